@@ -1,0 +1,68 @@
+//! A response head that is encoded once and sent many times.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+
+/// The head of an answer that is given again and again: its status line and fields already as they go on the wire.
+///
+/// `Date`, `Connection`, `Content-Length` and `Transfer-Encoding` are not part of it: the connection adds them, because
+/// only it knows them. They are dropped if given.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    status: StatusCode,
+    headers: HeaderMap,
+    encoded: Bytes,
+}
+
+impl Prepared {
+    /// Encodes `status` and `headers` for HTTP/1.1 once and for all.
+    #[must_use]
+    pub fn new(status: StatusCode, mut headers: HeaderMap) -> Self {
+        for name in [
+            http::header::DATE,
+            http::header::CONNECTION,
+            http::header::CONTENT_LENGTH,
+            http::header::TRANSFER_ENCODING,
+        ] {
+            headers.remove(name);
+        }
+        let mut encoded = BytesMut::with_capacity(32 + headers.len() * 48);
+        encode_head(status, &headers, &mut encoded);
+        Self { status, headers, encoded: encoded.freeze() }
+    }
+
+    /// The status of the answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The fields, for whoever wants to look at or change them.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The status line and field lines, each with its CRLF, without the empty line that ends a head.
+    #[must_use]
+    pub fn encoded(&self) -> &Bytes {
+        &self.encoded
+    }
+}
+
+/// Appends the status line and the field lines. A response is always labelled HTTP/1.1, whatever the request was:
+/// the version tells what the sender is able to do (RFC 9110 §2.5).
+pub(super) fn encode_head(status: StatusCode, headers: &HeaderMap, out: &mut impl BufMut) {
+    out.put_slice(b"HTTP/1.1 ");
+    out.put_slice(status.as_str().as_bytes());
+    out.put_u8(b' ');
+    // The reason phrase may be empty, but the space before it may not be left out (RFC 9112 §4).
+    out.put_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.put_slice(b"\r\n");
+    for (name, value) in headers {
+        out.put_slice(name.as_str().as_bytes());
+        out.put_slice(b": ");
+        out.put_slice(value.as_bytes());
+        out.put_slice(b"\r\n");
+    }
+}

@@ -1,0 +1,17 @@
+//! HTTP as pure state machines and functions: bytes and the time go in; bytes, events and a deadline come out.
+//!
+//! Nothing here opens a socket or a file, reads a clock, or knows of an async runtime, so everything can be tested at
+//! every split of its input and at any time of day.
+//!
+//! - [`h1`]: HTTP/1.1 on the wire (RFC 9112), server role.
+//! - [`semantics`]: what the fields mean (RFC 9110): conditions, ranges, negotiation, dates, paths.
+//! - [`Limits`]: every bound on what a peer can make us hold or wait for.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+#![forbid(unsafe_code)]
+
+pub mod h1;
+mod limits;
+pub mod semantics;
+
+pub use limits::Limits;

@@ -1,0 +1,58 @@
+//! Every bound on what one peer can make us hold or wait for.
+
+use std::time::Duration;
+
+/// The limits of one HTTP connection: what a peer may send, how slowly, and for how long.
+///
+/// Each has a name, a default and a reason; each can be set. Nothing a peer sends decides how much memory is taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a request's head, empty lines before it included (431). 16 KiB: what browsers with many cookies
+    /// need, twice over; nginx allows 4 × 8 KiB, Apache 8 KiB a line.
+    pub head_bytes: usize,
+    /// Fields in a head or a trailer section (431). 100, as Apache has it.
+    pub head_fields: usize,
+    /// Bytes of the request target (414). 8 KiB: RFC 9112 §3 asks for 8000 octets at least.
+    pub target_bytes: usize,
+    /// Bytes of a request's body (413). 16 MiB; a handler that takes uploads raises it.
+    pub body_bytes: u64,
+    /// Bytes of chunk extensions in one body (400). They carry nothing anybody uses, and cost the sender little.
+    pub chunk_extension_bytes: usize,
+    /// Bytes of a request's body that are read and thrown away after an early answer, so that the connection can go
+    /// on; beyond it the connection is closed (RFC 9112 §9.3).
+    pub drain_bytes: u64,
+    /// From the first byte of a head to its end (408).
+    pub head_time: Duration,
+    /// Between an answer and the next request, and before the first one (closed silently).
+    pub idle_time: Duration,
+    /// Bytes a second that a request's body must bring on average, once `rate_grace` is over (408).
+    pub body_rate_min: u32,
+    /// Bytes a second that a peer must take of an answer on average while we wait for it, once `rate_grace` is over (cut).
+    pub send_rate_min: u32,
+    /// How long a body or an answer may be slower than its minimum rate: mobile networks pause for seconds.
+    pub rate_grace: Duration,
+    /// How long an answer may make no progress at all (cut).
+    pub send_stall_time: Duration,
+    /// Requests answered on one connection before it is closed; `None` is no limit.
+    pub requests_per_connection: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes: 16 * 1024,
+            head_fields: 100,
+            target_bytes: 8 * 1024,
+            body_bytes: 16 * 1024 * 1024,
+            chunk_extension_bytes: 1024,
+            drain_bytes: 256 * 1024,
+            head_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(75),
+            body_rate_min: 500,
+            send_rate_min: 500,
+            rate_grace: Duration::from_secs(10),
+            send_stall_time: Duration::from_secs(30),
+            requests_per_connection: None,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! What the fields mean (RFC 9110), as functions.

@@ -1,0 +1,13 @@
+//! Everything that touches a socket: listeners, the concurrency model, the driver that moves bytes between a socket and
+//! a protocol machine, the close that cannot leak, and the limits that hold across connections.
+//!
+//! What is served is none of its business: a [`Service`] answers a [`Request`] with a [`Response`].
+
+mod message;
+mod request_body;
+mod service;
+pub mod transport;
+
+pub use message::{Body, FileRange, Frames, Head, Part, Reply, Request, Response, Upgrade, Upgraded};
+pub use request_body::{RequestBody, RequestBodyError};
+pub use service::{Call, Client, Ended, Limits, Observer, Outcome, Peer, Service};

@@ -1,0 +1,195 @@
+//! A request's body, handed from the connection to the service one piece at a time.
+//!
+//! There is room for one piece: the connection reads from the socket only when the service has taken the last one, so a
+//! slow service slows its client down and nothing piles up.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+
+/// The body of a request. It is read with [`http_body::Body::poll_frame`]; dropping it says that the rest is not wanted.
+#[derive(Debug, Default)]
+pub struct RequestBody {
+    slot: Option<Arc<Slot>>,
+    remaining: Option<u64>,
+}
+
+impl RequestBody {
+    /// No body.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// A body, and the end from which the connection fills it. `length` is what `Content-Length` promised.
+    pub(crate) fn pair(length: Option<u64>) -> (Self, BodySender) {
+        let slot = Arc::new(Slot(Mutex::new(State::default())));
+        (Self { slot: Some(slot.clone()), remaining: length }, BodySender(slot))
+    }
+
+    /// The next piece, or `None` at the end. Trailers are passed over; use [`http_body::Body`] to see them.
+    pub async fn next_piece(&mut self) -> Option<Result<Bytes, RequestBodyError>> {
+        loop {
+            match std::future::poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await? {
+                Ok(frame) => {
+                    if let Ok(piece) = frame.into_data() {
+                        return Some(Ok(piece));
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = RequestBodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        let Some(slot) = &self.slot else { return Poll::Ready(None) };
+        let mut state = slot.lock();
+        if let Some(piece) = state.piece.take() {
+            state.wake_sender();
+            drop(state);
+            self.remaining = self.remaining.map(|bytes| bytes.saturating_sub(piece.len() as u64));
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        if let Some(end) = state.end.take() {
+            drop(state);
+            self.slot = None;
+            return Poll::Ready(match end {
+                Ok(trailers) => trailers.map(|fields| Ok(Frame::trailers(fields))),
+                Err(error) => Some(Err(error)),
+            });
+        }
+        state.wanted = true;
+        state.reader = Some(cx.waker().clone());
+        state.wake_sender();
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.slot.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match (&self.slot, self.remaining) {
+            (None, _) => SizeHint::with_exact(0),
+            (Some(_), Some(length)) => SizeHint::with_exact(length),
+            (Some(_), None) => SizeHint::default(),
+        }
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        if let Some(slot) = &self.slot {
+            let mut state = slot.lock();
+            state.dropped = true;
+            state.wake_sender();
+        }
+    }
+}
+
+/// Why a request's body ended before its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestBodyError {
+    /// The peer broke the protocol; the words say how.
+    Malformed(String),
+    /// The peer went away in the middle.
+    PeerGone,
+    /// The body is larger than the limit.
+    TooLarge,
+    /// The body came more slowly than the minimum rate.
+    TooSlow,
+}
+
+impl std::fmt::Display for RequestBodyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Malformed(how) => write!(f, "the request body is malformed: {how}"),
+            Self::PeerGone => f.write_str("the peer went away in the middle of the request body"),
+            Self::TooLarge => f.write_str("the request body is larger than the limit"),
+            Self::TooSlow => f.write_str("the request body came more slowly than the minimum rate"),
+        }
+    }
+}
+
+impl std::error::Error for RequestBodyError {}
+
+/// The connection's end of a request body.
+#[derive(Debug)]
+pub(crate) struct BodySender(Arc<Slot>);
+
+impl BodySender {
+    /// Ready when the service waits for a piece (`true`) or has dropped the body (`false`).
+    pub(crate) fn poll_wanted(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut state = self.0.lock();
+        if state.dropped {
+            return Poll::Ready(false);
+        }
+        if state.wanted && state.piece.is_none() {
+            return Poll::Ready(true);
+        }
+        state.sender = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Hands over a piece; only after [`Self::poll_wanted`] said so.
+    pub(crate) fn push(&self, piece: Bytes) {
+        let mut state = self.0.lock();
+        debug_assert!(state.piece.is_none(), "one piece at a time");
+        state.piece = Some(piece);
+        state.wake_reader();
+    }
+
+    /// The body is over, well or not.
+    pub(crate) fn finish(&self, end: Result<Option<HeaderMap>, RequestBodyError>) {
+        let mut state = self.0.lock();
+        state.end = Some(end);
+        state.wake_reader();
+    }
+}
+
+#[derive(Debug)]
+struct Slot(Mutex<State>);
+
+impl Slot {
+    /// A panic while the lock is held leaves nothing half done: every field is set in one step.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    piece: Option<Bytes>,
+    end: Option<Result<Option<HeaderMap>, RequestBodyError>>,
+    wanted: bool,
+    dropped: bool,
+    reader: Option<Waker>,
+    sender: Option<Waker>,
+}
+
+impl State {
+    fn wake_reader(&mut self) {
+        self.wanted = false;
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+
+    fn wake_sender(&mut self) {
+        if let Some(waker) = self.sender.take() {
+            waker.wake();
+        }
+    }
+}
