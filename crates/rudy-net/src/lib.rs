@@ -3,11 +3,14 @@
 //!
 //! What is served is none of its business: a [`Service`] answers a [`Request`] with a [`Response`].
 
+mod connection;
 mod message;
 mod request_body;
 mod service;
 pub mod transport;
+mod worker;
 
 pub use message::{Body, FileRange, Frames, Head, Part, Reply, Request, Response, Upgrade, Upgraded};
 pub use request_body::{RequestBody, RequestBodyError};
 pub use service::{Call, Client, Ended, Limits, Observer, Outcome, Peer, Service};
+pub use worker::{Count, Counters, Worker};

@@ -1,0 +1,62 @@
+//! What the connections of one worker share, and what it counts.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// One worker's share of the server: a core's runtime in the `percore` engine.
+#[derive(Debug, Default)]
+pub struct Worker {
+    /// What happened here so far.
+    pub counters: Counters,
+    /// Set once: connections finish what they are at and close.
+    stopping: AtomicBool,
+}
+
+impl Worker {
+    /// Asks every connection to end: idle ones at once, the others after the answer under way.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Whether [`Self::stop`] was called.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+/// Counts of one worker. Each is written by that worker alone, so that no two cores fight for a cache line, and read
+/// by anybody, who adds up the workers.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Connections accepted.
+    pub accepted: Count,
+    /// Connections that ended, one way or another; `accepted - closed` are open.
+    pub closed: Count,
+    /// Connections sent away because a limit was reached (connections, descriptors, per address).
+    pub shed: Count,
+    /// Requests answered.
+    pub requests: Count,
+    /// Requests refused before a service saw them: bad heads, timeouts.
+    pub refused: Count,
+    /// Bytes of answers handed to the kernel.
+    pub sent_bytes: Count,
+    /// Bytes read.
+    pub received_bytes: Count,
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Adds to it.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Its value now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
