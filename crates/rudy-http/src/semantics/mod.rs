@@ -1,1 +1,17 @@
 //! What the fields mean (RFC 9110), as functions.
+//!
+//! - [`date`]: HTTP dates (§5.6.7).
+//! - [`etag`]: entity tags, strong and weak (§8.8.3).
+//! - [`conditional`]: the five conditions, in their order (§13).
+//! - [`range`]: byte ranges and the multipart answer (§14).
+//! - [`negotiation`]: `Accept-Encoding` and `Accept` (§12.5).
+//! - [`media_type`]: what a file name says of its content (§8.3).
+//! - [`path`]: a request's path as a path below a folder.
+
+pub mod conditional;
+pub mod date;
+pub mod etag;
+pub mod media_type;
+pub mod negotiation;
+pub mod path;
+pub mod range;

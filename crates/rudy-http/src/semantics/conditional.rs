@@ -1,0 +1,209 @@
+//! Conditional requests: the five conditions of RFC 9110 §13, in the order of §13.2.2.
+
+use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE};
+use http::{HeaderMap, HeaderName, Method};
+
+use super::date::HttpDate;
+use super::etag::{self, Comparison, EntityTag};
+
+/// What a representation that exists is compared by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Validators {
+    /// Its entity tag.
+    pub tag: EntityTag,
+    /// When it was last modified.
+    pub modified: HttpDate,
+}
+
+/// What the conditions of a request come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Answer as if there were no condition.
+    Proceed,
+    /// Answer with the whole representation: the range was asked of another one.
+    IgnoreRange,
+    /// 304 Not Modified.
+    NotModified,
+    /// 412 Precondition Failed.
+    PreconditionFailed,
+}
+
+/// Whether there is anything for [`evaluate`] or the range parser to look at; most requests have nothing.
+#[must_use]
+pub fn has_conditions(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| {
+        [IF_NONE_MATCH, IF_MODIFIED_SINCE, RANGE, IF_RANGE, IF_MATCH, IF_UNMODIFIED_SINCE].contains(name)
+    })
+}
+
+/// Evaluates the conditions of a request for a representation that exists, in the order of RFC 9110 §13.2.2.
+#[must_use]
+pub fn evaluate(method: &Method, headers: &HeaderMap, current: &Validators) -> Verdict {
+    let reads = *method == Method::GET || *method == Method::HEAD;
+    if let Some(failed) = step_1_and_2(headers, current) {
+        return failed;
+    }
+    if headers.contains_key(IF_NONE_MATCH) {
+        // Step 3. "*" is false for whatever exists (§13.1.2).
+        if etag::list_matches(headers.get_all(IF_NONE_MATCH), &current.tag, Comparison::Weak) {
+            return if reads { Verdict::NotModified } else { Verdict::PreconditionFailed };
+        }
+    } else if reads && single_date(headers, &IF_MODIFIED_SINCE).is_some_and(|since| current.modified <= since)
+    {
+        // Step 4. §13.1.3: MUST be ignored beside If-None-Match, with another method, or when it is not one date.
+        return Verdict::NotModified;
+    }
+    // Step 5. Only GET has ranges (§14.2), and without Range a recipient MUST ignore If-Range (§13.1.5).
+    if *method == Method::GET && headers.contains_key(RANGE) && !if_range_holds(headers, current) {
+        return Verdict::IgnoreRange;
+    }
+    Verdict::Proceed
+}
+
+/// `If-Match`, else `If-Unmodified-Since`.
+fn step_1_and_2(headers: &HeaderMap, current: &Validators) -> Option<Verdict> {
+    let holds = if headers.contains_key(IF_MATCH) {
+        etag::list_matches(headers.get_all(IF_MATCH), &current.tag, Comparison::Strong)
+    } else {
+        // §13.1.4: MUST be ignored beside If-Match and when it is not a date.
+        single_date(headers, &IF_UNMODIFIED_SINCE).is_none_or(|since| current.modified <= since)
+    };
+    (!holds).then_some(Verdict::PreconditionFailed)
+}
+
+/// Whether the representation is still the one of which the client holds a part.
+fn if_range_holds(headers: &HeaderMap, current: &Validators) -> bool {
+    let mut lines = headers.get_all(IF_RANGE).iter();
+    let Some(value) = lines.next() else { return true };
+    if lines.next().is_some() {
+        return false;
+    }
+    match etag::single_matches(value, &current.tag) {
+        Some(matches) => matches,
+        // §13.1.5: the date must be equal, not merely later, and a strong validator (§8.8.2.2): we must know that the file
+        // did not change twice in that second. What makes the tag weak is that we do not know it yet.
+        None => !current.tag.is_weak() && HttpDate::parse(value) == Some(current.modified),
+    }
+}
+
+/// A field that holds one date; `None` where it is absent, twice there, or not a date.
+fn single_date(headers: &HeaderMap, name: &HeaderName) -> Option<HttpDate> {
+    let mut lines = headers.get_all(name).iter();
+    let date = HttpDate::parse(lines.next()?)?;
+    lines.next().is_none().then_some(date)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::Verdict::{IgnoreRange, NotModified, PreconditionFailed, Proceed};
+    use super::*;
+    use crate::semantics::etag::FileIdentity;
+
+    const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+    const TAG: &str = "\"5-0-1\"";
+    const WEAK_TAG: &str = "W/\"5-0-1\"";
+
+    fn verdict(method: &Method, fields: &[(HeaderName, &str)], weak: bool) -> Verdict {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            headers.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        assert_eq!(has_conditions(&headers), !fields.is_empty());
+        let file = FileIdentity { size: 5, modified_ns: 0, inode: 1 };
+        let modified = HttpDate::from_unix_seconds(784_111_777);
+        evaluate(method, &headers, &Validators { tag: EntityTag::of_file(&file, "", weak), modified })
+    }
+
+    fn check(rows: &[(&[(HeaderName, &str)], Verdict)]) {
+        for (fields, expected) in rows {
+            assert_eq!(verdict(&Method::GET, fields, false), *expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn each_condition_alone() {
+        check(&[
+            (&[], Proceed),
+            (&[(IF_MATCH, "*")], Proceed),
+            (&[(IF_MATCH, TAG)], Proceed),
+            (&[(IF_MATCH, "\"a\"")], PreconditionFailed),
+            (&[(IF_MATCH, WEAK_TAG)], PreconditionFailed),
+            (&[(IF_MATCH, "broken")], PreconditionFailed),
+            (&[(IF_UNMODIFIED_SINCE, BEFORE)], PreconditionFailed),
+            (&[(IF_UNMODIFIED_SINCE, SAME)], Proceed),
+            (&[(IF_UNMODIFIED_SINCE, AFTER)], Proceed),
+            (&[(IF_UNMODIFIED_SINCE, "yesterday")], Proceed),
+            (&[(IF_NONE_MATCH, "*")], NotModified),
+            (&[(IF_NONE_MATCH, TAG)], NotModified),
+            (&[(IF_NONE_MATCH, WEAK_TAG)], NotModified),
+            (&[(IF_NONE_MATCH, "\"a\"")], Proceed),
+            (&[(IF_NONE_MATCH, "broken")], Proceed),
+            (&[(IF_MODIFIED_SINCE, BEFORE)], Proceed),
+            (&[(IF_MODIFIED_SINCE, SAME)], NotModified),
+            (&[(IF_MODIFIED_SINCE, AFTER)], NotModified),
+            (&[(IF_MODIFIED_SINCE, "yesterday")], Proceed),
+            (&[(IF_MODIFIED_SINCE, AFTER), (IF_MODIFIED_SINCE, AFTER)], Proceed),
+        ]);
+    }
+
+    #[test]
+    fn their_order() {
+        check(&[
+            // Step 2 is skipped beside If-Match, step 4 beside If-None-Match.
+            (&[(IF_MATCH, TAG), (IF_UNMODIFIED_SINCE, BEFORE)], Proceed),
+            (&[(IF_NONE_MATCH, "\"a\""), (IF_MODIFIED_SINCE, AFTER)], Proceed),
+            (&[(IF_NONE_MATCH, TAG), (IF_MODIFIED_SINCE, BEFORE)], NotModified),
+            // 412 comes before 304.
+            (&[(IF_NONE_MATCH, TAG), (IF_MATCH, "\"a\"")], PreconditionFailed),
+            (&[(IF_MATCH, TAG), (IF_NONE_MATCH, TAG)], NotModified),
+            (&[(IF_MODIFIED_SINCE, AFTER), (IF_UNMODIFIED_SINCE, BEFORE)], PreconditionFailed),
+            // 304 comes before the range.
+            (&[(IF_NONE_MATCH, TAG), (RANGE, "bytes=0-1"), (IF_RANGE, "\"a\"")], NotModified),
+        ]);
+    }
+
+    #[test]
+    fn if_range_compares_strongly() {
+        check(&[
+            (&[(RANGE, "bytes=0-1")], Proceed),
+            (&[(IF_RANGE, "\"a\"")], Proceed),
+            (&[(RANGE, "bytes=0-1"), (IF_RANGE, TAG)], Proceed),
+            (&[(RANGE, "bytes=0-1"), (IF_RANGE, WEAK_TAG)], IgnoreRange),
+            (&[(RANGE, "bytes=0-1"), (IF_RANGE, "\"a\"")], IgnoreRange),
+            (&[(RANGE, "bytes=0-1"), (IF_RANGE, SAME)], Proceed),
+            (&[(RANGE, "bytes=0-1"), (IF_RANGE, AFTER)], IgnoreRange),
+            (&[(RANGE, "bytes=0-1"), (IF_RANGE, BEFORE)], IgnoreRange),
+            (&[(RANGE, "bytes=0-1"), (IF_RANGE, "broken")], IgnoreRange),
+            (&[(RANGE, "bytes=0-1"), (IF_RANGE, TAG), (IF_RANGE, TAG)], IgnoreRange),
+        ]);
+    }
+
+    #[test]
+    fn nothing_is_strongly_equal_to_a_file_that_just_changed() {
+        for (fields, expected) in [
+            ([(IF_MATCH, TAG), (RANGE, "bytes=0-1")], PreconditionFailed),
+            ([(IF_RANGE, WEAK_TAG), (RANGE, "bytes=0-1")], IgnoreRange),
+            ([(IF_RANGE, SAME), (RANGE, "bytes=0-1")], IgnoreRange),
+            ([(IF_NONE_MATCH, WEAK_TAG), (RANGE, "bytes=0-1")], NotModified),
+        ] {
+            assert_eq!(verdict(&Method::GET, &fields, true), expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn other_methods_fail_where_a_read_is_not_modified() {
+        for (method, fields, expected) in [
+            (Method::HEAD, (IF_NONE_MATCH, "*"), NotModified),
+            (Method::HEAD, (IF_MODIFIED_SINCE, AFTER), NotModified),
+            (Method::PUT, (IF_NONE_MATCH, "*"), PreconditionFailed),
+            (Method::PUT, (IF_MODIFIED_SINCE, AFTER), Proceed),
+        ] {
+            assert_eq!(verdict(&method, &[fields.clone()], false), expected, "{method} {fields:?}");
+        }
+        assert_eq!(verdict(&Method::HEAD, &[(RANGE, "bytes=0-1"), (IF_RANGE, "\"a\"")], false), Proceed);
+    }
+}

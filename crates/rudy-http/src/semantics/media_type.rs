@@ -1,0 +1,145 @@
+//! What a file name says of its content (RFC 9110 §8.3).
+
+use http::HeaderValue;
+
+/// The media type of a file with this name, with `charset=utf-8` where it is text of which the charset is not told inside.
+///
+/// What is not known is `application/octet-stream`: a browser then saves it, and guesses nothing.
+#[must_use]
+pub fn of_name(name: &str) -> HeaderValue {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let essence = CORRECTED
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(extension))
+        .map(|(_, essence)| *essence)
+        .or_else(|| mime_guess::from_ext(extension).first_raw())
+        .unwrap_or("application/octet-stream");
+    if wants_charset(essence) {
+        HeaderValue::try_from(format!("{essence}; charset=utf-8"))
+            .expect("a media type is made of field characters")
+    } else {
+        HeaderValue::from_static(essence)
+    }
+}
+
+/// Whether compressing content of this media type, parameters included, is likely to pay: text in the wide sense, and the
+/// few binary formats that hold their data uncompressed. Pictures, films, archives and WOFF fonts are compressed already.
+#[must_use]
+pub fn is_compressible(media_type: &HeaderValue) -> bool {
+    let essence = media_type.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    essence.starts_with(b"text/")
+        || essence.ends_with(b"+json")
+        || essence.ends_with(b"+xml")
+        || COMPRESSIBLE.iter().any(|known| known.as_bytes() == essence)
+}
+
+const COMPRESSIBLE: &[&str] = &[
+    "application/javascript",
+    "application/json",
+    "application/rtf",
+    "application/toml",
+    "application/vnd.ms-fontobject",
+    "application/wasm",
+    "application/x-ndjson",
+    "application/x-sh",
+    "application/x-sql",
+    "application/xml",
+    "application/yaml",
+    "font/otf",
+    "font/ttf",
+    "image/bmp",
+    "image/x-icon",
+];
+
+/// Where the table of `mime_guess` is behind the registry or means something else by the extension.
+const CORRECTED: &[(&str, &str)] = &[
+    ("cjs", "text/javascript"),
+    ("java", "text/plain"),
+    ("jsonl", "application/x-ndjson"),
+    ("m3u8", "application/vnd.apple.mpegurl"),
+    ("map", "application/json"),
+    ("mjs", "text/javascript"),
+    ("ndjson", "application/x-ndjson"),
+    ("otf", "font/otf"),
+    ("tgz", "application/gzip"),
+    ("toml", "application/toml"),
+    // A segment of a stream (RFC 8216) far oftener than TypeScript, which no browser runs.
+    ("ts", "video/mp2t"),
+    ("vcf", "text/vcard"),
+    ("woff", "font/woff"),
+    ("yaml", "application/yaml"),
+    ("yml", "application/yaml"),
+    ("zst", "application/zstd"),
+];
+
+/// Text is UTF-8 today, and without the word browsers guess. XML tells its own charset, which a parameter would overrule
+/// (RFC 7303 §3.2).
+fn wants_charset(essence: &str) -> bool {
+    (essence.starts_with("text/") && essence != "text/xml") || essence == "application/javascript"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_their_types() {
+        for (name, expected) in [
+            ("index.html", "text/html; charset=utf-8"),
+            ("INDEX.HTML", "text/html; charset=utf-8"),
+            ("site.css", "text/css; charset=utf-8"),
+            ("app.js", "text/javascript; charset=utf-8"),
+            ("app.mjs", "text/javascript; charset=utf-8"),
+            ("notes.txt", "text/plain; charset=utf-8"),
+            ("feed.xml", "text/xml"),
+            ("data.json", "application/json"),
+            ("app.js.map", "application/json"),
+            ("app.webmanifest", "application/manifest+json"),
+            ("logo.svg", "image/svg+xml"),
+            ("photo.avif", "image/avif"),
+            ("photo.jpeg", "image/jpeg"),
+            ("code.wasm", "application/wasm"),
+            ("font.woff", "font/woff"),
+            ("font.woff2", "font/woff2"),
+            ("film.ts", "video/mp2t"),
+            ("source.tar.gz", "application/gzip"),
+            ("LICENSE", "application/octet-stream"),
+            ("a.unknown", "application/octet-stream"),
+            ("", "application/octet-stream"),
+            (".", "application/octet-stream"),
+        ] {
+            assert_eq!(of_name(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn text_is_worth_compressing_and_pictures_are_not() {
+        for (name, expected) in [
+            ("a.html", true),
+            ("a.css", true),
+            ("a.js", true),
+            ("a.json", true),
+            ("a.svg", true),
+            ("a.xml", true),
+            ("a.wasm", true),
+            ("a.webmanifest", true),
+            ("a.ttf", true),
+            ("a.png", false),
+            ("a.jpg", false),
+            ("a.woff2", false),
+            ("a.zip", false),
+            ("a.mp4", false),
+            ("a", false),
+        ] {
+            assert_eq!(is_compressible(&of_name(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_correction_is_needed_and_sorted() {
+        for (extension, essence) in CORRECTED {
+            assert_ne!(mime_guess::from_ext(extension).first_raw(), Some(*essence), "{extension}");
+        }
+        assert!(CORRECTED.is_sorted() && COMPRESSIBLE.is_sorted());
+    }
+}

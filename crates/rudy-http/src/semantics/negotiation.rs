@@ -1,0 +1,257 @@
+//! Which representation a client would rather have (RFC 9110 §12.5).
+
+use http::HeaderValue;
+
+/// A content coding (RFC 9110 §8.4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// As it is.
+    Identity,
+    /// RFC 1952.
+    Gzip,
+    /// RFC 8878.
+    Zstd,
+    /// RFC 7932.
+    Brotli,
+}
+
+impl Coding {
+    /// Those that shrink, smallest result for text first: the order in which ties are broken.
+    pub const COMPRESSED: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Gzip];
+
+    /// Its name in `Content-Encoding`; empty for [`Self::Identity`], which is never named there (§8.4).
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Identity => "",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Brotli => "br",
+        }
+    }
+
+    /// What a file that holds this coding of another one has after its name.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Identity => "",
+            Self::Gzip => ".gz",
+            Self::Zstd => ".zst",
+            Self::Brotli => ".br",
+        }
+    }
+}
+
+/// The codings a client accepts, each with its weight in thousandths; 0 is "not acceptable".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcceptedCodings {
+    brotli: u16,
+    zstd: u16,
+    gzip: u16,
+    identity: u16,
+}
+
+impl AcceptedCodings {
+    /// Reads the lines of `Accept-Encoding` (§12.5.3). No field at all permits everything, but those who do not ask for a
+    /// coding may not be able to undo one (curl without `--compressed`): they get none.
+    #[must_use]
+    pub fn parse<'a>(lines: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
+        let (mut brotli, mut zstd, mut gzip, mut identity, mut any) = (None, None, None, None, None);
+        for (name, weight) in lines.into_iter().flat_map(|line| weighted(line.as_bytes())) {
+            let slot = match name {
+                b"*" => &mut any,
+                name if name.eq_ignore_ascii_case(b"br") => &mut brotli,
+                name if name.eq_ignore_ascii_case(b"zstd") => &mut zstd,
+                // §8.4.1.3: a recipient SHOULD take "x-gzip" for "gzip".
+                name if name.eq_ignore_ascii_case(b"gzip") || name.eq_ignore_ascii_case(b"x-gzip") => {
+                    &mut gzip
+                }
+                name if name.eq_ignore_ascii_case(b"identity") => &mut identity,
+                _ => continue,
+            };
+            *slot = Some(weight);
+        }
+        let or_any = |weight: Option<u16>| weight.or(any).unwrap_or(0);
+        Self {
+            brotli: or_any(brotli),
+            zstd: or_any(zstd),
+            gzip: or_any(gzip),
+            // §12.5.3: acceptable unless excluded; less welcome than whatever was named.
+            identity: identity.or(any).unwrap_or(LEAST),
+        }
+    }
+
+    /// The coding to send, of those for which `available` says yes. Of equal weights the one that shrinks most wins.
+    ///
+    /// Where nothing is acceptable it is [`Coding::Identity`]: §12.5.3 lets a server answer so, and a client that cannot use it is no worse
+    /// off than with an error.
+    #[must_use]
+    pub fn choose(&self, mut available: impl FnMut(Coding) -> bool) -> Coding {
+        let mut best = (Coding::Identity, self.identity);
+        // From the last to the first, so that of equals the first stays.
+        for coding in Coding::COMPRESSED.into_iter().rev() {
+            let weight = self.weight(coding);
+            if weight > 0 && weight >= best.1 && available(coding) {
+                best = (coding, weight);
+            }
+        }
+        best.0
+    }
+
+    fn weight(&self, coding: Coding) -> u16 {
+        match coding {
+            Coding::Identity => self.identity,
+            Coding::Gzip => self.gzip,
+            Coding::Zstd => self.zstd,
+            Coding::Brotli => self.brotli,
+        }
+    }
+}
+
+/// Of the media types on offer the one that the lines of `Accept` weigh most (§12.5.1); the first of equals, and the first
+/// where there is no such field or nothing is acceptable.
+#[must_use]
+pub fn choose_media_type<'a, 'o>(
+    lines: impl IntoIterator<Item = &'a HeaderValue>,
+    offers: &[&'o str],
+) -> Option<&'o str> {
+    let mut weights = vec![(0_u8, 0_u16); offers.len()];
+    for (range, weight) in lines.into_iter().flat_map(|line| weighted(line.as_bytes())) {
+        for (offer, known) in offers.iter().zip(&mut weights) {
+            // §12.5.1: the most specific range that matches counts, wherever it stands.
+            let precision = precision(range, offer);
+            if precision > 0 && precision >= known.0 {
+                *known = (precision, weight);
+            }
+        }
+    }
+    let ranked = offers.iter().zip(weights).rev();
+    ranked.max_by_key(|(_, (_, weight))| *weight).map(|(offer, _)| *offer)
+}
+
+/// How closely a media range matches a media type: 0 not at all, 1 `*/*`, 2 `type/*`, 3 exactly.
+fn precision(range: &[u8], media_type: &str) -> u8 {
+    let kind = media_type.split('/').next().unwrap_or_default();
+    match range {
+        b"*/*" => 1,
+        [start @ .., b'/', b'*'] if start.eq_ignore_ascii_case(kind.as_bytes()) => 2,
+        exact if exact.eq_ignore_ascii_case(media_type.as_bytes()) => 3,
+        _ => 0,
+    }
+}
+
+/// The weight of what is acceptable without having been named.
+const LEAST: u16 = 1;
+
+/// The elements of a list with their weights; an element whose weight cannot be read is passed over.
+fn weighted(list: &[u8]) -> impl Iterator<Item = (&[u8], u16)> {
+    list.split(|&byte| byte == b',').filter_map(|element| {
+        let mut fields = element.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+        let name = fields.next().filter(|name| !name.is_empty())?;
+        let weight = fields.find_map(|field| {
+            let (key, value) = field.split_at_checked(2)?;
+            key.eq_ignore_ascii_case(b"q=").then_some(value)
+        });
+        Some((name, weight.map_or(Some(1000), thousandths)?))
+    })
+}
+
+/// A `qvalue` (§12.4.2): `0` or `1` with at most three digits after the point.
+fn thousandths(value: &[u8]) -> Option<u16> {
+    let (whole, fraction) = value.split_first()?;
+    let digits = match fraction {
+        [] => &[],
+        [b'.', digits @ ..] if digits.len() <= 3 && digits.iter().all(u8::is_ascii_digit) => digits,
+        _ => return None,
+    };
+    let part =
+        (0..3).fold(0, |sum, place| sum * 10 + u16::from(digits.get(place).map_or(0, |digit| digit - b'0')));
+    match (whole, part) {
+        (b'0', part) => Some(part),
+        (b'1', 0) => Some(1000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Coding::{Brotli, Gzip, Identity, Zstd};
+    use super::*;
+
+    fn choose(accept: &[&str], available: &[Coding]) -> Coding {
+        let lines: Vec<HeaderValue> =
+            accept.iter().map(|line| HeaderValue::from_str(line).unwrap()).collect();
+        AcceptedCodings::parse(&lines).choose(|coding| available.contains(&coding))
+    }
+
+    #[test]
+    fn the_weightiest_coding_wins_and_of_equals_the_smallest() {
+        let all = [Gzip, Zstd, Brotli];
+        for (accept, available, expected) in [
+            ("gzip, deflate, br, zstd", &all[..], Brotli),
+            ("gzip, deflate, br, zstd", &[Gzip, Zstd], Zstd),
+            ("gzip, deflate", &all, Gzip),
+            ("gzip, deflate", &[Brotli], Identity),
+            ("deflate", &all, Identity),
+            ("br;q=0.5, gzip;q=0.8", &all, Gzip),
+            ("br;q=0.001", &all, Brotli),
+            ("br;q=0, gzip", &all, Gzip),
+            ("br;q=0", &all, Identity),
+            ("BR ; Q=0.5", &all, Brotli),
+            ("x-gzip", &all, Gzip),
+            ("*", &all, Brotli),
+            ("*;q=0", &all, Identity),
+            ("*;q=0, gzip", &all, Gzip),
+            ("*, br;q=0", &all, Zstd),
+            ("identity", &all, Identity),
+            ("identity, gzip;q=0.5", &all, Identity),
+            ("identity;q=0.5, gzip;q=0.5", &all, Gzip),
+            ("identity;q=0.5, gzip", &all, Gzip),
+            ("gzip;q=0.5, *;q=0.8", &[Gzip], Identity),
+            ("identity;q=0", &all, Identity),
+            ("identity;q=0, gzip", &all, Gzip),
+            ("identity;q=0, gzip", &[], Identity),
+            ("br;q=2, gzip;q=x, zstd;q=0.1234", &all, Identity),
+            ("gzip;q=1.000", &all, Gzip),
+            (",, gzip ,", &all, Gzip),
+            ("", &all, Identity),
+        ] {
+            assert_eq!(choose(&[accept], available), expected, "{accept:?} of {available:?}");
+        }
+        assert_eq!(choose(&[], &all), Identity);
+        assert_eq!(choose(&["gzip;q=0.5", "br"], &all), Brotli);
+    }
+
+    #[test]
+    fn a_media_type_is_chosen_by_its_most_specific_range() {
+        let offers = ["text/html", "application/json"];
+        for (accept, expected) in [
+            ("application/json", "application/json"),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", "text/html"),
+            ("*/*", "text/html"),
+            ("application/*", "application/json"),
+            ("text/*;q=0.5, application/json;q=0.6", "application/json"),
+            ("text/html;q=0.5, */*", "application/json"),
+            ("*/*, text/html;q=0.5", "application/json"),
+            ("Application/JSON", "application/json"),
+            ("application/json;q=0, */*", "text/html"),
+            ("image/png", "text/html"),
+            ("", "text/html"),
+        ] {
+            let line = HeaderValue::from_str(accept).unwrap();
+            assert_eq!(choose_media_type([&line], &offers), Some(expected), "{accept}");
+        }
+        assert_eq!(choose_media_type([], &offers), Some("text/html"));
+        assert_eq!(choose_media_type([], &[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn only_what_is_available_is_chosen(accept in "[a-z*;=q.01, ]{0,40}") {
+            prop_assert_eq!(choose(&[&accept], &[]), Identity);
+            prop_assert!([Identity, Gzip].contains(&choose(&[&accept], &[Gzip])));
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Byte ranges (RFC 9110 §14) and the multipart answer to several of them (§14.6).
+
+use bytes::Bytes;
+use http::HeaderValue;
+
+/// Ranges in one request; with more of them the field is ignored and everything is sent. Real clients ask for a handful
+/// (a PDF viewer for some dozens); hundreds of small ones are an attack (§17.15). Apache stops at 200.
+pub const RANGES_MAX: usize = 100;
+
+/// A part of a representation: `length` bytes, never 0, from `start`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The position of its first byte.
+    pub start: u64,
+    /// How many bytes.
+    pub length: u64,
+}
+
+/// What a `Range` field asks of a representation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ranges {
+    /// Nothing we have to heed: another unit, broken syntax, too many. Everything is sent.
+    Ignored,
+    /// Nothing that exists: 416.
+    Unsatisfiable,
+    /// One part: 206.
+    One(Span),
+    /// Several parts with gaps between them: 206, multipart.
+    Several(Vec<Span>),
+}
+
+impl Span {
+    /// One past the position of its last byte.
+    #[must_use]
+    pub fn end(self) -> u64 {
+        self.start + self.length
+    }
+
+    /// The `Content-Range` of a 206 (§14.4).
+    #[must_use]
+    pub fn content_range(self, size: u64) -> HeaderValue {
+        field(format!("bytes {}-{}/{size}", self.start, self.end() - 1))
+    }
+
+    /// Whether the two share a byte or stand side by side.
+    fn touches(self, other: Self) -> bool {
+        self.start <= other.end() && other.start <= self.end()
+    }
+
+    fn joined(self, other: Self) -> Self {
+        let start = self.start.min(other.start);
+        Self { start, length: self.end().max(other.end()) - start }
+    }
+}
+
+/// The `Content-Range` of a 416 (§14.4).
+#[must_use]
+pub fn unsatisfied_content_range(size: u64) -> HeaderValue {
+    field(format!("bytes */{size}"))
+}
+
+/// Reads a `Range` field for a representation of `size` bytes. Parts that overlap or touch become one (§14.2), at the place
+/// of the earliest of them: the others keep the order in which they were asked for (§15.3.7.2).
+#[must_use]
+pub fn parse(value: &HeaderValue, size: u64) -> Ranges {
+    let Some(specs) = byte_ranges(value.as_bytes()) else { return Ranges::Ignored };
+    let mut spans: Vec<Span> = Vec::new();
+    let mut count = 0;
+    for spec in specs.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|spec| !spec.is_empty()) {
+        count += 1;
+        let Some(spec) = Spec::parse(spec).filter(|_| count <= RANGES_MAX) else { return Ranges::Ignored };
+        match spec.resolve(size) {
+            Resolved::Span(span) => insert(&mut spans, span),
+            Resolved::Nothing => {}
+            Resolved::Empty => return Ranges::Ignored,
+        }
+    }
+    match spans.as_slice() {
+        [] if count == 0 => Ranges::Ignored,
+        [] => Ranges::Unsatisfiable,
+        [span] => Ranges::One(*span),
+        _ => Ranges::Several(spans),
+    }
+}
+
+/// What follows `bytes=`. Unit names are case-insensitive (§14.1).
+fn byte_ranges(value: &[u8]) -> Option<&[u8]> {
+    let equals = value.iter().position(|&byte| byte == b'=')?;
+    value[..equals].eq_ignore_ascii_case(b"bytes").then(|| &value[equals + 1..])
+}
+
+/// Adds a span, joined with all that it touches. The others do not touch each other, so that one pass is enough.
+fn insert(spans: &mut Vec<Span>, span: Span) {
+    let whole = spans.iter().filter(|other| other.touches(span)).fold(span, |sum, other| sum.joined(*other));
+    match spans.iter().position(|other| other.touches(span)) {
+        None => spans.push(span),
+        Some(first) => {
+            spans[first] = whole;
+            let mut index = 0;
+            spans.retain(|other| {
+                index += 1;
+                index <= first + 1 || !other.touches(span)
+            });
+        }
+    }
+}
+
+/// A `range-spec` (§14.1.1).
+enum Spec {
+    /// `first-last` or `first-`; both positions count.
+    From { first: u64, last: u64 },
+    /// `-length`: the end of the representation.
+    Last(u64),
+}
+
+enum Resolved {
+    Span(Span),
+    /// It lies outside: unsatisfiable by itself.
+    Nothing,
+    /// All of a representation that has no bytes: satisfiable (§14.1.2), but a `Content-Range` cannot say so.
+    Empty,
+}
+
+impl Spec {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let dash = text.iter().position(|&byte| byte == b'-')?;
+        let (first, last) = (&text[..dash], &text[dash + 1..]);
+        match (first.is_empty(), last.is_empty()) {
+            (true, _) => Some(Self::Last(number(last)?)),
+            (false, true) => Some(Self::From { first: number(first)?, last: u64::MAX }),
+            (false, false) => {
+                let (first, last) = (number(first)?, number(last)?);
+                // §14.1.1: invalid if the last position is less than the first.
+                (first <= last).then_some(Self::From { first, last })
+            }
+        }
+    }
+
+    fn resolve(&self, size: u64) -> Resolved {
+        match *self {
+            Self::From { first, .. } if first >= size => Resolved::Nothing,
+            Self::From { first, last } => {
+                Resolved::Span(Span { start: first, length: last.min(size - 1) - first + 1 })
+            }
+            Self::Last(0) => Resolved::Nothing,
+            Self::Last(_) if size == 0 => Resolved::Empty,
+            Self::Last(length) => {
+                Resolved::Span(Span { start: size.saturating_sub(length), length: length.min(size) })
+            }
+        }
+    }
+}
+
+/// Digits as a number. One that does not fit is beyond the end of every file, which is all that matters of it.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(
+        digits
+            .iter()
+            .fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))),
+    )
+}
+
+/// A multipart answer as it will be sent: what stands before each part, and what ends the last one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Multipart {
+    /// The `Content-Type` of the whole, which names the boundary.
+    pub content_type: HeaderValue,
+    /// For each part the bytes that go before it, and the part.
+    pub parts: Vec<(Bytes, Span)>,
+    /// The bytes after the last part.
+    pub end: Bytes,
+}
+
+/// Lays out a `multipart/byteranges` body (§14.6). `boundary` must be a number that nobody can guess: a file that holds the
+/// boundary could pretend parts of its own.
+#[must_use]
+pub fn multipart(spans: &[Span], size: u64, media_type: Option<&HeaderValue>, boundary: u128) -> Multipart {
+    let boundary = format!("{boundary:032x}");
+    let parts = spans.iter().enumerate().map(|(index, span)| {
+        let mut head = Vec::with_capacity(160);
+        head.extend_from_slice(if index == 0 { b"--" } else { b"\r\n--" });
+        head.extend_from_slice(boundary.as_bytes());
+        if let Some(media_type) = media_type {
+            // §15.3.7.2: SHOULD be in each part if it would have been in a 200.
+            head.extend_from_slice(b"\r\nContent-Type: ");
+            head.extend_from_slice(media_type.as_bytes());
+        }
+        head.extend_from_slice(b"\r\nContent-Range: ");
+        head.extend_from_slice(span.content_range(size).as_bytes());
+        head.extend_from_slice(b"\r\n\r\n");
+        (Bytes::from(head), *span)
+    });
+    Multipart {
+        parts: parts.collect(),
+        end: Bytes::from(format!("\r\n--{boundary}--\r\n")),
+        content_type: field(format!("multipart/byteranges; boundary={boundary}")),
+    }
+}
+
+fn field(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).expect("numbers and words are field characters")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(text: &str, size: u64) -> Ranges {
+        parse(&HeaderValue::from_str(text).unwrap(), size)
+    }
+
+    fn one(start: u64, length: u64) -> Ranges {
+        Ranges::One(Span { start, length })
+    }
+
+    fn several(spans: &[(u64, u64)]) -> Ranges {
+        Ranges::Several(spans.iter().map(|&(start, length)| Span { start, length }).collect())
+    }
+
+    #[test]
+    fn one_range() {
+        for (text, expected) in [
+            ("bytes=0-0", one(0, 1)),
+            ("bytes=0-9", one(0, 10)),
+            ("bytes=0-", one(0, 10)),
+            ("bytes=3-5", one(3, 3)),
+            ("bytes=3-500", one(3, 7)),
+            ("bytes=9-", one(9, 1)),
+            ("bytes=-1", one(9, 1)),
+            ("bytes=-10", one(0, 10)),
+            ("bytes=-11", one(0, 10)),
+            ("BYTES=3-5", one(3, 3)),
+            ("bytes= 3-5", one(3, 3)),
+            ("bytes=,3-5,", one(3, 3)),
+            ("bytes=0-99999999999999999999999", one(0, 10)),
+            ("bytes=-99999999999999999999999", one(0, 10)),
+            ("bytes=10-", Ranges::Unsatisfiable),
+            ("bytes=10-20", Ranges::Unsatisfiable),
+            ("bytes=99999999999999999999999-", Ranges::Unsatisfiable),
+            ("bytes=-0", Ranges::Unsatisfiable),
+        ] {
+            assert_eq!(of(text, 10), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_byte_range_is_ignored() {
+        for text in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=,",
+            "bytes=-",
+            "bytes=a-b",
+            "bytes=1",
+            "bytes=5-3",
+            "bytes=0x1-2",
+            "bytes=+1-2",
+            "bytes=1-2-3",
+            "bytes=--1",
+            "bytes=1 -2",
+            "bytes=0-1;2-3",
+            "bytes=0-1,x",
+            "bytes =0-1",
+            "items=0-1",
+            "lines",
+        ] {
+            assert_eq!(of(text, 10), Ranges::Ignored, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_bytes_has_no_ranges() {
+        assert_eq!(of("bytes=0-", 0), Ranges::Unsatisfiable);
+        assert_eq!(of("bytes=-5", 0), Ranges::Ignored);
+    }
+
+    #[test]
+    fn several_ranges_are_joined_where_they_touch_and_keep_their_order() {
+        for (text, expected) in [
+            ("bytes=0-1,4-5", several(&[(0, 2), (4, 2)])),
+            ("bytes=4-5,0-1", several(&[(4, 2), (0, 2)])),
+            ("bytes=0-1,2-3", one(0, 4)),
+            ("bytes=2-3,0-1", one(0, 4)),
+            ("bytes=0-5,2-3", one(0, 6)),
+            ("bytes=0-0,-1", several(&[(0, 1), (9, 1)])),
+            ("bytes=8-9,0-0,4-4,0-9", one(0, 10)),
+            ("bytes=8-9,0-0,2-2,1-1", several(&[(8, 2), (0, 3)])),
+            ("bytes=0-1 , 4-5", several(&[(0, 2), (4, 2)])),
+            ("bytes=0-1,50-60", one(0, 2)),
+            ("bytes=50-60,70-", Ranges::Unsatisfiable),
+        ] {
+            assert_eq!(of(text, 10), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn too_many_ranges_are_ignored() {
+        let list = |count: usize| {
+            let specs: Vec<String> = (0..count).map(|n| format!("{0}-{0}", n * 2)).collect();
+            format!("bytes={}", specs.join(","))
+        };
+        assert!(matches!(of(&list(RANGES_MAX), 1000), Ranges::Several(spans) if spans.len() == RANGES_MAX));
+        assert_eq!(of(&list(RANGES_MAX + 1), 1000), Ranges::Ignored);
+    }
+
+    #[test]
+    fn content_range_names_the_last_byte() {
+        assert_eq!(Span { start: 0, length: 500 }.content_range(1234), "bytes 0-499/1234");
+        assert_eq!(unsatisfied_content_range(1234), "bytes */1234");
+    }
+
+    #[test]
+    fn a_multipart_body_is_framed_by_its_boundary() {
+        let spans = [Span { start: 0, length: 2 }, Span { start: 5, length: 1 }];
+        let plan = multipart(&spans, 10, Some(&HeaderValue::from_static("text/plain")), 0xab);
+        let boundary = "000000000000000000000000000000ab";
+        assert_eq!(plan.content_type, format!("multipart/byteranges; boundary={boundary}"));
+        let mut text = String::new();
+        for (head, span) in &plan.parts {
+            text.push_str(std::str::from_utf8(head).unwrap());
+            text.push_str(&"x".repeat(usize::try_from(span.length).unwrap()));
+        }
+        text.push_str(std::str::from_utf8(&plan.end).unwrap());
+        assert_eq!(
+            text,
+            format!(
+                "--{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/10\r\n\r\nxx\
+                 \r\n--{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 5-5/10\r\n\r\nx\
+                 \r\n--{boundary}--\r\n"
+            )
+        );
+        assert!(!multipart(&spans, 10, None, 1).parts[0].0.windows(12).any(|w| w == b"Content-Type"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_answer_covers_what_was_asked_for_once(
+            size in 1_u64..50,
+            specs in proptest::collection::vec((0_u64..60, 0_u64..20), 1..RANGES_MAX),
+        ) {
+            let text: Vec<String> = specs.iter().map(|(first, more)| format!("{first}-{}", first + more)).collect();
+            let spans = match of(&format!("bytes={}", text.join(",")), size) {
+                Ranges::Ignored => return Err(TestCaseError::fail("the syntax is right")),
+                Ranges::Unsatisfiable => vec![],
+                Ranges::One(span) => vec![span],
+                Ranges::Several(spans) => spans,
+            };
+            for position in 0..size + 2 {
+                let asked = position < size
+                    && specs.iter().any(|&(first, more)| (first..=first + more).contains(&position));
+                let sent = spans.iter().filter(|span| (span.start..span.end()).contains(&position)).count();
+                prop_assert_eq!(sent, usize::from(asked), "byte {}", position);
+            }
+            for (index, span) in spans.iter().enumerate() {
+                prop_assert!(spans[index + 1..].iter().all(|other| !span.touches(*other)));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(text in "(bytes=)?[-0-9, a]{0,40}", size: u64) {
+            if let Ranges::Several(spans) = of(&text, size) {
+                prop_assert!(spans.len() <= RANGES_MAX && spans.iter().all(|span| span.end() <= size));
+            }
+        }
+    }
+}
