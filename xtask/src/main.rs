@@ -1,2 +1,53 @@
-//! Chores.
-fn main() {}
+//! The chores of this repository: `cargo xtask test | tidy | setup | bench`.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool: printing is what it is for"
+)]
+
+mod command;
+mod setup;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a chore comes to: nothing, or a sentence that says what happened and what to do about it.
+type Outcome<T = ()> = Result<T, String>;
+
+/// The chores of this repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Everything that must hold before a change lands: setup, format, tidy, lints, documentation, tests, fuzz smoke.
+    Test,
+    /// The rules that no compiler knows: floors, sockets, file lengths, documents.
+    Tidy,
+    /// Installs what the tests and benchmarks need; says what is missing where it may not.
+    Setup,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().chore {
+        Chore::Test => test::run(),
+        Chore::Tidy => tidy::run(),
+        Chore::Setup => setup::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("\nerror: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Running other programs, and saying so when they fail.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::Outcome;
+
+/// Runs it with our output as its own.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    let status = command.status().map_err(|error| cannot_start(command, &error))?;
+    if status.success() { Ok(()) } else { Err(format!("`{}` failed ({status})", line(command))) }
+}
+
+/// Runs it and gives back what it printed on stdout; its stderr is kept for the failure.
+pub(crate) fn output(command: &mut Command) -> Outcome<String> {
+    let output = command.output().map_err(|error| cannot_start(command, &error))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("`{}` failed ({}): {}", line(command), output.status, said.trim()))
+}
+
+/// Runs it, passes its stdout on line by line while `each` looks at every line. Whether it succeeded is the answer.
+pub(crate) fn watch(command: &mut Command, mut each: impl FnMut(&str)) -> Outcome<bool> {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
+    let stdout = child.stdout.take().expect("it was piped above");
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line.map_err(|error| format!("cannot read what a program printed: {error}"))?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        each(&line);
+    }
+    let status = child.wait().map_err(|error| format!("cannot wait for a program: {error}"))?;
+    Ok(status.success())
+}
+
+/// Whether it can be started and succeeds, its output thrown away.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
+}
+
+/// Where a program stands: in `PATH`, or among the system's, which an ordinary user's `PATH` often leaves out.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+/// The command as one would type it.
+pub(crate) fn line(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .map(|word| if word.contains([' ', '*']) { format!("'{word}'") } else { word.into_owned() })
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn cannot_start(command: &Command, error: &std::io::Error) -> String {
+    format!("cannot start `{}`: {error}", line(command))
+}

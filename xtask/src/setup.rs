@@ -1,0 +1,114 @@
+//! Installs what the tests and benchmarks need. Quick and silent where all of it is there already.
+
+use std::io::IsTerminal;
+use std::process::Command;
+
+use crate::{Outcome, command, workspace};
+
+/// Programs, and the Debian package that brings each.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("curl", "curl"),                 // the real client of the file tests
+    ("nginx", "nginx"),               // the peer of the benchmarks
+    ("wrk", "wrk"),                   // the load of the benchmarks and of the reload test
+    ("slowhttptest", "slowhttptest"), // slow clients
+    (PYTHON, "python3"),              // runs redbot
+];
+
+/// The system's own, for which Debian packages `venv`: one that stands earlier in `PATH` may be anything.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// What reads our answers with the eyes of RFC 9110 and RFC 9111; its checks are a package of their own.
+const REDBOT: &[&str] = &["redbot==2.7.1", "httplint==2026.10.4"];
+
+/// Installs what is missing; fails with the names of what it may not install.
+pub(crate) fn run() -> Outcome {
+    packages()?;
+    redbot()?;
+    cargo_deny()?;
+    cargo_fuzz()
+}
+
+fn packages() -> Outcome {
+    let missing = missing_packages();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("missing: {}", missing.join(" "));
+    let Some(mut prefix) = privileged() else {
+        return Err(format!(
+            "these packages are missing, and installing them needs root or sudo: {0}\n\
+             On Debian and Ubuntu: apt-get install {0}",
+            missing.join(" ")
+        ));
+    };
+    if command::find("apt-get").is_none() {
+        return Err(format!(
+            "these programs are missing and there is no apt-get to install them with (the names are Debian's): {}",
+            missing.join(" ")
+        ));
+    }
+    prefix.extend(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"]);
+    let apt = |arguments: &[&str]| command::run(Command::new(prefix[0]).args(&prefix[1..]).args(arguments));
+    apt(&["update"])?;
+    let mut install = vec!["install", "--yes", "--no-install-recommends"];
+    install.extend(&missing);
+    apt(&install)
+}
+
+fn missing_packages() -> Vec<&'static str> {
+    let mut missing: Vec<_> = PROGRAMS
+        .iter()
+        .filter(|(program, _)| command::find(program).is_none())
+        .map(|(_, package)| *package)
+        .collect();
+    // Debian keeps the part of `venv` that brings pip in a package of its own.
+    if !workspace::redbot_environment().exists()
+        && !command::succeeds(Command::new(PYTHON).args(["-c", "import ensurepip"]))
+    {
+        missing.push("python3-venv");
+    }
+    missing
+}
+
+/// What to put before a command that needs root; `None` where there is no way.
+fn privileged() -> Option<Vec<&'static str>> {
+    if rustix::process::geteuid().is_root() {
+        return Some(vec![]);
+    }
+    // Without a terminal nobody can type a password: then only a sudo that asks for none will do.
+    let sudo = command::find("sudo").is_some()
+        && (std::io::stdin().is_terminal() || command::succeeds(Command::new("sudo").args(["-n", "true"])));
+    sudo.then(|| vec!["sudo"])
+}
+
+fn redbot() -> Outcome {
+    let environment = workspace::redbot_environment();
+    if environment.join("bin/redbot").exists() {
+        return Ok(());
+    }
+    println!("installing {} into {}", REDBOT.join(" "), environment.display());
+    command::run(Command::new(PYTHON).args(["-m", "venv"]).arg(&environment))?;
+    command::run(Command::new(environment.join("bin/pip")).args(["install", "--quiet"]).args(REDBOT))
+}
+
+/// Checks licences, sources and banned crates; two minutes of building on two cores.
+fn cargo_deny() -> Outcome {
+    if command::find("cargo-deny").is_some() {
+        return Ok(());
+    }
+    cargo_install("cargo-deny")
+}
+
+/// Only where there is a nightly toolchain, without which it cannot run; half a minute of building.
+fn cargo_fuzz() -> Outcome {
+    let nightly = command::succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"]));
+    if !nightly || command::find("cargo-fuzz").is_some() {
+        return Ok(());
+    }
+    cargo_install("cargo-fuzz")
+}
+
+fn cargo_install(tool: &str) -> Outcome {
+    println!("installing {tool}");
+    command::run(workspace::cargo().args(["install", "--locked", "--quiet", tool]))
+}

@@ -1,0 +1,188 @@
+//! Everything that must hold before a change lands, step by step, the quick ones first.
+
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::{Outcome, command, setup, tidy, workspace};
+
+/// How long each fuzz target runs: long enough to find what a fresh mistake breaks, no more.
+const FUZZ_SECONDS: &str = "10";
+
+/// A step's name, what it does, and what to do where it fails.
+struct Step {
+    name: &'static str,
+    run: fn(&mut Tally) -> Outcome,
+    remedy: &'static str,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "setup", run: set_up, remedy: "install what is named above" },
+    Step { name: "format", run: format, remedy: "run `cargo fmt --all`" },
+    Step { name: "tidy", run: |_| tidy::run(), remedy: "`cargo xtask tidy` checks this alone" },
+    Step {
+        name: "licences and bans",
+        run: deny,
+        remedy: "see deny.toml; `cargo deny check` runs this alone",
+    },
+    Step { name: "lints", run: lints, remedy: "`cargo clippy --workspace --all-targets` runs this alone" },
+    Step {
+        name: "documentation",
+        run: documentation,
+        remedy: "`cargo doc --workspace --no-deps` runs this alone",
+    },
+    Step {
+        name: "tests",
+        run: tests,
+        remedy: "`cargo test -p CRATE NAME` runs one test alone, see CONTRIBUTING.md",
+    },
+    Step { name: "fuzz", run: fuzz, remedy: "the input that fails is named above; make it a test first" },
+];
+
+/// What the tests came to.
+#[derive(Default)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+    /// What was not run, with the reason.
+    skipped: Vec<String>,
+}
+
+/// Runs the steps in order, stops at the first that fails, and closes with the count.
+pub(crate) fn run() -> Outcome {
+    let mut tally = Tally::default();
+    let begin = Instant::now();
+    for step in STEPS {
+        println!("\n== {}", step.name);
+        let start = Instant::now();
+        let outcome = (step.run)(&mut tally);
+        println!("== {} {:.1} s", step.name, start.elapsed().as_secs_f64());
+        if let Err(failure) = outcome {
+            tally.print();
+            return Err(format!("{} failed: {failure}\nWhat to do: {}", step.name, step.remedy));
+        }
+    }
+    println!("\nall steps in {:.0} s", begin.elapsed().as_secs_f64());
+    tally.print();
+    Ok(())
+}
+
+impl Tally {
+    /// Adds up a line such as `test result: ok. 12 passed; 0 failed; 1 ignored; …`.
+    fn read(&mut self, line: &str) {
+        let Some(counts) = line.strip_prefix("test result: ") else { return };
+        let words: Vec<&str> = counts.split([' ', ';']).filter(|word| !word.is_empty()).collect();
+        for pair in words.windows(2) {
+            let Ok(count) = pair[0].parse::<u64>() else { continue };
+            match pair[1] {
+                "passed" => self.passed += count,
+                "failed" => self.failed += count,
+                "ignored" if count > 0 => self.skipped.push(format!("{count} tests marked #[ignore]")),
+                _ => {}
+            }
+        }
+    }
+
+    fn print(&self) {
+        for what in &self.skipped {
+            println!("skipped: {what}");
+        }
+        println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len());
+    }
+
+    /// Notes what cannot be run here.
+    fn skip(&mut self, what: &str, reason: &str) {
+        println!("skipped: {what}: {reason}");
+        self.skipped.push(format!("{what}: {reason}"));
+    }
+}
+
+/// On a developer's machine a missing peer only skips what needs it; a build machine has to have all.
+fn set_up(tally: &mut Tally) -> Outcome {
+    match setup::run() {
+        Err(failure) if !on_build_machine() => {
+            tally.skip("setup", &failure);
+            Ok(())
+        }
+        outcome => outcome,
+    }
+}
+
+fn on_build_machine() -> bool {
+    std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false")
+}
+
+fn format(_: &mut Tally) -> Outcome {
+    command::run(workspace::cargo().args(["fmt", "--all", "--check"]))
+}
+
+/// What needs no network: whether a dependency is known to be unsafe depends on the day, not on the change.
+fn deny(tally: &mut Tally) -> Outcome {
+    if command::find("cargo-deny").is_none() {
+        tally.skip("licences and bans", "needs cargo-deny: `cargo install cargo-deny --locked`");
+        return Ok(());
+    }
+    command::run(workspace::cargo().args(["deny", "--offline", "check", "bans", "licenses", "sources"]))
+}
+
+fn lints(_: &mut Tally) -> Outcome {
+    let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    command::run(workspace::cargo().args(arguments))
+}
+
+fn documentation(_: &mut Tally) -> Outcome {
+    let arguments = ["doc", "--quiet", "--workspace", "--no-deps", "--locked", "--document-private-items"];
+    command::run(workspace::cargo().args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The tests start the `rudy` that stands beside them, so that is built first.
+fn tests(tally: &mut Tally) -> Outcome {
+    command::run(workspace::cargo().args(["build", "--quiet", "--locked", "--package", "rudy"]))?;
+    let skipped = workspace::target().join("skipped-tests");
+    // Not there yet is as good as removed.
+    let _ = fs::remove_file(&skipped);
+    let arguments = ["test", "--workspace", "--locked", "--no-fail-fast"];
+    let mut cargo = workspace::cargo();
+    cargo.args(arguments).env("RUDY_SKIPPED_TESTS", &skipped);
+    let succeeded = command::watch(&mut cargo, |line| tally.read(line))?;
+    tally.skipped.extend(fs::read_to_string(&skipped).unwrap_or_default().lines().map(String::from));
+    if succeeded { Ok(()) } else { Err("the tests that failed are named above".into()) }
+}
+
+fn fuzz(tally: &mut Tally) -> Outcome {
+    let cargo_fuzz = || {
+        let mut command = Command::new("rustup");
+        command.current_dir(workspace::root()).args(["run", "nightly", "cargo", "fuzz"]);
+        command
+    };
+    if !command::succeeds(cargo_fuzz().arg("--version")) {
+        tally.skip(
+            "fuzz",
+            "needs a nightly toolchain and cargo-fuzz: `cargo xtask setup` installs it beside a nightly",
+        );
+        return Ok(());
+    }
+    for target in command::output(cargo_fuzz().arg("list"))?.lines() {
+        println!("{target}");
+        let limit = format!("-max_total_time={FUZZ_SECONDS}");
+        command::run(cargo_fuzz().args(["run", target, "--", &limit, "-verbosity=0"]))?;
+        tally.passed += 1;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_added_over_all_results() {
+        let mut tally = Tally::default();
+        tally.read("running 3 tests");
+        tally.read(
+            "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s",
+        );
+        tally.read("test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out");
+        assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (15, 2, 1));
+    }
+}

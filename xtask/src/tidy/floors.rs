@@ -1,0 +1,222 @@
+//! The building: which crate stands on which floor, and that each leans only on what is below it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::File;
+use crate::Outcome;
+
+/// The floor of every crate under `crates/`. A new crate gets its line here before anything else.
+const FLOORS: &[(&str, u8)] = &[("rudy-http", 0), ("rudy-net", 1), ("rudy-server", 2), ("rudy", 4)];
+
+/// Members that stand outside the building: nothing may depend on them.
+const OUTSIDE: &[&str] = &["rudy-tests", "xtask"];
+
+/// What a pure crate may not even pull in: with it, somebody will sooner or later read a clock or a socket.
+const IMPURE: &[&str] = &["async-std", "mio", "smol", "socket2", "tokio"];
+
+/// What floor 0 has in its `lib.rs`; `clippy.toml` lists what these two lints ban.
+const DENIAL: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
+
+/// The members of the workspace, and who depends on whom.
+#[derive(Default)]
+pub(super) struct Graph {
+    /// Each member with its direct dependencies of every kind, by name.
+    pub(super) members: BTreeMap<String, BTreeSet<String>>,
+    /// For each package, members included, what is compiled into it: dependencies for tests left out. By name and
+    /// version, as in `bytes 1.12.0`.
+    built_in: BTreeMap<String, Vec<String>>,
+}
+
+impl Graph {
+    /// Reads it from the output of `cargo metadata`.
+    pub(super) fn new(metadata: &Value) -> Outcome<Self> {
+        let mut graph = Self::default();
+        let mut labels = BTreeMap::new();
+        for package in list(metadata, "packages")? {
+            let (name, id) = (text(package, "name")?, text(package, "id")?);
+            labels.insert(id, format!("{name} {}", text(package, "version")?));
+            if list(metadata, "workspace_members")?.iter().any(|member| member == id) {
+                let dependencies =
+                    list(package, "dependencies")?.iter().map(|d| text(d, "name").map(String::from));
+                graph.members.insert(name.into(), dependencies.collect::<Outcome<_>>()?);
+            }
+        }
+        for node in list(&metadata["resolve"], "nodes")? {
+            let mut built_in = Vec::new();
+            for dependency in list(node, "deps")? {
+                let kinds = list(dependency, "dep_kinds")?;
+                if kinds.iter().any(|kind| kind["kind"] != "dev") {
+                    built_in.push(labels[text(dependency, "pkg")?].clone());
+                }
+            }
+            graph.built_in.insert(labels[text(node, "id")?].clone(), built_in);
+        }
+        Ok(graph)
+    }
+
+    /// The packages that are compiled into `member`, each with the chain of packages that brings it.
+    fn tree(&self, member: &str) -> BTreeMap<String, String> {
+        let start = self.built_in.keys().filter(|label| name(label) == member);
+        let mut to_visit: Vec<(String, String)> = start.map(|label| (label.clone(), member.into())).collect();
+        let mut chains = BTreeMap::new();
+        while let Some((label, chain)) = to_visit.pop() {
+            for next in self.built_in.get(&label).into_iter().flatten() {
+                if !chains.contains_key(next) {
+                    let chain = format!("{chain} -> {}", name(next));
+                    chains.insert(next.clone(), chain.clone());
+                    to_visit.push((next.clone(), chain));
+                }
+            }
+        }
+        chains
+    }
+}
+
+/// Members without a floor, and dependencies on the same floor or a higher one.
+pub(super) fn upward(graph: &Graph) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (member, dependencies) in &graph.members {
+        let own = floor(member);
+        if own.is_none() && !OUTSIDE.contains(&member.as_str()) {
+            problems.push(format!("{member} has no floor: give it one in xtask/src/tidy/floors.rs"));
+        }
+        for dependency in dependencies.iter().filter(|d| graph.members.contains_key(*d)) {
+            match (own, floor(dependency)) {
+                (Some(own), Some(below)) if below >= own => {
+                    problems.push(format!("{member} (floor {own}) depends on {dependency} (floor {below})"));
+                }
+                (_, None) => problems
+                    .push(format!("{member} depends on {dependency}, which stands outside the floors")),
+                _ => {}
+            }
+        }
+    }
+    problems
+}
+
+/// Crates of floor 0 into which a runtime or sockets are compiled.
+pub(super) fn impure(graph: &Graph) -> Vec<String> {
+    let mut problems = Vec::new();
+    for member in floor_0() {
+        for (label, chain) in graph.tree(member) {
+            if IMPURE.contains(&name(&label)) {
+                problems.push(format!("{member} pulls in {}: {chain}", name(&label)));
+            }
+        }
+    }
+    problems
+}
+
+/// Crates of floor 0 that do not deny what floor 0 may not touch.
+pub(super) fn undenied(sources: &[File]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for member in floor_0() {
+        let path = format!("crates/{member}/src/lib.rs");
+        match sources.iter().find(|file| file.path == path) {
+            None => problems.push(format!("{path} is not there")),
+            Some(file) if !file.text.lines().any(|line| line == DENIAL) => {
+                problems.push(format!("{path} lacks the line {DENIAL}"));
+            }
+            Some(_) => {}
+        }
+    }
+    problems
+}
+
+fn floor(member: &str) -> Option<u8> {
+    FLOORS.iter().find(|(name, _)| *name == member).map(|(_, floor)| *floor)
+}
+
+fn floor_0() -> impl Iterator<Item = &'static str> {
+    FLOORS.iter().filter(|(_, floor)| *floor == 0).map(|(name, _)| *name)
+}
+
+/// The name in a label: `bytes` in `bytes 1.12.0`.
+fn name(label: &str) -> &str {
+    label.split_once(' ').map_or(label, |(name, _)| name)
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> Outcome<&'a Vec<Value>> {
+    value[key].as_array().ok_or_else(|| format!("cargo metadata has no list `{key}` where one was expected"))
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Outcome<&'a str> {
+    value[key].as_str().ok_or_else(|| format!("cargo metadata has no text `{key}` where one was expected"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::file;
+
+    fn graph(edges: &[(&str, &[&str])]) -> Graph {
+        let mut graph = Graph::default();
+        for (package, dependencies) in edges {
+            let label = |name: &str| format!("{name} 1.0.0");
+            graph.built_in.insert(label(package), dependencies.iter().map(|d| label(d)).collect());
+            if floor(package).is_some() || OUTSIDE.contains(package) || package.starts_with("new") {
+                let names = dependencies.iter().map(|d| (*d).to_string()).collect();
+                graph.members.insert((*package).to_string(), names);
+            }
+        }
+        graph
+    }
+
+    #[test]
+    fn a_dependency_downward_is_fine() {
+        assert!(upward(&graph(&[("rudy-http", &["bytes"]), ("rudy-net", &["rudy-http"])])).is_empty());
+    }
+
+    #[test]
+    fn a_dependency_upward_is_named() {
+        let problems = upward(&graph(&[("rudy-http", &["rudy-net"]), ("rudy-net", &[])]));
+        assert_eq!(problems, ["rudy-http (floor 0) depends on rudy-net (floor 1)"]);
+    }
+
+    #[test]
+    fn a_crate_without_a_floor_is_named() {
+        assert_eq!(upward(&graph(&[("newcomer", &[])])).len(), 1);
+    }
+
+    #[test]
+    fn nothing_depends_on_what_stands_outside() {
+        assert_eq!(upward(&graph(&[("rudy", &["xtask"]), ("xtask", &[])])).len(), 1);
+    }
+
+    #[test]
+    fn a_runtime_deep_in_the_tree_of_floor_0_is_found_with_its_way_in() {
+        let graph = graph(&[("rudy-http", &["nice"]), ("nice", &["tokio"]), ("tokio", &[])]);
+        assert_eq!(impure(&graph), ["rudy-http pulls in tokio: rudy-http -> nice -> tokio"]);
+    }
+
+    #[test]
+    fn floor_0_has_to_deny_what_it_may_not_touch() {
+        let path = "crates/rudy-http/src/lib.rs";
+        assert!(undenied(&[file(path, &format!("//! Pure.\n{DENIAL}\n"))]).is_empty());
+        assert_eq!(undenied(&[file(path, "//! Pure.\n")]).len(), 1);
+        assert_eq!(undenied(&[]).len(), 1);
+    }
+
+    #[test]
+    fn metadata_is_read_without_what_only_tests_need() {
+        let metadata = serde_json::json!({
+            "workspace_members": ["a"],
+            "packages": [
+                {"name": "rudy-http", "id": "a", "version": "1.0.0", "dependencies": [{"name": "bytes"}, {"name": "tokio"}]},
+                {"name": "bytes", "id": "b", "version": "1.0.0", "dependencies": []},
+                {"name": "tokio", "id": "c", "version": "1.0.0", "dependencies": []},
+            ],
+            "resolve": {"nodes": [
+                {"id": "a", "deps": [
+                    {"pkg": "b", "dep_kinds": [{"kind": null}]},
+                    {"pkg": "c", "dep_kinds": [{"kind": "dev"}]},
+                ]},
+            ]},
+        });
+        let graph = Graph::new(&metadata).expect("well formed");
+        assert_eq!(graph.members["rudy-http"].len(), 2);
+        assert!(impure(&graph).is_empty());
+    }
+}

@@ -1,0 +1,54 @@
+//! The rules that no compiler knows. Each check looks at text or at what `cargo metadata` says and names every place
+//! that breaks its rule; the checks themselves are pure, so that each has tests that show it can fail.
+
+mod documents;
+mod floors;
+mod sources;
+
+use crate::{Outcome, workspace};
+
+/// Runs every check and prints what each found.
+pub(crate) fn run() -> Outcome {
+    let graph = floors::Graph::new(&workspace::metadata()?)?;
+    let sources = read_all("rs")?;
+    let manifests = read_all("toml")?;
+    let documents = read_all("md")?;
+    let checks = [
+        ("crates depend only downward", floors::upward(&graph)),
+        ("floor 0 is free of runtimes and sockets", floors::impure(&graph)),
+        ("floor 0 denies the clock, files and sockets", floors::undenied(&sources)),
+        ("every member takes the workspace's lints", sources::without_lints(&manifests)),
+        ("connections end in one place", sources::closes(&sources)),
+        ("files hold one idea", sources::too_long(&sources)),
+        ("nothing is left for later", sources::left_for_later(&sources)),
+        ("every direct dependency has its reason", documents::dependencies(&graph, &documents)),
+        ("every relative link leads somewhere", documents::dead_links(&documents)),
+    ];
+    let mut found = 0;
+    for (rule, problems) in checks {
+        println!("{} {rule}", if problems.is_empty() { "ok  " } else { "FAIL" });
+        for problem in &problems {
+            println!("       {problem}");
+        }
+        found += problems.len();
+    }
+    if found == 0 { Ok(()) } else { Err(format!("tidy found {found} things to mend; each is named above")) }
+}
+
+/// A file of the repository: its path from the root, with `/` between folders, and its text.
+struct File {
+    path: String,
+    text: String,
+}
+
+fn read_all(extension: &str) -> Outcome<Vec<File>> {
+    let read = |path: std::path::PathBuf| {
+        Ok(File { text: workspace::read(&path)?, path: path.to_string_lossy().into_owned() })
+    };
+    workspace::files(extension)?.into_iter().map(read).collect()
+}
+
+#[cfg(test)]
+fn file(path: &str, text: &str) -> File {
+    File { path: path.into(), text: text.into() }
+}
