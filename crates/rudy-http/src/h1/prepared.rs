@@ -1,7 +1,8 @@
 //! A response head that is encoded once and sent many times.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderName};
 
 /// The head of an answer that is given again and again: its status line and fields already as they go on the wire.
 ///
@@ -18,12 +19,7 @@ impl Prepared {
     /// Encodes `status` and `headers` for HTTP/1.1 once and for all.
     #[must_use]
     pub fn new(status: StatusCode, mut headers: HeaderMap) -> Self {
-        for name in [
-            http::header::DATE,
-            http::header::CONNECTION,
-            http::header::CONTENT_LENGTH,
-            http::header::TRANSFER_ENCODING,
-        ] {
+        for name in &OF_THE_CONNECTION {
             headers.remove(name);
         }
         let mut encoded = BytesMut::with_capacity(32 + headers.len() * 48);
@@ -50,6 +46,10 @@ impl Prepared {
     }
 }
 
+/// What the connection adds to every answer, and nobody else.
+const OF_THE_CONNECTION: [HeaderName; 4] =
+    [header::CONNECTION, header::CONTENT_LENGTH, header::DATE, header::TRANSFER_ENCODING];
+
 /// Appends the status line and the field lines. A response is always labelled HTTP/1.1, whatever the request was:
 /// the version tells what the sender is able to do (RFC 9110 §2.5).
 pub(super) fn encode_head(status: StatusCode, headers: &HeaderMap, out: &mut impl BufMut) {
@@ -59,7 +59,7 @@ pub(super) fn encode_head(status: StatusCode, headers: &HeaderMap, out: &mut imp
     // The reason phrase may be empty, but the space before it may not be left out (RFC 9112 §4).
     out.put_slice(status.canonical_reason().unwrap_or_default().as_bytes());
     out.put_slice(b"\r\n");
-    for (name, value) in headers {
+    for (name, value) in headers.iter().filter(|(name, _)| !OF_THE_CONNECTION.contains(name)) {
         out.put_slice(name.as_str().as_bytes());
         out.put_slice(b": ");
         out.put_slice(value.as_bytes());

@@ -1,0 +1,163 @@
+//! The chunked transfer coding (RFC 9112 §7.1), read strictly.
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::Refusal;
+use super::head::parse_trailers;
+use super::lines::Lines;
+use crate::Limits;
+
+/// Digits of a chunk size: more would not fit 64 bits, and leading zeroes have no use.
+const SIZE_DIGITS_MAX: u8 = 16;
+
+/// What is awaited next.
+#[derive(Debug, Clone)]
+enum Await {
+    /// A digit of a chunk's size, or what ends it.
+    Size { value: u64, digits: u8 },
+    /// White space after the size: only an extension may follow (`BWS ";"`).
+    Extension,
+    /// The text of an extension, to its CR. Nobody reads it; it may hold no control characters.
+    ExtensionText,
+    /// The LF after a chunk's size.
+    SizeLineFeed,
+    /// Bytes of a chunk.
+    Data,
+    /// The CR after a chunk.
+    DataReturn,
+    /// The LF after a chunk.
+    DataLineFeed,
+    /// The trailer section.
+    Trailers(Lines),
+}
+
+/// Decodes one chunked body.
+#[derive(Debug, Clone)]
+pub(super) struct Chunked {
+    awaits: Await,
+    /// Bytes of the present chunk still to come.
+    remaining: u64,
+    /// Bytes of all chunks so far, this one whole.
+    total: u64,
+    /// Bytes of all extensions so far.
+    extension_bytes: usize,
+}
+
+/// What a step of decoding found.
+#[derive(Debug)]
+pub(super) enum Decoded {
+    /// Bytes of the body.
+    Data(Bytes),
+    /// The end of the body.
+    End(Option<HeaderMap>),
+    /// Everything was looked at; more has to come.
+    More,
+}
+
+impl Chunked {
+    pub(super) fn new() -> Self {
+        Self { awaits: Await::Size { value: 0, digits: 0 }, remaining: 0, total: 0, extension_bytes: 0 }
+    }
+
+    /// Takes from `bytes` and says how many it took. What it leaves is to be given again, with more behind it.
+    pub(super) fn decode(&mut self, bytes: &[u8], limits: &Limits) -> Result<(usize, Decoded), Refusal> {
+        let mut used = 0;
+        while used < bytes.len() {
+            match &mut self.awaits {
+                Await::Data => {
+                    let available = bytes.len() - used;
+                    let length =
+                        usize::try_from(self.remaining).map_or(available, |left| left.min(available));
+                    self.remaining -= length as u64;
+                    if self.remaining == 0 {
+                        self.awaits = Await::DataReturn;
+                    }
+                    let data = Bytes::copy_from_slice(&bytes[used..used + length]);
+                    return Ok((used + length, Decoded::Data(data)));
+                }
+                Await::Trailers(lines) => {
+                    let rest = &bytes[used..];
+                    let Some(section) = lines.find_trailers(rest, limits)? else { break };
+                    let trailers = match section.fields {
+                        0 => None,
+                        _ => Some(parse_trailers(&rest[..section.length], &section)?),
+                    };
+                    return Ok((used + section.length, Decoded::End(trailers)));
+                }
+                _ => self.framing_byte(bytes[used], limits)?,
+            }
+            used += 1;
+        }
+        Ok((used, Decoded::More))
+    }
+
+    /// One byte between the chunks.
+    fn framing_byte(&mut self, byte: u8, limits: &Limits) -> Result<(), Refusal> {
+        self.awaits = match (&self.awaits, byte) {
+            (Await::Size { value, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                if *digits == SIZE_DIGITS_MAX {
+                    return Err(Refusal::BadChunk("a chunk size has more than 16 digits"));
+                }
+                let digit = (byte as char).to_digit(16).unwrap_or_default();
+                Await::Size { value: value << 4 | u64::from(digit), digits: digits + 1 }
+            }
+            (Await::Size { digits: 0, .. }, _) => {
+                return Err(Refusal::BadChunk("a chunk size is not a hexadecimal number"));
+            }
+            (Await::Size { value, .. }, b'\r' | b';' | b' ' | b'\t') => {
+                self.remaining = *value;
+                self.total = self.total.saturating_add(*value);
+                if self.total > limits.body_bytes {
+                    return Err(Refusal::BodyTooLarge);
+                }
+                after_size(byte)
+            }
+            (Await::Size { .. }, _) => {
+                return Err(Refusal::BadChunk("a chunk size is not a hexadecimal number"));
+            }
+            (Await::Extension, b';' | b' ' | b'\t') => {
+                self.count_extension(limits)?;
+                after_size(byte)
+            }
+            (Await::Extension, _) => {
+                return Err(Refusal::BadChunk("a chunk size is followed by neither CRLF nor an extension"));
+            }
+            (Await::ExtensionText, b'\r') => Await::SizeLineFeed,
+            (Await::ExtensionText, b'\t' | b' '..=b'~' | 0x80..) => {
+                self.count_extension(limits)?;
+                Await::ExtensionText
+            }
+            (Await::ExtensionText, _) => {
+                return Err(Refusal::BadChunk("a chunk extension has characters it may not have"));
+            }
+            (Await::SizeLineFeed, b'\n') if self.remaining == 0 => Await::Trailers(Lines::default()),
+            (Await::SizeLineFeed, b'\n') => Await::Data,
+            (Await::SizeLineFeed, _) => return Err(Refusal::BadChunk("a chunk size does not end in CRLF")),
+            (Await::DataReturn, b'\r') => Await::DataLineFeed,
+            (Await::DataLineFeed, b'\n') => Await::Size { value: 0, digits: 0 },
+            (Await::DataReturn | Await::DataLineFeed, _) => {
+                return Err(Refusal::BadChunk("a chunk is not followed by CRLF"));
+            }
+            (Await::Data | Await::Trailers(_), _) => unreachable!("decoded in bulk by the caller"),
+        };
+        Ok(())
+    }
+
+    fn count_extension(&mut self, limits: &Limits) -> Result<(), Refusal> {
+        self.extension_bytes += 1;
+        if self.extension_bytes > limits.chunk_extension_bytes {
+            return Err(Refusal::BadChunk("chunk extensions are longer than the limit"));
+        }
+        Ok(())
+    }
+}
+
+/// `chunk-size [ chunk-ext ] CRLF`, `chunk-ext = *( BWS ";" BWS … )`.
+fn after_size(byte: u8) -> Await {
+    match byte {
+        b'\r' => Await::SizeLineFeed,
+        b';' => Await::ExtensionText,
+        _ => Await::Extension,
+    }
+}

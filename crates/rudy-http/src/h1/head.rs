@@ -1,0 +1,242 @@
+//! From the bytes of a whole head to a request, and what its fields say about the connection and the body.
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Request, Version};
+
+use super::Refusal;
+use super::lines::Section;
+use crate::Limits;
+
+/// How long a request's body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyLength {
+    /// As many bytes as this; 0 is no body.
+    Known(u64),
+    /// Until the last chunk says so.
+    Chunked,
+}
+
+/// A request as its head describes it.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) request: Request<BodyLength>,
+    /// The client would like to go on after this exchange.
+    pub(super) keep_alive: bool,
+    /// The client waits for `100 Continue` before it sends the body.
+    pub(super) expects_continue: bool,
+}
+
+impl Head {
+    /// Parses `bytes`, a whole head with the empty line that ends it.
+    pub(super) fn parse(bytes: &[u8], section: &Section, limits: &Limits) -> Result<Self, Refusal> {
+        let line = section.request_line.as_ref().ok_or(Refusal::BadRequestLine)?;
+        // One copy, shared by the target and all values.
+        let bytes = Bytes::copy_from_slice(bytes);
+        let method = line.method(&bytes)?;
+        let uri = line.target(&bytes, &method)?;
+        let fields = parse_fields(&bytes, line.end(), section.fields)?;
+        check_host(&fields, line.version)?;
+        let body = body_length(&fields, line.version)?;
+        if matches!(body, BodyLength::Known(length) if length > limits.body_bytes) {
+            return Err(Refusal::BodyTooLarge);
+        }
+        let keep_alive = wants_keep_alive(&fields, line.version);
+        let expects_continue = expects_continue(&fields, line.version)?;
+
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.version_mut() = line.version;
+        *request.headers_mut() = fields;
+        Ok(Self { request, keep_alive, expects_continue })
+    }
+}
+
+/// Parses the trailer section of a chunked body.
+pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMap, Refusal> {
+    let fields = parse_fields(&Bytes::copy_from_slice(bytes), 0, section.fields)?;
+    if fields.keys().any(is_forbidden_trailer) { Err(Refusal::ForbiddenTrailer) } else { Ok(fields) }
+}
+
+/// Parses the field lines from `start` to the empty line (RFC 9112 §5). All lines are known to end in CRLF.
+fn parse_fields(section: &Bytes, start: usize, count: usize) -> Result<HeaderMap, Refusal> {
+    let mut fields = HeaderMap::with_capacity(count);
+    let mut at = start;
+    for _ in 0..count {
+        let length = memchr::memchr(b'\n', &section[at..]).ok_or(Refusal::InvalidField)?;
+        // The LF is preceded by a CR, or the line would have been refused when it came.
+        let (name, value) = parse_field(section, at, at + length - 1)?;
+        fields.try_append(name, value).map_err(|_| Refusal::HeadTooLarge)?;
+        at += length + 1;
+    }
+    Ok(fields)
+}
+
+/// `field-name ":" OWS field-value OWS`, from `start` to `end` of `section`.
+fn parse_field(section: &Bytes, start: usize, end: usize) -> Result<(HeaderName, HeaderValue), Refusal> {
+    let line = &section[start..end];
+    if matches!(line.first(), Some(b' ' | b'\t')) {
+        return Err(Refusal::FoldedField);
+    }
+    let colon = memchr::memchr(b':', line).ok_or(Refusal::InvalidField)?;
+    // A name is a token: no space before the colon (RFC 9112 §5.1), and at least one character.
+    let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Refusal::InvalidField)?;
+    let raw = &line[colon + 1..];
+    let leading = raw.iter().take_while(|byte| is_ows(**byte)).count();
+    let trailing = raw[leading..].iter().rev().take_while(|byte| is_ows(**byte)).count();
+    let value = section.slice(start + colon + 1 + leading..end - trailing);
+    // Refuses CR, NUL and every other control character but HTAB (RFC 9110 §5.5).
+    let value = HeaderValue::from_maybe_shared(value).map_err(|_| Refusal::InvalidField)?;
+    Ok((name, value))
+}
+
+fn is_ows(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// RFC 9112 §3.2: exactly one Host on HTTP/1.1, never two, always a valid one.
+fn check_host(fields: &HeaderMap, version: Version) -> Result<(), Refusal> {
+    let mut hosts = fields.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if version == Version::HTTP_11 => Err(Refusal::MissingHost),
+        (None, _) => Ok(()),
+        (Some(_), Some(_)) => Err(Refusal::RepeatedHost),
+        (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
+        (Some(_), None) => Err(Refusal::BadHost),
+    }
+}
+
+/// `uri-host [ ":" port ]`; empty where the target has no authority (RFC 9112 §3.2).
+fn is_host(value: &[u8]) -> bool {
+    let (host, rest) = match value {
+        [b'[', address @ ..] => match memchr::memchr(b']', address) {
+            Some(end) if is_ip_literal(&address[..end]) => (&b""[..], &address[end + 1..]),
+            _ => return false,
+        },
+        _ => value.split_at(memchr::memchr(b':', value).unwrap_or(value.len())),
+    };
+    let port_ok = match rest {
+        [] => true,
+        [b':', port @ ..] => port.len() <= 5 && port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    port_ok && host.iter().all(|byte| is_reg_name(*byte))
+}
+
+/// What lies between the brackets: an IPv6 address. (`IPvFuture` of RFC 3986 §3.2.2 has never had a use.)
+fn is_ip_literal(address: &[u8]) -> bool {
+    std::str::from_utf8(address).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
+}
+
+/// RFC 3986 §3.2.2: unreserved, sub-delims, and `%` of an escape.
+fn is_reg_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte)
+}
+
+/// RFC 9112 §6.3, for requests.
+fn body_length(fields: &HeaderMap, version: Version) -> Result<BodyLength, Refusal> {
+    let has_length = fields.contains_key(header::CONTENT_LENGTH);
+    if fields.contains_key(header::TRANSFER_ENCODING) {
+        if has_length {
+            return Err(Refusal::AmbiguousLength);
+        }
+        check_transfer_coding(fields, version)?;
+        return Ok(BodyLength::Chunked);
+    }
+    if has_length { content_length(fields).map(BodyLength::Known) } else { Ok(BodyLength::Known(0)) }
+}
+
+/// RFC 9112 §6.1: chunked is the final coding, once, and the only one known here.
+fn check_transfer_coding(fields: &HeaderMap, version: Version) -> Result<(), Refusal> {
+    if version == Version::HTTP_10 {
+        return Err(Refusal::BadTransferCoding);
+    }
+    let mut chunked = 0;
+    let mut others = false;
+    let mut last_is_chunked = false;
+    for coding in list(fields, &header::TRANSFER_ENCODING) {
+        last_is_chunked = coding.eq_ignore_ascii_case(b"chunked");
+        chunked += u32::from(last_is_chunked);
+        others |= !last_is_chunked;
+    }
+    match (chunked, last_is_chunked, others) {
+        (1, true, false) => Ok(()),
+        (1, true, true) => Err(Refusal::UnsupportedTransferCoding),
+        _ => Err(Refusal::BadTransferCoding),
+    }
+}
+
+/// One field with digits and nothing else. A list of equal numbers, which RFC 9110 §8.6 would let us accept, is refused:
+/// whoever sends one has been confused already.
+fn content_length(fields: &HeaderMap) -> Result<u64, Refusal> {
+    let mut values = fields.get_all(header::CONTENT_LENGTH).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return Err(Refusal::BadContentLength);
+    };
+    // `parse` alone would take a plus sign.
+    if !value.as_bytes().iter().all(u8::is_ascii_digit) {
+        return Err(Refusal::BadContentLength);
+    }
+    value.to_str().ok().and_then(|digits| digits.parse().ok()).ok_or(Refusal::BadContentLength)
+}
+
+/// RFC 9112 §9.3.
+fn wants_keep_alive(fields: &HeaderMap, version: Version) -> bool {
+    let has =
+        |option: &[u8]| list(fields, &header::CONNECTION).any(|token| token.eq_ignore_ascii_case(option));
+    if has(b"close") { false } else { version == Version::HTTP_11 || has(b"keep-alive") }
+}
+
+/// RFC 9110 §10.1.1; the field means nothing on HTTP/1.0.
+fn expects_continue(fields: &HeaderMap, version: Version) -> Result<bool, Refusal> {
+    if version == Version::HTTP_10 {
+        return Ok(false);
+    }
+    let mut expectations = list(fields, &header::EXPECT).peekable();
+    let present = expectations.peek().is_some();
+    if expectations.all(|expectation| expectation.eq_ignore_ascii_case(b"100-continue")) {
+        Ok(present)
+    } else {
+        Err(Refusal::ExpectationFailed)
+    }
+}
+
+/// The members of a comma-separated list over all fields of that name; empty members do not count (RFC 9110 §5.6.1).
+fn list<'a>(fields: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    fields
+        .get_all(name)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|member| !member.is_empty())
+}
+
+/// RFC 9110 §6.5.1: framing, routing, request modifiers, authentication, response control, content format.
+fn is_forbidden_trailer(name: &HeaderName) -> bool {
+    const FORBIDDEN: [HeaderName; 22] = [
+        header::AUTHORIZATION,
+        header::CACHE_CONTROL,
+        header::CONNECTION,
+        header::CONTENT_ENCODING,
+        header::CONTENT_LENGTH,
+        header::CONTENT_RANGE,
+        header::CONTENT_TYPE,
+        header::COOKIE,
+        header::EXPECT,
+        header::HOST,
+        header::IF_MATCH,
+        header::IF_MODIFIED_SINCE,
+        header::IF_NONE_MATCH,
+        header::IF_RANGE,
+        header::IF_UNMODIFIED_SINCE,
+        header::MAX_FORWARDS,
+        header::PROXY_AUTHORIZATION,
+        header::RANGE,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+    ];
+    FORBIDDEN.contains(name)
+}

@@ -1,0 +1,126 @@
+//! Why a peer is refused, and with which status.
+
+use std::fmt;
+
+use http::StatusCode;
+
+/// What a peer did that it gets no service for. After a refusal the connection is always closed: where its next message
+/// would begin is not known, or not trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Both Content-Length and Transfer-Encoding (RFC 9112 §6.1: request smuggling).
+    AmbiguousLength,
+    /// A chunk that breaks RFC 9112 §7.1; the words say how.
+    BadChunk(&'static str),
+    /// A Content-Length that is not one plain number (RFC 9110 §8.6).
+    BadContentLength,
+    /// A Host that is not `uri-host [ ":" port ]` (RFC 9112 §3.2).
+    BadHost,
+    /// A method that is not a token (RFC 9110 §9.1).
+    BadMethod,
+    /// Not `method SP request-target SP HTTP-version` (RFC 9112 §3).
+    BadRequestLine,
+    /// A request target in none of the four forms (RFC 9112 §3.2).
+    BadTarget,
+    /// A Transfer-Encoding that does not end in exactly one `chunked`, or came with HTTP/1.0 (RFC 9112 §6.1).
+    BadTransferCoding,
+    /// A line that ends in LF alone. RFC 9112 §2.2 lets a recipient accept it; two recipients that differ are an attack.
+    BareLineFeed,
+    /// A body larger than the limit.
+    BodyTooLarge,
+    /// A body slower than the minimum rate.
+    BodyTooSlow,
+    /// An Expect other than `100-continue` (RFC 9110 §10.1.1).
+    ExpectationFailed,
+    /// A field continued on the next line (RFC 9112 §5.2).
+    FoldedField,
+    /// A trailer field that may not be one (RFC 9110 §6.5.1).
+    ForbiddenTrailer,
+    /// A head, or a trailer section, with too many bytes or fields.
+    HeadTooLarge,
+    /// A head that was not complete in time.
+    HeadTooSlow,
+    /// An HTTP/0.9 request.
+    Http09,
+    /// A field line whose name or value has characters it may not have (RFC 9112 §5.1, RFC 9110 §5.5).
+    InvalidField,
+    /// No Host on HTTP/1.1 (RFC 9112 §3.2).
+    MissingHost,
+    /// More than one Host (RFC 9112 §3.2).
+    RepeatedHost,
+    /// A request target over the limit.
+    TargetTooLong,
+    /// A TLS hello on a port that speaks plain HTTP.
+    TlsOnPlainPort,
+    /// A transfer coding other than chunked (RFC 9112 §6.1).
+    UnsupportedTransferCoding,
+    /// A major version other than 1.
+    UnsupportedVersion,
+}
+
+impl Refusal {
+    /// The status that goes on the wire.
+    #[must_use]
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::BodyTooSlow | Self::HeadTooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TargetTooLong => StatusCode::URI_TOO_LONG,
+            Self::ExpectationFailed => StatusCode::EXPECTATION_FAILED,
+            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::UnsupportedTransferCoding => StatusCode::NOT_IMPLEMENTED,
+            Self::UnsupportedVersion => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            Self::AmbiguousLength
+            | Self::BadChunk(_)
+            | Self::BadContentLength
+            | Self::BadHost
+            | Self::BadMethod
+            | Self::BadRequestLine
+            | Self::BadTarget
+            | Self::BadTransferCoding
+            | Self::BareLineFeed
+            | Self::FoldedField
+            | Self::ForbiddenTrailer
+            | Self::Http09
+            | Self::InvalidField
+            | Self::MissingHost
+            | Self::RepeatedHost
+            | Self::TlsOnPlainPort => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AmbiguousLength => "both Content-Length and Transfer-Encoding are given",
+            Self::BadChunk(how) => how,
+            Self::BadContentLength => "Content-Length is not one plain number",
+            Self::BadHost => "Host is not a name or address with an optional port",
+            Self::BadMethod => "the method is not a token",
+            Self::BadRequestLine => {
+                "the request line is not method, target and version with one space between them"
+            }
+            Self::BadTarget => "the request target is neither a path, an absolute URI, an authority nor *",
+            Self::BadTransferCoding => "Transfer-Encoding does not end in one chunked, or came with HTTP/1.0",
+            Self::BareLineFeed => "a line ends in LF without CR",
+            Self::BodyTooLarge => "the request body is larger than the limit",
+            Self::BodyTooSlow => "the request body came more slowly than the minimum rate",
+            Self::ExpectationFailed => "the only expectation known here is 100-continue",
+            Self::FoldedField => "a field is continued on the next line",
+            Self::ForbiddenTrailer => "a field came as a trailer that may not be one",
+            Self::HeadTooLarge => "the request head has too many bytes or fields",
+            Self::HeadTooSlow => "the request head was not complete in time",
+            Self::Http09 => "HTTP/0.9 is not spoken here",
+            Self::InvalidField => "a field line has characters it may not have",
+            Self::MissingHost => "Host is missing",
+            Self::RepeatedHost => "Host is given more than once",
+            Self::TargetTooLong => "the request target is longer than the limit",
+            Self::TlsOnPlainPort => "this port speaks plain HTTP, and a TLS hello came: use http://",
+            Self::UnsupportedTransferCoding => "the only transfer coding known here is chunked",
+            Self::UnsupportedVersion => "the only major version spoken here is HTTP/1",
+        })
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,113 @@
+//! `method SP request-target SP HTTP-version` (RFC 9112 §3).
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use http::{Method, Uri, Version};
+
+use super::Refusal;
+use crate::Limits;
+
+/// Where the parts of a request line lie in the head, and the version it names.
+#[derive(Debug, Clone)]
+pub(super) struct RequestLine {
+    start: u32,
+    method_length: u32,
+    target_length: u32,
+    pub(super) version: Version,
+}
+
+impl RequestLine {
+    /// Splits the line that lies at `line` in `head`.
+    pub(super) fn split(head: &[u8], line: Range<usize>, limits: &Limits) -> Result<Self, Refusal> {
+        let bytes = &head[line.clone()];
+        let mut words = bytes.split(|byte| *byte == b' ');
+        let (method, target, version) = match (words.next(), words.next(), words.next(), words.next()) {
+            (Some(method), Some(target), Some(version), None) => (method, target, version),
+            // RFC 1945 §4.1, a Simple-Request: "GET" SP Request-URI CRLF.
+            (Some(b"GET"), Some(target), None, None) if target.first() == Some(&b'/') => {
+                return Err(Refusal::Http09);
+            }
+            _ => return Err(Refusal::BadRequestLine),
+        };
+        if target.len() > limits.target_bytes {
+            return Err(Refusal::TargetTooLong);
+        }
+        Ok(Self {
+            start: narrow(line.start)?,
+            method_length: narrow(method.len())?,
+            target_length: narrow(target.len())?,
+            version: parse_version(version)?,
+        })
+    }
+
+    /// Where the line after it begins.
+    pub(super) fn end(&self) -> usize {
+        // Two spaces, eight characters of version, CRLF.
+        (self.start + self.method_length + self.target_length) as usize + 2 + 8 + 2
+    }
+
+    /// The method. Any token will do: which ones are known is for the handlers to say, so that a gateway can pass on
+    /// what it does not know (RFC 9110 §9.1).
+    pub(super) fn method(&self, head: &[u8]) -> Result<Method, Refusal> {
+        let start = self.start as usize;
+        Method::from_bytes(&head[start..start + self.method_length as usize]).map_err(|_| Refusal::BadMethod)
+    }
+
+    /// The target, in one of the four forms of RFC 9112 §3.2; which one is allowed depends on the method.
+    pub(super) fn target(&self, head: &Bytes, method: &Method) -> Result<Uri, Refusal> {
+        let start = (self.start + self.method_length + 1) as usize;
+        let target = head.slice(start..start + self.target_length as usize);
+        let first = target.first().copied();
+        // A fragment is not sent to a server (RFC 9112 §3.2); `Uri` would drop it without a word.
+        if target.contains(&b'#') {
+            return Err(Refusal::BadTarget);
+        }
+        let uri = Uri::from_maybe_shared(target).map_err(|_| Refusal::BadTarget)?;
+        let allowed = match (method, first) {
+            (&Method::CONNECT, _) => is_authority_form(&uri),
+            (_, Some(b'/')) => true,
+            (&Method::OPTIONS, Some(b'*')) => uri.path() == "*",
+            _ => is_absolute_form(&uri),
+        };
+        if allowed { Ok(uri) } else { Err(Refusal::BadTarget) }
+    }
+}
+
+/// `HTTP/` DIGIT `.` DIGIT. A higher minor version than ours is answered as ours (RFC 9110 §2.5).
+fn parse_version(version: &[u8]) -> Result<Version, Refusal> {
+    match version {
+        b"HTTP/1.1" => Ok(Version::HTTP_11),
+        b"HTTP/1.0" => Ok(Version::HTTP_10),
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            match major {
+                b'0' => Err(Refusal::Http09),
+                b'1' => Ok(Version::HTTP_11),
+                _ => Err(Refusal::UnsupportedVersion),
+            }
+        }
+        _ => Err(Refusal::BadRequestLine),
+    }
+}
+
+/// `uri-host ":" port`: only CONNECT has it, and it has nothing else (RFC 9112 §3.2.3).
+fn is_authority_form(uri: &Uri) -> bool {
+    uri.scheme().is_none() && uri.path_and_query().is_none() && uri.port().is_some() && has_no_user(uri)
+}
+
+/// A whole http URI (RFC 9112 §3.2.2).
+fn is_absolute_form(uri: &Uri) -> bool {
+    matches!(uri.scheme_str(), Some("http" | "https")) && has_no_user(uri)
+}
+
+/// User information in an http URI is an error to be treated as such (RFC 9110 §4.2.4).
+fn has_no_user(uri: &Uri) -> bool {
+    uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+}
+
+/// Lengths within a head; a head is far smaller than 4 GiB.
+fn narrow(length: usize) -> Result<u32, Refusal> {
+    u32::try_from(length).map_err(|_| Refusal::HeadTooLarge)
+}
