@@ -1,0 +1,88 @@
+//! The combined format of Apache and nginx, which every log reader knows, and three columns after it:
+//!
+//! ```text
+//! 192.0.2.7 - - [21/Nov/2026:04:05:06 +0100] "GET /a HTTP/1.1" 200 512 "https://example.org/" "curl/8" 812 790 complete
+//! address        time                        request line      status  referer               user agent
+//!                                                                  bytes             duration µs, wait µs, how it ended
+//! ```
+
+use std::io::Write;
+
+use http::{HeaderValue, StatusCode};
+use rudy_net::Peer;
+
+use super::{Asked, Record, ended_word, micros, version_text};
+
+/// Appends the line of `record`, its newline included.
+pub(super) fn write(record: &Record<'_>, time: &str, line: &mut Vec<u8>) {
+    match record.client.peer {
+        Peer::Ip(address) => put(line, format_args!("{}", address.ip().to_canonical())),
+        Peer::Unix => line.extend_from_slice(b"unix:"),
+    }
+    put(line, format_args!(" - - [{time}] "));
+    put_request_line(record.asked, line);
+    let outcome = record.outcome;
+    // Readers want three digits; a peer that was gone before there was an answer got no status.
+    put(
+        line,
+        format_args!(
+            " {} {} ",
+            outcome.status.as_ref().map_or("000", StatusCode::as_str),
+            outcome.body_bytes
+        ),
+    );
+    put_field(record.asked.and_then(|asked| asked.referer.as_ref()), line);
+    line.push(b' ');
+    put_field(record.asked.and_then(|asked| asked.user_agent.as_ref()), line);
+    let (duration_us, wait_us) = (micros(outcome.duration), micros(outcome.wait));
+    put(line, format_args!(" {duration_us} {wait_us} {}\n", ended_word(outcome.ended)));
+}
+
+/// A line that log readers pass over.
+pub(super) fn dropped(lines: u64, time: &str) -> String {
+    format!("# [{time}] {lines} lines dropped here: they came faster than they could be written\n")
+}
+
+fn put_request_line(asked: Option<&Asked>, line: &mut Vec<u8>) {
+    let Some(asked) = asked else { return line.extend_from_slice(b"\"-\"") };
+    line.push(b'"');
+    put_escaped(asked.method.as_str().as_bytes(), line);
+    line.push(b' ');
+    let start = line.len();
+    put(line, format_args!("{}", asked.target));
+    escape_from(start, line);
+    put(line, format_args!(" {}\"", version_text(asked.version)));
+}
+
+fn put_field(value: Option<&HeaderValue>, line: &mut Vec<u8>) {
+    line.push(b'"');
+    put_escaped(value.map_or(b"-", HeaderValue::as_bytes), line);
+    line.push(b'"');
+}
+
+fn put(line: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    line.write_fmt(text).expect("a Vec takes everything");
+}
+
+/// Escapes what stands in `line` from `start` on; most targets need nothing, and are left as they are.
+fn escape_from(start: usize, line: &mut Vec<u8>) {
+    if line[start..].iter().any(|byte| must_escape(*byte)) {
+        let raw = line.split_off(start);
+        put_escaped(&raw, line);
+    }
+}
+
+/// What could end a quoted column, end the line, or talk to a terminal is written `\xHH`, as nginx does.
+fn put_escaped(bytes: &[u8], line: &mut Vec<u8>) {
+    for &byte in bytes {
+        if must_escape(byte) {
+            put(line, format_args!("\\x{byte:02X}"));
+        } else {
+            line.push(byte);
+        }
+    }
+}
+
+fn must_escape(byte: u8) -> bool {
+    !matches!(byte, b' '..=b'~') || byte == b'"' || byte == b'\\'
+}

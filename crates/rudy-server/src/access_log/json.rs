@@ -1,0 +1,83 @@
+//! One JSON object a line. Members that are not known are left out; `status` is `null` where none was sent.
+
+use std::fmt::{Arguments, Display};
+use std::io::Write;
+
+use rudy_net::Peer;
+
+use super::{Asked, Record, ended_word, micros, version_text};
+
+/// Appends the line of `record`, its newline included.
+pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>) {
+    put(line, format_args!("{{\"time\":\"{time}\""));
+    match record.client.peer {
+        Peer::Ip(address) => {
+            let (ip, port) = (address.ip().to_canonical(), address.port());
+            put(line, format_args!(",\"peer\":\"{ip}\",\"peer_port\":{port}"));
+        }
+        Peer::Unix => put(line, format_args!(",\"peer\":\"unix:\"")),
+    }
+    put(line, format_args!(",\"connection\":{}", record.client.number));
+    if let Some(asked) = record.asked {
+        put_asked(asked, line);
+    }
+    if let Some(reason) = record.refused {
+        put_text("refused", reason.as_bytes(), line);
+    }
+    let outcome = record.outcome;
+    match outcome.status {
+        Some(status) => put(line, format_args!(",\"status\":{}", status.as_u16())),
+        None => put(line, format_args!(",\"status\":null")),
+    }
+    let (duration_us, wait_us) = (micros(outcome.duration), micros(outcome.wait));
+    put(line, format_args!(",\"body_bytes\":{}", outcome.body_bytes));
+    put(line, format_args!(",\"duration_us\":{duration_us},\"wait_us\":{wait_us}"));
+    put(line, format_args!(",\"ended\":\"{}\"}}\n", ended_word(outcome.ended)));
+}
+
+/// A line that tells how many are missing before it.
+pub(super) fn dropped(lines: u64, time: &impl Display) -> String {
+    format!("{{\"time\":\"{time}\",\"dropped_lines\":{lines}}}\n")
+}
+
+fn put_asked(asked: &Asked, line: &mut Vec<u8>) {
+    put_text("method", asked.method.as_str().as_bytes(), line);
+    // A target is ASCII, but may hold quotes and backslashes.
+    put_text("target", asked.target.to_string().as_bytes(), line);
+    put_text("version", version_text(asked.version).as_bytes(), line);
+    for (name, value) in
+        [("host", &asked.host), ("referer", &asked.referer), ("user_agent", &asked.user_agent)]
+    {
+        if let Some(value) = value {
+            put_text(name, value.as_bytes(), line);
+        }
+    }
+}
+
+fn put_text(name: &str, value: &[u8], line: &mut Vec<u8>) {
+    put(line, format_args!(",\"{name}\":\""));
+    for chunk in value.utf8_chunks() {
+        chunk.valid().chars().for_each(|c| put_char(c, line));
+        if !chunk.invalid().is_empty() {
+            put_char(char::REPLACEMENT_CHARACTER, line);
+        }
+    }
+    line.push(b'"');
+}
+
+/// RFC 8259 §7 asks for the escape of quote, backslash and the controls below space; the controls above (DEL, C1) could
+/// talk to a terminal, and U+2028 and U+2029 end a line for some readers.
+fn put_char(c: char, line: &mut Vec<u8>) {
+    match c {
+        '"' | '\\' => line.extend_from_slice(&[b'\\', c as u8]),
+        ' '..='~' => line.push(c as u8),
+        c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
+            put(line, format_args!("\\u{:04x}", c as u32));
+        }
+        c => line.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+}
+
+fn put(line: &mut Vec<u8>, text: Arguments<'_>) {
+    line.write_fmt(text).expect("a Vec takes everything");
+}

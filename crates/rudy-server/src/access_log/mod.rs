@@ -1,0 +1,231 @@
+//! The access log: one line for each exchange, in the combined format or as JSON.
+//!
+//! A line is formatted when its exchange is over, on the thread that served it and in a buffer that stays, and then queued
+//! for the log's own thread: no request waits for a disk, and what a peer sends does not pile up behind a slow one. When
+//! the queue is full lines are dropped; how many is said in the log and on stderr.
+
+mod combined;
+mod json;
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderName, HeaderValue, Method, Uri, Version, header};
+use rudy_net::{Client, Ended, Observer, Outcome, Request};
+
+use crate::error_log::ErrorLog;
+use crate::line_writer::{LineWriter, OnTrouble, Trouble};
+use crate::local_time::LocalClock;
+
+/// How a line of the access log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// The combined format of Apache and nginx, with three columns more at its end: the microseconds the exchange took,
+    /// those of them before the answer's first byte, and how it ended.
+    #[default]
+    Combined,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Where the access log goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// `-`: standard output.
+    Stdout,
+    /// A file, appended to, created if it is not there.
+    File(PathBuf),
+}
+
+impl Destination {
+    /// Takes `-` for standard output and everything else for a path.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        if path.as_os_str() == "-" { Self::Stdout } else { Self::File(path.to_owned()) }
+    }
+
+    fn open(&self) -> io::Result<File> {
+        match self {
+            Self::Stdout => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
+            // Addresses are personal data: others on this machine do not get to read them unless the file says so.
+            Self::File(path) => File::options().append(true).create(true).mode(0o640).open(path),
+        }
+    }
+}
+
+impl std::fmt::Display for Destination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("standard output"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// An open access log. A clone writes to the same file; the last one gone writes what still waits.
+#[derive(Debug, Clone)]
+pub struct AccessLog {
+    destination: Destination,
+    format: Format,
+    writer: Arc<LineWriter>,
+}
+
+impl AccessLog {
+    /// Opens the log and starts the thread that writes it. Trouble with writing goes to `errors`, and into the log.
+    pub fn open(destination: Destination, format: Format, errors: &ErrorLog) -> io::Result<Self> {
+        let on_trouble = tell_trouble(format!("access log {destination}"), format, errors.clone());
+        let writer = LineWriter::start("access-log", destination.open()?, on_trouble)?;
+        Ok(Self { destination, format, writer: Arc::new(writer) })
+    }
+
+    /// Where it goes.
+    #[must_use]
+    pub fn destination(&self) -> &Destination {
+        &self.destination
+    }
+
+    /// Its format.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Opens the file again under its name, after it was renamed or removed. Lines up to now go to the old one.
+    pub fn reopen(&self) -> io::Result<()> {
+        self.writer.replace(self.destination.open()?);
+        Ok(())
+    }
+
+    /// Notes who asks for what; the line is written when the observer hears how it went.
+    #[must_use]
+    pub fn observe(&self, request: &Request, client: &Client) -> Box<dyn Observer> {
+        Box::new(Exchange { log: self.clone(), asked: Asked::new(request), client: client.clone() })
+    }
+
+    /// Writes the line of a peer that was refused before there was a request.
+    pub fn refused(&self, client: &Client, reason: &str, outcome: &Outcome) {
+        self.write(&Record { client, asked: None, refused: Some(reason), outcome });
+    }
+
+    fn write(&self, record: &Record<'_>) {
+        thread_local! {
+            static SCRATCH: RefCell<(LocalClock, Vec<u8>)> = RefCell::new((LocalClock::new(), Vec::new()));
+        }
+        SCRATCH.with_borrow_mut(|(clock, line)| {
+            line.clear();
+            let now = SystemTime::now();
+            // The time of a line is when its request was there, as with other servers.
+            let time = now.checked_sub(record.outcome.duration).unwrap_or(now);
+            match self.format {
+                Format::Combined => combined::write(record, clock.combined(time), line),
+                Format::Json => json::write(record, &clock.rfc3339(time), line),
+            }
+            self.writer.push(line);
+        });
+    }
+}
+
+/// What a line tells.
+struct Record<'a> {
+    client: &'a Client,
+    /// `None` where nothing was asked that could be understood.
+    asked: Option<&'a Asked>,
+    /// Why nobody was asked for an answer.
+    refused: Option<&'a str>,
+    outcome: &'a Outcome,
+}
+
+/// What was asked. Clones of these share the bytes that were received.
+struct Asked {
+    method: Method,
+    target: Uri,
+    version: Version,
+    host: Option<HeaderValue>,
+    referer: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+}
+
+impl Asked {
+    fn new(request: &Request) -> Self {
+        let field = |name: HeaderName| request.headers().get(name).cloned();
+        Self {
+            method: request.method().clone(),
+            target: request.uri().clone(),
+            version: request.version(),
+            host: field(header::HOST),
+            referer: field(header::REFERER),
+            user_agent: field(header::USER_AGENT),
+        }
+    }
+}
+
+/// An exchange under way, for the log.
+struct Exchange {
+    log: AccessLog,
+    asked: Asked,
+    client: Client,
+}
+
+impl Observer for Exchange {
+    fn finished(self: Box<Self>, outcome: &Outcome) {
+        self.log.write(&Record { client: &self.client, asked: Some(&self.asked), refused: None, outcome });
+    }
+}
+
+/// How an exchange ended, in one word.
+fn ended_word(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Complete => "complete",
+        Ended::PeerGone => "peer_gone",
+        Ended::PeerStalled => "peer_stalled",
+        Ended::Cut => "cut",
+        Ended::Stopped => "stopped",
+    }
+}
+
+/// The version as it stands in a request line.
+fn version_text(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_09 => "HTTP/0.9",
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2.0",
+        Version::HTTP_3 => "HTTP/3.0",
+        _ => "HTTP/1.1",
+    }
+}
+
+/// Microseconds, as many as there are: a duration beyond 584,000 years does not occur.
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Says what could not be written: to the error log, and where lines were dropped also in the log itself.
+fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
+    Box::new(move |trouble| match trouble {
+        Trouble::Dropped(lines) => {
+            errors.repeated(
+                "access-log-dropped",
+                &format!("{name}: lines came faster than they could be written: {lines} dropped"),
+            );
+            let now = SystemTime::now();
+            let mut clock = LocalClock::new();
+            Some(match format {
+                Format::Combined => combined::dropped(*lines, clock.combined(now)),
+                Format::Json => json::dropped(*lines, &clock.rfc3339(now)),
+            })
+        }
+        Trouble::Failed(error, lines) => {
+            errors.repeated("access-log-failed", &format!("{name}: {error}: {lines} lines lost"));
+            None
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! What a line looks like, for every kind of exchange and everything a peer may try to put in it.
+
+use http::StatusCode;
+use rudy_net::{Peer, RequestBody};
+
+use super::*;
+
+const TIME: &str = "T";
+
+fn outcome() -> Outcome {
+    Outcome {
+        status: Some(StatusCode::OK),
+        body_bytes: 512,
+        wait: Duration::from_micros(790),
+        duration: Duration::from_micros(812),
+        ended: Ended::Complete,
+    }
+}
+
+fn client(peer: &str) -> Client {
+    Client { peer: Peer::Ip(peer.parse().unwrap()), number: 7 }
+}
+
+fn request(target: &str, fields: &[(&str, &[u8])]) -> Asked {
+    let mut request = Request::new(RequestBody::empty());
+    *request.uri_mut() = target.parse().unwrap();
+    for (name, value) in fields {
+        let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+        request.headers_mut().append(name, HeaderValue::from_bytes(value).unwrap());
+    }
+    Asked::new(&request)
+}
+
+fn lines(
+    client: &Client,
+    asked: Option<&Asked>,
+    refused: Option<&str>,
+    outcome: &Outcome,
+) -> (String, String) {
+    let record = Record { client, asked, refused, outcome };
+    let (mut combined, mut json) = (Vec::new(), Vec::new());
+    combined::write(&record, TIME, &mut combined);
+    json::write(&record, &TIME, &mut json);
+    (String::from_utf8(combined).unwrap(), String::from_utf8(json).unwrap())
+}
+
+#[test]
+fn an_exchange_is_told_in_full() {
+    let asked = request(
+        "/a?b=c",
+        &[("host", b"example.org"), ("referer", b"https://example.org/"), ("user-agent", b"curl/8")],
+    );
+    let (combined, json) = lines(&client("192.0.2.7:5000"), Some(&asked), None, &outcome());
+    assert_eq!(
+        combined,
+        "192.0.2.7 - - [T] \"GET /a?b=c HTTP/1.1\" 200 512 \"https://example.org/\" \"curl/8\" 812 790 complete\n"
+    );
+    assert_eq!(
+        json,
+        "{\"time\":\"T\",\"peer\":\"192.0.2.7\",\"peer_port\":5000,\"connection\":7,\"method\":\"GET\",\
+         \"target\":\"/a?b=c\",\"version\":\"HTTP/1.1\",\"host\":\"example.org\",\
+         \"referer\":\"https://example.org/\",\"user_agent\":\"curl/8\",\"status\":200,\"body_bytes\":512,\
+         \"duration_us\":812,\"wait_us\":790,\"ended\":\"complete\"}\n"
+    );
+}
+
+#[test]
+fn what_is_not_known_is_left_out() {
+    let nothing = Outcome { status: None, body_bytes: 0, ended: Ended::PeerGone, ..outcome() };
+    let unix = Client { peer: Peer::Unix, number: 7 };
+    let (combined, json) = lines(&unix, None, Some("no Host"), &nothing);
+    assert_eq!(combined, "unix: - - [T] \"-\" 000 0 \"-\" \"-\" 812 790 peer_gone\n");
+    assert_eq!(
+        json,
+        "{\"time\":\"T\",\"peer\":\"unix:\",\"connection\":7,\"refused\":\"no Host\",\"status\":null,\
+         \"body_bytes\":0,\"duration_us\":812,\"wait_us\":790,\"ended\":\"peer_gone\"}\n"
+    );
+}
+
+#[test]
+fn an_ipv4_address_in_ipv6_clothes_is_written_as_ipv4() {
+    let (combined, json) = lines(&client("[::ffff:192.0.2.7]:1"), None, None, &outcome());
+    assert!(combined.starts_with("192.0.2.7 - - "), "{combined}");
+    assert!(json.contains("\"peer\":\"192.0.2.7\""), "{json}");
+}
+
+#[test]
+fn nothing_a_peer_sends_ends_a_column_or_a_line() {
+    // (sent, as it stands in the combined line, as it stands in the JSON line)
+    for (sent, combined, json) in [
+        (&b"a\"b"[..], "a\\x22b", "a\\\"b"),
+        (b"a\\b", "a\\x5Cb", "a\\\\b"),
+        (b"a\tb", "a\\x09b", "a\\u0009b"),
+        ("a\u{9b}b".as_bytes(), "a\\xC2\\x9Bb", "a\\u009bb"),
+        ("a\u{2028}b".as_bytes(), "a\\xE2\\x80\\xA8b", "a\\u2028b"),
+        ("größe".as_bytes(), "gr\\xC3\\xB6\\xC3\\x9Fe", "größe"),
+        (b"a\xffb", "a\\xFFb", "a\u{fffd}b"),
+    ] {
+        let asked = request("/", &[("user-agent", sent)]);
+        let lines = lines(&client("192.0.2.7:1"), Some(&asked), None, &outcome());
+        assert!(lines.0.contains(&format!(" \"-\" \"{combined}\" 812")), "{}", lines.0);
+        assert!(lines.1.contains(&format!("\"user_agent\":\"{json}\"")), "{}", lines.1);
+        serde_json::from_str::<serde_json::Value>(&lines.1).unwrap();
+    }
+}
+
+#[test]
+fn quotes_in_a_target_are_escaped() {
+    let asked = request("/a\"b", &[]);
+    let (combined, json) = lines(&client("192.0.2.7:1"), Some(&asked), None, &outcome());
+    assert!(combined.contains("\"GET /a\\x22b HTTP/1.1\""), "{combined}");
+    assert!(json.contains("\"target\":\"/a\\\"b\""), "{json}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_field_leaves_one_line_that_reads_back(value: Vec<u8>) {
+        let Ok(sent) = HeaderValue::from_bytes(&value) else { return Ok(()) };
+        let asked = request("/", &[("user-agent", sent.as_bytes())]);
+        let (combined, json) = lines(&client("192.0.2.7:1"), Some(&asked), None, &outcome());
+        for line in [&combined, &json] {
+            proptest::prop_assert_eq!(line.chars().filter(|c| c.is_control()).collect::<String>(), "\n");
+        }
+        proptest::prop_assert_eq!(combined.matches('"').count(), 6);
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        proptest::prop_assert_eq!(read["user_agent"].as_str().unwrap(), String::from_utf8_lossy(&value));
+    }
+}
+
+#[test]
+fn a_renamed_log_is_left_when_it_is_reopened() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, renamed) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
+    let errors = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
+    let log = AccessLog::open(Destination::new(&path), Format::Combined, &errors).unwrap();
+    let say = |target: &str| {
+        let asked = request(target, &[]);
+        let exchange = Exchange { log: log.clone(), asked, client: client("192.0.2.7:1") };
+        Box::new(exchange).finished(&outcome());
+    };
+    say("/before");
+    std::fs::rename(&path, &renamed).unwrap();
+    say("/between");
+    log.reopen().unwrap();
+    say("/after");
+    drop(log);
+    let targets = |path: &Path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| line.split(' ').nth(6).unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(targets(&renamed), ["/before", "/between"]);
+    assert_eq!(targets(&path), ["/after"]);
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_is_an_error() {
+    let errors = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
+    let destination = Destination::new(Path::new("/nowhere/access.log"));
+    assert!(AccessLog::open(destination, Format::Json, &errors).is_err());
+}

@@ -1,0 +1,83 @@
+//! The time of day as logs write it, in the zone of this machine.
+
+use std::fmt::{self, Display};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// Turns moments into text. What changes once a second is kept: a busy log asks thousands of times in one.
+#[derive(Debug)]
+pub(crate) struct LocalClock {
+    zone: TimeZone,
+    second: Option<i64>,
+    combined: String,
+    date_time: String,
+    offset: String,
+}
+
+impl LocalClock {
+    /// In the zone of this machine: `TZ` if set, else `/etc/localtime`, else UTC.
+    pub(crate) fn new() -> Self {
+        Self::in_zone(TimeZone::system())
+    }
+
+    /// In this zone.
+    pub(crate) fn in_zone(zone: TimeZone) -> Self {
+        Self { zone, second: None, combined: String::new(), date_time: String::new(), offset: String::new() }
+    }
+
+    /// `21/Nov/2026:04:05:06 +0100`, as the common log format has it.
+    pub(crate) fn combined(&mut self, time: SystemTime) -> &str {
+        self.turn_to(time);
+        &self.combined
+    }
+
+    /// `2026-11-21T04:05:06.789012+01:00` (RFC 3339).
+    pub(crate) fn rfc3339(&mut self, time: SystemTime) -> impl Display + '_ {
+        let micros = self.turn_to(time);
+        fmt::from_fn(move |f| write!(f, "{}.{micros:06}{}", self.date_time, self.offset))
+    }
+
+    /// Makes the kept texts those of `time`'s second; returns the microseconds within it.
+    fn turn_to(&mut self, time: SystemTime) -> u32 {
+        // A clock set before 1970 is shown as 1970: no log is worth a panic.
+        let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let second = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
+        if self.second != Some(second) {
+            let moment = Timestamp::from_second(second).unwrap_or(Timestamp::MAX).to_zoned(self.zone.clone());
+            self.combined = moment.strftime("%d/%b/%Y:%H:%M:%S %z").to_string();
+            self.date_time = moment.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+            self.offset = moment.strftime("%:z").to_string();
+            self.second = Some(second);
+        }
+        since_epoch.subsec_micros()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_moment_is_written_with_its_zone() {
+        let mut berlin = LocalClock::in_zone(TimeZone::fixed(jiff::tz::offset(1)));
+        let time = UNIX_EPOCH + Duration::from_micros(1_795_230_306_000_042);
+        assert_eq!(berlin.combined(time), "21/Nov/2026:04:05:06 +0100");
+        assert_eq!(berlin.rfc3339(time).to_string(), "2026-11-21T04:05:06.000042+01:00");
+        let later = time + Duration::from_millis(1_500);
+        assert_eq!(berlin.rfc3339(later).to_string(), "2026-11-21T04:05:07.500042+01:00");
+        assert_eq!(berlin.combined(later), "21/Nov/2026:04:05:07 +0100");
+    }
+
+    #[test]
+    fn times_beyond_the_calendar_do_not_panic() {
+        let mut utc = LocalClock::in_zone(TimeZone::UTC);
+        let before = UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(utc.rfc3339(before).to_string(), "1970-01-01T00:00:00.000000+00:00");
+        let far = UNIX_EPOCH + Duration::from_secs(1 << 60);
+        assert!(utc.combined(far).contains("9999"), "{}", utc.combined(far));
+    }
+}
