@@ -202,7 +202,11 @@ mod tests {
             (Method::PUT, (IF_NONE_MATCH, "*"), PreconditionFailed),
             (Method::PUT, (IF_MODIFIED_SINCE, AFTER), Proceed),
         ] {
-            assert_eq!(verdict(&method, &[fields.clone()], false), expected, "{method} {fields:?}");
+            assert_eq!(
+                verdict(&method, std::slice::from_ref(&fields), false),
+                expected,
+                "{method} {fields:?}"
+            );
         }
         assert_eq!(verdict(&Method::HEAD, &[(RANGE, "bytes=0-1"), (IF_RANGE, "\"a\"")], false), Proceed);
     }

@@ -86,7 +86,7 @@ impl AcceptedCodings {
     /// Where nothing is acceptable it is [`Coding::Identity`]: §12.5.3 lets a server answer so, and a client that cannot use it is no worse
     /// off than with an error.
     #[must_use]
-    pub fn choose(&self, mut available: impl FnMut(Coding) -> bool) -> Coding {
+    pub fn choose(self, mut available: impl FnMut(Coding) -> bool) -> Coding {
         let mut best = (Coding::Identity, self.identity);
         // From the last to the first, so that of equals the first stays.
         for coding in Coding::COMPRESSED.into_iter().rev() {
@@ -98,7 +98,7 @@ impl AcceptedCodings {
         best.0
     }
 
-    fn weight(&self, coding: Coding) -> u16 {
+    fn weight(self, coding: Coding) -> u16 {
         match coding {
             Coding::Identity => self.identity,
             Coding::Gzip => self.gzip,

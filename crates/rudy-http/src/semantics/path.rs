@@ -27,7 +27,7 @@ impl RelativePath {
             decode(encoded, &mut segments)?;
             match &segments[begin..] {
                 "." | ".." => return Err(PathError::DotSegment),
-                segment => hidden |= segment.starts_with('.'),
+                segment => hidden |= segment.starts_with('.') && (begin, segment) != (0, WELL_KNOWN),
             }
         }
         Ok(Self { segments, hidden, directory: path.ends_with('/') })
@@ -39,7 +39,7 @@ impl RelativePath {
         &self.segments
     }
 
-    /// Whether a segment begins with a dot.
+    /// Whether a segment begins with a dot. `/.well-known/` is there to be found (RFC 8615) and does not count.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.hidden
@@ -103,10 +103,12 @@ pub fn encode(decoded: &str) -> String {
 /// RFC 3986 §2.1: uppercase digits.
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
+const WELL_KNOWN: &str = ".well-known";
+
 fn decode(segment: &str, out: &mut String) -> Result<(), PathError> {
     let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes().iter();
-    while let Some(&byte) = rest.next() {
+    let mut rest = segment.bytes();
+    while let Some(byte) = rest.next() {
         let byte = if byte == b'%' {
             match (rest.next().and_then(hex_digit), rest.next().and_then(hex_digit)) {
                 (Some(high), Some(low)) => high << 4 | low,
@@ -127,9 +129,9 @@ fn decode(segment: &str, out: &mut String) -> Result<(), PathError> {
     Ok(())
 }
 
-fn hex_digit(byte: &u8) -> Option<u8> {
+fn hex_digit(byte: u8) -> Option<u8> {
     // The base is 16, so the digit fits.
-    char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]
@@ -210,7 +212,11 @@ mod tests {
             ("/a/.env", true),
             ("/%2eenv", true),
             ("/a/.b/c", true),
-            ("/.well-known/x", true),
+            ("/.well-known/x", false),
+            ("/.well-known", false),
+            ("/.well-known/.x", true),
+            ("/.well-known2", true),
+            ("/a/.well-known/x", true),
             ("/a.b", false),
             ("/a./b", false),
         ] {
