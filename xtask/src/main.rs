@@ -6,6 +6,7 @@
     reason = "a command-line tool: printing is what it is for"
 )]
 
+mod bench;
 mod command;
 mod setup;
 mod test;
@@ -35,6 +36,8 @@ enum Chore {
     Tidy,
     /// Installs what the tests and benchmarks need; says what is missing where it may not.
     Setup,
+    /// Rudy beside nginx: CPU per request, memory per idle connection. Needs wrk and nginx, takes four minutes.
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Chore::Test => test::run(),
         Chore::Tidy => tidy::run(),
         Chore::Setup => setup::run(),
+        Chore::Bench(arguments) => bench::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

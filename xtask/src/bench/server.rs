@@ -1,0 +1,218 @@
+//! A server under measurement: started, awaited, asked, ended with everything it started.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+use super::process;
+use super::site::{self, Site};
+use crate::{Outcome, command, workspace};
+
+/// The peer's configuration, which `Server::nginx` adapts to the machine.
+const NGINX_CONFIGURATION: &str = "labs/peers/nginx-static.conf";
+
+/// How long a server may take to answer for the first time, and to end when asked to.
+const START_TIME: Duration = Duration::from_secs(20);
+const STOP_TIME: Duration = Duration::from_secs(5);
+
+/// How often we look whether it has.
+const POLL_TIME: Duration = Duration::from_millis(50);
+
+/// Which server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Rudy,
+    Nginx,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rudy => "rudy",
+            Self::Nginx => "nginx",
+        }
+    }
+
+    /// How it is started, for whoever wants to do the same by hand.
+    pub(super) fn started_as(self) -> String {
+        match self {
+            Self::Rudy => "rudy serve DIR/www --listen 127.0.0.1:PORT".into(),
+            Self::Nginx => format!("nginx -c {NGINX_CONFIGURATION} -p DIR/"),
+        }
+    }
+
+    /// The program that is started.
+    pub(super) fn program(self) -> PathBuf {
+        match self {
+            Self::Rudy => workspace::target().join("release/rudy"),
+            Self::Nginx => command::find("nginx").unwrap_or_else(|| "nginx".into()),
+        }
+    }
+}
+
+/// A running server.
+pub(super) struct Server {
+    pub(super) kind: Kind,
+    pub(super) address: SocketAddr,
+    process: Child,
+}
+
+/// What a server says to a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) content_length: Option<u64>,
+}
+
+impl Server {
+    /// Starts it on a free port and waits until it serves the first file.
+    pub(super) fn start(kind: Kind, site: &Site) -> Outcome<Self> {
+        let address = free_address()?;
+        let mut command = Command::new(kind.program());
+        match kind {
+            Kind::Rudy => {
+                command.arg("serve").arg(site.files()).arg("--listen").arg(address.to_string());
+            }
+            Kind::Nginx => {
+                let configuration = site.folder().join(format!("nginx-{}.conf", address.port()));
+                fs::write(
+                    &configuration,
+                    nginx_configuration(&workspace::read(NGINX_CONFIGURATION)?, address)?,
+                )
+                .map_err(|error| format!("cannot write {}: {error}", configuration.display()))?;
+                command.arg("-c").arg(configuration).arg("-p").arg(site.folder());
+            }
+        }
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let process =
+            process.map_err(|error| format!("cannot start `{}`: {error}", command::line(&command)))?;
+        let mut server = Self { kind, address, process };
+        server.wait_until_it_answers(&command::line(&command))?;
+        Ok(server)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn url(&self, file: &str) -> String {
+        format!("http://{}/{file}", self.address)
+    }
+
+    /// Asks once for `file`, with a field if one is given.
+    pub(super) fn ask(&self, file: &str, header: Option<&str>) -> std::io::Result<Answer> {
+        let mut stream = TcpStream::connect_timeout(&self.address, START_TIME)?;
+        stream.set_read_timeout(Some(START_TIME))?;
+        let header = header.map(|header| format!("{header}\r\n")).unwrap_or_default();
+        let request =
+            format!("HEAD /{file} HTTP/1.1\r\nHost: localhost\r\n{header}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes())?;
+        let mut head = String::new();
+        stream.read_to_string(&mut head)?;
+        parse_head(&head).ok_or_else(|| std::io::Error::other("the answer is not HTTP/1.1"))
+    }
+
+    fn wait_until_it_answers(&mut self, command: &str) -> Outcome {
+        let deadline = Instant::now() + START_TIME;
+        loop {
+            match self.ask(site::KIB_1, None) {
+                Ok(Answer { status: 200, .. }) => return Ok(()),
+                Ok(answer) => return Err(format!("`{command}` answers {}, not 200", answer.status)),
+                Err(error) if Instant::now() > deadline => {
+                    return Err(format!("`{command}` does not answer: {error}"));
+                }
+                Err(_) => {}
+            }
+            if let Ok(Some(status)) = self.process.try_wait() {
+                return Err(format!(
+                    "`{command}` ended ({status}) before it answered; run it by hand to see why"
+                ));
+            }
+            thread::sleep(POLL_TIME);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let everything = process::tree(self.pid());
+        // A signal to a process that has ended meanwhile fails, which is what we want of it.
+        let _ = rustix::process::kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let deadline = Instant::now() + STOP_TIME;
+        while Instant::now() < deadline {
+            if matches!(self.process.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            thread::sleep(POLL_TIME);
+        }
+        for pid in everything.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        let _ = self.process.wait();
+    }
+}
+
+/// The configuration with as many workers as Rudy has, and the address in place of its own.
+fn nginx_configuration(text: &str, address: SocketAddr) -> Outcome<String> {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut adapted = text.to_string();
+    for (mark, line) in [
+        ("# cores", format!("worker_processes {cores};")),
+        ("# port", format!("    listen {address} reuseport backlog=4096;")),
+    ] {
+        let old = text.lines().find(|old| old.ends_with(mark));
+        let old = old.ok_or_else(|| format!("{NGINX_CONFIGURATION} has no line that ends in `{mark}`"))?;
+        adapted = adapted.replace(old, &line);
+    }
+    Ok(adapted)
+}
+
+fn parse_head(head: &str) -> Option<Answer> {
+    let mut lines = head.lines();
+    let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    let content_length = lines
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .and_then(|(_, value)| value.trim().parse().ok());
+    Some(Answer { status, content_length })
+}
+
+fn free_address() -> Outcome<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    listener
+        .and_then(|l| l.local_addr())
+        .map_err(|error| format!("cannot find a free port on 127.0.0.1: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peers_configuration_gets_the_address_and_only_there() {
+        let text = workspace::read(NGINX_CONFIGURATION).expect("it stands in the repository");
+        let address = SocketAddr::from(([127, 0, 0, 1], 4321));
+        let adapted = nginx_configuration(&text, address).expect("both lines are marked");
+        assert!(adapted.contains("listen 127.0.0.1:4321 reuseport"));
+        assert_eq!(adapted.lines().count(), text.lines().count());
+    }
+
+    #[test]
+    fn a_configuration_without_the_marked_lines_is_refused() {
+        assert!(nginx_configuration("worker_processes 2;\n", SocketAddr::from(([127, 0, 0, 1], 1))).is_err());
+    }
+
+    #[test]
+    fn an_answers_status_and_length_are_read() {
+        let head = "HTTP/1.1 200 OK\r\nServer: x\r\ncontent-LENGTH:  1024\r\n\r\n";
+        assert_eq!(parse_head(head), Some(Answer { status: 200, content_length: Some(1024) }));
+        assert_eq!(parse_head("HTTP/1.1 304 Not Modified\r\n\r\n").map(|a| a.status), Some(304));
+        assert_eq!(parse_head("SSH-2.0"), None);
+    }
+}
