@@ -4,6 +4,8 @@
 //! What is served is none of its business: a [`Service`] answers a [`Request`] with a [`Response`].
 
 mod connection;
+pub mod engine;
+pub mod listen;
 mod message;
 mod request_body;
 mod service;

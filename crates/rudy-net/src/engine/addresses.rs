@@ -1,0 +1,103 @@
+//! How many connections each address has open, for the limit by address.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks over which the addresses are spread, so that cores seldom wait for each other.
+const SHARDS: usize = 64;
+
+/// An address as far as it is counted by itself.
+///
+/// IPv6 by its first 64 bits: that is what a site or a household is given, and every machine in it can take any of the
+/// other 2^64 addresses at will, so that counting by whole addresses would limit nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum AddressKey {
+    V4(u32),
+    V6Prefix(u64),
+}
+
+impl From<IpAddr> for AddressKey {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address.to_bits()),
+            IpAddr::V6(address) => Self::V6Prefix((address.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+/// Counts open connections by address. An address without a connection has no entry, so there are never more entries
+/// than connections, which have their own limit.
+#[derive(Debug)]
+pub(super) struct AddressCounts {
+    shards: [Mutex<HashMap<AddressKey, usize>>; SHARDS],
+    hasher: RandomState,
+}
+
+impl AddressCounts {
+    pub(super) fn new() -> Self {
+        Self { shards: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::new() }
+    }
+
+    /// Counts one more connection, unless the address has `limit` already.
+    pub(super) fn enter(&self, key: AddressKey, limit: usize) -> bool {
+        let mut shard = self.shard(key);
+        let open = shard.get(&key).copied().unwrap_or(0);
+        if open >= limit {
+            return false;
+        }
+        shard.insert(key, open + 1);
+        true
+    }
+
+    /// Counts one connection less.
+    pub(super) fn leave(&self, key: AddressKey) {
+        let mut shard = self.shard(key);
+        match shard.get_mut(&key) {
+            Some(open) if *open > 1 => *open -= 1,
+            _ => {
+                shard.remove(&key);
+            }
+        }
+    }
+
+    fn shard(&self, key: AddressKey) -> MutexGuard<'_, HashMap<AddressKey, usize>> {
+        // The remainder is below SHARDS, whatever the width of usize.
+        #[expect(clippy::cast_possible_truncation, reason = "any bits of the hash will do")]
+        let index = self.hasher.hash_one(key) as usize % SHARDS;
+        // A count is changed in one step, so a panic elsewhere leaves nothing half done.
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(address: &str) -> AddressKey {
+        AddressKey::from(address.parse::<IpAddr>().unwrap())
+    }
+
+    #[test]
+    fn ipv6_is_counted_by_its_first_64_bits_and_mapped_ipv4_as_ipv4() {
+        assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
+        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+        assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
+        assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
+    }
+
+    #[test]
+    fn an_address_enters_up_to_its_limit_and_leaves_nothing_behind() {
+        let counts = AddressCounts::new();
+        let (a, b) = (key("192.0.2.1"), key("192.0.2.2"));
+        assert!(counts.enter(a, 2) && counts.enter(a, 2) && counts.enter(b, 2));
+        assert!(!counts.enter(a, 2));
+        counts.leave(a);
+        assert!(counts.enter(a, 2));
+        for left in [a, a, b] {
+            counts.leave(left);
+        }
+        assert!(counts.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
+    }
+}

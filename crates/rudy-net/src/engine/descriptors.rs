@@ -1,0 +1,80 @@
+//! File descriptors: as many as may be had, and what to do when none is left.
+
+use std::fs::File;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors kept for what is not a connection: listeners, pollers, logs, configuration, and files being sent. Those
+/// files may be more; then the descriptor limit itself is met, and [`Spare`] helps.
+const DESCRIPTOR_RESERVE: u64 = 256;
+
+/// Raises the soft limit of open descriptors to the hard one, which this process may do without asking anybody, and
+/// returns the limit that holds then. `None` is no limit.
+pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
+    }
+    Ok(limit.maximum)
+}
+
+/// How many connections the descriptor limit of this process leaves room for.
+pub(super) fn connections_within_descriptors() -> usize {
+    room(getrlimit(Resource::Nofile).current)
+}
+
+fn room(limit: Option<u64>) -> usize {
+    // Where the reserve would take most of a small limit it takes half.
+    let room = limit.map_or(u64::MAX, |limit| limit - DESCRIPTOR_RESERVE.min(limit / 2));
+    usize::try_from(room).unwrap_or(usize::MAX)
+}
+
+/// A descriptor held so that there is one to give up when no other is left: without it a connection that waits could
+/// neither be accepted nor be sent away, and the acceptor would spin on it.
+#[derive(Debug)]
+pub(super) struct Spare(Mutex<Option<File>>);
+
+impl Spare {
+    pub(super) fn new() -> io::Result<Self> {
+        open().map(|file| Self(Mutex::new(Some(file))))
+    }
+
+    /// Gives it up. `false` where it was not there to begin with.
+    pub(super) fn release(&self) -> bool {
+        self.lock().take().is_some()
+    }
+
+    /// Takes one again. `false` where there is none to be had yet.
+    pub(super) fn refill(&self) -> bool {
+        let mut file = self.lock();
+        if file.is_none() {
+            *file = open().ok();
+        }
+        file.is_some()
+    }
+
+    /// It is there or not, whatever panicked.
+    fn lock(&self) -> MutexGuard<'_, Option<File>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A descriptor that nothing comes of. `/dev/null` may be missing in a chroot; the root folder is always there.
+fn open() -> io::Result<File> {
+    File::open("/dev/null").or_else(|_| File::open("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reserve_is_taken_off_but_never_more_than_half() {
+        for (limit, expected) in [(1024, 768), (1_048_576, 1_048_320), (512, 256), (64, 32), (0, 0)] {
+            assert_eq!(room(Some(limit)), expected, "{limit}");
+        }
+        assert_eq!(room(None), usize::MAX);
+    }
+}

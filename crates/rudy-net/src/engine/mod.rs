@@ -1,0 +1,84 @@
+//! How connections are carried: what the engines have in common, and what the rest of Rudy knows of them.
+//!
+//! An engine accepts connections, holds them to the limits that span connections, and has each served by the one
+//! driver. Which threads that happens on is its own affair.
+
+mod addresses;
+mod admission;
+mod descriptors;
+pub mod percore;
+mod report;
+mod shed;
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use descriptors::raise_descriptor_limit;
+pub use report::{Report, Reporter, Trouble};
+
+use crate::listen::{Address, Bound, Listener};
+use crate::{Service, Worker};
+
+/// Says which service a new connection gets. It is asked at each accept, so a reload swaps what it returns, and the
+/// connections under way live on with what they began with.
+pub trait Source: Send + Sync + 'static {
+    /// What it gives.
+    type Service: Service;
+
+    /// The service of now. Called on the accepting thread: must not block.
+    fn current(&self) -> Arc<Self::Service>;
+}
+
+/// What an engine is started with.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Threads that carry connections; `None` is one for each core that this process may use.
+    pub cores: Option<NonZeroUsize>,
+}
+
+impl Options {
+    /// The number of threads that these options mean here.
+    #[must_use]
+    pub fn core_count(&self) -> usize {
+        self.cores.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+    }
+}
+
+/// A running engine. Dropping it ends it at once, as [`Engine::stop_now`] does.
+pub trait Engine: Send + Sync {
+    /// Its workers, one for each core: add up their counters.
+    fn workers(&self) -> &[Arc<Worker>];
+
+    /// The addresses that it accepts from, as they were asked for, each with where it is bound.
+    fn listening(&self) -> Vec<(Address, Vec<Bound>)>;
+
+    /// Accepts from one more listener. It must have been bound for as many cores as there are workers.
+    fn listen(&self, listener: Listener) -> io::Result<()>;
+
+    /// Stops accepting from an address: what the kernel has queued is accepted still, then the sockets are closed.
+    /// Ready when they are; `false` where nothing listens there. Connections go on.
+    fn unlisten<'a>(&'a self, address: &'a Address) -> Ending<'a, bool>;
+
+    /// Stops accepting as [`Self::unlisten`] does, asks every connection to end, and waits until all have or `grace` is
+    /// over; then what is left is cut. Ready when everything has ended.
+    fn stop(&self, grace: Duration) -> Ending<'_, Stopped>;
+
+    /// Cuts everything. [`Self::ended`], and a [`Self::stop`] under way, tell when it is done.
+    fn stop_now(&self);
+
+    /// Ready when the engine has ended.
+    fn ended(&self) -> Ending<'_, Stopped>;
+}
+
+/// The wait for an end. It is not bound to a runtime.
+pub type Ending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// How an engine ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    /// Connections that were cut because they had not ended by themselves.
+    pub cut: u64,
+}

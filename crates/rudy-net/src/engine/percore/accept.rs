@@ -1,0 +1,230 @@
+//! Accepting: one task for each listening socket of a core.
+
+use std::convert::Infallible;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{future, io};
+
+use pin_project_lite::pin_project;
+use rustix::io::Errno;
+use socket2::{SockFilter, SockRef};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+
+use super::thread::{Core, OpenConnection};
+use crate::engine::shed::Shedder;
+use crate::engine::{Source, Trouble};
+use crate::transport::Transport;
+use crate::{Client, Peer, Service, connection};
+
+/// Connections accepted in a row before the core turns to those that it has.
+const ACCEPT_BATCH: usize = 32;
+
+/// The pause after an error that will not go away by trying again at once.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a socket that is to be closed is accepted from, so that handshakes under way come to their end.
+const HANDSHAKE_TIME: Duration = Duration::from_millis(50);
+
+/// A socket that connections come from.
+pub(super) trait Incoming: Send + Sync + 'static {
+    type Io: Transport + AsFd;
+
+    /// The next connection. Dropping the future loses none.
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Io, Peer)>> + Send;
+
+    /// Keeps the kernel from queueing new connections, while those that wait can be accepted still.
+    fn refuse_new(&self) -> io::Result<()>;
+}
+
+impl Incoming for TcpListener {
+    type Io = TcpStream;
+
+    async fn next(&self) -> io::Result<(TcpStream, Peer)> {
+        let (stream, mut address) = self.accept().await?;
+        address.set_ip(address.ip().to_canonical());
+        Ok((stream, Peer::Ip(address)))
+    }
+
+    fn refuse_new(&self) -> io::Result<()> {
+        // Closing a listening socket resets what is in its queue, and any connection that comes between the last
+        // accept and the close. So first a packet filter that drops SYN: whoever comes now tries again a second later
+        // and finds the port closed, or somebody else there.
+        const TCP_FLAGS_OFFSET: u32 = 13;
+        const TCP_SYN: u32 = 0x02;
+        // linux/bpf_common.h: BPF_LD|BPF_B|BPF_ABS, BPF_JMP|BPF_JSET|BPF_K, BPF_RET|BPF_K.
+        const LOAD_BYTE: u16 = 0x30;
+        const JUMP_IF_SET: u16 = 0x45;
+        const RETURN: u16 = 0x06;
+        SockRef::from(self).attach_filter(&[
+            SockFilter::new(LOAD_BYTE, 0, 0, TCP_FLAGS_OFFSET),
+            SockFilter::new(JUMP_IF_SET, 0, 1, TCP_SYN),
+            SockFilter::new(RETURN, 0, 0, 0),
+            SockFilter::new(RETURN, 0, 0, u32::MAX),
+        ])
+    }
+}
+
+impl Incoming for UnixListener {
+    type Io = UnixStream;
+
+    async fn next(&self) -> io::Result<(UnixStream, Peer)> {
+        let (stream, _) = self.accept().await?;
+        Ok((stream, Peer::Unix))
+    }
+
+    fn refuse_new(&self) -> io::Result<()> {
+        // Its file has been removed: nobody finds it any more.
+        Ok(())
+    }
+}
+
+/// Accepts from one socket on one core.
+pub(super) struct Acceptor<L, S> {
+    pub(super) listener: L,
+    pub(super) source: Arc<S>,
+    pub(super) core: Arc<Core>,
+    /// Whether what is queued has to be accepted before the end. What waits at an inherited socket waits for whoever
+    /// the service manager starts next.
+    pub(super) drains: bool,
+}
+
+impl<L: Incoming, S: Source> Acceptor<L, S> {
+    /// Accepts until `closing` becomes true, then what is queued.
+    pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
+        tokio::select! {
+            never = self.accept_all() => match never {},
+            // An error is an engine that was dropped.
+            _ = closing.wait_for(|closing| *closing) => {}
+        }
+        if self.drains {
+            self.drain().await;
+        }
+    }
+
+    async fn accept_all(&self) -> Infallible {
+        loop {
+            for _ in 0..ACCEPT_BATCH {
+                match self.listener.next().await {
+                    Ok((io, peer)) => self.take(io, peer),
+                    Err(error) => self.failed(&error).await,
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn drain(&self) {
+        if let Err(error) = self.listener.refuse_new() {
+            self.trouble(Trouble::Accept, || format!("closing a listener: {error}"));
+        }
+        // The time is over in any case: that is its point.
+        let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_all()).await;
+        while let Some(Ok((io, peer))) = self.next_if_ready().await {
+            self.take(io, peer);
+        }
+    }
+
+    async fn next_if_ready(&self) -> Option<io::Result<(L::Io, Peer)>> {
+        tokio::select! {
+            biased;
+            // Without tokio's budget, which would make a socket look empty that is not.
+            next = tokio::task::unconstrained(self.listener.next()) => Some(next),
+            () = future::ready(()) => None,
+        }
+    }
+
+    fn take(&self, io: L::Io, peer: Peer) {
+        let service = self.source.current();
+        let shared = &self.core.shared;
+        match shared.admission.enter(service.limits(), &peer) {
+            Ok(place) => {
+                let open = OpenConnection::new(self.core.clone(), place);
+                let client = Client { peer, number: shared.next_number() };
+                let serving = connection::serve(io, client, service, self.core.worker.clone());
+                tokio::spawn(Connection { serving, open });
+            }
+            Err((trouble, detail)) => {
+                self.core.worker.counters.shed.add(1);
+                self.trouble(trouble, || detail);
+                self.core.shedder.send_away(io);
+            }
+        }
+    }
+
+    async fn failed(&self, error: &io::Error) {
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::MFILE | Errno::NFILE) => {
+                if !self.shed_with_spare(error).await {
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+            }
+            Some(error) if concerns_one_connection(error) => {}
+            _ => {
+                self.trouble(Trouble::Accept, || error.to_string());
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+        }
+    }
+
+    /// Out of descriptors: gives up the spare one to accept a connection with, sends that away, takes the spare back.
+    /// `false` where that did not help, because others took the descriptor first.
+    async fn shed_with_spare(&self, error: &io::Error) -> bool {
+        let released = self.core.spare.release();
+        let next = if released { self.next_if_ready().await } else { None };
+        let shed = match next {
+            Some(Ok((io, _))) => {
+                Shedder::send_away_at_once(&io);
+                self.core.worker.counters.shed.add(1);
+                true
+            }
+            _ => false,
+        };
+        self.trouble(Trouble::Descriptors, || error.to_string());
+        self.core.spare.refill() && shed
+    }
+
+    fn trouble(&self, trouble: Trouble, detail: impl FnOnce() -> String) {
+        self.core.shared.reports.happened(trouble, detail);
+    }
+}
+
+/// accept(2), "Error handling": what has happened to the connection that was to be accepted is told by accepting it,
+/// and is over with that.
+fn concerns_one_connection(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::CONNABORTED
+            | Errno::INTR
+            | Errno::NETDOWN
+            | Errno::PROTO
+            | Errno::NOPROTOOPT
+            | Errno::HOSTDOWN
+            | Errno::NONET
+            | Errno::HOSTUNREACH
+            | Errno::OPNOTSUPP
+            | Errno::NETUNREACH
+            | Errno::PERM
+    )
+}
+
+pin_project! {
+    /// A connection being served, and its place. Not an `async` block: that would hold the future twice, once as what
+    /// it was made from and once as what it waits for, and idle connections are what memory goes to.
+    struct Connection<F> {
+        #[pin]
+        serving: F,
+        open: OpenConnection,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Connection<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().serving.poll(cx)
+    }
+}

@@ -1,0 +1,84 @@
+//! A small service and an engine around it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::StatusCode;
+use rudy_net::engine::{Engine, Options, Report, Source, percore};
+use rudy_net::listen::{Address, Bound, Inherited, Listener};
+use rudy_net::{Call, Client, Limits, Outcome, Request, Response, Service};
+
+/// Answers every request with a greeting.
+pub(crate) struct Greeter {
+    pub(crate) limits: Limits,
+}
+
+impl Service for Greeter {
+    fn call(&self, _request: Request, _client: &Client) -> Call {
+        Call { reply: Response::text(StatusCode::OK, "text/plain", "hello").into(), observer: None }
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn refused(&self, _client: &Client, _reason: &str, _outcome: &Outcome) {}
+}
+
+/// Gives one service for ever.
+pub(crate) struct Fixed<S>(pub(crate) Arc<S>);
+
+impl<S: Service> Source for Fixed<S> {
+    type Service = S;
+
+    fn current(&self) -> Arc<S> {
+        self.0.clone()
+    }
+}
+
+pub(crate) type Reports = Arc<Mutex<Vec<Report>>>;
+
+/// An engine of two cores, whatever the machine has, and what it reports.
+pub(crate) fn engine<S: Service>(service: S) -> (impl Engine, Reports) {
+    let reports = Reports::default();
+    let sink = reports.clone();
+    let reporter = move |report: &Report| sink.lock().unwrap().push(report.clone());
+    let options = Options { cores: Some(2.try_into().unwrap()) };
+    let engine = percore::start(&options, Arc::new(Fixed(Arc::new(service))), Arc::new(reporter)).unwrap();
+    (engine, reports)
+}
+
+pub(crate) fn greeter(limits: Limits) -> (impl Engine, Reports) {
+    engine(Greeter { limits })
+}
+
+/// Has `engine` listen on `address` and says where that is.
+pub(crate) fn listen(engine: &impl Engine, address: &str) -> Bound {
+    let address: Address = address.parse().unwrap();
+    let listener = Listener::bind(&address, engine.workers().len(), &Inherited::default()).unwrap();
+    let bound = listener.bound()[0].clone();
+    engine.listen(listener).unwrap();
+    bound
+}
+
+pub(crate) fn listen_tcp(engine: &impl Engine) -> std::net::SocketAddr {
+    match listen(engine, "127.0.0.1:0") {
+        Bound::Ip(address) => address,
+        Bound::Unix(path) => panic!("a TCP address became {}", path.display()),
+    }
+}
+
+/// Waits until a count that other threads change is what it should be: there is no event for it to wait for.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("never came true: {what}");
+}
+
+pub(crate) fn sum(engine: &impl Engine, count: fn(&rudy_net::Counters) -> &rudy_net::Count) -> u64 {
+    engine.workers().iter().map(|worker| count(&worker.counters).get()).sum()
+}
