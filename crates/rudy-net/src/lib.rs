@@ -3,12 +3,15 @@
 //!
 //! What is served is none of its business: a [`Service`] answers a [`Request`] with a [`Response`].
 
+mod close;
 mod connection;
 pub mod engine;
 pub mod listen;
 mod message;
 mod request_body;
+mod scratch;
 mod service;
+mod timers;
 pub mod transport;
 mod worker;
 

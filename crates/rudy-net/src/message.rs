@@ -166,13 +166,13 @@ pub struct FileRange {
     pub modified_ns: i128,
 }
 
-/// Takes the connection over after a `101 Switching Protocols`; runs until the connection is to be closed.
+/// Takes the connection over after a `101 Switching Protocols`.
 pub type Upgrade = Box<dyn FnOnce(Upgraded) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// A connection that speaks another protocol from here on.
 pub struct Upgraded {
     /// What the peer had already sent after its request; comes before anything read from `io`.
     pub unread: Bytes,
-    /// The connection. It is closed in order when the upgrade's future ends, whatever becomes of this handle.
+    /// The connection. It is closed in order when this is dropped.
     pub io: Box<dyn crate::transport::Duplex>,
 }

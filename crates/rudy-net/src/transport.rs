@@ -18,7 +18,7 @@ pub trait Transport: Duplex + 'static {
     /// Writes, saying that more follows at once, so that a head and the file after it share a packet.
     fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 
-    /// Has the kernel send a piece of `file`. [`io::ErrorKind::Unsupported`] where the bytes have to pass through us.
+    /// Has the kernel send a piece of `file`. `Ok(0)` is the end of the file.
     fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,6 +1,9 @@
 //! What the connections of one worker share, and what it counts.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::timers::Timers;
 
 /// One worker's share of the server: a core's runtime in the `percore` engine.
 #[derive(Debug, Default)]
@@ -9,12 +12,19 @@ pub struct Worker {
     pub counters: Counters,
     /// Set once: connections finish what they are at and close.
     stopping: AtomicBool,
+    pub(crate) timers: Arc<Timers>,
 }
 
 impl Worker {
     /// Asks every connection to end: idle ones at once, the others after the answer under way.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.timers.wake_all();
+    }
+
+    /// Keeps the deadlines of the worker's connections; its engine runs this beside them.
+    pub(crate) async fn run_timers(&self) {
+        self.timers.run().await;
     }
 
     /// Whether [`Self::stop`] was called.
@@ -36,6 +46,8 @@ pub struct Counters {
     pub shed: Count,
     /// Requests answered.
     pub requests: Count,
+    /// Handlers that panicked: each is a bug of ours.
+    pub panics: Count,
     /// Requests refused before a service saw them: bad heads, timeouts.
     pub refused: Count,
     /// Bytes of answers handed to the kernel.

@@ -200,6 +200,13 @@ impl ServerConnection {
         !self.pending.is_empty()
     }
 
+    /// Whether the whole request is there and its answer is not finished: what comes now belongs to later requests, and is
+    /// only kept.
+    #[must_use]
+    pub fn awaits_answer_only(&self) -> bool {
+        matches!(self.receiving, Receiving::Done) && matches!(self.sending, Sending::Owed | Sending::Body(_))
+    }
+
     /// The peer will send nothing more. True if that is in order: between requests, or with a whole request waiting for
     /// its answer, after which the connection is closed.
     pub fn end_of_input(&mut self) -> bool {

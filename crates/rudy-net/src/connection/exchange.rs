@@ -1,0 +1,295 @@
+//! An exchange that has to wait: for a service, for a body in either direction, for a file, for a slow peer.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use rudy_http::h1::{Phase, Refusal};
+use tokio::io::ReadBuf;
+
+use super::Connection;
+use super::record::{Record, refused};
+use super::sending::{SendFault, Sending};
+use super::upload::{Upload, UploadFault};
+use crate::close::Ending;
+use crate::scratch::with_scratch;
+use crate::transport::Transport;
+use crate::{Ended, Response, Service, Upgrade};
+
+/// How an exchange ends for its connection.
+pub(super) enum Finish {
+    /// It goes on with the next request.
+    Next,
+    End(Ending),
+    Upgrade(Upgrade),
+}
+
+/// One exchange on its way; boxed, so that a connection that waits for a request has no room for it.
+pub(super) struct Exchange {
+    answer: Answer,
+    upload: Option<Upload>,
+    sending: Sending,
+    /// This exchange, last, after others of a pipeline whose answers are not written yet.
+    records: Vec<Record>,
+    /// The peer has said that it sends nothing more.
+    input_ended: bool,
+}
+
+enum Answer {
+    /// The service is at work.
+    Waiting(Pin<Box<dyn Future<Output = Response> + Send>>),
+    /// The head is encoded, the body follows.
+    Sending,
+    /// As `Sending`; then the connection changes its protocol.
+    Switching(Option<Upgrade>),
+    /// Refused in the middle; the connection ends when the refusal is written.
+    Refused,
+}
+
+impl Exchange {
+    /// Only writes what is encoded.
+    pub(super) fn flush(records: Vec<Record>, out: &BytesMut) -> Box<Self> {
+        Self::new(Answer::Sending, None, Sending::encoded(out), records)
+    }
+
+    /// Waits for the service's answer.
+    pub(super) fn waiting(
+        future: Pin<Box<dyn Future<Output = Response> + Send>>,
+        upload: Option<Upload>,
+        records: Vec<Record>,
+        out: &BytesMut,
+    ) -> Box<Self> {
+        Self::new(Answer::Waiting(future), upload, Sending::open(out), records)
+    }
+
+    /// Sends an answer whose head is in `out`.
+    pub(super) fn sending(
+        response: Response,
+        upload: Option<Upload>,
+        records: Vec<Record>,
+        out: &BytesMut,
+    ) -> Box<Self> {
+        let mut sending = Sending::open(out);
+        let answer = match response.upgrade {
+            Some(upgrade) => Answer::Switching(Some(upgrade)),
+            None => Answer::Sending,
+        };
+        sending.set_body(response.body);
+        Self::new(answer, upload, sending, records)
+    }
+
+    fn new(answer: Answer, upload: Option<Upload>, sending: Sending, records: Vec<Record>) -> Box<Self> {
+        Box::new(Self { answer, upload, sending, records, input_ended: false })
+    }
+
+    /// Moves everything that can move. Ready when the exchange is over.
+    pub(super) fn poll<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Finish> {
+        let now = Instant::now();
+        let sent_before = self.sending.sent_bytes;
+        let result = self.poll_all(connection, cx, now);
+        connection.worker.counters.sent_bytes.add(self.sending.sent_bytes - sent_before);
+        if let Poll::Ready(finish) = result {
+            return Poll::Ready(finish);
+        }
+        let limits = &connection.service.limits().http;
+        let upload = self.upload.as_ref().and_then(|upload| upload.deadline(limits));
+        let sending = self.sending.deadline(limits);
+        if upload.is_some_and(|deadline| deadline <= now) {
+            if let Some(upload) = &mut self.upload {
+                upload.too_slow();
+            }
+            return self.refuse(Refusal::BodyTooSlow, connection, cx, now);
+        }
+        if sending.is_some_and(|deadline| deadline <= now) {
+            return self.end(Ended::PeerStalled, Ending::Cut);
+        }
+        connection.timer.set([upload, sending].into_iter().flatten().min(), cx.waker());
+        Poll::Pending
+    }
+
+    fn poll_all<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Finish> {
+        if let Poll::Ready(finish) = self.poll_input(connection, cx, now) {
+            return Poll::Ready(finish);
+        }
+        if let Answer::Waiting(future) = &mut self.answer {
+            // A panic in a handler ends its exchange, not the connection's task, so that the close stays in order.
+            let response = match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+                Ok(Poll::Ready(response)) => response,
+                Ok(Poll::Pending) => return self.poll_flush(connection, cx, now),
+                Err(_) => connection.panicked(),
+            };
+            self.begin(response, connection, now);
+        }
+        let sent = self.sending.poll(&mut connection.io, &mut connection.machine, cx, now);
+        match sent {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(())) => Poll::Ready(self.finish(connection)),
+            Poll::Ready(Err(fault)) => self.fail(&fault),
+        }
+    }
+
+    /// Moves the request's body, or notices that the peer has gone.
+    fn poll_input<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Finish> {
+        if matches!(self.answer, Answer::Refused) {
+            return Poll::Pending;
+        }
+        if let Some(upload) = &mut self.upload {
+            match upload.poll(connection, cx, now, &mut self.sending.out) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(UploadFault::Refused(refusal))) => {
+                    return self.refuse(refusal, connection, cx, now);
+                }
+                Poll::Ready(Err(UploadFault::PeerGone)) => return self.end(Ended::PeerGone, Ending::Quiet),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        if !self.input_ended && connection.machine.awaits_answer_only() {
+            match connection.poll_read_ahead(cx, now) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => self.input_ended = true,
+                Poll::Ready(Err(_)) => return self.end(Ended::PeerGone, Ending::Broken),
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Writes what is encoded while the service is still at work: answers before this one, `100 Continue`.
+    fn poll_flush<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Finish> {
+        match self.sending.poll_flush(&mut connection.io, cx, now) {
+            Poll::Ready(Err(fault)) => self.fail(&fault),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// The service has answered.
+    fn begin<T: Transport, S: Service>(
+        &mut self,
+        response: Response,
+        connection: &mut Connection<T, S>,
+        now: Instant,
+    ) {
+        let Some(record) = self.records.last_mut() else { return };
+        with_scratch(now, |scratch| {
+            connection.begin(&response, record, &scratch.date, &mut self.sending.out);
+        });
+        self.answer = match response.upgrade {
+            Some(upgrade) => Answer::Switching(Some(upgrade)),
+            None => Answer::Sending,
+        };
+        self.sending.set_body(response.body);
+    }
+
+    /// The peer is refused in the middle of its request: told so if no answer has begun, cut off otherwise.
+    fn refuse<T: Transport, S: Service>(
+        &mut self,
+        refusal: Refusal,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Finish> {
+        if !matches!(self.answer, Answer::Waiting(_)) {
+            return self.end(Ended::Cut, Ending::Cut);
+        }
+        connection.worker.counters.refused.add(1);
+        with_scratch(now, |scratch| {
+            connection.machine.refuse(refusal, &scratch.date, &mut scratch.out);
+            self.sending.replace(&scratch.out);
+        });
+        // Drops the service's future, and with it whatever it was doing for this request.
+        self.answer = Answer::Refused;
+        match self.records.last_mut() {
+            Some(record) if record.observer.is_some() => record.begin(refusal.status()),
+            _ => refused(&*connection.service, &connection.client, refusal, now),
+        }
+        self.poll_all(connection, cx, now)
+    }
+
+    /// Everything has been handed to the kernel.
+    fn finish<T: Transport, S: Service>(&mut self, connection: &mut Connection<T, S>) -> Finish {
+        self.tell(Ended::Complete);
+        if let Answer::Switching(upgrade) = &mut self.answer
+            && connection.machine.phase() == Phase::Upgrade
+            && let Some(upgrade) = upgrade.take()
+        {
+            return Finish::Upgrade(upgrade);
+        }
+        match connection.machine.phase() {
+            Phase::Close if self.input_ended => Finish::End(Ending::Quiet),
+            // A switch of protocols that nobody takes over has nowhere to go.
+            Phase::Close | Phase::Upgrade => Finish::End(Ending::Finished),
+            _ => Finish::Next,
+        }
+    }
+
+    fn fail(&mut self, fault: &SendFault) -> Poll<Finish> {
+        match fault {
+            SendFault::PeerGone => self.end(Ended::PeerGone, Ending::Broken),
+            SendFault::Cut => self.end(Ended::Cut, Ending::Cut),
+        }
+    }
+
+    fn end(&mut self, ended: Ended, ending: Ending) -> Poll<Finish> {
+        self.tell(ended);
+        Poll::Ready(Finish::End(ending))
+    }
+
+    fn tell(&mut self, ended: Ended) {
+        if let Some(record) = self.records.last_mut() {
+            record.body_bytes += self.sending.body_bytes;
+        }
+        self.records.drain(..).for_each(|mut record| record.finish(ended));
+    }
+}
+
+impl Drop for Exchange {
+    /// Dropped in the middle: the server is being stopped.
+    fn drop(&mut self) {
+        self.tell(Ended::Stopped);
+    }
+}
+
+impl<T: Transport, S: Service> Connection<T, S> {
+    /// Reads what a client sends ahead of its answer, as far as there is room, to notice when it goes away. Ready when it
+    /// will send nothing more: `Ok` if that may mean that it waits for its answer, `Err` if it is gone.
+    fn poll_read_ahead(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<std::io::Result<()>> {
+        let limits = &self.service.limits().http;
+        with_scratch(now, |scratch| {
+            while self.machine.wants_input(limits) {
+                let mut buffer = ReadBuf::new(&mut scratch.input);
+                match Pin::new(&mut self.io).poll_read(cx, &mut buffer)? {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(()) if buffer.filled().is_empty() => {
+                        self.machine.end_of_input();
+                        return Poll::Ready(Ok(()));
+                    }
+                    Poll::Ready(()) => {}
+                }
+                self.worker.counters.received_bytes.add(buffer.filled().len() as u64);
+                // Waiting for an answer and nothing else, the machine only keeps what came.
+                let _ = self.machine.receive(buffer.filled(), now, limits);
+            }
+            Poll::Pending
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! The quick way: a request that is whole, answered at once, and taken by the socket in one write, costs one poll.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use http::Request;
+use rudy_http::h1::{AnswerHead, BodyLength, DateLine, Event, Phase, Refusal, Timeout};
+use tokio::io::ReadBuf;
+
+use super::exchange::Exchange;
+use super::record::{Record, refused};
+use super::upload::Upload;
+use super::{Connection, Step};
+use crate::close::Ending;
+use crate::scratch::{Scratch, with_scratch};
+use crate::transport::Transport;
+use crate::{Body, Ended, Head, Reply, RequestBody, Response, Service};
+
+/// A body up to this size is copied behind its head and sent with it: 16 KiB cost less to copy than a second segment of
+/// a gathered write costs the kernel to look at, and several small answers to a pipeline leave in one write.
+const COPIED_BODY_BYTES: usize = 16 * 1024;
+/// Answers to a pipeline are written when they have come to this, whatever else is waiting.
+const OUT_FULL_BYTES: usize = 64 * 1024;
+
+/// What became of the requests in a read.
+enum Answered {
+    /// Everything that could be is answered; more has to come.
+    All,
+    /// There may be more, but the output is to be written first.
+    OutFull,
+    /// One of them takes longer.
+    Exchange(Box<Exchange>),
+}
+
+impl<T: Transport, S: Service> Connection<T, S> {
+    /// Reads, answers and writes as long as nothing has to wait; then waits for the next request.
+    pub(super) fn poll_quick(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        let now = Instant::now();
+        with_scratch(now, |scratch| self.quick(cx, now, scratch))
+    }
+
+    fn quick(&mut self, cx: &mut Context<'_>, now: Instant, scratch: &mut Scratch) -> Poll<Step> {
+        let Scratch { input, out, date, .. } = scratch;
+        let mut records = Vec::new();
+        let mut read = 0;
+        loop {
+            let answered = self.answer(&input[..read], now, date, out, &mut records);
+            if let Answered::Exchange(exchange) = answered {
+                return Poll::Ready(Step::Exchange(exchange));
+            }
+            if !out.is_empty() {
+                match self.write(cx, out) {
+                    Ok(true) => records.drain(..).for_each(|mut record| record.finish(Ended::Complete)),
+                    Ok(false) => {
+                        let exchange = Exchange::flush(std::mem::take(&mut records), out);
+                        return Poll::Ready(Step::Exchange(exchange));
+                    }
+                    Err(_) => {
+                        records.drain(..).for_each(|mut record| record.finish(Ended::PeerGone));
+                        return Poll::Ready(Step::End(Ending::Broken));
+                    }
+                }
+            }
+            if self.machine.phase() == Phase::Close {
+                return Poll::Ready(Step::End(Ending::Finished));
+            }
+            read = 0;
+            if matches!(answered, Answered::OutFull) {
+                continue;
+            }
+            let mut buffer = ReadBuf::new(input);
+            match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
+                Poll::Pending => return self.wait(cx, now, date, out),
+                Poll::Ready(Err(_)) => return Poll::Ready(Step::End(Ending::Broken)),
+                Poll::Ready(Ok(())) => read = buffer.filled().len(),
+            }
+            if read == 0 {
+                return Poll::Ready(Step::End(Ending::Quiet));
+            }
+            self.worker.counters.received_bytes.add(read as u64);
+        }
+    }
+
+    /// Nothing to read: sets the deadline, unless it has passed or the server is stopping.
+    fn wait(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        date: &DateLine,
+        out: &mut BytesMut,
+    ) -> Poll<Step> {
+        let limits = self.service.limits();
+        if self.worker.is_stopping() && self.machine.phase() == Phase::Idle {
+            return Poll::Ready(Step::End(Ending::Quiet));
+        }
+        match self.machine.timeout(now, &limits.http) {
+            Timeout::NotYet => {
+                self.timer.set(self.machine.deadline(&limits.http), cx.waker());
+                Poll::Pending
+            }
+            Timeout::Silent => Poll::Ready(Step::End(Ending::Quiet)),
+            Timeout::Refuse(refusal) => {
+                self.refuse(refusal, now, date, out);
+                Poll::Ready(Step::Exchange(Exchange::flush(Vec::new(), out)))
+            }
+        }
+    }
+
+    /// Answers the requests in `bytes`, and those that were left over, as far as nothing has to wait.
+    fn answer(
+        &mut self,
+        mut bytes: &[u8],
+        now: Instant,
+        date: &DateLine,
+        out: &mut BytesMut,
+        records: &mut Vec<Record>,
+    ) -> Answered {
+        while out.len() < OUT_FULL_BYTES {
+            let limits = &self.service.limits().http;
+            match self.machine.receive(bytes, now, limits) {
+                Ok(Some(Event::Request(request))) => {
+                    if let Some(exchange) = self.exchange(request, now, date, out, records) {
+                        return Answered::Exchange(exchange);
+                    }
+                }
+                // Pieces of a body come only while its exchange is under way.
+                Ok(None | Some(_)) => return Answered::All,
+                Err(refusal) => {
+                    self.refuse(refusal, now, date, out);
+                    return Answered::All;
+                }
+            }
+            bytes = &[];
+        }
+        Answered::OutFull
+    }
+
+    /// Answers one request: encoded in `out` if that can be done at once, otherwise as an exchange that goes on from here.
+    fn exchange(
+        &mut self,
+        request: Request<BodyLength>,
+        now: Instant,
+        date: &DateLine,
+        out: &mut BytesMut,
+        records: &mut Vec<Record>,
+    ) -> Option<Box<Exchange>> {
+        let (request, upload) = with_body(request);
+        let call = self.call(request);
+        let mut record = Record::new(call.observer, now);
+        let response = match call.reply {
+            Reply::Now(response) => response,
+            Reply::Later(future) => {
+                records.push(record);
+                return Some(Exchange::waiting(future, upload, std::mem::take(records), out));
+            }
+        };
+        self.begin(&response, &mut record, date, out);
+        if upload.is_none()
+            && response.upgrade.is_none()
+            && self.finish_quickly(&response.body, now, &mut record, out)
+        {
+            if record.observer.is_some() {
+                records.push(record);
+            }
+            return None;
+        }
+        records.push(record);
+        Some(Exchange::sending(response, upload, std::mem::take(records), out))
+    }
+
+    /// Encodes the head of an answer.
+    pub(super) fn begin(
+        &mut self,
+        response: &Response,
+        record: &mut Record,
+        date: &DateLine,
+        out: &mut BytesMut,
+    ) {
+        if self.worker.is_stopping() {
+            self.machine.close_after_answer();
+        }
+        let head = match &response.head {
+            Head::Fields(status, headers) => AnswerHead::Fields(*status, headers),
+            Head::Prepared(prepared) => AnswerHead::Prepared(prepared),
+        };
+        record.begin(head.status());
+        self.machine.begin(head, response.body.length(), &self.service.limits().http, date, out);
+    }
+
+    /// Encodes the body too, if it is small and in memory, or not sent at all.
+    fn finish_quickly(&mut self, body: &Body, now: Instant, record: &mut Record, out: &mut BytesMut) -> bool {
+        let whole: &[u8] = match body {
+            _ if !self.machine.sends_body() => &[],
+            Body::Empty => &[],
+            Body::Bytes(bytes) if bytes.len() <= COPIED_BODY_BYTES => bytes,
+            _ => return false,
+        };
+        record.body_bytes = whole.len() as u64;
+        // The length that was promised is that of these bytes.
+        self.machine.piece(whole, out).and_then(|()| self.machine.finish(None, now, out)).is_ok()
+    }
+
+    /// Encodes a refusal, and tells the service.
+    pub(super) fn refuse(&mut self, refusal: Refusal, now: Instant, date: &DateLine, out: &mut BytesMut) {
+        self.worker.counters.refused.add(1);
+        self.machine.refuse(refusal, date, out);
+        refused(&*self.service, &self.client, refusal, now);
+    }
+
+    /// Writes `out`; true if the socket took all of it. What is left stays in `out`.
+    fn write(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> std::io::Result<bool> {
+        match Pin::new(&mut self.io).poll_write(cx, out) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(written)) => {
+                self.worker.counters.sent_bytes.add(written as u64);
+                if written == out.len() {
+                    out.clear();
+                    return Ok(true);
+                }
+                bytes::Buf::advance(out, written);
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Gives a request the body that its head announces.
+fn with_body(request: Request<BodyLength>) -> (crate::Request, Option<Upload>) {
+    let (parts, length) = request.into_parts();
+    let (body, upload) = match length {
+        BodyLength::Known(0) => (RequestBody::empty(), None),
+        BodyLength::Known(length) => Upload::new(Some(length)),
+        BodyLength::Chunked => Upload::new(None),
+    };
+    (Request::from_parts(parts, body), upload)
+}

@@ -1,0 +1,54 @@
+//! What is told about an exchange when it is over.
+
+use std::time::Instant;
+
+use http::StatusCode;
+use rudy_http::h1::Refusal;
+
+use crate::{Client, Ended, Observer, Outcome, Service};
+
+/// One exchange somebody wants to know the end of.
+pub(super) struct Record {
+    pub(super) observer: Option<Box<dyn Observer>>,
+    /// When the whole head was there.
+    pub(super) received: Instant,
+    /// When the answer began.
+    pub(super) began: Option<Instant>,
+    pub(super) status: Option<StatusCode>,
+    pub(super) body_bytes: u64,
+}
+
+impl Record {
+    pub(super) fn new(observer: Option<Box<dyn Observer>>, received: Instant) -> Self {
+        Self { observer, received, began: None, status: None, body_bytes: 0 }
+    }
+
+    /// The answer begins.
+    pub(super) fn begin(&mut self, status: StatusCode) {
+        self.status = Some(status);
+        // Only who is listened to needs to look at the clock.
+        if self.observer.is_some() {
+            self.began = Some(Instant::now());
+        }
+    }
+
+    /// The exchange is over.
+    pub(super) fn finish(&mut self, ended: Ended) {
+        if let Some(observer) = self.observer.take() {
+            observer.finished(&self.outcome(ended));
+        }
+    }
+
+    fn outcome(&self, ended: Ended) -> Outcome {
+        let duration = self.received.elapsed();
+        let wait = self.began.map_or(duration, |began| began.saturating_duration_since(self.received));
+        Outcome { status: self.status, body_bytes: self.body_bytes, wait, duration, ended }
+    }
+}
+
+/// Tells the service of a peer that was refused before there was a request to answer.
+pub(super) fn refused<S: Service>(service: &S, client: &Client, refusal: Refusal, since: Instant) {
+    let mut record = Record::new(None, since);
+    record.status = Some(refusal.status());
+    service.refused(client, &refusal.to_string(), &record.outcome(Ended::Complete));
+}

@@ -1,0 +1,259 @@
+//! The way of an answer to the socket: what is encoded, then the pieces of its body as they become ready.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::HeaderMap;
+use rudy_http::Limits;
+use rudy_http::h1::{Pace, ServerConnection};
+
+use crate::transport::Transport;
+use crate::{Body, FileRange, Frames, Part};
+
+/// Pieces of a stream are gathered up to this before they are written, and no more are asked for until they are.
+const GATHERED_BYTES: usize = 16 * 1024;
+/// How much of a file the kernel is asked to send at once: a fast reader of a large file has to let the others of its
+/// core have their turn.
+const SENDFILE_BYTES: u64 = 512 * 1024;
+
+/// What is still to be sent of an answer.
+#[derive(Default)]
+pub(super) struct Sending {
+    /// Encoded, goes first.
+    pub(super) out: BytesMut,
+    parts: VecDeque<Part>,
+    stream: Option<Frames>,
+    trailers: Option<HeaderMap>,
+    /// The end of the body has been encoded.
+    ended: bool,
+    pace: Pace,
+    /// Bytes handed to the kernel, and bytes of the body among what was encoded.
+    pub(super) sent_bytes: u64,
+    pub(super) body_bytes: u64,
+}
+
+/// Why an answer stays incomplete.
+#[derive(Debug)]
+pub(super) enum SendFault {
+    /// The socket is broken.
+    PeerGone,
+    /// The body failed, or is not what its head promised.
+    Cut,
+}
+
+impl From<io::Error> for SendFault {
+    fn from(_: io::Error) -> Self {
+        Self::PeerGone
+    }
+}
+
+impl Sending {
+    /// Nothing but what is encoded already.
+    pub(super) fn encoded(out: &BytesMut) -> Self {
+        Self { out: BytesMut::from(&out[..]), ended: true, ..Self::default() }
+    }
+
+    /// What is encoded already, with a body to follow once [`Self::set_body`] names it.
+    pub(super) fn open(out: &BytesMut) -> Self {
+        Self { out: BytesMut::from(&out[..]), ..Self::default() }
+    }
+
+    /// The body of the answer whose head is in `out`.
+    pub(super) fn set_body(&mut self, body: Body) {
+        match body {
+            Body::Empty => {}
+            Body::Bytes(bytes) => self.parts.push_back(Part::Bytes(bytes)),
+            Body::File(range) => self.parts.push_back(Part::File(range)),
+            Body::Parts(parts) => self.parts = parts,
+            Body::Stream(frames) => self.stream = Some(frames),
+        }
+    }
+
+    /// Drops what is to come: an answer to HEAD, or one that may have no body.
+    fn drop_body(&mut self) {
+        self.parts.clear();
+        self.stream = None;
+    }
+
+    /// Replaces whatever was to come by what is encoded in `out`.
+    pub(super) fn replace(&mut self, out: &BytesMut) {
+        self.out.extend_from_slice(out);
+        self.drop_body();
+        self.ended = true;
+    }
+
+    /// When a peer that does not read, or hardly, has had its time.
+    pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        let rate = self.pace.rate_deadline(limits.rate_grace, limits.send_rate_min);
+        let stall = self.pace.stall_deadline(limits.send_stall_time);
+        [rate, stall].into_iter().flatten().min()
+    }
+
+    /// Writes what is encoded and nothing else. Ready when all of it is written.
+    pub(super) fn poll_flush<T: Transport>(
+        &mut self,
+        io: &mut T,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), SendFault>> {
+        while !self.out.is_empty() {
+            let written = Pin::new(&mut *io).poll_write(cx, &self.out);
+            let written = ready!(self.paced(written, now))?;
+            self.out.advance(written);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends as much as the body has and the socket takes. Ready when the whole answer has been handed to the kernel.
+    pub(super) fn poll<T: Transport>(
+        &mut self,
+        io: &mut T,
+        machine: &mut ServerConnection,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), SendFault>> {
+        if !machine.sends_body() {
+            self.drop_body();
+        }
+        loop {
+            match self.parts.pop_front() {
+                Some(Part::Bytes(bytes)) => ready!(self.poll_bytes(bytes, io, machine, cx, now))?,
+                Some(Part::File(range)) => ready!(self.poll_file(range, io, machine, cx, now))?,
+                None if self.ended => return self.poll_flush(io, cx, now),
+                None if self.stream.is_some() => ready!(self.poll_stream(io, machine, cx, now))?,
+                None => {
+                    let trailers = self.trailers.take();
+                    machine.finish(trailers.as_ref(), now, &mut self.out).map_err(|_| SendFault::Cut)?;
+                    self.ended = true;
+                }
+            }
+        }
+    }
+
+    /// Writes `out` and a piece behind it, together. What is not written goes back to the front.
+    fn poll_bytes<T: Transport>(
+        &mut self,
+        mut bytes: Bytes,
+        io: &mut T,
+        machine: &mut ServerConnection,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), SendFault>> {
+        while !bytes.is_empty() {
+            let slices = [io::IoSlice::new(&self.out), io::IoSlice::new(&bytes)];
+            let written = Pin::new(&mut *io).poll_write_vectored(cx, &slices);
+            let Poll::Ready(written) = self.paced(written, now)? else {
+                self.parts.push_front(Part::Bytes(bytes));
+                return Poll::Pending;
+            };
+            let of_out = written.min(self.out.len());
+            self.out.advance(of_out);
+            bytes.advance(written - of_out);
+            self.count_bare((written - of_out) as u64, machine)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes `out`, then has the kernel send a piece of a file. A file that shrank, or is seen to have changed in place,
+    /// cuts the answer: what was promised can no longer be kept. (What changes between our look and the kernel's read
+    /// cannot be seen from here.)
+    fn poll_file<T: Transport>(
+        &mut self,
+        mut range: FileRange,
+        io: &mut T,
+        machine: &mut ServerConnection,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), SendFault>> {
+        while !self.out.is_empty() || range.length > 0 {
+            let sent = if self.out.is_empty() {
+                let length = usize::try_from(range.length.min(SENDFILE_BYTES)).unwrap_or(usize::MAX);
+                io.poll_send_file(cx, &range.file, range.start, length)
+            } else {
+                io.poll_write_more(cx, &self.out)
+            };
+            let Poll::Ready(sent) = self.paced(sent, now)? else {
+                self.parts.push_front(Part::File(range));
+                return Poll::Pending;
+            };
+            if !self.out.is_empty() {
+                self.out.advance(sent);
+                continue;
+            }
+            if sent == 0 || has_changed(&range) {
+                return Poll::Ready(Err(SendFault::Cut));
+            }
+            range.start += sent as u64;
+            range.length -= sent as u64;
+            self.count_bare(sent as u64, machine)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes pieces of a stream as they are ready, and writes when there are enough or no more for now.
+    fn poll_stream<T: Transport>(
+        &mut self,
+        io: &mut T,
+        machine: &mut ServerConnection,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), SendFault>> {
+        while let Some(stream) = &mut self.stream {
+            if self.out.len() >= GATHERED_BYTES {
+                ready!(self.poll_flush(io, cx, now))?;
+                continue;
+            }
+            match stream.as_mut().poll_frame(cx) {
+                Poll::Pending => {
+                    ready!(self.poll_flush(io, cx, now))?;
+                    return Poll::Pending;
+                }
+                Poll::Ready(None) => self.stream = None,
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(SendFault::Cut)),
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => {
+                        self.body_bytes += data.len() as u64;
+                        machine.piece(&data, &mut self.out).map_err(|_| SendFault::Cut)?;
+                    }
+                    Err(frame) => self.trailers = frame.into_trailers().ok(),
+                },
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Counts bytes of the body that went past the machine.
+    fn count_bare(&mut self, bytes: u64, machine: &mut ServerConnection) -> Result<(), SendFault> {
+        self.body_bytes += bytes;
+        machine.bare(bytes).map_err(|_| SendFault::Cut)
+    }
+
+    /// Keeps the pace of the peer: it is waited for while the socket takes nothing.
+    fn paced(&mut self, moved: Poll<io::Result<usize>>, now: Instant) -> Poll<Result<usize, SendFault>> {
+        match moved {
+            Poll::Pending => {
+                self.pace.wait(now);
+                Poll::Pending
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+            Poll::Ready(Ok(bytes)) => {
+                self.pace.moved(bytes as u64, now);
+                self.sent_bytes += bytes as u64;
+                Poll::Ready(Ok(bytes))
+            }
+        }
+    }
+}
+
+/// Whether the open file is no longer what the answer's head described.
+fn has_changed(range: &FileRange) -> bool {
+    rustix::fs::fstat(range.file.as_fd()).map_or(true, |stat| {
+        let modified_ns = i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec);
+        u64::try_from(stat.st_size) != Ok(range.size) || modified_ns != range.modified_ns
+    })
+}

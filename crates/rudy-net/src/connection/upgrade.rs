@@ -1,0 +1,70 @@
+//! A connection that goes on in another protocol.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
+
+use super::Connection;
+use crate::close::{Ending, close};
+use crate::transport::Transport;
+use crate::{Service, Upgrade, Upgraded};
+
+/// Hands the connection out with the bytes already read, takes it back when it is dropped, and closes it in order.
+pub(super) async fn run<T: Transport, S: Service>(connection: Connection<T, S>, upgrade: Upgrade) {
+    let Connection { io, machine, service, .. } = connection;
+    let (give_back, back) = oneshot::channel();
+    let lent = Lent { io: Some(io), give_back: Some(give_back) };
+    upgrade(Upgraded { unread: machine.into_unread(), io: Box::new(lent) }).await;
+    if let Ok(io) = back.await {
+        close(io, Ending::Finished, service.limits()).await;
+    }
+}
+
+/// The connection in somebody else's hands. Dropped, it goes back to be closed.
+struct Lent<T> {
+    /// Taken only by `drop`.
+    io: Option<T>,
+    give_back: Option<oneshot::Sender<T>>,
+}
+
+impl<T: Unpin> Lent<T> {
+    fn io(&mut self) -> io::Result<Pin<&mut T>> {
+        self.io.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl<T> Drop for Lent<T> {
+    fn drop(&mut self) {
+        if let (Some(io), Some(give_back)) = (self.io.take(), self.give_back.take()) {
+            // If nobody waits for it the server is stopping, and the socket is closed here.
+            let _ = give_back.send(io);
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Lent<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.io()?.poll_read(cx, buffer)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Lent<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.io()?.poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io()?.poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io()?.poll_shutdown(cx)
+    }
+}

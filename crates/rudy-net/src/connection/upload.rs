@@ -1,0 +1,135 @@
+//! The way of a request's body from the socket to the service: a piece when the service asks for one.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use rudy_http::Limits;
+use rudy_http::h1::{Event, Pace, Refusal};
+use tokio::io::ReadBuf;
+
+use super::Connection;
+use crate::request_body::BodySender;
+use crate::scratch::with_scratch;
+use crate::transport::Transport;
+use crate::{RequestBody, RequestBodyError, Service};
+
+/// A request's body on its way.
+pub(super) struct Upload {
+    sender: BodySender,
+    pace: Pace,
+    /// All of it is there, or nobody wants the rest.
+    over: bool,
+}
+
+/// Why the rest of a body will not come.
+#[derive(Debug)]
+pub(super) enum UploadFault {
+    Refused(Refusal),
+    PeerGone,
+}
+
+impl Upload {
+    /// A body, and its way to the service. `length` is what `Content-Length` promised.
+    pub(super) fn new(length: Option<u64>) -> (RequestBody, Option<Self>) {
+        let (body, sender) = RequestBody::pair(length);
+        (body, Some(Self { sender, pace: Pace::default(), over: false }))
+    }
+
+    /// When the peer is too slow with it.
+    pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        if self.over { None } else { self.pace.rate_deadline(limits.rate_grace, limits.body_rate_min) }
+    }
+
+    /// The peer was too slow.
+    pub(super) fn too_slow(&mut self) {
+        self.over = true;
+        self.sender.finish(Err(RequestBodyError::TooSlow));
+    }
+
+    /// Moves pieces for as long as the service wants them and the socket has them. Ready when the body is over.
+    pub(super) fn poll<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+        out: &mut BytesMut,
+    ) -> Poll<Result<(), UploadFault>> {
+        while !self.over {
+            match self.sender.poll_wanted(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(true) => connection.machine.want_body(out),
+                Poll::Ready(false) => {
+                    self.over = true;
+                    return Poll::Ready(Ok(()));
+                }
+            }
+            match connection.poll_body_event(cx, now) {
+                Poll::Pending => {
+                    self.pace.wait(now);
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(event)) => self.take(event, now),
+                Poll::Ready(Err(fault)) => {
+                    self.over = true;
+                    self.sender.finish(Err(fault.for_service()));
+                    return Poll::Ready(Err(fault));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn take(&mut self, event: Event, now: Instant) {
+        match event {
+            Event::Body(piece) => {
+                self.pace.moved(piece.len() as u64, now);
+                self.sender.push(piece);
+            }
+            Event::BodyEnd(trailers) => {
+                self.over = true;
+                self.pace.moved(0, now);
+                self.sender.finish(Ok(trailers));
+            }
+            // The machine hands out the next request only after this one's answer.
+            Event::Request(_) => {}
+        }
+    }
+}
+
+impl UploadFault {
+    fn for_service(&self) -> RequestBodyError {
+        match self {
+            Self::PeerGone => RequestBodyError::PeerGone,
+            Self::Refused(Refusal::BodyTooLarge) => RequestBodyError::TooLarge,
+            Self::Refused(refusal) => RequestBodyError::Malformed(refusal.to_string()),
+        }
+    }
+}
+
+impl<T: Transport, S: Service> Connection<T, S> {
+    /// The next piece of the body: out of what is left over, or out of the socket.
+    fn poll_body_event(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<Event, UploadFault>> {
+        let limits = &self.service.limits().http;
+        if let Some(event) = self.machine.receive(&[], now, limits).map_err(UploadFault::Refused)? {
+            return Poll::Ready(Ok(event));
+        }
+        with_scratch(now, |scratch| {
+            loop {
+                let mut buffer = ReadBuf::new(&mut scratch.input);
+                match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                    // An error, or an end where the body has none.
+                    Poll::Ready(_) => return Poll::Ready(Err(UploadFault::PeerGone)),
+                }
+                self.worker.counters.received_bytes.add(buffer.filled().len() as u64);
+                let event = self.machine.receive(buffer.filled(), now, limits);
+                if let Some(event) = event.map_err(UploadFault::Refused)? {
+                    return Poll::Ready(Ok(event));
+                }
+            }
+        })
+    }
+}
