@@ -1,1 +1,17 @@
-//! Shared pieces of the tests.
+//! What the tests over real sockets share: [`Server`] starts the built `rudy`, [`Connection`] speaks HTTP to it byte by
+//! byte, [`binary`] finds it.
+
+mod answer;
+mod binary;
+mod connection;
+mod server;
+
+pub use answer::Answer;
+pub use binary::binary;
+pub use connection::Connection;
+pub use server::{Builder, Server};
+
+use std::time::Duration;
+
+/// How long a test waits for something that must come. Only a failing test waits so long.
+pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,0 +1,33 @@
+//! Where the built `rudy` is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The `rudy` built from this source, beside the test that asks. The first call has cargo build it, which does nothing
+/// if it is fresh, so that no test ever runs against yesterday's. `RUDY_BINARY` names another one to test.
+#[must_use]
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| match std::env::var_os("RUDY_BINARY") {
+        Some(path) => path.into(),
+        None => build(),
+    })
+}
+
+fn build() -> PathBuf {
+    // target/debug/deps/cli-0123456789abcdef
+    let test = std::env::current_exe().expect("a test runs from a file");
+    let folder = test.parent().and_then(Path::parent).expect("a test is built in target/PROFILE/deps");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--quiet", "--locked", "--package", "rudy"]);
+    if folder.ends_with("release") {
+        command.arg("--release");
+    }
+    let target = folder.parent().expect("target/PROFILE is in target");
+    command.arg("--target-dir").arg(target).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+    let status = command.status().expect("cargo can be run");
+    assert!(status.success(), "rudy does not build");
+    folder.join("rudy")
+}

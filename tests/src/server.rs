@@ -1,0 +1,287 @@
+//! A `rudy serve` of one's own: started on a free port, killed when the test is over.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::{Answer, Connection, PATIENCE, binary};
+
+/// A running `rudy serve`. It is killed when this is dropped.
+pub struct Server {
+    child: Child,
+    addresses: Vec<String>,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+    reader: Option<JoinHandle<()>>,
+    folder: Option<TempDir>,
+}
+
+/// How a server is to be started.
+pub struct Builder {
+    command: Command,
+    folder: Option<TempDir>,
+}
+
+impl Server {
+    /// Serves the folder `path` on a free port of 127.0.0.1.
+    #[must_use]
+    pub fn folder(path: &Path) -> Self {
+        Self::build().arg(path).args(["--listen", "127.0.0.1:0"]).start()
+    }
+
+    /// Serves a new folder with these files in it, each a name and its content.
+    #[must_use]
+    pub fn files(files: &[(&str, &[u8])]) -> Self {
+        Self::build().files(files).start()
+    }
+
+    /// Serves what the configuration `text` says. It stands in a new folder as `rudy.toml`, and should say
+    /// `listen = ["127.0.0.1:0"]`.
+    #[must_use]
+    pub fn config(text: &str) -> Self {
+        Self::build().config(text).start()
+    }
+
+    /// Begins a `rudy serve` with other arguments, files, or environment.
+    #[must_use]
+    pub fn build() -> Builder {
+        let mut command = Command::new(binary());
+        command.arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // What stands in the log must not depend on where the tests run.
+        command.env("TZ", "UTC").env_remove("NOTIFY_SOCKET").env_remove("LISTEN_FDS");
+        Builder { command, folder: None }
+    }
+
+    /// The first address it listens on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        let url = &self.addresses[0];
+        let host = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/'));
+        host.and_then(|host| host.parse().ok()).unwrap_or_else(|| panic!("{url} is no address of TCP"))
+    }
+
+    /// Every address it printed: `http://127.0.0.1:40123/`, `unix:/run/rudy.sock`.
+    #[must_use]
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// The URL of `path`, which begins with a slash.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address())
+    }
+
+    /// The folder that [`Self::files`] or [`Self::config`] made.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.as_ref().expect("this server was given its folder").path()
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A new connection to the first address.
+    #[must_use]
+    pub fn connect(&self) -> Connection {
+        Connection::open(self.address())
+    }
+
+    /// Sends `request` as it is on a new connection and reads until the other side closes it.
+    #[must_use]
+    pub fn exchange(&self, request: &[u8]) -> Vec<u8> {
+        let mut connection = self.connect();
+        connection.send(request);
+        connection.read_to_end()
+    }
+
+    /// The answer to a GET of `target` on a new connection.
+    #[must_use]
+    pub fn get(&self, target: &str) -> Answer {
+        let mut connection = self.connect();
+        connection
+            .send(format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").as_bytes());
+        connection.answer()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the server runs");
+    }
+
+    /// Waits for a line on its stderr that contains `part`; lines seen before count. Returns the line.
+    pub fn wait_for_line(&mut self, part: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(line) = self.seen.iter().find(|line| line.contains(part)) {
+                return line.clone();
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let next = self.lines.recv_timeout(left);
+            let line = next.unwrap_or_else(|_| {
+                panic!("no line on stderr contains {part:?}:\n{}", self.seen.join("\n"));
+            });
+            self.seen.push(line);
+        }
+    }
+
+    /// Forgets the lines seen so far, so that [`Self::wait_for_line`] waits for a new one.
+    pub fn forget_lines(&mut self) {
+        self.seen.extend(self.lines.try_iter());
+        self.seen.clear();
+    }
+
+    /// Whether the process is still there.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("the child is ours").is_none()
+    }
+
+    /// Waits for its end. Returns how it ended and what it wrote to stderr.
+    pub fn wait(&mut self) -> (ExitStatus, String) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("the child is ours") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "it does not end; stderr:\n{}", self.seen.join("\n"));
+            thread::sleep(Duration::from_millis(5));
+        };
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("the reader does not panic");
+        }
+        self.seen.extend(self.lines.try_iter());
+        (status, self.seen.join("\n"))
+    }
+}
+
+impl Drop for Server {
+    #[expect(clippy::print_stderr, reason = "what the server said explains why the test failed")]
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            self.seen.extend(self.lines.try_iter());
+            eprintln!("stderr of the server:\n{}", self.seen.join("\n"));
+        }
+    }
+}
+
+impl Builder {
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Sets a variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Where its stdout goes; nowhere if this is not called.
+    #[must_use]
+    pub fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
+        self.command.stdout(stdout);
+        self
+    }
+
+    /// Serves a new folder with these files on a free port of 127.0.0.1.
+    #[must_use]
+    pub fn files(mut self, files: &[(&str, &[u8])]) -> Self {
+        let folder = self.new_folder();
+        for (name, content) in files {
+            let path = folder.join(name);
+            std::fs::create_dir_all(path.parent().expect("a name in a folder"))
+                .expect("a temp folder can be written");
+            std::fs::write(path, content).expect("a temp folder can be written");
+        }
+        self.arg(folder).args(["--listen", "127.0.0.1:0"])
+    }
+
+    /// Serves what the configuration `text` says, which stands in a new folder as `rudy.toml`.
+    #[must_use]
+    pub fn config(mut self, text: &str) -> Self {
+        let path = self.new_folder().join("rudy.toml");
+        std::fs::write(&path, text).expect("a temp folder can be written");
+        self.arg("--config").arg(path)
+    }
+
+    /// The command as it stands, to be run to its end.
+    #[must_use]
+    pub fn command(self) -> Command {
+        self.command
+    }
+
+    /// Starts it and waits until it has said where it listens.
+    #[must_use]
+    pub fn start(mut self) -> Server {
+        let mut child = self.command.spawn().expect("rudy can be started");
+        let stderr = child.stderr.take().expect("it was asked for");
+        let (reader, lines) = read_lines(stderr);
+        let mut server = Server {
+            child,
+            addresses: Vec::new(),
+            lines,
+            seen: Vec::new(),
+            reader: Some(reader),
+            folder: self.folder,
+        };
+        server.wait_for_addresses();
+        server
+    }
+
+    fn new_folder(&mut self) -> PathBuf {
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        self.folder.insert(folder).path().to_owned()
+    }
+}
+
+impl Server {
+    /// The addresses are the lines that are indented by two spaces; the first line after them ends them.
+    fn wait_for_addresses(&mut self) {
+        let is_address = |line: &str| line.starts_with("  http://") || line.starts_with("  unix:");
+        while self.addresses.is_empty() || self.seen.last().is_some_and(|line| is_address(line)) {
+            let Ok(line) = self.lines.recv_timeout(PATIENCE) else {
+                panic!("it did not say where it listens:\n{}", self.seen.join("\n"));
+            };
+            if is_address(&line) {
+                self.addresses.push(line.split_whitespace().next().unwrap_or_default().to_owned());
+            }
+            self.seen.push(line);
+        }
+    }
+}
+
+/// Reads to the end whether or not anybody takes the lines: a server must not wait for its test.
+fn read_lines(stderr: ChildStderr) -> (JoinHandle<()>, Receiver<String>) {
+    let (sender, lines) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+            // Nobody listens any more: read on, so that the pipe does not fill.
+            let _ = sender.send(String::from_utf8_lossy(&line).into_owned());
+        }
+    });
+    (reader, lines)
+}
