@@ -1,5 +1,7 @@
 //! A small service and an engine around it.
 
+use std::io::Read;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -81,4 +83,26 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 pub(crate) fn sum(engine: &impl Engine, count: fn(&rudy_net::Counters) -> &rudy_net::Count) -> u64 {
     engine.workers().iter().map(|worker| count(&worker.counters).get()).sum()
+}
+
+/// Runs the rest of the test `name` in a process of its own, for what would disturb the others here. Returns whether
+/// this is that process; otherwise the child has run, and well.
+pub(crate) fn is_child(name: &str) -> bool {
+    const MARK: &str = "RUDY_TEST_CHILD";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", name, "--nocapture"]).env(MARK, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "the child ran no test: {text}");
+    false
+}
+
+/// Everything that a peer sends until it closes.
+pub(crate) fn read_all(mut stream: impl Read) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
 }

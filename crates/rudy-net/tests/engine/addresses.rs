@@ -1,0 +1,185 @@
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Command, Stdio};
+
+use rudy_net::Limits;
+use rudy_net::engine::Engine;
+use rudy_net::listen::{Address, Bound, Inherited, ListenError, Listener, Owner};
+
+use crate::support::{eventually, greeter, is_child, sum};
+
+fn bind(address: &str) -> Result<Listener, ListenError> {
+    Listener::bind(&address.parse().unwrap(), 2, &Inherited::default())
+}
+
+fn port(listener: &Listener) -> u16 {
+    match &listener.bound()[0] {
+        Bound::Ip(address) => address.port(),
+        Bound::Unix(_) => panic!("expected a TCP listener"),
+    }
+}
+
+#[test]
+fn a_port_is_not_shared_with_a_second_server_and_the_error_names_the_first() {
+    let first = bind("127.0.0.1:0").unwrap();
+    let address = format!("127.0.0.1:{}", port(&first));
+    let error = bind(&address).unwrap_err();
+    assert!(matches!(&error, ListenError::InUse { owner: Owner::Ourselves, .. }), "{error}");
+    assert_eq!(error.to_string(), format!("cannot listen on {address}: it is in use by this very process"));
+    bind(&format!(":{}", port(&first))).unwrap_err();
+}
+
+#[test]
+fn an_error_names_the_process_that_has_the_port() {
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = held.local_addr().unwrap();
+    // The shell says that it has started; then it alone has the socket, as its standard input.
+    let mut shell = Command::new("sh")
+        .args(["-c", "echo ready; exec sleep 60"])
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(held)))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let error = bind(&address.to_string()).unwrap_err();
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    assert!(error.to_string().contains(&format!("(process {})", shell.id())), "{error}");
+}
+
+#[test]
+fn every_interface_takes_ipv4_and_a_written_ipv6_address_does_not() {
+    let every = bind(":0").unwrap();
+    TcpStream::connect(("127.0.0.1", port(&every))).unwrap();
+    if TcpListener::bind("[::1]:0").is_err() {
+        return; // This machine has no IPv6.
+    }
+    TcpStream::connect(("::1", port(&every))).unwrap();
+    let only = bind("[::]:0").unwrap();
+    TcpStream::connect(("::1", port(&only))).unwrap();
+    TcpStream::connect(("127.0.0.1", port(&only))).unwrap_err();
+}
+
+#[test]
+fn an_address_of_another_machine_is_said_to_be_one() {
+    // 192.0.2.0/24 is for documentation (RFC 5737): no interface has it.
+    let error = bind("192.0.2.1:0").unwrap_err();
+    assert!(matches!(error, ListenError::NotHere { .. }), "{error}");
+}
+
+#[test]
+fn the_socket_of_a_dead_server_is_replaced_and_that_of_a_live_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rudy.sock");
+    let address = format!("unix:{},mode=620", path.display());
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists(), "a server that dies leaves its socket");
+
+    let listener = bind(&address).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o620);
+    let error = bind(&address).unwrap_err();
+    assert!(matches!(error, ListenError::InUse { owner: Owner::Ourselves, .. }), "{error}");
+    UnixStream::connect(&path).unwrap();
+    drop(listener);
+    assert!(!path.exists(), "removed at the end");
+}
+
+#[test]
+fn what_is_not_a_socket_is_never_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("precious");
+    std::fs::write(&path, "text").unwrap();
+    let error = bind(&format!("unix:{}", path.display())).unwrap_err();
+    assert!(matches!(error, ListenError::NotASocket { .. }), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
+}
+
+#[test]
+fn a_file_that_took_the_place_of_the_socket_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rudy.sock");
+    let listener = bind(&format!("unix:{}", path.display())).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "text").unwrap();
+    drop(listener);
+    assert!(path.exists());
+}
+
+#[test]
+fn the_sockets_of_a_service_manager_are_accepted_from() {
+    const NAME: &str = "addresses::the_sockets_of_a_service_manager_are_accepted_from";
+    if std::env::var_os("RUDY_TEST_CHILD").is_some() {
+        return use_inherited_sockets();
+    }
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    // What systemd does: the socket as descriptor 3, and the process's own number in LISTEN_PID.
+    let script =
+        r#"RUDY_TEST_CHILD=1 LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec "$0" "$@" 3<&0 </dev/null"#;
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg(script)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", NAME, "--nocapture"])
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(socket)))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn use_inherited_sockets() {
+    let take = || {
+        let get = |name| std::env::var(name).ok();
+        let (pid, count, names) = (get("LISTEN_PID"), get("LISTEN_FDS"), get("LISTEN_FDNAMES"));
+        Inherited::take(pid.as_deref(), count.as_deref(), names.as_deref()).unwrap()
+    };
+    let inherited = take();
+    let bind = |address: &str, inherited: &Inherited| Listener::bind(&address.parse::<Address>().unwrap(), 2, inherited);
+    let error = bind("systemd:other", &inherited).unwrap_err().to_string();
+    assert!(error.contains("none is called `other`; passed were `web`"), "{error}");
+    assert!(bind("systemd", &take()).is_err(), "they are taken once");
+
+    let (engine, _) = greeter(Limits::default());
+    for name in ["systemd:web", "systemd"] {
+        let listener = bind(name, &inherited).unwrap();
+        let Bound::Ip(address) = listener.bound()[0] else { panic!("expected a TCP socket") };
+        engine.listen(listener).unwrap();
+        let before = sum(&engine, |counters| &counters.accepted);
+        TcpStream::connect(address).unwrap();
+        eventually("it is accepted", || sum(&engine, |counters| &counters.accepted) == before + 1);
+    }
+}
+
+#[test]
+fn a_service_manager_that_means_another_process_gives_nothing() {
+    let other = (std::process::id() + 1).to_string();
+    for inherited in [Inherited::take(None, None, None), Inherited::take(Some(&other), Some("1"), None)] {
+        let error =
+            Listener::bind(&"systemd".parse().unwrap(), 1, &inherited.unwrap()).unwrap_err().to_string();
+        assert!(error.contains("none was passed"), "{error}");
+    }
+}
+
+#[test]
+fn a_port_that_needs_a_capability_is_refused_with_what_to_do() {
+    if !is_child("addresses::a_port_that_needs_a_capability_is_refused_with_what_to_do") {
+        return;
+    }
+    // As root this drops to a user without capabilities; as anybody else it is no change and may be refused.
+    let user = rustix::process::Uid::from_raw(65534);
+    let _ = rustix::thread::set_thread_uid(user);
+    let start = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap();
+    if start.trim().parse::<u16>().unwrap() < 2 {
+        return; // On this machine every port is for everybody.
+    }
+    let error = bind("127.0.0.1:1").unwrap_err();
+    assert!(matches!(error, ListenError::NotPermitted { .. }), "{error}");
+    assert!(error.to_string().contains("CAP_NET_BIND_SERVICE"), "{error}");
+}

@@ -1,0 +1,48 @@
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+
+use rudy_net::Limits;
+use rudy_net::engine::{Report, Trouble};
+
+use crate::support::{greeter, listen, listen_tcp, read_all, sum};
+
+#[test]
+fn a_connection_beyond_the_limit_is_answered_503_and_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rudy.sock");
+    let (engine, reports) = greeter(Limits { connections: Some(0), ..Limits::default() });
+    let address = listen_tcp(&engine);
+    listen(&engine, &format!("unix:{}", path.display()));
+    for _ in 0..5 {
+        // With a request already sent, which a careless close would answer with a reset.
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        assert_unavailable(&read_all(stream));
+    }
+    assert_unavailable(&read_all(UnixStream::connect(&path).unwrap()));
+    assert_eq!(sum(&engine, |counters| &counters.shed), 6);
+    assert_eq!(sum(&engine, |counters| &counters.accepted), 0);
+    let trouble = Trouble::Connections;
+    assert_eq!(*reports.lock().unwrap(), [Report::Began { trouble, detail: "the limit is 0".to_owned() }]);
+}
+
+#[test]
+fn a_flood_of_connections_beyond_the_limit_is_answered_to_the_last() {
+    let (engine, _) = greeter(Limits { connections: Some(0), ..Limits::default() });
+    let address = listen_tcp(&engine);
+    // More than are closed in order at the same time: the rest is closed at once. None has sent anything, so that no
+    // reset destroys its answer.
+    let streams: Vec<_> = (0..400).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for stream in streams {
+        assert_unavailable(&read_all(stream));
+    }
+    assert_eq!(sum(&engine, |counters| &counters.shed), 400);
+}
+
+fn assert_unavailable(answer: &str) {
+    assert!(answer.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{answer}");
+    for field in ["Retry-After: 1\r\n", "Connection: close\r\n"] {
+        assert!(answer.contains(field), "{answer}");
+    }
+}
