@@ -141,7 +141,9 @@ fn use_inherited_sockets() {
         Inherited::take(pid.as_deref(), count.as_deref(), names.as_deref()).unwrap()
     };
     let inherited = take();
-    let bind = |address: &str, inherited: &Inherited| Listener::bind(&address.parse::<Address>().unwrap(), 2, inherited);
+    let bind = |address: &str, inherited: &Inherited| {
+        Listener::bind(&address.parse::<Address>().unwrap(), 2, inherited)
+    };
     let error = bind("systemd:other", &inherited).unwrap_err().to_string();
     assert!(error.contains("none is called `other`; passed were `web`"), "{error}");
     assert!(bind("systemd", &take()).is_err(), "they are taken once");

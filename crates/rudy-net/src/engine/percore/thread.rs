@@ -96,6 +96,9 @@ impl Core {
     }
 
     async fn run(&self, mut orders: watch::Receiver<Order>) {
+        let worker = self.worker.clone();
+        // Until the runtime ends.
+        tokio::spawn(async move { worker.run_timers().await });
         let order = orders.wait_for(|order| *order != Order::Serve).await.map_or(Order::End, |order| *order);
         if let Order::Finish { by } = order {
             tokio::select! {
