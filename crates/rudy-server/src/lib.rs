@@ -1,6 +1,15 @@
-//! What stands above the sockets: logs and the running of the server.
+//! What stands above the sockets: configuration, sites, routes, handlers, logs and the running of the server.
 
 pub mod access_log;
+mod app;
+pub mod config;
 pub mod error_log;
+mod handlers;
 mod line_writer;
 mod local_time;
+mod methods;
+mod routing;
+
+pub use app::App;
+pub use handlers::Vitals;
+pub use routing::{HostPattern, PathPattern};

@@ -1,0 +1,253 @@
+//! What is wrong with a configuration: all of it at once, each with its file, its line and what was expected.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+/// The files that make up one configuration, with where each value stands in them.
+#[derive(Debug, Default)]
+pub(crate) struct Sources(Vec<Source>);
+
+/// One file.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// Its path, as it is shown.
+    pub(super) name: String,
+    /// Its text.
+    pub(super) text: String,
+    /// Where each value stands, by its pointer: `site.0.hosts`.
+    pub(super) spans: HashMap<String, Spans>,
+}
+
+/// Where a value stands, and the key that names it.
+#[derive(Debug, Clone)]
+pub(super) struct Spans {
+    pub(super) key: Option<Range<usize>>,
+    pub(super) value: Range<usize>,
+}
+
+impl Sources {
+    /// Adds a file; the answer is its number.
+    pub(super) fn add(&mut self, name: String, text: String) -> usize {
+        self.0.push(Source { name, text, spans: HashMap::new() });
+        self.0.len() - 1
+    }
+
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Source> {
+        self.0.get_mut(number)
+    }
+}
+
+/// Names a value of a configuration file, whether it is there or not: the file and the keys that lead to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    source: usize,
+    pointer: String,
+}
+
+impl Place {
+    /// The whole file.
+    pub(super) fn file(source: usize) -> Self {
+        Self { source, pointer: String::new() }
+    }
+
+    /// No file: a configuration made from flags.
+    pub(crate) fn nowhere() -> Self {
+        Self::file(usize::MAX)
+    }
+
+    /// The value of a key in it.
+    pub(crate) fn key(&self, key: &str) -> Self {
+        let dot = if self.pointer.is_empty() { "" } else { "." };
+        Self { source: self.source, pointer: format!("{}{dot}{key}", self.pointer) }
+    }
+
+    /// An element of it.
+    pub(crate) fn index(&self, index: usize) -> Self {
+        self.key(&index.to_string())
+    }
+
+    /// Whether it is `other` or inside of it.
+    pub(super) fn is_in(&self, other: &Self) -> bool {
+        let rest = self.pointer.strip_prefix(&other.pointer);
+        self.source == other.source
+            && rest.is_some_and(|rest| rest.is_empty() || other.pointer.is_empty() || rest.starts_with('.'))
+    }
+
+    pub(super) fn pointer(&self) -> &str {
+        &self.pointer
+    }
+}
+
+/// One thing that is wrong, or worth saying.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    title: String,
+    at: At,
+    label: String,
+    also: Option<(Place, String)>,
+    help: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+enum At {
+    Value(Place),
+    Key(Place),
+    Span(usize, Range<usize>),
+}
+
+impl Problem {
+    /// About a value. `title` is what is wrong.
+    pub(crate) fn value(place: &Place, title: impl Into<String>) -> Self {
+        Self::new(At::Value(place.clone()), title)
+    }
+
+    /// About a key, whatever its value.
+    pub(crate) fn key(place: &Place, title: impl Into<String>) -> Self {
+        Self::new(At::Key(place.clone()), title)
+    }
+
+    /// About a piece of a file's text.
+    pub(super) fn span(source: usize, span: Range<usize>, title: impl Into<String>) -> Self {
+        Self::new(At::Span(source, span), title)
+    }
+
+    /// The value or key it is about.
+    pub(super) fn place(&self) -> Option<&Place> {
+        match &self.at {
+            At::Value(place) | At::Key(place) => Some(place),
+            At::Span(..) => None,
+        }
+    }
+
+    fn new(at: At, title: impl Into<String>) -> Self {
+        Self { title: title.into(), at, label: String::new(), also: None, help: None }
+    }
+
+    /// What was expected, written beside the caret.
+    pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// Another place that has to do with it.
+    pub(crate) fn also(mut self, place: &Place, label: impl Into<String>) -> Self {
+        self.also = Some((place.clone(), label.into()));
+        self
+    }
+
+    /// What to do next.
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug)]
+pub struct Diagnostics {
+    sources: Arc<Sources>,
+    problems: Vec<Problem>,
+}
+
+impl Diagnostics {
+    pub(crate) fn new(sources: Arc<Sources>, problems: Vec<Problem>) -> Self {
+        Self { sources, problems }
+    }
+
+    /// How many things are wrong.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.problems.len()
+    }
+
+    /// All of them as text for people, in the order of the files; `colour` is for terminals.
+    #[must_use]
+    pub fn render(&self, colour: bool) -> String {
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let mut problems: Vec<_> =
+            self.problems.iter().map(|problem| (self.locate(&problem.at), problem)).collect();
+        problems.sort_by_key(|(at, _)| at.as_ref().map(|(source, span)| (*source, span.start)));
+        let mut text = String::new();
+        for (at, problem) in problems {
+            text.push_str(&renderer.render(&self.report(at, problem)));
+            text.push_str("\n\n");
+        }
+        let count = self.count();
+        text.push_str(&format!("{count} error{} in the configuration\n", if count == 1 { "" } else { "s" }));
+        text
+    }
+
+    fn report<'a>(&'a self, at: Option<(usize, Range<usize>)>, problem: &'a Problem) -> Vec<Group<'a>> {
+        let title = Level::ERROR.primary_title(&problem.title);
+        let mut group = match at {
+            Some((number, span)) => {
+                let source = &self.sources.0[number];
+                let mut snippet = Snippet::source(&source.text)
+                    .path(&source.name)
+                    .annotation(AnnotationKind::Primary.span(span).label(&problem.label));
+                let also = problem
+                    .also
+                    .as_ref()
+                    .and_then(|(place, label)| Some((self.locate(&At::Value(place.clone()))?, label)));
+                match also {
+                    Some(((other, span), label)) if other == number => {
+                        snippet = snippet.annotation(AnnotationKind::Context.span(span).label(label));
+                        title.element(snippet)
+                    }
+                    Some(((other, span), label)) => {
+                        let other = &self.sources.0[other];
+                        title.element(snippet).element(
+                            Snippet::source(&other.text)
+                                .path(&other.name)
+                                .annotation(AnnotationKind::Context.span(span).label(label)),
+                        )
+                    }
+                    None => title.element(snippet),
+                }
+            }
+            None if problem.label.is_empty() => Group::with_title(title),
+            None => title.element(Level::NOTE.message(&problem.label)),
+        };
+        if let Some(help) = &problem.help {
+            group = group.element(Level::HELP.message(help));
+        }
+        vec![group]
+    }
+
+    /// Where to draw the caret. A value that is not there is looked for at the table that should hold it.
+    fn locate(&self, at: &At) -> Option<(usize, Range<usize>)> {
+        let (At::Value(place) | At::Key(place)) = at else {
+            let At::Span(source, span) = at else { return None };
+            return self.sources.0.get(*source).map(|_| (*source, span.clone()));
+        };
+        let source = self.sources.0.get(place.source)?;
+        let mut pointer = place.pointer.as_str();
+        let spans = loop {
+            if let Some(spans) = source.spans.get(pointer) {
+                break spans;
+            }
+            match pointer.rsplit_once('.') {
+                Some((parent, _)) => pointer = parent,
+                None => return Some((place.source, 0..0)),
+            }
+        };
+        let whole = pointer == place.pointer;
+        let span = match at {
+            At::Key(_) if whole => spans.key.as_ref().unwrap_or(&spans.value),
+            _ => &spans.value,
+        };
+        Some((place.source, span.clone()))
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}

@@ -1,0 +1,250 @@
+//! `rudy.toml` as it is written. The doc comments here are the descriptions in `docs/rudy.schema.json`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::values::{ListenAddress, Size, Time};
+use crate::routing::{HostPattern, PathPattern};
+
+/// The configuration file of Rudy, a web server.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "rudy.toml")]
+pub struct MainFile {
+    /// Where to accept connections: "127.0.0.1:8080", "[`::1`]:80", ":8080" (every address), "<unix:/run/rudy.sock>",
+    /// "systemd" or "systemd:NAME" (sockets that systemd hands over). "127.0.0.1:8080" if absent.
+    #[schemars(length(min = 1))]
+    pub listen: Option<Vec<ListenAddress>>,
+    /// Files that add sites, as a path whose last part may have `*`: "conf.d/*.toml". Relative to this file.
+    pub include: Option<String>,
+    /// What a peer may send, how slowly, and for how long.
+    pub limits: LimitsTable,
+    /// Where a line for each request goes. No such lines if absent.
+    pub access_log: Option<AccessLogTable>,
+    /// How the server stops.
+    pub shutdown: Shutdown,
+    /// The sites, each found by the host that a request names.
+    pub site: Vec<SiteTable>,
+}
+
+/// A file taken in by `include`: it adds sites, and nothing else.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct IncludedFile {
+    /// The sites, each found by the host that a request names.
+    pub site: Vec<SiteTable>,
+}
+
+/// A site: the hosts it answers for, and what answers.
+#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SiteTable {
+    /// The hosts: "example.org" that one, "*.example.org" every name below it (the longest such pattern wins). A site
+    /// without `hosts` is the default: it answers for every other host.
+    #[schemars(length(min = 1))]
+    pub hosts: Option<Vec<HostPattern>>,
+    /// A folder whose files answer every request that no route takes: short for a last route with
+    /// `path = "/*"` and `files = { root = ... }`.
+    pub root: Option<PathBuf>,
+    /// Which handler answers which path. The first that matches, in written order, is taken.
+    pub route: Vec<RouteTable>,
+}
+
+/// A route: the paths it takes, and the one handler that answers them.
+#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteTable {
+    /// The paths: "/about" that one; "/docs/*" the path /docs and everything below it; otherwise a pattern in which `*`
+    /// and `?` stand for anything but a slash, `**` for anything, `{a,b}` for a or b, `[a-z]` for one of these; a
+    /// pattern without a slash, such as "*.php", is compared with the last part of the path. Paths are compared decoded
+    /// (`/café`, not `/caf%C3%A9`) and byte for byte.
+    pub path: OneOrMany<PathPattern>,
+    /// Answers with files of a folder.
+    pub files: Option<FilesTable>,
+    /// Answers with another address.
+    pub redirect: Option<RedirectTable>,
+    /// Always gives the same answer.
+    pub respond: Option<RespondTable>,
+    /// Answers with the server's counters as JSON.
+    pub status: Option<StatusTable>,
+}
+
+/// One value, or a list of them.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMany<T> {
+    /// One.
+    One(T),
+    /// Several.
+    Many(#[schemars(length(min = 1))] Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    /// All of them.
+    pub fn as_slice(&self) -> &[T] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl<T> Default for OneOrMany<T> {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
+}
+
+/// Files of a folder.
+#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FilesTable {
+    /// The folder. Relative to the file that names it.
+    pub root: PathBuf,
+}
+
+/// Another address.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedirectTable {
+    /// The other address: a path ("/new/{rest}") or a URL ("<https://{host}{path}{query>}"). `{path}` is the path that
+    /// was asked for; `{rest}` the part that the `*` of a route such as "/old/*" stands for, without its slash;
+    /// `{query}` the query with its question mark, or nothing; `{host}` the host without its port.
+    pub to: String,
+    /// 301 or 308 for good (browsers remember it), 302 or 307 for now, 303 "look there with GET". 307 and 308 keep the
+    /// method; with 301 and 302 browsers turn POST into GET.
+    #[serde(default = "temporary_redirect")]
+    #[schemars(extend("enum" = [301, 302, 303, 307, 308]))]
+    pub status: u16,
+}
+
+fn temporary_redirect() -> u16 {
+    307
+}
+
+/// One answer for every request.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RespondTable {
+    /// The status.
+    #[serde(default = "ok")]
+    #[schemars(range(min = 200, max = 599))]
+    pub status: u16,
+    /// The body, as text.
+    pub body: Option<String>,
+    /// A file that holds the body (1 MiB at most: it is kept in memory). Relative to the file that names it.
+    pub body_file: Option<PathBuf>,
+    /// Fields of the answer. Content-Type is "text/plain; charset=utf-8", or goes by the name of the body file, if it is
+    /// not given.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+}
+
+fn ok() -> u16 {
+    200
+}
+
+/// The server's counters as JSON: connections, requests, bytes, memory.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StatusTable {
+    /// Who may see it; others are told 403.
+    #[serde(default)]
+    pub allow: StatusAudience,
+}
+
+/// Who may see the status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StatusAudience {
+    /// Peers on this machine: a loopback address or a Unix socket.
+    #[default]
+    Loopback,
+    /// Anyone who can reach the server.
+    Anyone,
+}
+
+/// Where a line for each request goes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AccessLogTable {
+    /// The file, which is appended to; "-" is the standard output. Relative to the file that names it.
+    pub path: PathBuf,
+    /// How a line is written.
+    #[serde(default)]
+    pub format: LogFormat,
+}
+
+/// How a line of the access log is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// The format that Apache and nginx call so, the duration after it.
+    #[default]
+    Combined,
+    /// A JSON object.
+    Json,
+}
+
+/// How the server stops.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Shutdown {
+    /// How long requests under way may take to finish once the server was asked to stop; then they are cut.
+    pub grace: Time,
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        // systemd sends SIGKILL after 90 s: well within that, and longer than a request that a person waits for.
+        Self { grace: Time(std::time::Duration::from_secs(30)) }
+    }
+}
+
+/// What a peer may send, how slowly, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsTable {
+    /// Bytes of a request's head (431).
+    pub head_bytes: Size,
+    /// Fields in a head or a trailer section (431).
+    #[schemars(range(min = 1, max = 1000))]
+    pub head_fields: u32,
+    /// Bytes of the request target (414).
+    pub target_bytes: Size,
+    /// Bytes of a request's body (413).
+    pub body_bytes: Size,
+    /// Bytes of chunk extensions in one body (400).
+    pub chunk_extension_bytes: Size,
+    /// Bytes of a request's body that are read and thrown away after an early answer, so that the connection can go on.
+    pub drain_bytes: Size,
+    /// From the first byte of a head to its end (408).
+    pub head_time: Time,
+    /// Between an answer and the next request, and before the first one (closed silently).
+    pub idle_time: Time,
+    /// Bytes a second that a request's body must bring on average once `rate_grace` is over (408). 0: no minimum.
+    pub body_rate_min: u32,
+    /// Bytes a second that a peer must take of an answer on average once `rate_grace` is over (cut). 0: no minimum.
+    pub send_rate_min: u32,
+    /// How long a body or an answer may be slower than its minimum rate.
+    pub rate_grace: Time,
+    /// How long an answer may make no progress at all (cut).
+    pub send_stall_time: Time,
+    /// Requests answered on one connection before it is closed. No limit if absent.
+    #[schemars(range(min = 1))]
+    pub requests_per_connection: Option<u64>,
+    /// Connections open at once; a further one is answered 503 and closed. If absent, as many as the descriptor limit
+    /// leaves room for.
+    #[schemars(range(min = 1))]
+    pub connections: Option<u32>,
+    /// Connections open at once from one address. No limit if absent, because many people share one.
+    #[schemars(range(min = 1))]
+    pub connections_per_address: Option<u32>,
+    /// How long a connection that is being closed may go on sending before it is dropped.
+    pub linger_time: Time,
+    /// How many bytes it may go on sending.
+    pub linger_bytes: Size,
+}

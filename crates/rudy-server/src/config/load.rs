@@ -1,0 +1,263 @@
+//! From files to a [`Config`]. What is wrong is left out and the rest looked at, so that everything is said at once.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use super::check::check;
+use super::diagnostics::{Diagnostics, Place, Problem, Sources};
+use super::file::{AccessLogTable, IncludedFile, LimitsTable, LogFormat, MainFile, RouteTable, Shutdown};
+use super::include::{Included, files_to_include};
+use super::schema::schema_of;
+use super::{AccessLogOptions, Config, Handler, ListenAddress, Route, Site};
+use crate::access_log::{Destination, Format};
+use crate::routing::HostPattern;
+
+impl Config {
+    /// Reads a configuration file and what it includes. The errors are all there are, those included that
+    /// [`App::new`](crate::App::new) finds.
+    pub fn load(path: &Path) -> Result<Self, Diagnostics> {
+        let mut loader = Loader { sources: Sources::default(), problems: Vec::new(), config: Self::empty() };
+        loader.main_file(path);
+        let Loader { sources, mut problems, mut config } = loader;
+        config.sources = Arc::new(sources);
+        if problems.is_empty() {
+            return Ok(config);
+        }
+        problems.extend(crate::app::compile(&config).err().unwrap_or_default());
+        Err(Diagnostics::new(config.sources, problems))
+    }
+}
+
+struct Loader {
+    sources: Sources,
+    problems: Vec<Problem>,
+    config: Config,
+}
+
+impl Loader {
+    fn main_file(&mut self, path: &Path) {
+        self.file(path, &schema_of::<MainFile>(), |loader, table| {
+            if let Some(listen) = table.value::<Vec<ListenAddress>>("listen", &mut loader.problems) {
+                loader.config.listen =
+                    listen.into_iter().map(|address| table.resolve_address(address)).collect();
+            }
+            if let Some(limits) = table.value::<LimitsTable>("limits", &mut loader.problems) {
+                limits.check(&table.place.key("limits"), &mut loader.problems);
+                loader.config.limits = limits.into();
+            }
+            if let Some(shutdown) = table.value::<Shutdown>("shutdown", &mut loader.problems) {
+                loader.config.shutdown_grace = shutdown.grace.0;
+            }
+            loader.config.access_log =
+                table.value::<AccessLogTable>("access_log", &mut loader.problems).map(|log| {
+                    AccessLogOptions {
+                        destination: match Destination::new(&log.path) {
+                            Destination::File(path) => Destination::File(table.folder.join(path)),
+                            Destination::Stdout => Destination::Stdout,
+                        },
+                        format: match log.format {
+                            LogFormat::Combined => Format::Combined,
+                            LogFormat::Json => Format::Json,
+                        },
+                    }
+                });
+            loader.sites(table);
+            if let Some(pattern) = table.value::<String>("include", &mut loader.problems) {
+                loader.include(&pattern, table);
+            }
+        });
+        if self.problems.is_empty() && self.config.sites.is_empty() {
+            let problem = Problem::value(&Place::file(0), "there is no site")
+                .label("expected a [[site]] here or in an included file");
+            self.problems
+                .push(problem.help("the smallest one has two lines: [[site]] and root = \"public\""));
+        }
+    }
+
+    fn include(&mut self, pattern: &str, main: &Table<'_>) {
+        match files_to_include(main.folder, pattern) {
+            Ok(Included { files, notices }) => {
+                self.config.notices.extend(notices);
+                let schema = schema_of::<IncludedFile>();
+                for file in files {
+                    self.file(&file, &schema, Self::sites);
+                }
+            }
+            Err(why) => self.problems.push(
+                Problem::value(&main.place.key("include"), format!("cannot include \"{pattern}\""))
+                    .label(why),
+            ),
+        }
+    }
+
+    /// Reads and checks one file, and hands it on to be taken in.
+    fn file(&mut self, path: &Path, schema: &Value, take: impl FnOnce(&mut Self, &Table<'_>)) {
+        let name = path.display().to_string();
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => {
+                let problem = Problem::value(&Place::nowhere(), format!("cannot read {name}: {error}"));
+                return self.problems.push(problem);
+            }
+        };
+        let number = self.sources.add(name, text.clone());
+        let (document, errors) = DeTable::parse_recoverable(&text);
+        let place = Place::file(number);
+        if !errors.is_empty() {
+            // What a broken file says elsewhere is not trusted: one slip in a quote changes the meaning of all that follows.
+            return self.problems.extend(syntax_errors(number, &text, &errors));
+        }
+        let before = self.problems.len();
+        if let Some(source) = self.sources.get_mut(number) {
+            check(schema, &document, &place, source, &mut self.problems);
+        }
+        let wrong: Vec<_> =
+            self.problems[before..].iter().filter_map(|problem| problem.place().cloned()).collect();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        take(self, &Table { table: document.get_ref(), place, wrong: &wrong, folder });
+    }
+
+    fn sites(&mut self, file: &Table<'_>) {
+        for (index, site) in file.tables("site").into_iter().enumerate() {
+            let Some(site) = site else { continue };
+            let hosts = site.value::<Vec<HostPattern>>("hosts", &mut self.problems);
+            let mut routes: Vec<Route> = Vec::new();
+            for route in site.tables("route").into_iter().flatten() {
+                routes.extend(self.route(&route));
+            }
+            if let Some(root) = site.value::<PathBuf>("root", &mut self.problems) {
+                let files = super::file::FilesTable { root: file.folder.join(root) };
+                routes.push(Route::everything(files, &site.place.key("root")));
+            }
+            let is_empty = !site.table.contains_key("route") && !site.table.contains_key("root");
+            if is_empty {
+                let problem = Problem::value(&site.place, "this site answers nothing");
+                self.problems.push(problem.label("expected `root = \"...\"` or a [[site.route]]"));
+            }
+            let hosts = hosts.unwrap_or_default();
+            // A site whose hosts are wrong would be taken for the default one.
+            if !site.has_wrong("hosts") {
+                self.config.sites.push(Site { hosts, routes, place: file.place.key("site").index(index) });
+            }
+        }
+    }
+
+    fn route(&mut self, route: &Table<'_>) -> Option<Route> {
+        let table: RouteTable = route.whole(&mut self.problems)?;
+        let RouteTable { path, files, redirect, respond, status } = table;
+        let mut handlers = Vec::new();
+        handlers.extend(files.map(|mut files| {
+            files.root = route.folder.join(&files.root);
+            ("files", Handler::Files(files))
+        }));
+        handlers.extend(redirect.map(|redirect| ("redirect", Handler::Redirect(redirect))));
+        handlers.extend(respond.map(|mut respond| {
+            respond.body_file = respond.body_file.map(|file| route.folder.join(file));
+            ("respond", Handler::Respond(respond))
+        }));
+        handlers.extend(status.map(|status| ("status", Handler::Status(status))));
+        if let [(first, _), (second, _), ..] = handlers.as_slice() {
+            let title = format!("a route has one handler, and this one has `{first}` and `{second}`");
+            let problem = Problem::key(&route.place.key(second), title).label("a second handler");
+            self.problems.push(problem.also(&route.place.key(first), "the first"));
+            return None;
+        }
+        let Some((kind, handler)) = handlers.pop() else {
+            let problem = Problem::value(&route.place, "this route has no handler");
+            self.problems.push(problem.label("expected `files`, `redirect`, `respond` or `status`"));
+            return None;
+        };
+        Some(Route {
+            paths: path.as_slice().to_vec(),
+            handler,
+            paths_place: route.place.key("path"),
+            handler_place: route.place.key(kind),
+        })
+    }
+}
+
+/// A table of a file, of which only what is well formed is handed out.
+struct Table<'a> {
+    table: &'a DeTable<'a>,
+    place: Place,
+    /// What the schema's check found wrong in the file.
+    wrong: &'a [Place],
+    folder: &'a Path,
+}
+
+impl<'a> Table<'a> {
+    fn has_wrong(&self, key: &str) -> bool {
+        let place = self.place.key(key);
+        self.wrong.iter().any(|wrong| wrong.is_in(&place))
+    }
+
+    /// The value of a key, if it is there and nothing is wrong in it.
+    fn value<T: DeserializeOwned>(&self, key: &str, problems: &mut Vec<Problem>) -> Option<T> {
+        let value = self.table.get(key)?;
+        if self.has_wrong(key) { None } else { read(value.get_ref(), &self.place.key(key), problems) }
+    }
+
+    /// The table itself, if nothing is wrong in it.
+    fn whole<T: DeserializeOwned>(&self, problems: &mut Vec<Problem>) -> Option<T> {
+        if self.wrong.iter().any(|wrong| wrong.is_in(&self.place)) {
+            return None;
+        }
+        read(&DeValue::Table(self.table.clone()), &self.place, problems)
+    }
+
+    /// The tables of a list, in order, `None` for what is not a table.
+    fn tables(&self, key: &str) -> Vec<Option<Table<'a>>> {
+        let Some(DeValue::Array(values)) = self.table.get(key).map(Spanned::get_ref) else {
+            return Vec::new();
+        };
+        let place = self.place.key(key);
+        let inner = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| {
+            let table = value.get_ref().as_table()?;
+            let place = place.index(index);
+            Some(Table { table, place, wrong: self.wrong, folder: self.folder })
+        };
+        values.iter().enumerate().map(inner).collect()
+    }
+
+    fn resolve_address(&self, address: ListenAddress) -> ListenAddress {
+        match address {
+            ListenAddress::Unix(path) => ListenAddress::Unix(self.folder.join(path)),
+            other => other,
+        }
+    }
+}
+
+/// Reads a value that the schema's check let pass. The schema is made from the type, so an error here is one that the
+/// schema cannot express.
+fn read<T: DeserializeOwned>(value: &DeValue<'_>, place: &Place, problems: &mut Vec<Problem>) -> Option<T> {
+    let value = Spanned::new(0..0, value.clone());
+    match T::deserialize(ValueDeserializer::from(value)) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            problems.push(Problem::value(place, error.message()));
+            None
+        }
+    }
+}
+
+/// One slip (a quote that is not closed) makes nonsense of the lines after it: of errors in lines that follow each other,
+/// the first is the one that counts.
+fn syntax_errors(source: usize, text: &str, errors: &[toml::de::Error]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut last_line = None;
+    let mut errors: Vec<_> = errors.iter().map(|error| (error.span().unwrap_or_default(), error)).collect();
+    errors.sort_by_key(|(span, _)| span.start);
+    for (span, error) in errors {
+        let line = text.bytes().take(span.start).filter(|byte| *byte == b'\n').count();
+        if last_line.is_none_or(|last| line > last + 1) {
+            problems.push(Problem::span(source, span, error.message()));
+        }
+        last_line = Some(line);
+    }
+    problems
+}

@@ -1,0 +1,129 @@
+//! The configuration: `rudy.toml` as it is written ([`file`]), held against its schema ([`check`]), and what it means.
+
+mod check;
+mod diagnostics;
+pub mod file;
+mod include;
+mod limits;
+mod load;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use diagnostics::Diagnostics;
+pub(crate) use diagnostics::{Place, Problem, Sources};
+use file::{FilesTable, RedirectTable, RespondTable, Shutdown, StatusTable};
+pub use schema::json_schema;
+pub(crate) use values::written_as_text;
+pub use values::{ListenAddress, Size, Time};
+
+use crate::access_log::{Destination, Format};
+use crate::routing::{HostPattern, PathPattern};
+
+/// What a server is to do: a configuration file with what it includes, or what the flags say.
+///
+/// Paths in it are resolved. That its pieces fit together is checked by [`App::new`](crate::App::new).
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to accept connections.
+    pub listen: Vec<ListenAddress>,
+    /// What peers may do.
+    pub limits: rudy_net::Limits,
+    /// Where a line for each request goes.
+    pub access_log: Option<AccessLogOptions>,
+    /// How long requests under way may take once the server was asked to stop.
+    pub shutdown_grace: Duration,
+    /// The sites, in written order.
+    pub sites: Vec<Site>,
+    /// What is worth saying though it is no error: files in an included folder that were not taken.
+    pub notices: Vec<String>,
+    pub(crate) sources: Arc<Sources>,
+}
+
+/// Where a line for each request goes, and how it looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessLogOptions {
+    /// Where to.
+    pub destination: Destination,
+    /// How it looks.
+    pub format: Format,
+}
+
+/// A site: the hosts it answers for, and its routes in written order.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// The hosts; none for the default site.
+    pub hosts: Vec<HostPattern>,
+    /// The routes; the first that takes a path answers.
+    pub routes: Vec<Route>,
+    pub(crate) place: Place,
+}
+
+/// A route: the paths it takes, and what answers them.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// The paths, one at least.
+    pub paths: Vec<PathPattern>,
+    /// What answers.
+    pub handler: Handler,
+    /// Where the paths stand.
+    pub(crate) paths_place: Place,
+    /// Where the handler's table stands.
+    pub(crate) handler_place: Place,
+}
+
+/// What answers the requests of a route.
+#[derive(Debug, Clone)]
+pub enum Handler {
+    /// Files of a folder.
+    Files(FilesTable),
+    /// Another address.
+    Redirect(RedirectTable),
+    /// The same answer always.
+    Respond(RespondTable),
+    /// The server's counters.
+    Status(StatusTable),
+}
+
+impl Config {
+    /// One site for every host that serves the files as `files` says, on 127.0.0.1:8080.
+    ///
+    /// # Panics
+    /// Never: the pattern for everything is well formed.
+    #[must_use]
+    pub fn for_files(files: FilesTable) -> Self {
+        let route = Route::everything(files, &Place::nowhere());
+        Self {
+            sites: vec![Site { hosts: Vec::new(), routes: vec![route], place: Place::nowhere() }],
+            ..Self::empty()
+        }
+    }
+
+    fn empty() -> Self {
+        Self {
+            listen: vec![ListenAddress::Tcp(([127, 0, 0, 1], 8080).into())],
+            limits: rudy_net::Limits::default(),
+            access_log: None,
+            shutdown_grace: Shutdown::default().grace.0,
+            sites: Vec::new(),
+            notices: Vec::new(),
+            sources: Arc::default(),
+        }
+    }
+}
+
+impl Route {
+    /// Every path, with files.
+    fn everything(files: FilesTable, place: &Place) -> Self {
+        Self {
+            paths: vec![PathPattern::everything()],
+            handler: Handler::Files(files),
+            paths_place: place.clone(),
+            handler_place: place.clone(),
+        }
+    }
+}

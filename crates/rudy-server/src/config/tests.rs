@@ -1,0 +1,435 @@
+//! Whole configurations: what they mean, and what is said of wrong ones.
+
+use snapbox::str;
+
+use super::*;
+use crate::App;
+
+/// Loads files written to an empty folder, the first being the main one; what is said names them without the folder.
+fn load(files: &[(&str, &str)]) -> Result<Config, String> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let config = Config::load(&folder.path().join(files[0].0));
+    let config = config.and_then(|config| App::new(&config).map(|_| config));
+    config.map_err(|errors| errors.render(false).replace(&format!("{}/", folder.path().display()), ""))
+}
+
+fn errors(text: &str) -> String {
+    load(&[("rudy.toml", text)]).unwrap_err()
+}
+
+#[test]
+fn all_errors_are_said_at_once_with_their_place() {
+    let said = errors(
+        r#"listen = ["8080", 80]
+colour = "red"
+
+[limits]
+hed_time = "10s"
+idle_time = 75
+head_bytes = "16k"
+linger_bytes = "1GiB"
+target_bytes = "1MiB"
+
+[[site]]
+hosts = ["example.org:80"]
+
+[[site.route]]
+path = "/old/*"
+redirect = { to = "/new/{rest}", status = 300 }
+
+[[site.route]]
+redirect = {}
+
+[[site.route]]
+path = 1
+respond = { status = 100, heders = {} }
+"#,
+    );
+    snapbox::assert_data_eq!(
+        said,
+        str![[r#"
+error: "8080" is not an address to listen on
+ --> rudy.toml:1:11
+  |
+1 | listen = ["8080", 80]
+  |           ^^^^^^ a port alone does not say on which address: ":8080" is every address of this machine, "127.0.0.1:8080" only itself
+
+error: expected an address to listen on ("127.0.0.1:8080"), found an integer
+ --> rudy.toml:1:19
+  |
+1 | listen = ["8080", 80]
+  |                   ^^
+
+error: unknown key `colour`
+ --> rudy.toml:2:1
+  |
+2 | colour = "red"
+  | ^^^^^^ not known here
+  |
+  = help: the keys known here are `access_log`, `include`, `limits`, `listen`, `shutdown`, `site`
+
+error: unknown key `hed_time`
+ --> rudy.toml:5:1
+  |
+5 | hed_time = "10s"
+  | ^^^^^^^^ did you mean `head_time`?
+
+error: expected a length of time ("10s"), found an integer
+ --> rudy.toml:6:13
+  |
+6 | idle_time = 75
+  |             ^^
+
+error: "16k" is not a size
+ --> rudy.toml:7:14
+  |
+7 | head_bytes = "16k"
+  |              ^^^^^ expected a number of bytes, or a whole number and a unit, as in "16KiB" or "10MB"
+
+error: "example.org:80" is not a host
+  --> rudy.toml:12:10
+   |
+12 | hosts = ["example.org:80"]
+   |          ^^^^^^^^^^^^^^^^ expected the host alone, without a port
+
+error: expected one of 301, 302, 303, 307, 308, found 300
+  --> rudy.toml:16:43
+   |
+16 | redirect = { to = "/new/{rest}", status = 300 }
+   |                                           ^^^
+
+error: the key `path` is missing
+  --> rudy.toml:18:1
+   |
+18 | [[site.route]]
+   | ^^^^^^^^^^^^^^ needs `path`
+
+error: the key `to` is missing
+  --> rudy.toml:19:12
+   |
+19 | redirect = {}
+   |            ^^ needs `to`
+
+error: expected a path ("/docs/*") or a list, found an integer
+  --> rudy.toml:22:8
+   |
+22 | path = 1
+   |        ^
+
+error: 100 is out of range
+  --> rudy.toml:23:22
+   |
+23 | respond = { status = 100, heders = {} }
+   |                      ^^^ expected 200 to 599
+
+error: unknown key `heders`
+  --> rudy.toml:23:27
+   |
+23 | respond = { status = 100, heders = {} }
+   |                           ^^^^^^ did you mean `headers`?
+
+13 errors in the configuration
+
+"#]]
+    );
+}
+
+#[test]
+fn what_is_well_formed_and_yet_wrong_is_said_with_what_is_not_well_formed() {
+    let said = errors(
+        r#"listne = []
+
+[limits]
+head_bytes = "1KiB"
+linger_time = "2d"
+
+[[site]]
+hosts = ["a.org", "A.ORG."]
+
+[[site.route]]
+path = "/docs/*"
+respond = { status = 204, body = "x" }
+
+[[site.route]]
+path = ["/docs/a", "/docs/*.pdf"]
+redirect = { to = "/new" }
+
+[[site.route]]
+path = "/evil"
+redirect = { to = "//evil.org" }
+
+[[site.route]]
+path = "/x"
+respond = {}
+status = {}
+
+[[site.route]]
+path = "/y"
+
+[[site]]
+hosts = ["*.b.org", "a.org"]
+
+[[site]]
+status = {}
+
+[[site]]
+route = []
+"#,
+    );
+    snapbox::assert_data_eq!(
+        said,
+        str![[r#"
+error: unknown key `listne`
+ --> rudy.toml:1:1
+  |
+1 | listne = []
+  | ^^^^^^ did you mean `listen`?
+
+error: target_bytes (8KiB) is more than head_bytes (1KiB)
+ --> rudy.toml:3:1
+  |
+3 | [limits]
+  | ^^^^^^^^ the target is a part of the head
+
+error: 2d is out of bounds
+ --> rudy.toml:5:15
+  |
+5 | linger_time = "2d"
+  |               ^^^^ expected 1ms to 1d
+
+error: the host "a.org" is given twice
+ --> rudy.toml:8:19
+  |
+8 | hosts = ["a.org", "A.ORG."]
+  |          -------  ^^^^^^^^ the second
+  |          |
+  |          the first
+
+error: an answer 204 has no body
+  --> rudy.toml:12:22
+   |
+12 | respond = { status = 204, body = "x" }
+   |                      ^^^ leave the body out, or take another status
+
+error: this route never answers
+  --> rudy.toml:15:8
+   |
+11 | path = "/docs/*"
+   |        --------- the first that matches is taken
+...
+15 | path = ["/docs/a", "/docs/*.pdf"]
+   |        ^^^^^^^^^^^^^^^^^^^^^^^^^^ taken by an earlier route
+   |
+   = help: put the narrower path before the wider one
+
+error: this is not an address that a browser can be sent to
+  --> rudy.toml:20:19
+   |
+20 | redirect = { to = "//evil.org" }
+   |                   ^^^^^^^^^^^^ expected "/...", "{path}...", "http://..." or "https://..."
+
+error: a route has one handler, and this one has `respond` and `status`
+  --> rudy.toml:25:1
+   |
+24 | respond = {}
+   |           -- the first
+25 | status = {}
+   | ^^^^^^ a second handler
+
+error: this route has no handler
+  --> rudy.toml:27:1
+   |
+27 | [[site.route]]
+   | ^^^^^^^^^^^^^^ expected `files`, `redirect`, `respond` or `status`
+
+error: this site answers nothing
+  --> rudy.toml:30:1
+   |
+30 | [[site]]
+   | ^^^^^^^^ expected `root = "..."` or a [[site.route]]
+
+error: the host "a.org" is given twice
+  --> rudy.toml:31:21
+   |
+ 8 | hosts = ["a.org", "A.ORG."]
+   |          ------- the first
+...
+31 | hosts = ["*.b.org", "a.org"]
+   |                     ^^^^^^^ the second
+
+error: this site answers nothing
+  --> rudy.toml:33:1
+   |
+33 | [[site]]
+   | ^^^^^^^^ expected `root = "..."` or a [[site.route]]
+
+error: unknown key `status`
+  --> rudy.toml:34:1
+   |
+34 | status = {}
+   | ^^^^^^ not known here
+   |
+   = help: the keys known here are `hosts`, `root`, `route`
+
+error: two sites are the default one
+  --> rudy.toml:36:1
+   |
+33 | [[site]]
+   | -------- the first without `hosts`
+...
+36 | [[site]]
+   | ^^^^^^^^ this has no `hosts` either
+
+14 errors in the configuration
+
+"#]]
+    );
+}
+
+#[test]
+fn broken_syntax_is_said_alone() {
+    snapbox::assert_data_eq!(
+        errors("listen = [\"127.0.0.1:80]\n[[site]]\nroot = 1\n\n\n\n[site\n"),
+        str![[r#"
+error: invalid basic string, expected `"`
+ --> rudy.toml:1:25
+  |
+1 | listen = ["127.0.0.1:80]
+  |                         ^
+
+error: missing comma between array elements, expected `,`
+ --> rudy.toml:7:1
+  |
+7 | [site
+  | ^
+
+2 errors in the configuration
+
+"#]]
+    );
+}
+
+#[test]
+fn a_missing_file_and_an_empty_one_are_said() {
+    let error = Config::load(std::path::Path::new("/nowhere/rudy.toml")).unwrap_err();
+    snapbox::assert_data_eq!(
+        error.render(false),
+        str![[r#"
+error: cannot read /nowhere/rudy.toml: No such file or directory (os error 2)
+
+1 error in the configuration
+
+"#]]
+    );
+    snapbox::assert_data_eq!(
+        errors(""),
+        str![[r#"
+error: there is no site
+ --> rudy.toml:1:1
+  |
+1 |
+  | ^ expected a [[site]] here or in an included file
+  |
+  = help: the smallest one has two lines: [[site]] and root = "public"
+
+1 error in the configuration
+
+"#]]
+    );
+}
+
+#[test]
+fn an_error_in_two_files_shows_both() {
+    let said = load(&[
+        (
+            "rudy.toml",
+            "include = 'conf.d/*.toml'\n[[site]]\nhosts = ['a.org']\nroute = [{ path = '/', respond = {} }]\n",
+        ),
+        (
+            "conf.d/a.toml",
+            "listen = [':80']\n[[site]]\nhosts = ['a.org']\nroute = [{ path = '/', respond = {} }]\n",
+        ),
+    ]);
+    snapbox::assert_data_eq!(
+        said.unwrap_err(),
+        str![[r#"
+error: unknown key `listen`
+ --> conf.d/a.toml:1:1
+  |
+1 | listen = [':80']
+  | ^^^^^^ not known here
+  |
+  = help: the keys known here are `site`
+
+error: the host "a.org" is given twice
+ --> conf.d/a.toml:3:10
+  |
+3 | hosts = ['a.org']
+  |          ^^^^^^^ the second
+  |
+ ::: rudy.toml:3:10
+  |
+3 | hosts = ['a.org']
+  |          ------- the first
+
+2 errors in the configuration
+
+"#]]
+    );
+}
+
+#[test]
+fn colour_is_only_used_where_it_is_asked_for() {
+    let error = Config::load(std::path::Path::new("/nowhere/rudy.toml")).unwrap_err();
+    assert!(!error.render(false).contains('\u{1b}'));
+    assert!(error.render(true).contains('\u{1b}'));
+    assert_eq!(error.to_string(), error.render(false));
+}
+
+#[test]
+fn included_files_add_sites_and_paths_go_by_the_file_that_names_them() {
+    let config = load(&[
+        (
+            "rudy.toml",
+            "listen = ['unix:rudy.sock']\ninclude = 'conf.d/*.toml'\naccess_log = { path = 'log' }",
+        ),
+        (
+            "conf.d/b.toml",
+            "[[site]]\nhosts = ['b.org']\nroute = [{ path = '/', respond = { body_file = 'b.txt' } }]",
+        ),
+        ("conf.d/b.txt", "b"),
+    ])
+    .unwrap();
+    let [Site { hosts, routes, .. }] = config.sites.as_slice() else { panic!("one site") };
+    assert_eq!(hosts, &["b.org".parse().unwrap()]);
+    let Handler::Respond(respond) = &routes[0].handler else { panic!("respond") };
+    assert!(respond.body_file.as_ref().unwrap().ends_with("conf.d/b.txt"));
+    assert!(matches!(&config.listen[0], ListenAddress::Unix(path) if path.is_absolute()));
+    assert_eq!(config.notices.len(), 1, "{:?}", config.notices);
+}
+
+#[test]
+fn every_limit_can_be_set() {
+    let mut table = String::new();
+    let serde_json::Value::Object(limits) = serde_json::to_value(file::LimitsTable::default()).unwrap()
+    else {
+        panic!("a table")
+    };
+    for (key, value) in limits {
+        let value = if value.is_null() { "7".to_owned() } else { value.to_string() };
+        table.push_str(&format!("{key} = {value}\n"));
+    }
+    let config = load(&[(
+        "rudy.toml",
+        &format!("[limits]\n{table}[[site]]\nroute = [{{ path = '/', respond = {{}} }}]"),
+    )]);
+    let limits = config.unwrap().limits;
+    assert_eq!((limits.connections, limits.connections_per_address), (Some(7), Some(7)));
+    assert_eq!(limits.http.requests_per_connection, Some(7));
+    assert_eq!(limits.http.head_time, rudy_http::Limits::default().head_time);
+}

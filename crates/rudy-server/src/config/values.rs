@@ -1,0 +1,292 @@
+//! Values that are written as text: lengths of time, sizes, addresses to listen on.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A length of time: a whole number and its unit, as in `"500ms"`, `"10s"`, `"5m"`, `"1h"` or `"1d"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Time(pub Duration);
+
+/// Longest first within a letter, so that `ms` is not read as `s`.
+const TIME_UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || "expected a whole number and a unit (ms, s, m, h or d), as in \"10s\"".to_owned();
+        let (number, unit) = split_number(text).ok_or_else(expected)?;
+        let (_, factor) = TIME_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(expected)?;
+        let ms = number.checked_mul(*factor).ok_or("this time is too long to count")?;
+        Ok(Self(Duration::from_millis(ms)))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Whole milliseconds: nothing finer can be written.
+        let ms = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        let (unit, factor) = TIME_UNITS
+            .iter()
+            .rev()
+            .find(|(_, factor)| ms >= *factor && ms.is_multiple_of(*factor))
+            .unwrap_or(&("s", 1000));
+        write!(f, "{}{unit}", ms / factor)
+    }
+}
+
+/// A number of bytes: a whole number, or one with a unit, as in `"16KiB"` (× 1024) or `"10MB"` (× 1,000,000).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "IntegerOrText", into = "String")]
+pub struct Size(pub u64);
+
+const SIZE_UNITS: [(&str, u64); 9] = [
+    ("B", 1),
+    ("kB", 1000),
+    ("KB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || {
+            "expected a number of bytes, or a whole number and a unit, as in \"16KiB\" or \"10MB\"".to_owned()
+        };
+        let (number, unit) = split_number(text).ok_or_else(expected)?;
+        let (_, factor) = SIZE_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(expected)?;
+        number.checked_mul(*factor).map(Self).ok_or_else(|| "this size is too large to count".to_owned())
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let binary = SIZE_UNITS[5..].iter().rev();
+        match binary.clone().find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor)) {
+            Some((unit, factor)) => write!(f, "{}{unit}", self.0 / factor),
+            None => write!(f, "{}B", self.0),
+        }
+    }
+}
+
+/// `10ms` into `(10, "ms")`; a space between the two is let through.
+fn split_number(text: &str) -> Option<(u64, &str)> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    Some((text[..digits].parse().ok()?, text[digits..].trim_start()))
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum IntegerOrText {
+    Integer(u64),
+    Text(String),
+}
+
+impl TryFrom<IntegerOrText> for Size {
+    type Error = String;
+
+    fn try_from(value: IntegerOrText) -> Result<Self, String> {
+        match value {
+            IntegerOrText::Integer(bytes) => Ok(Self(bytes)),
+            IntegerOrText::Text(text) => text.parse(),
+        }
+    }
+}
+
+/// Where to accept connections.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ListenAddress {
+    /// One address and port: `127.0.0.1:8080`, `[::1]:80`.
+    Tcp(SocketAddr),
+    /// A port on every address of the machine, IPv4 and IPv6: `:8080`.
+    EveryAddress(u16),
+    /// A Unix socket: `unix:/run/rudy.sock`.
+    Unix(PathBuf),
+    /// Sockets that systemd opened: all of them, or those of one name (`FileDescriptorName=`).
+    Systemd(Option<String>),
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() {
+                Err("expected a path after \"unix:\", as in \"unix:/run/rudy.sock\"".to_owned())
+            } else {
+                Ok(Self::Unix(path.into()))
+            };
+        }
+        if text == "systemd" {
+            return Ok(Self::Systemd(None));
+        }
+        if let Some(name) = text.strip_prefix("systemd:") {
+            return if name.is_empty() {
+                Err("expected a name after \"systemd:\" (FileDescriptorName= of the socket unit)".to_owned())
+            } else {
+                Ok(Self::Systemd(Some(name.to_owned())))
+            };
+        }
+        if text.parse::<IpAddr>().is_err()
+            && let Some(port) = text.strip_prefix(':')
+        {
+            return port
+                .parse()
+                .map(Self::EveryAddress)
+                .map_err(|_| "expected a port from 0 to 65535 after the colon, as in \":8080\"".to_owned());
+        }
+        text.parse().map(Self::Tcp).map_err(|_| not_an_address(text))
+    }
+}
+
+/// Says what is missing where that can be told, and otherwise what there is.
+fn not_an_address(text: &str) -> String {
+    if text.parse::<u16>().is_ok() {
+        return format!(
+            "a port alone does not say on which address: \":{text}\" is every address of this machine, \"127.0.0.1:{text}\" only itself"
+        );
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return format!("the port is missing, as in \"{}\"", SocketAddr::new(address, 8080));
+    }
+    if let Some((name, port)) = text.rsplit_once(':')
+        && port.parse::<u16>().is_ok()
+        && !name.contains(':')
+    {
+        return format!(
+            "expected an IP address before the port, not a name: write \"127.0.0.1:{port}\" or \"[::1]:{port}\" for this machine only"
+        );
+    }
+    "expected ADDRESS:PORT (\"127.0.0.1:8080\", \"[::1]:80\", \":8080\"), \"unix:PATH\" or \"systemd\""
+        .to_owned()
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::EveryAddress(port) => write!(f, ":{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Systemd(None) => f.write_str("systemd"),
+            Self::Systemd(Some(name)) => write!(f, "systemd:{name}"),
+        }
+    }
+}
+
+/// Text on the outside, a checked value on the inside. `format` names the checker that the validator calls, see
+/// [`super::check`]; editors see `pattern` or the examples.
+macro_rules! written_as_text {
+    ($type:ident, $format:literal, $schema:tt) => {
+        impl TryFrom<String> for $type {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+
+        written_as_text!(out: $type, $format, $schema);
+    };
+    (out: $type:ident, $format:literal, $schema:tt) => {
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let mut schema = schemars::json_schema!($schema);
+                schema.insert("format".to_owned(), $format.into());
+                schema
+            }
+        }
+    };
+}
+
+written_as_text!(Time, "rudy-time", { "type": "string", "pattern": "^[0-9]+ *(ms|s|m|h|d)$" });
+written_as_text!(out: Size, "rudy-size",
+    { "type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]+ *([kKMG]?B|[KMGT]iB)$" });
+written_as_text!(ListenAddress, "rudy-listen",
+    { "type": "string", "examples": ["127.0.0.1:8080", "[::1]:80", ":8080", "unix:/run/rudy.sock", "systemd"] });
+
+pub(crate) use written_as_text;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_and_written_back() {
+        for (text, ms) in
+            [("500ms", 500), ("10s", 10_000), ("5m", 300_000), ("1h", 3_600_000), ("2d", 172_800_000)]
+        {
+            let time: Time = text.parse().unwrap();
+            assert_eq!(time.0.as_millis(), ms);
+            assert_eq!(time.to_string(), text);
+        }
+        assert_eq!("90 s".parse::<Time>().unwrap().to_string(), "90s");
+        assert_eq!("0ms".parse::<Time>().unwrap().to_string(), "0s");
+        for wrong in
+            ["", "10", "s", "10 parsecs", "1.5s", "-1s", "99999999999999999999s", "18446744073709551615d"]
+        {
+            assert!(wrong.parse::<Time>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_and_written_back() {
+        for (text, bytes) in [("16KiB", 16_384), ("1MiB", 1 << 20), ("512B", 512), ("3GiB", 3 << 30)] {
+            let size: Size = text.parse().unwrap();
+            assert_eq!(size.0, bytes);
+            assert_eq!(size.to_string(), text);
+        }
+        assert_eq!("10MB".parse::<Size>().unwrap().0, 10_000_000);
+        for wrong in ["", "16", "16k", "KiB", "1.5MiB", "-1B", "18446744073709551615GiB"] {
+            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn listen_addresses_are_read_and_written_back() {
+        for text in ["127.0.0.1:8080", "[::1]:80", ":8080", "unix:/run/rudy.sock", "systemd", "systemd:web"] {
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_wrong_listen_address_is_told_what_it_lacks() {
+        for (text, says) in [
+            ("8080", "a port alone"),
+            ("127.0.0.1", "the port is missing"),
+            ("::1", "the port is missing, as in \"[::1]:8080\""),
+            ("localhost:80", "not a name"),
+            (":http", "a port from 0 to 65535"),
+            (":65536", "a port from 0 to 65535"),
+            ("unix:", "a path after"),
+            ("systemd:", "a name after"),
+            ("http://x", "expected ADDRESS:PORT"),
+        ] {
+            let error = text.parse::<ListenAddress>().unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Answers with another address (RFC 9110 §15.4).
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use rudy_http::h1::Prepared;
+use rudy_net::{Body, Request, Response};
+
+use super::plain;
+use crate::config::file::RedirectTable;
+use crate::config::{Place, Problem};
+use crate::methods::answer_unless_known;
+use crate::routing::{CanonicalPath, PathPattern, request_host, without_port};
+
+/// Another address, the same for everybody or made from the request.
+#[derive(Debug)]
+pub(crate) enum Redirect {
+    /// Encoded once.
+    Fixed(Arc<Prepared>, Bytes),
+    /// With places to fill in.
+    Template(StatusCode, Vec<Piece>),
+}
+
+/// A piece of the address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Literal(String),
+    Host,
+    Path,
+    Query,
+    Rest,
+}
+
+impl Redirect {
+    /// Makes a redirect ready for a route with these paths.
+    pub(crate) fn new(table: &RedirectTable, paths: &[PathPattern], place: &Place) -> Result<Self, Problem> {
+        let place = place.key("to");
+        let pieces = parse(&table.to)
+            .and_then(|pieces| check(&pieces, paths).map(|()| pieces))
+            .map_err(|(title, label)| Problem::value(&place, title).label(label))?;
+        // The schema lets only five numbers through; from flags nothing else comes either.
+        let status = StatusCode::from_u16(table.status).unwrap_or(StatusCode::TEMPORARY_REDIRECT);
+        if !pieces.iter().all(|piece| matches!(piece, Piece::Literal(_))) {
+            return Ok(Self::Template(status, pieces));
+        }
+        let location =
+            HeaderValue::from_str(&table.to).map_err(|_| Problem::value(&place, "not fit for a field"))?;
+        Ok(Self::Fixed(Arc::new(Prepared::new(status, fields(location))), note(status)))
+    }
+
+    /// Answers a request. Every method that exists is redirected: the statuses say themselves what becomes of it.
+    pub(crate) fn answer(&self, request: &Request, pattern: &PathPattern) -> Response {
+        if let Some(answer) = answer_unless_known(request.method()) {
+            return answer;
+        }
+        match self {
+            Self::Fixed(head, body) => Response::prepared(head.clone(), Body::Bytes(body.clone())),
+            Self::Template(status, pieces) => match fill_in(pieces, request, pattern) {
+                Ok(location) => {
+                    let mut response = Response::new(*status);
+                    *response.headers_mut() = fields(location);
+                    response.body = Body::Bytes(note(*status));
+                    response
+                }
+                Err(sentence) => plain(StatusCode::BAD_REQUEST, &sentence),
+            },
+        }
+    }
+}
+
+fn fields(location: HeaderValue) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    fields.insert(header::LOCATION, location);
+    fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    fields
+}
+
+fn note(status: StatusCode) -> Bytes {
+    format!("{} {}: see Location\n", status.as_str(), status.canonical_reason().unwrap_or_default()).into()
+}
+
+type Wrong = (String, String);
+
+/// Takes the address apart at its placeholders. The error is what is wrong and what was expected.
+fn parse(to: &str) -> Result<Vec<Piece>, Wrong> {
+    let mut pieces = Vec::new();
+    let mut rest = to;
+    while let Some((before, after)) = rest.split_once('{') {
+        if !before.is_empty() {
+            pieces.push(Piece::Literal(before.to_owned()));
+        }
+        let Some((name, after)) = after.split_once('}') else {
+            return Err(("a brace is not closed".to_owned(), "expected \"{path}\" or the like".to_owned()));
+        };
+        pieces.push(match name {
+            "host" => Piece::Host,
+            "path" => Piece::Path,
+            "query" => Piece::Query,
+            "rest" => Piece::Rest,
+            other => {
+                let expected = "expected {path}, {rest}, {query} or {host}".to_owned();
+                return Err((format!("nothing is known as {{{other}}}"), expected));
+            }
+        });
+        rest = after;
+    }
+    if !rest.is_empty() {
+        pieces.push(Piece::Literal(rest.to_owned()));
+    }
+    Ok(pieces)
+}
+
+/// What makes a redirect one to the operator's choice and not to the client's: the host is the operator's literal, or the
+/// one that was asked.
+fn check(pieces: &[Piece], paths: &[PathPattern]) -> Result<(), Wrong> {
+    let visible =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\' && byte != b'}');
+    if !pieces.iter().all(|piece| !matches!(piece, Piece::Literal(text) if !visible(text))) {
+        let expected =
+            "expected ASCII without spaces, backslashes or stray braces; encode others as %XX".to_owned();
+        return Err(("the address has a character that cannot stand in it".to_owned(), expected));
+    }
+    if pieces.contains(&Piece::Rest) && !paths.iter().all(PathPattern::is_prefix) {
+        let expected = "needs a route such as \"/old/*\"".to_owned();
+        return Err((
+            "{rest} is what `*` stands for at the end of a path, and this route has none".to_owned(),
+            expected,
+        ));
+    }
+    let beginning = match pieces.first() {
+        Some(Piece::Path) => return Ok(()),
+        Some(Piece::Literal(text)) => text,
+        _ => "",
+    };
+    if beginning.starts_with('/') && !beginning.starts_with("//") {
+        // Two slashes would begin a host: `/{rest}` is safe because a rest never begins with a slash.
+        return Ok(());
+    }
+    let Some(after_scheme) = ["http://", "https://"].iter().find_map(|scheme| beginning.strip_prefix(scheme))
+    else {
+        let expected = "expected \"/...\", \"{path}...\", \"http://...\" or \"https://...\"".to_owned();
+        return Err(("this is not an address that a browser can be sent to".to_owned(), expected));
+    };
+    check_authority(after_scheme, &pieces[1..])
+}
+
+/// Between the scheme and the path, a request may decide nothing but `{host}`.
+fn check_authority(after_scheme: &str, pieces: &[Piece]) -> Result<(), Wrong> {
+    let ends = |text: &str| text.contains(['/', '?', '#']);
+    if after_scheme.contains('@') {
+        return Err(("the address names a user".to_owned(), "expected only a host and a port".to_owned()));
+    }
+    let mut named = !after_scheme.is_empty();
+    if ends(after_scheme) {
+        return if after_scheme.starts_with(['/', '?', '#']) { Err(no_host()) } else { Ok(()) };
+    }
+    for piece in pieces {
+        match piece {
+            Piece::Host => named = true,
+            Piece::Literal(text) if ends(text) => break,
+            Piece::Literal(_) => named = true,
+            // Begins with a slash, or with a question mark or nothing at all.
+            Piece::Path | Piece::Query => break,
+            Piece::Rest => {
+                let expected = "put a slash before {rest}".to_owned();
+                return Err(("the request would decide the host".to_owned(), expected));
+            }
+        }
+    }
+    if named { Ok(()) } else { Err(no_host()) }
+}
+
+fn no_host() -> Wrong {
+    ("the address has no host".to_owned(), "expected a host after the scheme".to_owned())
+}
+
+fn fill_in(pieces: &[Piece], request: &Request, pattern: &PathPattern) -> Result<HeaderValue, String> {
+    let path = CanonicalPath::parse(request.uri().path()).map_err(|error| error.to_string())?;
+    let mut location = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Literal(text) => location.push_str(text),
+            Piece::Path => location.push_str(&path.encoded(path.as_str())),
+            Piece::Rest => {
+                location.push_str(&path.encoded(pattern.rest(path.as_str()).unwrap_or_default()));
+            }
+            Piece::Query => {
+                if let Some(query) = request.uri().query() {
+                    location.push('?');
+                    location.push_str(&encoded_query(query));
+                }
+            }
+            Piece::Host => location.push_str(plain_host(request)?),
+        }
+    }
+    HeaderValue::try_from(location).map_err(|_| "the target cannot be sent back".to_owned())
+}
+
+/// The host that was asked, if it is made of what hosts are made of: nothing else is sent back.
+fn plain_host(request: &Request) -> Result<&str, String> {
+    let host = without_port(request_host(request));
+    let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
+    match std::str::from_utf8(host) {
+        Ok(host) if !host.is_empty() && host.as_bytes().iter().all(letter) => Ok(host),
+        _ => Err("the request names no host that can be redirected to".to_owned()),
+    }
+}
+
+/// A query is passed on as it came, but for bytes that have no place in a URI (RFC 3986 §3.4).
+fn encoded_query(query: &str) -> Cow<'_, str> {
+    let fits = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
+    if query.bytes().all(fits) {
+        return Cow::Borrowed(query);
+    }
+    let mut encoded = String::with_capacity(query.len() + 16);
+    for byte in query.bytes() {
+        if fits(byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Cow::Owned(encoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use rudy_net::RequestBody;
+
+    use super::*;
+
+    fn redirect(path: &str, to: &str) -> Result<(Redirect, PathPattern), Problem> {
+        let pattern: PathPattern = path.parse().unwrap();
+        let table = RedirectTable { to: to.to_owned(), status: 308 };
+        Redirect::new(&table, std::slice::from_ref(&pattern), &Place::nowhere())
+            .map(|redirect| (redirect, pattern))
+    }
+
+    fn location(path: &str, to: &str, target: &str, host: &str) -> Result<String, StatusCode> {
+        let (redirect, pattern) = redirect(path, to).unwrap();
+        let request = http::Request::get(target).header("host", host).body(RequestBody::empty()).unwrap();
+        let answer = redirect.answer(&request, &pattern);
+        match answer.headers().get(header::LOCATION) {
+            Some(location) => Ok(location.to_str().unwrap().to_owned()),
+            None => Err(answer.status()),
+        }
+    }
+
+    #[test]
+    fn placeholders_are_filled_in() {
+        for (path, to, target, expected) in [
+            ("/*", "https://example.org", "/a?b", "https://example.org"),
+            ("/*", "https://{host}{path}{query}", "/a?b=c", "https://a.org/a?b=c"),
+            ("/*", "https://{host}{path}{query}", "/a", "https://a.org/a"),
+            ("/*", "https://www.{host}:8443{path}", "/a", "https://www.a.org:8443/a"),
+            ("/old/*", "/new/{rest}{query}", "/old/a/b?c", "/new/a/b?c"),
+            ("/old/*", "/new/{rest}", "/old", "/new/"),
+            ("/old/*", "/new/{rest}", "/old/caf%C3%A9", "/new/caf%C3%A9"),
+            ("/old/*", "/new?from={path}", "/old/x", "/new?from=/old/x"),
+        ] {
+            assert_eq!(location(path, to, target, "a.org:8080").as_deref(), Ok(expected), "{to} {target}");
+        }
+    }
+
+    #[test]
+    fn no_request_leads_to_a_host_that_the_operator_did_not_choose() {
+        for (path, to, target, expected) in [
+            ("/*", "{path}", "//evil.org/x", "/evil.org/x"),
+            ("/*", "/{rest}", "//evil.org/x", "/evil.org/x"),
+            ("/*", "/{rest}", "///evil.org", "/evil.org"),
+            ("/old/*", "/{rest}", "/old//evil.org", "/evil.org"),
+            ("/*", "/{rest}", "/%0d%0aSet-Cookie:x", "/%0D%0ASet-Cookie%3Ax"),
+        ] {
+            assert_eq!(location(path, to, target, "a.org").as_deref(), Ok(expected), "{to} {target}");
+        }
+        for target in ["/%5cevil.org", "/%2fevil.org", "/../x"] {
+            assert_eq!(location("/*", "/{rest}", target, "a.org"), Err(StatusCode::BAD_REQUEST), "{target}");
+        }
+        for host in ["evil.org/x", "user@evil.org", ""] {
+            assert_eq!(
+                location("/*", "https://{host}{path}", "/", host),
+                Err(StatusCode::BAD_REQUEST),
+                "{host}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_address_that_would_be_wrong_is_refused_beforehand() {
+        for (path, to) in [
+            ("/*", "https://example.org{rest}"),
+            ("/*", "https://{rest}"),
+            ("/*", "https://{path}"),
+            ("/*", "https:///x"),
+            ("/*", "//example.org/"),
+            ("/*", "{host}/x"),
+            ("/*", "{rest}"),
+            ("/*", "javascript:alert(1)"),
+            ("/*", "elsewhere"),
+            ("/*", ""),
+            ("/*", "/a b"),
+            ("/*", "/a\r\nSet-Cookie: x"),
+            ("/*", "/\\evil.org"),
+            ("/*", "https://user@example.org/"),
+            ("/*", "/{path"),
+            ("/*", "/path}"),
+            ("/*", "/{paht}"),
+            ("/about", "/new/{rest}"),
+        ] {
+            assert!(redirect(path, to).is_err(), "{to}");
+        }
+    }
+
+    #[test]
+    fn every_method_that_exists_is_redirected() {
+        let (redirect, pattern) = redirect("/*", "https://example.org/").unwrap();
+        for (method, status) in [("POST", 308), ("HEAD", 308), ("OPTIONS", 308), ("BREW", 501)] {
+            let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
+            assert_eq!(redirect.answer(&request, &pattern).status().as_u16(), status, "{method}");
+        }
+    }
+}

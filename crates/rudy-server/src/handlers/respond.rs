@@ -1,0 +1,221 @@
+//! Always gives the same answer.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use rudy_http::h1::Prepared;
+use rudy_http::semantics::media_type;
+use rudy_net::{Body, Request, Response};
+
+use crate::config::file::RespondTable;
+use crate::config::{Place, Problem};
+use crate::methods::{answer_unless_known, answer_unless_read};
+
+/// The largest body file: it stays in memory. Larger ones are for the files handler.
+const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Fields that belong to the connection or to the framing: given here they would be dropped, or lie.
+const NOT_OURS: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::DATE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// One answer, made ready.
+#[derive(Debug)]
+pub(crate) struct Respond {
+    head: Arc<Prepared>,
+    body: Bytes,
+}
+
+impl Respond {
+    /// Reads the body and encodes the head.
+    pub(crate) fn new(table: &RespondTable, place: &Place) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        // The schema lets only 200 to 599 through.
+        let status = StatusCode::from_u16(table.status).unwrap_or(StatusCode::OK);
+        let mut fields = fields(table, &place.key("headers"), &mut problems);
+        let body = body(table, place, &mut problems);
+        if !body.is_empty() && matches!(status.as_u16(), 204 | 205 | 304) {
+            // RFC 9110 §15.3.5, §15.3.6, §15.4.5: these end with their head.
+            let problem =
+                Problem::value(&place.key("status"), format!("an answer {} has no body", status.as_str()));
+            problems.push(problem.label("leave the body out, or take another status"));
+        }
+        if !body.is_empty() && !fields.contains_key(header::CONTENT_TYPE) {
+            fields.insert(header::CONTENT_TYPE, content_type(table.body_file.as_deref()));
+        }
+        if problems.is_empty() {
+            Ok(Self { head: Arc::new(Prepared::new(status, fields)), body })
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// Answers a request. A success is a resource that is read; any other status is told to every method that exists: a
+    /// page that is gone is gone for POST, too.
+    pub(crate) fn answer(&self, request: &Request) -> Response {
+        let other = if self.head.status().is_success() {
+            answer_unless_read(request.method())
+        } else {
+            answer_unless_known(request.method())
+        };
+        other.unwrap_or_else(|| {
+            let body = if self.body.is_empty() { Body::Empty } else { Body::Bytes(self.body.clone()) };
+            Response::prepared(self.head.clone(), body)
+        })
+    }
+}
+
+fn fields(table: &RespondTable, place: &Place, problems: &mut Vec<Problem>) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    for (name, value) in &table.headers {
+        let place = place.key(name);
+        let Ok(field) = HeaderName::try_from(name) else {
+            problems.push(
+                Problem::key(&place, format!("\"{name}\" is not a field name"))
+                    .label("expected letters, digits and hyphens"),
+            );
+            continue;
+        };
+        if NOT_OURS.contains(&field) {
+            problems
+                .push(Problem::key(&place, format!("{name} is set by the connection")).label("leave it out"));
+            continue;
+        }
+        match HeaderValue::try_from(value) {
+            Ok(value) => {
+                if fields.insert(field, value).is_some() {
+                    problems.push(
+                        Problem::key(&place, format!("{name} is given twice"))
+                            .label("upper and lower case are the same here"),
+                    );
+                }
+            }
+            Err(_) => problems
+                .push(Problem::value(&place, "a field's value has no line feeds or control characters")),
+        }
+    }
+    fields
+}
+
+fn body(table: &RespondTable, place: &Place, problems: &mut Vec<Problem>) -> Bytes {
+    match (&table.body, &table.body_file) {
+        (Some(_), Some(_)) => {
+            let problem = Problem::key(
+                &place.key("body_file"),
+                "a body is given by `body` or by `body_file`, not by both",
+            );
+            problems.push(problem.label("the second").also(&place.key("body"), "the first"));
+            Bytes::new()
+        }
+        (Some(text), None) => text.clone().into(),
+        (None, Some(path)) => read(path).unwrap_or_else(|why| {
+            let title = format!("cannot use {} as a body: {why}", path.display());
+            problems.push(Problem::value(&place.key("body_file"), title));
+            Bytes::new()
+        }),
+        (None, None) => Bytes::new(),
+    }
+}
+
+fn read(path: &Path) -> Result<Bytes, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    if !file.metadata().map_err(|error| error.to_string())?.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let mut body = Vec::new();
+    file.take(BODY_FILE_BYTES_MAX + 1).read_to_end(&mut body).map_err(|error| error.to_string())?;
+    if body.len() as u64 > BODY_FILE_BYTES_MAX {
+        return Err("it is larger than 1 MiB (serve it with `files`)".to_owned());
+    }
+    Ok(body.into())
+}
+
+fn content_type(body_file: Option<&Path>) -> HeaderValue {
+    match body_file.and_then(Path::file_name).and_then(|name| name.to_str()) {
+        Some(name) => media_type::of_name(name),
+        None => HeaderValue::from_static("text/plain; charset=utf-8"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rudy_net::RequestBody;
+
+    use super::*;
+
+    fn respond(table: &str) -> Result<Respond, Vec<Problem>> {
+        Respond::new(&toml::from_str(table).unwrap(), &Place::nowhere())
+    }
+
+    fn status(respond: &Respond, method: &str) -> u16 {
+        let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
+        respond.answer(&request).status().as_u16()
+    }
+
+    #[test]
+    fn a_text_is_answered_with_its_fields() {
+        let respond =
+            respond("body = 'pong'\nheaders = { X-Pool = 'a', Content-Type = 'text/x-pong' }").unwrap();
+        let request = http::Request::get("/").body(RequestBody::empty()).unwrap();
+        let answer = respond.answer(&request);
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["x-pool"], "a");
+        assert_eq!(answer.headers()["content-type"], "text/x-pong");
+        assert_eq!(answer.body.length(), Some(4));
+    }
+
+    #[test]
+    fn a_body_file_is_read_beforehand_and_typed_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sorry.html");
+        std::fs::write(&file, "<p>Sorry").unwrap();
+        let respond = respond(&format!("status = 503\nbody_file = '{}'", file.display())).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let request = http::Request::get("/").body(RequestBody::empty()).unwrap();
+        let answer = respond.answer(&request);
+        assert_eq!(answer.headers()["content-type"], "text/html; charset=utf-8");
+        assert_eq!(answer.body.length(), Some(8));
+    }
+
+    #[test]
+    fn a_success_is_read_and_anything_else_is_told_to_every_method() {
+        let pong = respond("body = 'pong'").unwrap();
+        let gone = respond("status = 410").unwrap();
+        for (method, of_pong, of_gone) in [
+            ("GET", 200, 410),
+            ("HEAD", 200, 410),
+            ("OPTIONS", 204, 410),
+            ("POST", 405, 410),
+            ("BREW", 501, 501),
+        ] {
+            assert_eq!((status(&pong, method), status(&gone, method)), (of_pong, of_gone), "{method}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_answered_is_refused_beforehand() {
+        let folder = tempfile::tempdir().unwrap();
+        let large = folder.path().join("large");
+        std::fs::write(&large, vec![b'x'; 1024 * 1024 + 1]).unwrap();
+        for (table, errors) in [
+            ("body = 'a'\nbody_file = 'b'", 1),
+            ("body_file = '/nowhere'", 1),
+            ("body_file = '/'", 1),
+            (&format!("body_file = '{}'", large.display()), 1),
+            ("status = 204\nbody = 'a'", 1),
+            ("headers = { Content-Length = '1', 'a b' = 'x', X = \"a\\nb\" }", 3),
+            ("headers = { X = 'a', x = 'b' }", 1),
+        ] {
+            assert_eq!(respond(table).unwrap_err().len(), errors, "{table}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Answers with the server's counters as JSON.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use http::{HeaderValue, StatusCode, header};
+use rudy_net::{Client, Counters, Request, Response, Worker};
+use serde_json::{Value, json};
+
+use super::plain;
+use crate::config::file::{StatusAudience, StatusTable};
+use crate::methods::answer_unless_read;
+
+/// What the status is told from: one for the life of the process, whatever is reloaded.
+#[derive(Debug)]
+pub struct Vitals {
+    started: Instant,
+    workers: OnceLock<Vec<Arc<Worker>>>,
+}
+
+impl Vitals {
+    /// Counts the time from now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { started: Instant::now(), workers: OnceLock::new() }
+    }
+
+    /// Says who counts, once the workers are there. A second call changes nothing.
+    pub fn set_workers(&self, workers: Vec<Arc<Worker>>) {
+        let _already_set = self.workers.set(workers);
+    }
+
+    /// Everything that is counted, added up over the workers.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let workers = self.workers.get().map_or(&[][..], Vec::as_slice);
+        let sum =
+            |count: fn(&Counters) -> u64| workers.iter().map(|worker| count(&worker.counters)).sum::<u64>();
+        // Closed first: a connection that ends in between is counted as open, never as less than none.
+        let closed = sum(|counters| counters.closed.get());
+        let accepted = sum(|counters| counters.accepted.get());
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "uptime_s": self.started.elapsed().as_secs(),
+            "workers": workers.len(),
+            "connections": {
+                "open": accepted.saturating_sub(closed),
+                "accepted": accepted,
+                "shed": sum(|counters| counters.shed.get()),
+            },
+            "requests": {
+                "answered": sum(|counters| counters.requests.get()),
+                "refused": sum(|counters| counters.refused.get()),
+            },
+            "bytes": {
+                "sent": sum(|counters| counters.sent_bytes.get()),
+                "received": sum(|counters| counters.received_bytes.get()),
+            },
+            "memory": { "resident_bytes": resident_bytes() },
+        })
+    }
+}
+
+impl Default for Vitals {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The second number of statm, in pages (proc(5)). `smaps_rollup` would tell shared pages apart, but walks every page
+/// table to do so: milliseconds, on the thread that serves others meanwhile.
+fn resident_bytes() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// The counters, for those who may see them.
+#[derive(Debug)]
+pub(crate) struct Status {
+    audience: StatusAudience,
+}
+
+impl Status {
+    pub(crate) fn new(table: &StatusTable) -> Self {
+        Self { audience: table.allow }
+    }
+
+    /// Answers a request. Others are told 403: that there is a status page is no secret, and 404 would have the operator
+    /// look for a mistake in the routes.
+    pub(crate) fn answer(&self, request: &Request, client: &Client, vitals: &Vitals) -> Response {
+        if let Some(answer) = answer_unless_read(request.method()) {
+            return answer;
+        }
+        if self.audience == StatusAudience::Loopback && !client.peer.is_local() {
+            return plain(StatusCode::FORBIDDEN, "the status is shown on this machine only");
+        }
+        let mut text = vitals.to_json().to_string();
+        text.push('\n');
+        let mut response = Response::text(StatusCode::OK, "application/json", text);
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rudy_net::{Body, Peer, RequestBody};
+
+    use super::*;
+
+    fn ask(allow: StatusAudience, peer: Peer, vitals: &Vitals) -> Response {
+        let request = http::Request::get("/status").body(RequestBody::empty()).unwrap();
+        Status::new(&StatusTable { allow }).answer(&request, &Client { peer, number: 1 }, vitals)
+    }
+
+    #[test]
+    fn the_counters_of_all_workers_are_added_up() {
+        let (one, two) = (Arc::new(Worker::default()), Arc::new(Worker::default()));
+        one.counters.accepted.add(5);
+        two.counters.accepted.add(2);
+        one.counters.closed.add(3);
+        two.counters.requests.add(11);
+        two.counters.sent_bytes.add(1000);
+        let vitals = Vitals::new();
+        vitals.set_workers(vec![one, two]);
+        let response = ask(StatusAudience::Loopback, Peer::Unix, &vitals);
+        let Body::Bytes(body) = response.body else { panic!("a body") };
+        let json: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(json["connections"], json!({ "open": 4, "accepted": 7, "shed": 0 }));
+        assert_eq!(json["requests"]["answered"], 11);
+        assert_eq!(json["bytes"]["sent"], 1000);
+        assert!(json["memory"]["resident_bytes"].as_u64().unwrap() > 100_000);
+    }
+
+    #[test]
+    fn only_this_machine_sees_the_status_unless_told_otherwise() {
+        let vitals = Vitals::new();
+        let near = Peer::Ip(([127, 0, 0, 1], 1).into());
+        let far = Peer::Ip(([192, 0, 2, 1], 1).into());
+        assert_eq!(ask(StatusAudience::Loopback, near, &vitals).status(), 200);
+        assert_eq!(ask(StatusAudience::Loopback, Peer::Unix, &vitals).status(), 200);
+        assert_eq!(ask(StatusAudience::Loopback, far, &vitals).status(), 403);
+        assert_eq!(ask(StatusAudience::Anyone, far, &vitals).status(), 200);
+    }
+}

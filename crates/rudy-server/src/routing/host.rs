@@ -1,0 +1,220 @@
+//! From the host that a request names to a site.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::written_as_text;
+
+/// The longest name that DNS can hold (RFC 1035 §2.3.4): a longer one is nobody's.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The hosts that a site answers for: `example.org`, or `*.example.org` for every name below it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum HostPattern {
+    /// One name or address, in lower case and without the dot at its end.
+    Exact(String),
+    /// Every name below this one, however deep; not the name itself.
+    Below(String),
+}
+
+impl FromStr for HostPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains("://") {
+            return Err("expected the host alone, without the scheme".to_owned());
+        }
+        if !text.is_ascii() {
+            return Err("expected ASCII: browsers send such a name in its \"xn--\" form".to_owned());
+        }
+        let name = text.to_ascii_lowercase();
+        if let Some(address) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            // One spelling for each address, so that `[::1]` and `[0:0:0:0:0:0:0:1]` are seen to be the same.
+            let address = address.parse::<std::net::Ipv6Addr>();
+            return address
+                .map(|address| Self::Exact(format!("[{address}]")))
+                .map_err(|_| "expected an IPv6 address between the brackets, as in \"[::1]\"".to_owned());
+        }
+        if name.parse::<std::net::Ipv6Addr>().is_ok() {
+            return Err(format!("an IPv6 address stands in brackets: \"[{name}]\""));
+        }
+        if name.contains(':') {
+            return Err("expected the host alone, without a port".to_owned());
+        }
+        let name = name.strip_suffix('.').unwrap_or(&name);
+        match name.strip_prefix("*.") {
+            Some(parent) => valid_name(parent).map(|()| Self::Below(parent.to_owned())),
+            None if name == "*" => {
+                Err("leave `hosts` out: a site without it answers for every host".to_owned())
+            }
+            None => valid_name(name).map(|()| Self::Exact(name.to_owned())),
+        }
+    }
+}
+
+fn valid_name(name: &str) -> Result<(), String> {
+    if name.contains('*') {
+        return Err("a `*` may only stand for the first parts, as in \"*.example.org\"".to_owned());
+    }
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let fits = |part: &str| !part.is_empty() && part.len() <= 63 && part.bytes().all(letter);
+    if name.len() <= NAME_BYTES_MAX && name.split('.').all(fits) {
+        Ok(())
+    } else {
+        Err("expected a name such as \"example.org\" or \"*.example.org\", or an IP address".to_owned())
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Below(parent) => write!(f, "*.{parent}"),
+        }
+    }
+}
+
+written_as_text!(HostPattern, "rudy-host", { "type": "string", "examples": ["example.org", "*.example.org"] });
+
+/// Sites by host.
+#[derive(Debug, Default)]
+pub(crate) struct Hosts {
+    exact: HashMap<Box<str>, usize>,
+    /// `.example.org` and its site, the longest first: the most particular pattern wins.
+    below: Vec<(Box<str>, usize)>,
+    default: Option<usize>,
+}
+
+impl Hosts {
+    /// Adds a pattern; the site that already has it, if there is one.
+    pub(crate) fn add(&mut self, pattern: &HostPattern, site: usize) -> Option<usize> {
+        match pattern {
+            HostPattern::Exact(name) => self.exact.insert(name.as_str().into(), site),
+            HostPattern::Below(parent) => {
+                let suffix: Box<str> = format!(".{parent}").into();
+                if let Some((_, other)) = self.below.iter().find(|(known, _)| *known == suffix) {
+                    return Some(*other);
+                }
+                self.below.push((suffix, site));
+                self.below.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+                None
+            }
+        }
+    }
+
+    /// Sets the site for every other host; the one that already is, if there is one.
+    pub(crate) fn set_default(&mut self, site: usize) -> Option<usize> {
+        self.default.replace(site)
+    }
+
+    /// The site for a host as it stands in a request: in any case, with or without a port and a dot at the end.
+    pub(crate) fn find(&self, host: &[u8]) -> Option<usize> {
+        if self.exact.is_empty() && self.below.is_empty() {
+            return self.default;
+        }
+        let mut buffer = [0; NAME_BYTES_MAX];
+        self.named(normalise(host, &mut buffer)?).or(self.default)
+    }
+
+    fn named(&self, name: &str) -> Option<usize> {
+        if let Some(site) = self.exact.get(name) {
+            return Some(*site);
+        }
+        let below =
+            self.below.iter().find(|(suffix, _)| name.len() > suffix.len() && name.ends_with(&**suffix));
+        below.map(|(_, site)| *site)
+    }
+}
+
+/// The name alone, in lower case, without an allocation. Empty for one that no pattern can match.
+fn normalise<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> Option<&'a str> {
+    let name = without_port(host);
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    let Some(lower) = buffer.get_mut(..name.len()) else { return Some("") };
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    Some(std::str::from_utf8(lower).unwrap_or(""))
+}
+
+/// `example.org:80` to `example.org`, `[::1]:80` to `[::1]`.
+pub(crate) fn without_port(host: &[u8]) -> &[u8] {
+    let end = match host.first() {
+        Some(b'[') => host.iter().position(|byte| *byte == b']').map(|at| at + 1),
+        _ => host.iter().position(|byte| *byte == b':'),
+    };
+    &host[..end.unwrap_or(host.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(patterns: &[&str]) -> Hosts {
+        let mut hosts = Hosts::default();
+        for (site, pattern) in patterns.iter().enumerate() {
+            assert_eq!(hosts.add(&pattern.parse().unwrap(), site), None);
+        }
+        hosts
+    }
+
+    #[test]
+    fn the_most_particular_host_wins_and_spelling_does_not_matter() {
+        let mut hosts = hosts(&["example.org", "*.example.org", "*.deep.example.org", "[::1]", "127.0.0.1"]);
+        for (host, site) in [
+            ("example.org", Some(0)),
+            ("EXAMPLE.org:8080", Some(0)),
+            ("example.org.", Some(0)),
+            ("example.org.:80", Some(0)),
+            ("www.example.org", Some(1)),
+            ("a.b.example.org", Some(1)),
+            ("x.deep.example.org", Some(2)),
+            ("deep.example.org", Some(1)),
+            ("[::1]", Some(3)),
+            ("[::1]:443", Some(3)),
+            ("127.0.0.1:1", Some(4)),
+            (".example.org", None),
+            ("badexample.org", None),
+            ("example.com", None),
+            ("", None),
+            ("[", None),
+        ] {
+            assert_eq!(hosts.find(host.as_bytes()), site, "{host}");
+        }
+        assert_eq!(hosts.find(&[b'a'; 300]), None);
+        assert_eq!(hosts.find(b"\xff"), None);
+        hosts.set_default(9);
+        assert_eq!(hosts.find(b"example.com"), Some(9));
+        assert_eq!(hosts.find(b""), Some(9));
+        assert_eq!(hosts.find(&[b'a'; 300]), Some(9));
+    }
+
+    #[test]
+    fn a_pattern_given_twice_names_its_first_site() {
+        let mut hosts = hosts(&["example.org", "*.example.org"]);
+        assert_eq!(hosts.add(&"Example.Org.".parse().unwrap(), 5), Some(0));
+        assert_eq!(hosts.add(&"*.EXAMPLE.org".parse().unwrap(), 5), Some(1));
+    }
+
+    #[test]
+    fn a_wrong_host_is_told_what_was_expected() {
+        for (text, says) in [
+            ("http://example.org", "without the scheme"),
+            ("example.org:80", "without a port"),
+            ("::1", "in brackets: \"[::1]\""),
+            ("[::g]", "an IPv6 address between"),
+            ("*", "leave `hosts` out"),
+            ("www.*.org", "may only stand for the first parts"),
+            ("bücher.de", "xn--"),
+            ("", "expected a name"),
+            ("a..b", "expected a name"),
+            ("a b", "expected a name"),
+        ] {
+            let error = text.parse::<HostPattern>().unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}
