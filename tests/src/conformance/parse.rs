@@ -1,0 +1,197 @@
+//! The format of the case files.
+//!
+//! ```text
+//! # A comment. Empty lines are passed over.
+//! case what the case shows
+//! limit head_fields 3        a limit other than the default
+//! > GET /hello HTTP/1.1      the client sends this line and CRLF; for escapes see `escape`
+//! >> abc                     the client sends exactly this
+//! wait 10s                   the client does nothing for this long (`s` or `ms`)
+//! eof                        the client will send nothing more
+//! saw GET /hello             the service was told this, and nothing else (see `site`)
+//! = 200                      an answer with this status comes; `= 400 close` has `Connection: close`, too
+//!   allow: GET               … with this field
+//!   no content-length        … without this field
+//!   body hello               … with exactly this body
+//!   says the Host            … with this somewhere in its body
+//! < HTTP/1.1 200 OK          instead of `=`: exactly this line and CRLF comes
+//! << abc                     … or exactly this
+//! open                       the last line: `open`, `closed`, `cut` or `upgraded`
+//! ```
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rudy_http::Limits;
+
+use super::escape::unescape;
+use super::{Case, End, Expected, ExpectedAnswer, Step};
+
+/// All cases of the `.case` files in `folder`, by file name.
+///
+/// # Panics
+///
+/// A file cannot be read or has a mistake in it; the message says where.
+#[must_use]
+pub fn load_all(folder: &Path) -> Vec<Case> {
+    let mut paths: Vec<_> = fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.expect("the folder can be read to its end").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "case"))
+        .collect();
+    paths.sort();
+    let read =
+        |path: &Path| fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    paths.iter().flat_map(|path| parse(&path.display().to_string(), &read(path))).collect()
+}
+
+/// All cases of one file.
+fn parse(file: &str, text: &str) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut draft: Option<Draft> = None;
+    for (index, line) in text.lines().enumerate() {
+        let place = format!("{file}:{}", index + 1);
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix("case ") {
+            assert!(
+                draft.is_none(),
+                "{place}: the case before has no end: `open`, `closed`, `cut` or `upgraded`"
+            );
+            draft = Some(Draft { name: name.to_owned(), place, ..Draft::default() });
+            continue;
+        }
+        let open = draft.as_mut().unwrap_or_else(|| panic!("{place}: a case begins with `case NAME`"));
+        match end(line) {
+            Some(end) => cases.extend(draft.take().map(|draft| draft.finish(end))),
+            None => open.line(line).unwrap_or_else(|wrong| panic!("{place}: {wrong}")),
+        }
+    }
+    assert!(draft.is_none(), "{file}: the last case has no end");
+    cases
+}
+
+fn end(line: &str) -> Option<End> {
+    Some(match line {
+        "open" => End::Open,
+        "closed" => End::Closed,
+        "cut" => End::Cut,
+        "upgraded" => End::Upgraded,
+        _ => return None,
+    })
+}
+
+/// A case whose end has not been read.
+#[derive(Default)]
+struct Draft {
+    name: String,
+    place: String,
+    limits: Limits,
+    steps: Vec<Step>,
+    bytes: Option<Vec<u8>>,
+    answers: Vec<ExpectedAnswer>,
+    saw: Option<Vec<String>>,
+}
+
+impl Draft {
+    fn finish(self, end: End) -> Case {
+        let Self { name, place, limits, steps, bytes, answers, saw } = self;
+        assert!(bytes.is_none() || answers.is_empty(), "{place}: `<` and `=` in one case");
+        let expected = bytes.map_or(Expected::Answers(answers), Expected::Bytes);
+        Case { name, place, limits, steps, expected, saw, end }
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            ">" => self.send(&(unescape(rest)?, true)),
+            ">>" => self.send(&(unescape(rest)?, false)),
+            "wait" => self.steps.push(Step::Wait(duration(rest)?)),
+            "eof" => self.steps.push(Step::EndOfInput),
+            "limit" => set_limit(&mut self.limits, rest)?,
+            "saw" => {
+                let seen = self.saw.get_or_insert_default();
+                // A bare `saw` says that the service was told nothing.
+                seen.extend((!rest.is_empty()).then(|| rest.to_owned()));
+            }
+            "=" => self.answers.push(answer(rest)?),
+            "<" | "<<" => {
+                let bytes = self.bytes.get_or_insert_default();
+                bytes.extend(unescape(rest)?);
+                if word == "<" {
+                    bytes.extend(b"\r\n");
+                }
+            }
+            "" => self.detail(line.trim())?,
+            _ => return Err(format!("`{word}` is not known here")),
+        }
+        Ok(())
+    }
+
+    /// Bytes that are sent one after the other are one step: where they are split is the runner's business.
+    fn send(&mut self, (bytes, ends_line): &(Vec<u8>, bool)) {
+        if !matches!(self.steps.last(), Some(Step::Send(_))) {
+            self.steps.push(Step::Send(Vec::new()));
+        }
+        if let Some(Step::Send(sent)) = self.steps.last_mut() {
+            sent.extend(bytes);
+            sent.extend(if *ends_line { &b"\r\n"[..] } else { b"" });
+        }
+    }
+
+    fn detail(&mut self, detail: &str) -> Result<(), String> {
+        let answer = self.answers.last_mut().ok_or("an indented line belongs to an answer (`= 200`)")?;
+        let (word, rest) = detail.split_once(' ').unwrap_or((detail, ""));
+        match word {
+            "no" => answer.absent.push(rest.to_owned()),
+            "body" => answer.body = Some(unescape(rest)?),
+            "says" => answer.says = Some(rest.to_owned()),
+            _ => {
+                let (name, value) =
+                    detail.split_once(':').ok_or_else(|| format!("`{detail}` is no field"))?;
+                answer.fields.push((name.to_owned(), value.trim().to_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `400` or `400 close`.
+fn answer(text: &str) -> Result<ExpectedAnswer, String> {
+    let (status, option) = text.split_once(' ').unwrap_or((text, ""));
+    let status = status.parse().map_err(|_| format!("`{status}` is not a status"))?;
+    let fields = match option {
+        "" => Vec::new(),
+        "close" => vec![("connection".to_owned(), "close".to_owned())],
+        _ => return Err(format!("`{option}` behind a status: only `close` may stand there")),
+    };
+    Ok(ExpectedAnswer { status, fields, ..ExpectedAnswer::default() })
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let count: u64 = text[..split].parse().map_err(|_| format!("`{text}` is not a time"))?;
+    match &text[split..] {
+        "s" => Ok(Duration::from_secs(count)),
+        "ms" => Ok(Duration::from_millis(count)),
+        unit => Err(format!("`{unit}` is no unit of time: `s` or `ms`")),
+    }
+}
+
+fn set_limit(limits: &mut Limits, text: &str) -> Result<(), String> {
+    let (name, value) = text.split_once(' ').ok_or("a limit is `limit NAME VALUE`")?;
+    let number = || value.parse::<u32>().map_err(|_| format!("`{value}` is not a number"));
+    match name {
+        "head_bytes" => limits.head_bytes = number()? as usize,
+        "head_fields" => limits.head_fields = number()? as usize,
+        "target_bytes" => limits.target_bytes = number()? as usize,
+        "body_bytes" => limits.body_bytes = number()?.into(),
+        "chunk_extension_bytes" => limits.chunk_extension_bytes = number()? as usize,
+        "drain_bytes" => limits.drain_bytes = number()?.into(),
+        "requests_per_connection" => limits.requests_per_connection = Some(number()?.into()),
+        _ => return Err(format!("`{name}` is no limit that a case can set")),
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! Runs a case against the protocol machine alone. Time is virtual: it passes only where the case says so.
+
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use bytes::BytesMut;
+use http::request;
+use rudy_http::Limits;
+use rudy_http::h1::{
+    AnswerHead, BodyLength, DateLine, Event, LengthError, Pace, Phase, Refusal, ServerConnection, Timeout,
+};
+
+use super::site::{self, Answer, AnswerBody, WholeBody};
+use super::{Case, End, Seen, Step};
+
+/// Runs `case`; its bytes come in pieces of at most `piece_bytes`, the first of which has `first_bytes` at most.
+#[must_use]
+pub fn run(case: &Case, first_bytes: usize, piece_bytes: usize) -> Seen {
+    let mut run = Run::new(&case.limits);
+    let mut left_of_first = first_bytes;
+    for step in &case.steps {
+        match step {
+            Step::Send(bytes) => {
+                let (first, rest) = bytes.split_at(left_of_first.min(bytes.len()));
+                left_of_first -= first.len();
+                first
+                    .chunks(piece_bytes)
+                    .chain(rest.chunks(piece_bytes))
+                    .for_each(|piece| run.receive(piece));
+            }
+            Step::Wait(time) => run.wait(*time),
+            Step::EndOfInput => run.end_of_input(),
+        }
+    }
+    run.into_seen()
+}
+
+/// A driver without sockets. The service answers at once, as soon as it has what it waits for.
+struct Run<'a> {
+    machine: ServerConnection,
+    limits: &'a Limits,
+    now: Instant,
+    date: DateLine,
+    output: BytesMut,
+    saw: Vec<String>,
+    /// The request whose body the service reads.
+    reading: Option<(request::Parts, WholeBody)>,
+    pace: Pace,
+    end: End,
+}
+
+impl<'a> Run<'a> {
+    fn new(limits: &'a Limits) -> Self {
+        let now = Instant::now();
+        Self {
+            machine: ServerConnection::new(now),
+            limits,
+            now,
+            date: DateLine::new(UNIX_EPOCH + Duration::from_secs(site::DATE_SECONDS)),
+            output: BytesMut::new(),
+            saw: Vec::new(),
+            reading: None,
+            pace: Pace::default(),
+            end: End::Open,
+        }
+    }
+
+    fn into_seen(self) -> Seen {
+        Seen { output: self.output.to_vec(), saw: self.saw, end: self.end }
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        match self.end {
+            End::Open => {
+                self.pace.moved(bytes.len() as u64, self.now);
+                self.advance(bytes);
+            }
+            End::Upgraded => self.output.extend(site::upgraded(bytes)),
+            End::Closed | End::Cut => {}
+        }
+    }
+
+    fn advance(&mut self, mut bytes: &[u8]) {
+        loop {
+            match self.machine.receive(std::mem::take(&mut bytes), self.now, self.limits) {
+                Ok(Some(event)) => self.handle(event),
+                Ok(None) => break,
+                Err(refusal) => self.refuse(refusal),
+            }
+            if self.end != End::Open {
+                return;
+            }
+        }
+        assert!(self.machine.wants_input(self.limits), "everything that could be used was used");
+        if self.machine.phase() == Phase::Close {
+            self.end = End::Closed;
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Request(request) => {
+                let (request, length) = request.into_parts();
+                self.saw.push(site::describe(&request));
+                if site::reads_body(&request) && length != BodyLength::Known(0) {
+                    self.machine.want_body(&mut self.output);
+                    self.reading = Some((request, WholeBody::default()));
+                    self.pace = Pace::default();
+                } else {
+                    self.answer(&request, &WholeBody::default());
+                }
+            }
+            Event::Body(piece) => {
+                let (_, body) = self.reading.as_mut().expect("a body comes only where it is read");
+                body.bytes.extend_from_slice(&piece);
+            }
+            Event::BodyEnd(trailers) => {
+                let (request, mut body) =
+                    self.reading.take().expect("an end comes only where a body is read");
+                body.trailers = trailers.unwrap_or_default();
+                self.saw.extend(site::describe_body(&body));
+                self.answer(&request, &body);
+            }
+        }
+    }
+
+    fn answer(&mut self, request: &request::Parts, body: &WholeBody) {
+        let answer = site::answer(request, body);
+        if self.send(&answer).is_err() {
+            self.end = End::Cut;
+        } else if self.machine.phase() == Phase::Upgrade {
+            let fresh = ServerConnection::new(self.now);
+            let unread = std::mem::replace(&mut self.machine, fresh).into_unread();
+            self.output.extend(site::upgraded(&unread));
+            self.end = End::Upgraded;
+        }
+    }
+
+    fn send(&mut self, answer: &Answer) -> Result<(), LengthError> {
+        let head = AnswerHead::Fields(answer.status, &answer.fields);
+        let (length, pieces, trailers) = match &answer.body {
+            AnswerBody::Whole(bytes) => (Some(bytes.len() as u64), vec![bytes.clone()], None),
+            AnswerBody::Promised(length, bytes) => (Some(*length), vec![bytes.clone()], None),
+            AnswerBody::Pieces(pieces, trailers) => (None, pieces.clone(), Some(trailers)),
+            AnswerBody::Upgrade => (Some(0), Vec::new(), None),
+        };
+        self.machine.begin(head, length, self.limits, &self.date, &mut self.output);
+        for piece in &pieces {
+            self.machine.piece(piece, &mut self.output)?;
+        }
+        self.machine.finish(trailers, self.now, &mut self.output)
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        self.machine.refuse(refusal, &self.date, &mut self.output);
+        self.end = End::Closed;
+    }
+
+    /// Time passes; what falls due on the way happens when it is due.
+    fn wait(&mut self, time: Duration) {
+        let until = self.now + time;
+        if self.reading.is_some() {
+            self.pace.wait(self.now);
+        }
+        while self.end == End::Open {
+            let body = self.pace.rate_deadline(self.limits.rate_grace, self.limits.body_rate_min);
+            let body = body.filter(|_| self.reading.is_some());
+            let due = self.machine.deadline(self.limits).or(body).filter(|due| *due <= until);
+            let Some(due) = due else { break };
+            self.now = due;
+            match self.machine.timeout(due, self.limits) {
+                Timeout::NotYet if self.reading.is_some() => self.refuse(Refusal::BodyTooSlow),
+                Timeout::NotYet => unreachable!("its deadline has come"),
+                Timeout::Silent => self.end = End::Closed,
+                Timeout::Refuse(refusal) => self.refuse(refusal),
+            }
+        }
+        self.now = until;
+    }
+
+    fn end_of_input(&mut self) {
+        match self.end {
+            End::Open => {
+                self.machine.end_of_input();
+                self.end = End::Closed;
+            }
+            End::Upgraded => self.end = End::Closed,
+            End::Closed | End::Cut => {}
+        }
+    }
+}
