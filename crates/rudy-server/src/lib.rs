@@ -4,10 +4,12 @@ pub mod access_log;
 mod app;
 pub mod config;
 pub mod error_log;
+pub mod files;
 mod handlers;
 mod line_writer;
 mod local_time;
 mod methods;
+pub mod pages;
 mod routing;
 
 pub use app::App;

@@ -1,0 +1,175 @@
+//! Compression on the fly: small files once, larger ones while they are sent.
+
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::Frame;
+use rudy_http::semantics::negotiation::Coding;
+use rudy_net::FileRange;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
+
+use super::root::Stat;
+
+/// Bytes read from the file for one piece. A piece is what one slow client holds.
+const PIECE_BYTES: usize = 64 * 1024;
+/// Brotli's window as a power of two: 256 KiB, of the memory of one stream the largest part.
+const BROTLI_WINDOW: u32 = 18;
+const BROTLI_BUFFER_BYTES: usize = 4096;
+
+/// All of `content`, compressed.
+pub(super) fn whole(content: &[u8], coding: Coding, level: u8) -> io::Result<Vec<u8>> {
+    let mut encoder = Encoder::new(coding, level)?;
+    encoder.write(content)?;
+    encoder.finish()
+}
+
+/// One coding's encoder, writing into memory.
+enum Encoder {
+    Identity(Vec<u8>),
+    Gzip(flate2::write::GzEncoder<Vec<u8>>),
+    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
+    Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
+}
+
+impl Encoder {
+    fn new(coding: Coding, level: u8) -> io::Result<Self> {
+        let level = u32::from(level);
+        Ok(match coding {
+            Coding::Identity => Self::Identity(Vec::new()),
+            Coding::Gzip => {
+                Self::Gzip(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(level)))
+            }
+            Coding::Zstd => Self::Zstd(zstd::stream::write::Encoder::new(Vec::new(), level.cast_signed())?),
+            Coding::Brotli => Self::Brotli(Box::new(brotli::CompressorWriter::new(
+                Vec::new(),
+                BROTLI_BUFFER_BYTES,
+                level,
+                BROTLI_WINDOW,
+            ))),
+        })
+    }
+
+    fn write(&mut self, input: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Identity(output) => output.write_all(input),
+            Self::Gzip(encoder) => encoder.write_all(input),
+            Self::Zstd(encoder) => encoder.write_all(input),
+            Self::Brotli(encoder) => encoder.write_all(input),
+        }
+    }
+
+    /// What has come out since the last time.
+    fn take(&mut self) -> Vec<u8> {
+        std::mem::take(match self {
+            Self::Identity(output) => output,
+            Self::Gzip(encoder) => encoder.get_mut(),
+            Self::Zstd(encoder) => encoder.get_mut(),
+            Self::Brotli(encoder) => encoder.get_mut(),
+        })
+    }
+
+    fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Identity(output) => Ok(output),
+            Self::Gzip(encoder) => encoder.finish(),
+            Self::Zstd(encoder) => encoder.finish(),
+            Self::Brotli(encoder) => Ok(encoder.into_inner()),
+        }
+    }
+}
+
+/// A file that is compressed while it is sent.
+///
+/// Each piece is made on the pool for blocking work when the connection asks for it; in between no thread is held, so that
+/// a client who reads slowly costs memory for one piece and an encoder, and nothing else.
+pub(super) struct CompressedFile {
+    state: State,
+    _permit: OwnedSemaphorePermit,
+}
+
+enum State {
+    Idle(Box<Worker>),
+    Busy(JoinHandle<io::Result<(Bytes, Option<Box<Worker>>)>>),
+    Over,
+}
+
+impl CompressedFile {
+    pub(super) fn new(
+        file: FileRange,
+        coding: Coding,
+        level: u8,
+        permit: OwnedSemaphorePermit,
+    ) -> io::Result<Self> {
+        let worker = Worker { encoder: Encoder::new(coding, level)?, file, position: 0 };
+        Ok(Self { state: State::Idle(Box::new(worker)), _permit: permit })
+    }
+}
+
+impl http_body::Body for CompressedFile {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Over) {
+                State::Over => return Poll::Ready(None),
+                State::Idle(worker) => {
+                    self.state = State::Busy(tokio::task::spawn_blocking(move || worker.next_piece()));
+                }
+                State::Busy(mut task) => {
+                    let Poll::Ready(done) = Pin::new(&mut task).poll(cx) else {
+                        self.state = State::Busy(task);
+                        return Poll::Pending;
+                    };
+                    let (piece, worker) = done??;
+                    self.state = worker.map_or(State::Over, State::Idle);
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
+            }
+        }
+    }
+}
+
+struct Worker {
+    encoder: Encoder,
+    file: FileRange,
+    position: u64,
+}
+
+impl Worker {
+    /// Reads until something comes out; the worker comes back with it unless the file is at its end.
+    fn next_piece(mut self: Box<Self>) -> io::Result<(Bytes, Option<Box<Self>>)> {
+        let mut input = vec![0; PIECE_BYTES];
+        loop {
+            let left = self.file.length - self.position;
+            if left == 0 {
+                self.check_unchanged()?;
+                return Ok((Bytes::from(self.encoder.finish()?), None));
+            }
+            let wanted = usize::try_from(left).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+            self.file.file.read_exact_at(&mut input[..wanted], self.file.start + self.position)?;
+            self.position += wanted as u64;
+            self.encoder.write(&input[..wanted])?;
+            let output = self.encoder.take();
+            if !output.is_empty() {
+                return Ok((Bytes::from(output), Some(self)));
+            }
+        }
+    }
+
+    /// The content was promised to be that of one moment.
+    fn check_unchanged(&self) -> io::Result<()> {
+        let now = Stat::of(&self.file.file)?;
+        if (now.size, now.modified_ns) == (self.file.size, self.file.modified_ns) {
+            return Ok(());
+        }
+        Err(io::Error::other("the file changed while it was sent"))
+    }
+}

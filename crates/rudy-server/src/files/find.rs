@@ -1,0 +1,132 @@
+//! From a path to what it leads to: index files, `try_files`, the fallback.
+
+use http::StatusCode;
+use rudy_http::semantics::media_type;
+use rudy_http::semantics::path::RelativePath;
+use rustix::io::Errno;
+
+use super::entry::Evidence;
+use super::options::FilesOptions;
+use super::root::{Kind, Opened, Root};
+
+/// What a path leads to.
+pub(super) enum Found {
+    /// A file, its path below the root, and what was looked at on the way.
+    File { opened: Opened, path: String, evidence: Vec<Evidence> },
+    /// What the operator named: it is looked up as if it had been asked for.
+    Instead(String),
+    /// A folder that was asked for without its slash.
+    Directory,
+    /// A folder without an index, to be listed.
+    Listing,
+}
+
+/// Looks for what `path` leads to. An error is the status of the answer.
+pub(super) fn find(root: &Root, options: &FilesOptions, path: &RelativePath) -> Result<Found, StatusCode> {
+    if path.is_hidden() && !options.hidden {
+        // Not 403: whether it is there is nobody's business.
+        return Err(StatusCode::NOT_FOUND);
+    }
+    let mut search = Search { root, options, evidence: Vec::new() };
+    let found = if options.try_files.is_empty() {
+        search.look(path.as_str(), path.names_directory())?
+    } else {
+        search.try_patterns(path)?
+    };
+    let fallback = || options.fallback.as_ref().filter(|_| !names_known_kind(path.as_str()));
+    found.or_else(|| Some(Found::Instead(fallback()?.clone()))).ok_or(StatusCode::NOT_FOUND)
+}
+
+struct Search<'a> {
+    root: &'a Root,
+    options: &'a FilesOptions,
+    evidence: Vec<Evidence>,
+}
+
+impl Search<'_> {
+    fn try_patterns(&mut self, path: &RelativePath) -> Result<Option<Found>, StatusCode> {
+        for pattern in &self.options.try_files {
+            let found = match pattern.strip_prefix("{path}") {
+                Some("") => self.look(path.as_str(), path.names_directory())?,
+                // A folder has no suffix: "a/" must not be answered with "a.html", whose links would lead astray.
+                _ if path.names_directory() && pattern.contains("{path}") => None,
+                _ if pattern.contains("{path}") => {
+                    self.look(&pattern.replace("{path}", path.as_str()), false)?
+                }
+                _ => self.root.stat_beneath(pattern).map(|_| Found::Instead(pattern.clone())),
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn look(&mut self, path: &str, names_directory: bool) -> Result<Option<Found>, StatusCode> {
+        if names_directory {
+            return self.look_inside(path);
+        }
+        let Some(opened) = self.open(path)? else { return Ok(None) };
+        match opened.stat.kind {
+            Kind::File => Ok(Some(self.file(opened, path))),
+            // Only what the address with a slash would answer is worth a redirect.
+            Kind::Directory => Ok(self.look_inside(path)?.map(|_| Found::Directory)),
+            Kind::Other => Ok(None),
+        }
+    }
+
+    /// The index of a folder, or its listing. The folder itself is opened last: it need not be readable for its index to be.
+    fn look_inside(&mut self, folder: &str) -> Result<Option<Found>, StatusCode> {
+        for name in &self.options.index {
+            let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+            if let Some(opened) = self.open(&path)?
+                && opened.stat.kind == Kind::File
+            {
+                return Ok(Some(self.file(opened, &path)));
+            }
+        }
+        let is_folder = || self.root.stat_beneath(folder).is_some_and(|stat| stat.kind == Kind::Directory);
+        Ok((self.options.browse && is_folder()).then_some(Found::Listing))
+    }
+
+    fn file(&mut self, opened: Opened, path: &str) -> Found {
+        Found::File { opened, path: path.to_owned(), evidence: std::mem::take(&mut self.evidence) }
+    }
+
+    /// Opens a path and remembers what was there.
+    fn open(&mut self, path: &str) -> Result<Option<Opened>, StatusCode> {
+        let opened = open_if_there(self.root, path)?;
+        let seen = opened.as_ref().map(|opened| opened.stat);
+        self.evidence.push(Evidence { path: path.to_owned(), seen });
+        Ok(opened)
+    }
+}
+
+/// Opens a path; `None` where nothing is there that could be served.
+pub(super) fn open_if_there(root: &Root, path: &str) -> Result<Option<Opened>, StatusCode> {
+    match root.open_file(path) {
+        Ok(opened) => Ok(Some(opened)),
+        // XDEV: a link leads out of the root. NXIO: a socket, or a FIFO. Both are as good as absent.
+        Err(
+            Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::NAMETOOLONG
+            | Errno::XDEV
+            | Errno::NXIO
+            | Errno::NODEV,
+        ) => Ok(None),
+        Err(Errno::ACCESS | Errno::PERM) => Err(StatusCode::FORBIDDEN),
+        // No descriptor or no memory left, or a rename storm: it may go better in a moment.
+        Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN) => {
+            Err(StatusCode::SERVICE_UNAVAILABLE)
+        }
+        Err(_) => Err(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// Whether the last segment ends in the extension of a media type that we know.
+fn names_known_kind(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.contains('.') && media_type::of_name(name) != "application/octet-stream"
+}

@@ -1,0 +1,263 @@
+//! The content of a folder as a page or as JSON.
+
+use std::io;
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use minijinja::{Environment, context};
+use rudy_http::semantics::path::encode;
+use rustix::fs::Dir;
+use serde::Serialize;
+
+use super::options::FilesOptions;
+use super::root::{Kind, Root};
+
+/// How a listing is sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Order {
+    by: Column,
+    descending: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Column {
+    Name,
+    Size,
+    Date,
+}
+
+impl Order {
+    /// Reads `sort=name|size|date` and `order=asc|desc`; what is not known is passed over.
+    pub(super) fn from_query(query: &str) -> Self {
+        let mut order = Self { by: Column::Name, descending: false };
+        for parameter in query.split('&') {
+            match parameter {
+                "sort=name" => order.by = Column::Name,
+                "sort=size" => order.by = Column::Size,
+                "sort=date" => order.by = Column::Date,
+                "order=asc" => order.descending = false,
+                "order=desc" => order.descending = true,
+                _ => {}
+            }
+        }
+        order
+    }
+}
+
+/// What is shown of a folder.
+#[derive(Debug, Serialize)]
+pub(super) struct Listing {
+    /// The folder's path below the root, with a slash at either end.
+    path: String,
+    entries: Vec<Item>,
+    /// Whether there are more entries than a listing may have.
+    truncated: bool,
+    #[serde(skip)]
+    order: Order,
+}
+
+#[derive(Debug, Serialize)]
+struct Item {
+    name: String,
+    #[serde(rename = "type")]
+    kind: ItemKind,
+    /// Absent for a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_bytes: Option<u64>,
+    modified: String,
+    #[serde(skip)]
+    href: String,
+    #[serde(skip)]
+    modified_ns: i128,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum ItemKind {
+    Directory,
+    File,
+}
+
+impl Listing {
+    /// Reads a folder below the root. Shown is what would be served: hidden names, links that lead out, devices, and names
+    /// that no address can hold (not UTF-8, or with a backslash) are left out.
+    pub(super) fn read(root: &Root, options: &FilesOptions, folder: &str, order: Order) -> io::Result<Self> {
+        let opened = root.open_file(folder)?;
+        let mut entries = Vec::new();
+        let mut truncated = false;
+        for entry in Dir::new(opened.file)? {
+            let entry = entry?;
+            let Some(name) = entry.file_name().to_str().ok().filter(|name| is_shown(name, options.hidden))
+            else {
+                continue;
+            };
+            if entries.len() == options.listing_entries {
+                truncated = true;
+                break;
+            }
+            let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+            entries.extend(Item::of(root, &path, name));
+        }
+        sort(&mut entries, order);
+        let path = if folder.is_empty() { "/".to_owned() } else { format!("/{folder}/") };
+        Ok(Self { path, entries, truncated, order })
+    }
+
+    pub(super) fn to_json(&self) -> io::Result<String> {
+        Ok(serde_json::to_string(self)?)
+    }
+
+    pub(super) fn to_html(&self) -> io::Result<String> {
+        let rows: Vec<_> = self.entries.iter().map(Item::row).collect();
+        let column = |by: Column, title: &str| {
+            let current = self.order.by == by;
+            // A click on the column in force turns it round; size and date begin with what is largest and newest.
+            let descending = if current { !self.order.descending } else { by != Column::Name };
+            let sorted = match (current, self.order.descending) {
+                (false, _) => "none",
+                (true, false) => "ascending",
+                (true, true) => "descending",
+            };
+            let direction = if descending { "desc" } else { "asc" };
+            context! { by, title, direction, sorted }
+        };
+        let columns =
+            [column(Column::Name, "Name"), column(Column::Size, "Size"), column(Column::Date, "Modified")];
+        TEMPLATES
+            .get_template("listing.html")
+            .and_then(|template| {
+                let context = context! {
+                    path => self.path, crumbs => crumbs(&self.path), top => up(self.path.matches('/').count() - 1), columns, rows, truncated => self.truncated,
+                };
+                template.render(context)
+            })
+            .map_err(io::Error::other)
+    }
+}
+
+impl Item {
+    /// `None` for what is not served, or is gone by now.
+    fn of(root: &Root, path: &str, name: &str) -> Option<Self> {
+        let stat = root.stat_beneath(path)?;
+        let (kind, slash) = match stat.kind {
+            Kind::File => (ItemKind::File, ""),
+            Kind::Directory => (ItemKind::Directory, "/"),
+            Kind::Other => return None,
+        };
+        let seconds = i64::try_from(stat.modified_ns.div_euclid(1_000_000_000)).unwrap_or(0);
+        Some(Self {
+            name: name.to_owned(),
+            kind,
+            size_bytes: (kind == ItemKind::File).then_some(stat.size),
+            modified: Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH).to_string(),
+            // Every colon is encoded, so that no name can be taken for a scheme.
+            href: format!("{}{slash}", encode(name)),
+            modified_ns: stat.modified_ns,
+        })
+    }
+
+    fn row(&self) -> minijinja::Value {
+        let slash = if self.kind == ItemKind::Directory { "/" } else { "" };
+        context! {
+            href => self.href,
+            name => format!("{}{slash}", self.name),
+            size => self.size_bytes.map(readable_size).unwrap_or_default(),
+            bytes => self.size_bytes,
+            modified => self.modified,
+            // "2026-11-21 04:20", of "2026-11-21T04:20:59Z".
+            date => self.modified.get(..16).unwrap_or(&self.modified).replace('T', " "),
+        }
+    }
+}
+
+static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    // The name ends in .html, which switches escaping on.
+    environment
+        .add_template("listing.html", include_str!("templates/listing.html"))
+        .expect("the template is part of this program, and its syntax is tested");
+    environment
+});
+
+fn is_shown(name: &str, hidden: bool) -> bool {
+    name != "." && name != ".." && (hidden || !name.starts_with('.')) && !name.contains('\\')
+}
+
+/// Folders first, as everybody has it; names decide between equals.
+fn sort(entries: &mut [Item], order: Order) {
+    entries.sort_by(|a, b| {
+        let by_column = match order.by {
+            Column::Name => a.name.cmp(&b.name),
+            Column::Size => a.size_bytes.cmp(&b.size_bytes).then_with(|| a.name.cmp(&b.name)),
+            Column::Date => a.modified_ns.cmp(&b.modified_ns).then_with(|| a.name.cmp(&b.name)),
+        };
+        a.kind.cmp(&b.kind).then(if order.descending { by_column.reverse() } else { by_column })
+    });
+}
+
+/// The folders on the way here, each with the address that leads back to it.
+fn crumbs(path: &str) -> Vec<minijinja::Value> {
+    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    names
+        .iter()
+        .enumerate()
+        .map(|(index, name)| context! { name, href => up(names.len() - 1 - index) })
+        .collect()
+}
+
+fn up(steps: usize) -> String {
+    if steps == 0 { "./".to_owned() } else { "../".repeat(steps) }
+}
+
+/// Bytes in the largest unit that leaves at least 1, with one digit after the point below 10.
+fn readable_size(bytes: u64) -> String {
+    let mut unit = 0;
+    let mut tenths = u128::from(bytes) * 10;
+    while tenths >= 10_240 && unit < UNITS.len() - 1 {
+        tenths /= 1024;
+        unit += 1;
+    }
+    let (whole, rest) = (tenths / 10, tenths % 10);
+    if unit == 0 || whole >= 10 {
+        format!("{whole} {}", UNITS[unit])
+    } else {
+        format!("{whole}.{rest} {}", UNITS[unit])
+    }
+}
+
+const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_readable() {
+        for (bytes, expected) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (10 * 1024, "10 KiB"),
+            (1024 * 1024 - 1, "1023 KiB"),
+            (5 * 1024 * 1024 * 1024, "5.0 GiB"),
+            (u64::MAX, "15 EiB"),
+        ] {
+            assert_eq!(readable_size(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn the_query_says_how_to_sort() {
+        for (query, by, descending) in [
+            ("", Column::Name, false),
+            ("sort=size", Column::Size, false),
+            ("sort=date&order=desc", Column::Date, true),
+            ("order=desc", Column::Name, true),
+            ("sort=owner&order=sideways&x", Column::Name, false),
+        ] {
+            assert_eq!(Order::from_query(query), Order { by, descending }, "{query}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The `files` handler: a folder as a site.
+//!
+//! A request's way through it, the usual one first:
+//!
+//! 1. [`cache`]: the path was asked for within the last second: an answer whose head is already encoded. Nothing is
+//!    allocated, formatted or waited for.
+//! 2. The second is over: `statx` tells whether everything still is what it was ([`entry`]).
+//! 3. [`find`]: not known: index files, `try_files`, the fallback, opened beneath the root ([`root`]).
+//!    What was found is read by [`load`].
+//! 4. [`respond`]: conditions, ranges and codings choose what is sent of the entry; [`compress`] makes a coding that is
+//!    not there.
+//! 5. No file: [`redirect`], [`listing`], or an error page ([`crate::pages`]).
+
+mod cache;
+mod clock;
+mod compress;
+mod entry;
+mod find;
+mod listing;
+mod load;
+mod options;
+mod redirect;
+mod respond;
+mod root;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use rudy_http::semantics::negotiation;
+use rudy_http::semantics::path::RelativePath;
+use rudy_net::{Reply, Request, Response};
+use tokio::sync::Semaphore;
+
+use crate::pages;
+use cache::Entries;
+use entry::{Entry, Representation};
+use find::{Found, find};
+use options::CacheRules;
+pub use options::{CacheRule, Compression, FilesError, FilesOptions};
+use root::Root;
+
+/// A folder as a site. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Files(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    root: Root,
+    options: FilesOptions,
+    cache_rules: CacheRules,
+    extra: HeaderMap,
+    entries: Entries,
+    revalidate_after_ms: u64,
+    /// One permit for each answer that may be compressed while it is sent.
+    streams: Arc<Semaphore>,
+}
+
+/// What there is for a path.
+enum Resolved {
+    /// An entry, and what it is kept under.
+    Entry(String, Arc<Entry>),
+    /// Something else.
+    Reply(Reply),
+}
+
+impl Files {
+    /// Opens a folder to be served. Says now what would go wrong later: a folder that is not there, a kernel without
+    /// `openat2`, options that make no sense.
+    pub fn open(root: impl AsRef<Path>, options: FilesOptions) -> Result<Self, FilesError> {
+        options.check()?;
+        let revalidate_after_ms = u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX);
+        let streams = options.compression.as_ref().map_or(0, |compression| compression.streams);
+        Ok(Self(Arc::new(Shared {
+            root: Root::open(root.as_ref(), options.follow_symlinks, revalidate_after_ms)?,
+            cache_rules: CacheRules::new(&options.cache_control)?,
+            extra: options.headers.iter().cloned().collect(),
+            entries: Entries::new(options.memory_bytes, options.open_files),
+            revalidate_after_ms,
+            streams: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
+            options,
+        })))
+    }
+
+    /// Answers a request. `path` is the part of the request's path below the route: still percent-encoded, empty or
+    /// beginning with a slash.
+    ///
+    /// Opening and checking a file happen here and block for as long as the file system takes; reading a folder and
+    /// compressing happen elsewhere.
+    #[must_use]
+    pub fn call(&self, request: &Request, path: &str) -> Reply {
+        let method = request.method();
+        if *method == Method::GET || *method == Method::HEAD {
+            return self.read(request, path);
+        }
+        Reply::Now(self.answer_other(method, request.headers()))
+    }
+
+    /// The answer for an error, with the page that the operator gave for it or one of ours; `explanation` is a sentence for
+    /// whoever reads it.
+    #[must_use]
+    pub fn error(&self, status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
+        let page = self.0.options.error_pages.iter().find(|(of, _)| *of == status);
+        let mut response = match page.and_then(|(_, path)| self.named(path).ok()) {
+            Some((_, entry)) => error_page(status, &entry.plain),
+            None => pages::error(status, headers, explanation),
+        };
+        entry::add_extra(response.headers_mut(), &self.0.extra);
+        response
+    }
+
+    fn read(&self, request: &Request, path: &str) -> Reply {
+        if let Some(entry) = self.0.entries.get(path)
+            && self.is_current(&entry, path)
+        {
+            return self.respond(request, path, &entry);
+        }
+        match self.resolve(request, path) {
+            Resolved::Entry(key, entry) => self.respond(request, &key, &entry),
+            Resolved::Reply(reply) => reply,
+        }
+    }
+
+    /// Whether an entry may be sent without looking for it anew. Who finds the time to be over looks; the others, in that
+    /// moment, go on with what is there.
+    fn is_current(&self, entry: &Entry, key: &str) -> bool {
+        let now_ms = clock::monotonic_ms();
+        if now_ms.saturating_sub(entry.checked_ms.load(Ordering::Relaxed)) < self.0.revalidate_after_ms {
+            return true;
+        }
+        entry.checked_ms.store(now_ms, Ordering::Relaxed);
+        self.0.root.follow(now_ms);
+        let current = entry.holds(&self.0.root);
+        if !current {
+            self.0.entries.remove(key);
+        }
+        current
+    }
+
+    /// What there is for a path that is not known under this spelling.
+    fn resolve(&self, request: &Request, path: &str) -> Resolved {
+        // A route that takes all of the path leaves nothing; whether a slash was there is seen in the whole of it.
+        let path = if path.is_empty() && request.uri().path().ends_with('/') { "/" } else { path };
+        let parsed = match RelativePath::parse(path) {
+            Ok(parsed) => parsed,
+            Err(refusal) => {
+                return self.fail(request, StatusCode::BAD_REQUEST, &format!("Refused: {refusal}."));
+            }
+        };
+        let key = load::key_of(&parsed);
+        if let Some(entry) = self.0.entries.get(&key)
+            && self.is_current(&entry, &key)
+        {
+            return Resolved::Entry(key, entry);
+        }
+        self.0.root.follow(clock::monotonic_ms());
+        match find(&self.0.root, &self.0.options, &parsed) {
+            Ok(Found::File { opened, path, evidence }) => {
+                let entry = self.load_and_keep(&key, opened, &path, evidence);
+                Resolved::Entry(key, entry)
+            }
+            Ok(Found::Instead(name)) => match self.named(&name) {
+                Ok((key, entry)) => Resolved::Entry(key, entry),
+                Err(status) => self.fail(request, status, explain(status)),
+            },
+            Ok(Found::Directory) => Resolved::Reply(Reply::Now(self.redirect(request))),
+            Ok(Found::Listing) => Resolved::Reply(self.list(request, parsed)),
+            Err(status) => self.fail(request, status, explain(status)),
+        }
+    }
+
+    fn fail(&self, request: &Request, status: StatusCode, explanation: &str) -> Resolved {
+        Resolved::Reply(Reply::Now(self.error(status, request.headers(), explanation)))
+    }
+
+    fn answer_other(&self, method: &Method, headers: &HeaderMap) -> Response {
+        let known = [
+            Method::OPTIONS,
+            Method::POST,
+            Method::PUT,
+            Method::DELETE,
+            Method::PATCH,
+            Method::TRACE,
+            Method::CONNECT,
+        ];
+        let mut response = if *method == Method::OPTIONS {
+            let mut response = Response::new(StatusCode::NO_CONTENT);
+            entry::add_extra(response.headers_mut(), &self.0.extra);
+            response
+        } else if known.contains(method) {
+            self.error(StatusCode::METHOD_NOT_ALLOWED, headers, "Files are read here: GET and HEAD.")
+        } else {
+            return self.error(StatusCode::NOT_IMPLEMENTED, headers, "This method is not known here.");
+        };
+        // RFC 9110 §15.5.6: MUST be in a 405.
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
+        response
+    }
+
+    fn redirect(&self, request: &Request) -> Response {
+        let mut response = Response::new(StatusCode::MOVED_PERMANENTLY);
+        response.headers_mut().insert(LOCATION, redirect::with_slash(request.uri()));
+        entry::add_extra(response.headers_mut(), &self.0.extra);
+        response
+    }
+
+    /// Reads the folder on the pool for blocking work: thousands of entries take milliseconds.
+    fn list(&self, request: &Request, folder: RelativePath) -> Reply {
+        let files = self.clone();
+        let headers = request.headers().clone();
+        let offers = ["text/html", "application/json"];
+        let json = negotiation::choose_media_type(headers.get_all(ACCEPT), &offers) == Some(offers[1]);
+        let order = listing::Order::from_query(request.uri().query().unwrap_or_default());
+        Reply::Later(Box::pin(async move {
+            let reader = files.clone();
+            let page = tokio::task::spawn_blocking(move || {
+                let listing =
+                    listing::Listing::read(&reader.0.root, &reader.0.options, folder.as_str(), order)?;
+                if json { listing.to_json() } else { listing.to_html() }
+            });
+            match page.await {
+                Ok(Ok(page)) => files
+                    .listing_page(page, if json { "application/json" } else { "text/html; charset=utf-8" }),
+                _ => {
+                    files.error(StatusCode::INTERNAL_SERVER_ERROR, &headers, "The folder could not be read.")
+                }
+            }
+        }))
+    }
+
+    fn listing_page(&self, page: String, media_type: &'static str) -> Response {
+        let mut response = Response::text(StatusCode::OK, media_type, page);
+        let headers = response.headers_mut();
+        headers.insert(VARY, HeaderValue::from_static("Accept"));
+        // It has no validator, so nobody may take an old one for the present state.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        entry::add_extra(headers, &self.0.extra);
+        response
+    }
+}
+
+fn error_page(status: StatusCode, page: &Representation) -> Response {
+    let mut response = Response::new(status);
+    if let Some(media_type) = page.whole.headers().get(CONTENT_TYPE) {
+        response.headers_mut().insert(CONTENT_TYPE, media_type.clone());
+    }
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response.body = page.content.all();
+    response
+}
+
+fn explain(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND => "There is nothing at this address.",
+        StatusCode::FORBIDDEN => "The server has no right to read this file.",
+        StatusCode::SERVICE_UNAVAILABLE => {
+            "The server has no descriptor left for this file. Try again in a moment."
+        }
+        _ => "The file could not be read.",
+    }
+}

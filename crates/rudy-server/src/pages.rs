@@ -1,0 +1,62 @@
+//! The pages that the server itself writes.
+
+use http::header::{ACCEPT, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use rudy_http::semantics::negotiation::choose_media_type;
+use rudy_net::{Body, Response};
+
+/// An error, as a page for those who ask for one (`headers` are the request's) and as a line of text for all others.
+/// `explanation` is one or two sentences for whoever reads it; markup in it is escaped.
+#[must_use]
+pub fn error(status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
+    let reason = status.canonical_reason().unwrap_or("Error");
+    let offers = ["text/plain", "text/html"];
+    let html = choose_media_type(headers.get_all(ACCEPT), &offers) == Some(offers[1]);
+    let (media_type, text) = if html {
+        let page = include_str!("pages/error.html")
+            .replace("{status}", status.as_str())
+            .replace("{reason}", reason)
+            .replace("{explanation}", &escape(explanation));
+        ("text/html; charset=utf-8", page)
+    } else {
+        ("text/plain; charset=utf-8", format!("{} {reason}\n{explanation}\n", status.as_str()))
+    };
+    let mut response = Response::new(status);
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    fields.insert(VARY, HeaderValue::from_static("Accept"));
+    response.body = Body::Bytes(text.into());
+    response
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(accept: &'static str) -> (HeaderValue, String) {
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+        let response = error(StatusCode::NOT_FOUND, &headers, "No <b> here.");
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+        let Body::Bytes(bytes) = &response.body else { panic!("a page is in memory") };
+        (response.headers()[CONTENT_TYPE].clone(), String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn a_browser_gets_a_page_and_a_program_gets_a_line() {
+        let (media_type, text) = page("text/html,application/xhtml+xml,*/*;q=0.8");
+        assert_eq!(media_type, "text/html; charset=utf-8");
+        assert!(
+            text.contains("<title>404 Not Found</title>") && text.contains("No &lt;b&gt; here."),
+            "{text}"
+        );
+        assert_eq!(
+            page("*/*"),
+            ("text/plain; charset=utf-8".parse().unwrap(), "404 Not Found\nNo <b> here.\n".into())
+        );
+    }
+}
