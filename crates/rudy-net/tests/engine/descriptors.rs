@@ -6,7 +6,7 @@ use rudy_net::engine::{Report, Trouble, raise_descriptor_limit};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{eventually, greeter, is_child, listen_tcp, read_all, sum};
+use crate::support::{LAST_REQUEST, assert_greeted, exchange, greeter, is_child, listen_tcp, read_all, sum};
 
 #[test]
 fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
@@ -34,7 +34,7 @@ fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
 
     drop(hoard);
     later.connect(&address.into()).unwrap();
-    eventually("it is accepted", || sum(&engine, |counters| &counters.accepted) == 1);
+    assert_greeted(&exchange(TcpStream::from(later), LAST_REQUEST).unwrap());
 }
 
 #[test]

@@ -1,11 +1,15 @@
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 
 use rudy_net::Limits;
 use rudy_net::engine::{Report, Trouble};
 
-use crate::support::{greeter, listen, listen_tcp, read_all, sum};
+use socket2::{Domain, Socket, Type};
+
+use crate::support::{
+    REQUEST, assert_greeted, eventually, exchange, greeter, listen, listen_tcp, read_all, sum,
+};
 
 #[test]
 fn a_connection_beyond_the_limit_is_answered_503_and_closed() {
@@ -45,4 +49,42 @@ fn assert_unavailable(answer: &str) {
     for field in ["Retry-After: 1\r\n", "Connection: close\r\n"] {
         assert!(answer.contains(field), "{answer}");
     }
+}
+
+#[test]
+fn the_limit_counts_connections_that_are_open_and_no_others() {
+    let (engine, _) = greeter(Limits { connections: Some(1), ..Limits::default() });
+    let address = listen_tcp(&engine);
+    let first = TcpStream::connect(address).unwrap();
+    assert_greeted(&exchange(&first, REQUEST).unwrap());
+    assert_unavailable(&read_all(TcpStream::connect(address).unwrap()));
+    assert_greeted(&exchange(&first, REQUEST).unwrap());
+    drop(first);
+    eventually("the first is closed", || sum(&engine, |counters| &counters.closed) == 1);
+    assert_greeted(&exchange(TcpStream::connect(address).unwrap(), REQUEST).unwrap());
+}
+
+#[test]
+fn the_limit_by_address_holds_for_each_address_by_itself() {
+    let (engine, reports) = greeter(Limits { connections_per_address: Some(1), ..Limits::default() });
+    let address = listen_tcp(&engine);
+    let first = TcpStream::connect(address).unwrap();
+    assert_greeted(&exchange(&first, REQUEST).unwrap());
+    assert_unavailable(&read_all(TcpStream::connect(address).unwrap()));
+    assert_greeted(&exchange(connect_from([127, 0, 0, 2], address), REQUEST).unwrap());
+    drop(first);
+    eventually("the first is closed", || sum(&engine, |counters| &counters.closed) >= 1);
+    eventually("there is room again", || {
+        exchange(TcpStream::connect(address).unwrap(), REQUEST).is_ok_and(|answer| answer.contains(" 200 "))
+    });
+    let expected = Report::Began { trouble: Trouble::Address, detail: "127.0.0.1 has 1 open".to_owned() };
+    assert_eq!(reports.lock().unwrap()[0], expected);
+}
+
+/// A connection from another address of this machine: all of 127.0.0.0/8 are.
+fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.into()
 }

@@ -1,12 +1,20 @@
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rudy_net::Limits;
-use rudy_net::engine::{Engine, Stopped};
+use http::StatusCode;
+use rudy_net::engine::{Engine, Options, Report, Source, Stopped, percore};
+use rudy_net::listen::{Address, Inherited, Listener};
+use rudy_net::{Call, Client, Limits, Outcome, Request, Response, Service};
 
-use crate::support::{eventually, greeter, listen, listen_tcp, sum};
+use crate::support::{
+    Greeter, LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, listen,
+    listen_tcp, read_all, sum,
+};
 
 #[tokio::test]
 async fn an_engine_accepts_on_every_listener_and_ends_when_it_is_stopped() {
@@ -27,4 +35,113 @@ async fn an_engine_accepts_on_every_listener_and_ends_when_it_is_stopped() {
     assert!(TcpStream::connect(address).is_err());
     assert!(!path.exists(), "the file of the socket is removed");
     assert_eq!(sum(&engine, |counters| &counters.closed), 2);
+}
+
+#[tokio::test]
+async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rudy.sock");
+    let (engine, _) = greeter(Limits::default());
+    let tcp: Address = format!("127.0.0.1:{}", listen_tcp(&engine).port()).parse().unwrap();
+    let Address::Ip(to) = tcp else { panic!("it was written as an IP address") };
+    assert!(engine.unlisten(&"127.0.0.1:0".parse().unwrap()).await, "it is known by what was asked for");
+    let unix: Address = format!("unix:{}", path.display()).parse().unwrap();
+
+    let over = Arc::new(AtomicBool::new(false));
+    let clients = [
+        hammer(&over, move || TcpStream::connect_timeout(&to, Duration::from_secs(10))),
+        hammer(&over, move || TcpStream::connect_timeout(&to, Duration::from_secs(10))),
+        hammer(&over, move || UnixStream::connect(&path)),
+    ];
+    // Each round takes a second: that is when a client tries again whose first packet was dropped.
+    for _ in 0..5 {
+        for address in [&tcp, &unix] {
+            let before = sum(&engine, |counters| &counters.requests);
+            engine.listen(Listener::bind(address, 2, &Inherited::default()).unwrap()).unwrap();
+            eventually("there is traffic", || sum(&engine, |counters| &counters.requests) > before + 20);
+        }
+        assert!(engine.unlisten(&tcp).await);
+        assert!(engine.unlisten(&unix).await);
+        assert!(!engine.unlisten(&unix).await, "nothing listens there any more");
+    }
+    over.store(true, Ordering::SeqCst);
+    for client in clients {
+        assert!(client.join().unwrap() > 0);
+    }
+}
+
+/// Connects, asks and reads the answer, again and again. No connection is fine; one that is not answered is not.
+fn hammer<C: Read + Write>(
+    over: &Arc<AtomicBool>,
+    connect: impl Fn() -> std::io::Result<C> + Send + 'static,
+) -> JoinHandle<u64> {
+    let over = over.clone();
+    std::thread::spawn(move || {
+        let mut answered = 0;
+        while !over.load(Ordering::SeqCst) {
+            if let Ok(stream) = connect() {
+                assert_greeted(
+                    &exchange(stream, LAST_REQUEST).expect("a connection that was made is served"),
+                );
+                answered += 1;
+            }
+        }
+        answered
+    })
+}
+
+#[test]
+fn connections_live_on_with_the_service_that_they_began_with() {
+    /// Gives what it was given last.
+    struct Swapped(Mutex<Arc<Greeter>>);
+
+    impl Source for Swapped {
+        type Service = Greeter;
+
+        fn current(&self) -> Arc<Greeter> {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
+    let limits = Limits::default();
+    let before = Arc::new(Greeter { limits: limits.clone() });
+    let after = Arc::new(Greeter { limits: Limits { connections: Some(0), ..limits } });
+    let source = Arc::new(Swapped(Mutex::new(before)));
+    let engine = percore::start(&Options::default(), source.clone(), Arc::new(|_: &Report| {})).unwrap();
+    let address = listen_tcp(&engine);
+    let first = TcpStream::connect(address).unwrap();
+    assert_greeted(&exchange(&first, REQUEST).unwrap());
+    *source.0.lock().unwrap() = after;
+    assert!(read_all(TcpStream::connect(address).unwrap()).starts_with("HTTP/1.1 503 "));
+    assert_greeted(&exchange(&first, REQUEST).unwrap());
+}
+
+#[test]
+fn a_panic_ends_its_connection_and_no_other() {
+    /// Panics where the driver does not expect it.
+    struct Broken(Limits);
+
+    impl Service for Broken {
+        fn call(&self, _request: Request, _client: &Client) -> Call {
+            Call { reply: Response::text(StatusCode::OK, "text/plain", "hello").into(), observer: None }
+        }
+
+        fn limits(&self) -> &Limits {
+            &self.0
+        }
+
+        fn refused(&self, _client: &Client, _reason: &str, _outcome: &Outcome) {
+            panic!("a bug, for this test");
+        }
+    }
+
+    let (engine, reports) = engine(Broken(Limits::default()));
+    let address = listen_tcp(&engine);
+    let other = TcpStream::connect(address).unwrap();
+    assert_greeted(&exchange(&other, REQUEST).unwrap());
+    exchange(TcpStream::connect(address).unwrap(), b"GARBAGE\r\n\r\n").unwrap_err();
+    eventually("it is reported", || *reports.lock().unwrap() == [Report::ConnectionPanicked]);
+    assert_eq!(sum(&engine, |counters| &counters.closed), 1);
+    assert_greeted(&exchange(&other, REQUEST).unwrap());
+    assert_greeted(&exchange(TcpStream::connect(address).unwrap(), REQUEST).unwrap());
 }

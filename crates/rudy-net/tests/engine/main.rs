@@ -6,4 +6,5 @@ mod addresses;
 mod descriptors;
 mod limits;
 mod listen;
+mod stop;
 mod support;

@@ -1,6 +1,6 @@
 //! A small service and an engine around it.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -105,4 +105,29 @@ pub(crate) fn read_all(mut stream: impl Read) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
+}
+
+/// A request after which the server closes.
+pub(crate) const LAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+
+/// A request after which it does not.
+pub(crate) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Sends `request` and reads one answer of the [`Greeter`]'s kind: a head and a body of five bytes.
+pub(crate) fn exchange(mut stream: impl Read + Write, request: &[u8]) -> std::io::Result<String> {
+    stream.write_all(request)?;
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while !answer.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte)?;
+        answer.push(byte[0]);
+    }
+    let mut body = [0; 5];
+    stream.read_exact(&mut body)?;
+    answer.extend_from_slice(&body);
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+pub(crate) fn assert_greeted(answer: &str) {
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nhello"), "{answer}");
 }

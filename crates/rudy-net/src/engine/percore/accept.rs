@@ -150,7 +150,7 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
             Err((trouble, detail)) => {
                 self.core.worker.counters.shed.add(1);
                 self.trouble(trouble, || detail);
-                self.core.shedder.send_away(io);
+                self.core.shedder.send_away(io, service);
             }
         }
     }
@@ -177,8 +177,8 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
         let next = if released { self.next_if_ready().await } else { None };
         let shed = match next {
             Some(Ok((io, _))) => {
-                Shedder::send_away_at_once(&io);
                 self.core.worker.counters.shed.add(1);
+                Shedder::send_away_at_once(&io);
                 true
             }
             _ => false,
