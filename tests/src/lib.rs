@@ -5,11 +5,13 @@ mod answer;
 mod binary;
 pub mod conformance;
 mod connection;
+mod program;
 mod server;
 
 pub use answer::Answer;
 pub use binary::binary;
 pub use connection::Connection;
+pub use program::{program, redbot, skip};
 pub use server::{Builder, Server};
 
 use std::time::Duration;

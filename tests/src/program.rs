@@ -1,0 +1,68 @@
+//! Programs that the tests need beside `rudy`, and what becomes of a test where one is missing.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+/// Where the program `name` is, or `None` after [`skip`]: then the test returns.
+///
+/// ```no_run
+/// let Some(curl) = rudy_tests::program("curl") else { return };
+/// ```
+#[must_use]
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        // Servers stand here, and an ordinary user's PATH often leaves these out.
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|candidate| candidate.is_file());
+    if found.is_none() {
+        skip(&format!("{name} is not installed; `cargo xtask setup` installs it"));
+    }
+    found
+}
+
+/// Where `redbot` is, which `cargo xtask setup` installs into an environment of its own, or `None` after [`skip`].
+#[must_use]
+pub fn redbot() -> Option<PathBuf> {
+    let redbot = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/redbot/bin/redbot");
+    if !redbot.is_file() {
+        skip("redbot is not installed; `cargo xtask setup` installs it");
+        return None;
+    }
+    Some(redbot)
+}
+
+/// Counts this test as skipped, by name: `cargo xtask test` lists them at its end.
+///
+/// # Panics
+///
+/// On a build machine (`CI` set), where everything has to be there.
+pub fn skip(reason: &str) {
+    let thread = thread::current();
+    let test = thread.name().unwrap_or("a test");
+    assert!(!on_build_machine(), "{test} cannot be skipped on a build machine: {reason}");
+    println!("skipped: {reason}");
+    let Some(list) = std::env::var_os("RUDY_SKIPPED_TESTS") else { return };
+    // Each line in one write, so that tests that run at the same time do not mix theirs.
+    let line = format!("{test}: {reason}\n");
+    let written = OpenOptions::new().create(true).append(true).open(&list);
+    let written = written.and_then(|mut file| file.write_all(line.as_bytes()));
+    assert!(written.is_ok(), "cannot note a skipped test in {}: {written:?}", list.display());
+}
+
+fn on_build_machine() -> bool {
+    std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_every_system_has_is_found() {
+        assert!(program("sh").is_some_and(|path| path.is_absolute()));
+    }
+}
