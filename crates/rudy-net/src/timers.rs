@@ -222,7 +222,7 @@ mod tests {
         let timer = timers.timer();
         let start = timers.epoch;
         timer.set(Some(start + Duration::from_secs(2)), &waker);
-        timers.advance(start + Duration::from_millis(2000));
+        timers.advance(start + Duration::from_secs(2));
         assert_eq!(woken(&count), 0);
         timers.advance(start + Duration::from_millis(2200));
         assert_eq!(woken(&count), 1);
@@ -267,7 +267,7 @@ mod tests {
         timer.set(Some(start + Duration::from_secs(1)), &waker);
         drop(timer);
         let next = timers.timer();
-        timers.advance(start + Duration::from_secs(60));
+        timers.advance(start + Duration::from_mins(1));
         assert_eq!(woken(&count), 0);
         next.set(None, &waker);
         timers.wake_all();
