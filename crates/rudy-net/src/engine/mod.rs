@@ -60,21 +60,21 @@ pub trait Engine: Send + Sync {
 
     /// Stops accepting from an address: what the kernel has queued is accepted still, then the sockets are closed.
     /// Ready when they are; `false` where nothing listens there. Connections go on.
-    fn unlisten<'a>(&'a self, address: &'a Address) -> Ending<'a, bool>;
+    fn unlisten<'a>(&'a self, address: &'a Address) -> Wait<'a, bool>;
 
     /// Stops accepting as [`Self::unlisten`] does, asks every connection to end, and waits until all have or `grace` is
     /// over; then what is left is cut. Ready when everything has ended.
-    fn stop(&self, grace: Duration) -> Ending<'_, Stopped>;
+    fn stop(&self, grace: Duration) -> Wait<'_, Stopped>;
 
     /// Cuts everything. [`Self::ended`], and a [`Self::stop`] under way, tell when it is done.
     fn stop_now(&self);
 
     /// Ready when the engine has ended.
-    fn ended(&self) -> Ending<'_, Stopped>;
+    fn ended(&self) -> Wait<'_, Stopped>;
 }
 
 /// The wait for an end. It is not bound to a runtime.
-pub type Ending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type Wait<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// How an engine ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use self::accept::Acceptor;
 use self::thread::{Core, Order, Shared};
 use crate::Worker;
-use crate::engine::{Ending, Engine, Options, Reporter, Source, Stopped};
+use crate::engine::{Engine, Options, Reporter, Source, Stopped, Wait};
 use crate::listen::{Address, Bound, Listener, Ownership, Socket, SocketFile};
 
 /// A running `percore` engine.
@@ -25,11 +25,15 @@ pub struct PerCore<S> {
     shared: Arc<Shared>,
     workers: Vec<Arc<Worker>>,
     cores: Vec<(Arc<Core>, Handle)>,
-    listeners: Mutex<Vec<OpenListener>>,
+    /// `None` once the engine is to stop.
+    listeners: Mutex<Option<Vec<OpenListener>>>,
     order: watch::Sender<Order>,
 }
 
 /// Starts the threads. Nothing is accepted until the engine is given a listener.
+///
+/// Where the service sets no limit of connections it is what the descriptor limit of now leaves room for: call
+/// [`raise_descriptor_limit`](crate::engine::raise_descriptor_limit) first.
 pub fn start<S: Source>(
     options: &Options,
     source: Arc<S>,
@@ -46,7 +50,7 @@ pub fn start<S: Source>(
         cores.push((core, handle));
     }
     let workers = cores.iter().map(|(core, _)| core.worker.clone()).collect();
-    Ok(PerCore { source, shared, workers, cores, listeners: Mutex::default(), order })
+    Ok(PerCore { source, shared, workers, cores, listeners: Mutex::new(Some(Vec::new())), order })
 }
 
 /// A listener from which the cores accept.
@@ -102,12 +106,13 @@ impl<S: Source> PerCore<S> {
     }
 
     /// A list of listeners is changed in one step, so a panic elsewhere leaves nothing half done.
-    fn listeners(&self) -> MutexGuard<'_, Vec<OpenListener>> {
+    fn listeners(&self) -> MutexGuard<'_, Option<Vec<OpenListener>>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_listener(&self, address: &Address) -> Option<OpenListener> {
         let mut listeners = self.listeners();
+        let listeners = listeners.as_mut()?;
         let index = listeners.iter().position(|listener| listener.address == *address)?;
         Some(listeners.swap_remove(index))
     }
@@ -119,7 +124,8 @@ impl<S: Source> Engine for PerCore<S> {
     }
 
     fn listening(&self) -> Vec<(Address, Vec<Bound>)> {
-        self.listeners().iter().map(|open| (open.address.clone(), open.bound.clone())).collect()
+        let listeners = self.listeners();
+        listeners.iter().flatten().map(|open| (open.address.clone(), open.bound.clone())).collect()
     }
 
     fn listen(&self, listener: Listener) -> io::Result<()> {
@@ -141,11 +147,13 @@ impl<S: Source> Engine for PerCore<S> {
             }
         }
         let (address, bound) = (listener.address, listener.bound);
-        self.listeners().push(OpenListener { address, bound, file, closing, acceptors });
+        let mut listeners = self.listeners();
+        let listeners = listeners.as_mut().ok_or_else(|| io::Error::other("the engine is stopping"))?;
+        listeners.push(OpenListener { address, bound, file, closing, acceptors });
         Ok(())
     }
 
-    fn unlisten<'a>(&'a self, address: &'a Address) -> Ending<'a, bool> {
+    fn unlisten<'a>(&'a self, address: &'a Address) -> Wait<'a, bool> {
         Box::pin(async move {
             let Some(listener) = self.take_listener(address) else { return false };
             listener.close().await;
@@ -153,10 +161,10 @@ impl<S: Source> Engine for PerCore<S> {
         })
     }
 
-    fn stop(&self, grace: Duration) -> Ending<'_, Stopped> {
+    fn stop(&self, grace: Duration) -> Wait<'_, Stopped> {
         let by = Instant::now() + grace;
         Box::pin(async move {
-            let mut listeners = std::mem::take(&mut *self.listeners());
+            let mut listeners = self.listeners().take().unwrap_or_default();
             for listener in &mut listeners {
                 listener.begin_close();
             }
@@ -178,7 +186,7 @@ impl<S: Source> Engine for PerCore<S> {
         self.order.send_replace(Order::End);
     }
 
-    fn ended(&self) -> Ending<'_, Stopped> {
+    fn ended(&self) -> Wait<'_, Stopped> {
         Box::pin(self.shared.ended())
     }
 }
