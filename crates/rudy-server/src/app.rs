@@ -49,20 +49,20 @@ impl App {
         Self { vitals, ..self }
     }
 
-    fn reply(&self, request: Request, client: &Client) -> Reply {
+    fn reply(&self, request: &Request, client: &Client) -> Reply {
         // RFC 9110 §9.3.7: a question about the server as a whole.
         if request.uri().path() == "*" && request.method() == Method::OPTIONS {
             return answer_unless_read(request.method())
                 .unwrap_or_else(|| Response::new(StatusCode::NO_CONTENT))
                 .into();
         }
-        match self.router.find(request_host(&request), request.uri().path()) {
+        match self.router.find(request_host(request), request.uri().path()) {
             Ok(found) => match found.handler {
-                Handler::Redirect(redirect) => redirect.answer(&request, found.pattern).into(),
-                Handler::Respond(respond) => respond.answer(&request).into(),
-                Handler::Status(status) => status.answer(&request, client, &self.vitals).into(),
+                Handler::Redirect(redirect) => redirect.answer(request, found.pattern).into(),
+                Handler::Respond(respond) => respond.answer(request).into(),
+                Handler::Status(status) => status.answer(request, client, &self.vitals).into(),
             },
-            Err(not_found) => answer_nobody(&request, not_found).into(),
+            Err(not_found) => answer_nobody(request, not_found).into(),
         }
     }
 }
@@ -70,7 +70,7 @@ impl App {
 impl Service for App {
     fn call(&self, request: Request, client: &Client) -> Call {
         let observer = self.access_log.as_ref().map(|log| log.observe(&request, client));
-        Call { reply: self.reply(request, client), observer }
+        Call { reply: self.reply(&request, client), observer }
     }
 
     fn limits(&self) -> &Limits {
@@ -118,9 +118,7 @@ fn handler(route: &config::Route) -> Result<Handler, Vec<Problem>> {
     let place = &route.handler_place;
     match &route.handler {
         config::Handler::Files(_) => Err(vec![Problem::value(place, "files are not served yet")]),
-        config::Handler::Redirect(table) => {
-            Redirect::new(table, &route.paths, place).map(Handler::Redirect).map_err(|problem| vec![problem])
-        }
+        config::Handler::Redirect(table) => Redirect::new(table, &route.paths, place).map(Handler::Redirect),
         config::Handler::Respond(table) => Respond::new(table, place).map(Handler::Respond),
         config::Handler::Status(table) => Ok(Handler::Status(Status::new(table))),
     }

@@ -82,6 +82,14 @@ pub struct AddressError {
     problem: String,
 }
 
+impl AddressError {
+    /// What was expected, for whoever shows the address anyway.
+    #[must_use]
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
 impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` is not an address to listen on: {}", self.given.escape_debug(), self.problem)

@@ -52,7 +52,7 @@ impl<'a> Walk<'a> {
     fn any_of(&mut self, alternatives: &'a [Value], value: &Spanned<DeValue<'_>>, place: &Place) {
         let fitting = alternatives.iter().find(|schema| self.accepts(self.resolve(schema), value.get_ref()));
         if let Some(schema) = fitting {
-            self.value(schema, value, place)
+            self.value(schema, value, place);
         } else {
             let expected = self.names(alternatives.iter());
             self.wrong_type(&expected, value, place);
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
             let inner = place.key(key.get_ref());
             self.note(&inner, Some(key.span()), value.span());
             if let Some(schema) = properties.and_then(|known| known.get(key.get_ref().as_ref())).or(others) {
-                self.value(schema, value, &inner)
+                self.value(schema, value, &inner);
             } else {
                 self.note_inside(value, &inner);
                 self.unknown_key(key.get_ref(), properties.unwrap_or(&none), &inner);

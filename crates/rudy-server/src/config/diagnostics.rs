@@ -177,8 +177,8 @@ impl Diagnostics {
             text.push_str("\n\n");
         }
         let count = self.count();
-        text.push_str(&format!("{count} error{} in the configuration\n", if count == 1 { "" } else { "s" }));
-        text
+        let plural = if count == 1 { "" } else { "s" };
+        text + &format!("{count} error{plural} in the configuration\n")
     }
 
     fn report<'a>(&'a self, at: Option<(usize, Range<usize>)>, problem: &'a Problem) -> Vec<Group<'a>> {

@@ -14,11 +14,15 @@ use crate::routing::{HostPattern, PathPattern};
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "rudy.toml")]
 pub struct MainFile {
-    /// Where to accept connections: "127.0.0.1:8080", "[`::1`]:80", ":8080" (every address), "<unix:/run/rudy.sock>",
-    /// "systemd" or "systemd:NAME" (sockets that systemd hands over). "127.0.0.1:8080" if absent.
+    /// Where to accept connections: `127.0.0.1:8080`, `[::1]:80`, `:8080` (every interface), `unix:/run/rudy.sock`
+    /// (`unix:/run/rudy.sock,mode=660` with these permissions), `systemd` or `systemd:NAME` (sockets that systemd hands
+    /// over). `127.0.0.1:8080` if absent.
     #[schemars(length(min = 1))]
     pub listen: Option<Vec<ListenAddress>>,
-    /// Files that add sites, as a path whose last part may have `*`: "conf.d/*.toml". Relative to this file.
+    /// Threads that carry connections. If absent, one for each core that the process may use.
+    #[schemars(range(min = 1, max = 1024))]
+    pub cores: Option<u16>,
+    /// Files that add sites, as a path whose last part may have `*`: `conf.d/*.toml`. Relative to this file.
     pub include: Option<String>,
     /// What a peer may send, how slowly, and for how long.
     pub limits: LimitsTable,
@@ -42,7 +46,7 @@ pub struct IncludedFile {
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SiteTable {
-    /// The hosts: "example.org" that one, "*.example.org" every name below it (the longest such pattern wins). A site
+    /// The hosts: `example.org` that one, `*.example.org` every name below it (the longest such pattern wins). A site
     /// without `hosts` is the default: it answers for every other host.
     #[schemars(length(min = 1))]
     pub hosts: Option<Vec<HostPattern>>,
@@ -56,10 +60,16 @@ pub struct SiteTable {
 /// A route: the paths it takes, and the one handler that answers them.
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [
+    { "required": ["files"] },
+    { "required": ["redirect"] },
+    { "required": ["respond"] },
+    { "required": ["status"] },
+]))]
 pub struct RouteTable {
-    /// The paths: "/about" that one; "/docs/*" the path /docs and everything below it; otherwise a pattern in which `*`
+    /// The paths: `/about` that one; `/docs/*` the path `/docs` and everything below it; otherwise a pattern in which `*`
     /// and `?` stand for anything but a slash, `**` for anything, `{a,b}` for a or b, `[a-z]` for one of these; a
-    /// pattern without a slash, such as "*.php", is compared with the last part of the path. Paths are compared decoded
+    /// pattern without a slash, such as `*.php`, is compared with the last part of the path. Paths are compared decoded
     /// (`/café`, not `/caf%C3%A9`) and byte for byte.
     pub path: OneOrMany<PathPattern>,
     /// Answers with files of a folder.
@@ -110,9 +120,9 @@ pub struct FilesTable {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedirectTable {
-    /// The other address: a path ("/new/{rest}") or a URL ("<https://{host}{path}{query>}"). `{path}` is the path that
-    /// was asked for; `{rest}` the part that the `*` of a route such as "/old/*" stands for, without its slash;
-    /// `{query}` the query with its question mark, or nothing; `{host}` the host without its port.
+    /// The other address: a path (`/new/{rest}`) or a URL (`https://{host}{path}{query}`). `{path}` is the path that was
+    /// asked for; `{rest}` the part that the `*` of a route such as `/old/*` stands for, without its slash; `{query}` the
+    /// query with its question mark, or nothing; `{host}` the host without its port.
     pub to: String,
     /// 301 or 308 for good (browsers remember it), 302 or 307 for now, 303 "look there with GET". 307 and 308 keep the
     /// method; with 301 and 302 browsers turn POST into GET.
@@ -137,7 +147,7 @@ pub struct RespondTable {
     pub body: Option<String>,
     /// A file that holds the body (1 MiB at most: it is kept in memory). Relative to the file that names it.
     pub body_file: Option<PathBuf>,
-    /// Fields of the answer. Content-Type is "text/plain; charset=utf-8", or goes by the name of the body file, if it is
+    /// Fields of the answer. Content-Type is `text/plain; charset=utf-8`, or goes by the name of the body file, if it is
     /// not given.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
@@ -171,7 +181,7 @@ pub enum StatusAudience {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessLogTable {
-    /// The file, which is appended to; "-" is the standard output. Relative to the file that names it.
+    /// The file, which is appended to; `-` is the standard output. Relative to the file that names it.
     pub path: PathBuf,
     /// How a line is written.
     #[serde(default)]

@@ -1,8 +1,10 @@
 //! From files to a [`Config`]. What is wrong is left out and the rest looked at, so that everything is said at once.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rudy_net::listen::Address;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use toml::Spanned;
@@ -13,7 +15,8 @@ use super::diagnostics::{Diagnostics, Place, Problem, Sources};
 use super::file::{AccessLogTable, IncludedFile, LimitsTable, LogFormat, MainFile, RouteTable, Shutdown};
 use super::include::{Included, files_to_include};
 use super::schema::schema_of;
-use super::{AccessLogOptions, Config, Handler, ListenAddress, Route, Site};
+use super::values::ListenAddress;
+use super::{AccessLogOptions, Config, Handler, Route, Site};
 use crate::access_log::{Destination, Format};
 use crate::routing::HostPattern;
 
@@ -44,8 +47,10 @@ impl Loader {
         self.file(path, &schema_of::<MainFile>(), |loader, table| {
             if let Some(listen) = table.value::<Vec<ListenAddress>>("listen", &mut loader.problems) {
                 loader.config.listen =
-                    listen.into_iter().map(|address| table.resolve_address(address)).collect();
+                    listen.into_iter().map(|address| table.resolve_address(address.0)).collect();
             }
+            let cores = table.value::<u16>("cores", &mut loader.problems);
+            loader.config.cores = cores.and_then(|cores| NonZeroUsize::new(cores.into()));
             if let Some(limits) = table.value::<LimitsTable>("limits", &mut loader.problems) {
                 limits.check(&table.place.key("limits"), &mut loader.problems);
                 loader.config.limits = limits.into();
@@ -119,7 +124,7 @@ impl Loader {
         let wrong: Vec<_> =
             self.problems[before..].iter().filter_map(|problem| problem.place().cloned()).collect();
         let folder = path.parent().unwrap_or(Path::new(""));
-        take(self, &Table { table: document.get_ref(), place, wrong: &wrong, folder });
+        take(self, &Table { entries: document.get_ref(), place, wrong: &wrong, folder });
     }
 
     fn sites(&mut self, file: &Table<'_>) {
@@ -134,7 +139,7 @@ impl Loader {
                 let files = super::file::FilesTable { root: file.folder.join(root) };
                 routes.push(Route::everything(files, &site.place.key("root")));
             }
-            let is_empty = !site.table.contains_key("route") && !site.table.contains_key("root");
+            let is_empty = !site.entries.contains_key("route") && !site.entries.contains_key("root");
             if is_empty {
                 let problem = Problem::value(&site.place, "this site answers nothing");
                 self.problems.push(problem.label("expected `root = \"...\"` or a [[site.route]]"));
@@ -183,7 +188,7 @@ impl Loader {
 
 /// A table of a file, of which only what is well formed is handed out.
 struct Table<'a> {
-    table: &'a DeTable<'a>,
+    entries: &'a DeTable<'a>,
     place: Place,
     /// What the schema's check found wrong in the file.
     wrong: &'a [Place],
@@ -198,7 +203,7 @@ impl<'a> Table<'a> {
 
     /// The value of a key, if it is there and nothing is wrong in it.
     fn value<T: DeserializeOwned>(&self, key: &str, problems: &mut Vec<Problem>) -> Option<T> {
-        let value = self.table.get(key)?;
+        let value = self.entries.get(key)?;
         if self.has_wrong(key) { None } else { read(value.get_ref(), &self.place.key(key), problems) }
     }
 
@@ -207,26 +212,26 @@ impl<'a> Table<'a> {
         if self.wrong.iter().any(|wrong| wrong.is_in(&self.place)) {
             return None;
         }
-        read(&DeValue::Table(self.table.clone()), &self.place, problems)
+        read(&DeValue::Table(self.entries.clone()), &self.place, problems)
     }
 
     /// The tables of a list, in order, `None` for what is not a table.
     fn tables(&self, key: &str) -> Vec<Option<Table<'a>>> {
-        let Some(DeValue::Array(values)) = self.table.get(key).map(Spanned::get_ref) else {
+        let Some(DeValue::Array(values)) = self.entries.get(key).map(Spanned::get_ref) else {
             return Vec::new();
         };
         let place = self.place.key(key);
         let inner = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| {
-            let table = value.get_ref().as_table()?;
+            let entries = value.get_ref().as_table()?;
             let place = place.index(index);
-            Some(Table { table, place, wrong: self.wrong, folder: self.folder })
+            Some(Table { entries, place, wrong: self.wrong, folder: self.folder })
         };
         values.iter().enumerate().map(inner).collect()
     }
 
-    fn resolve_address(&self, address: ListenAddress) -> ListenAddress {
+    fn resolve_address(&self, address: Address) -> Address {
         match address {
-            ListenAddress::Unix(path) => ListenAddress::Unix(self.folder.join(path)),
+            Address::Unix { path, mode } => Address::Unix { path: self.folder.join(path), mode },
             other => other,
         }
     }

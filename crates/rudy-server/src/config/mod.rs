@@ -1,6 +1,7 @@
 //! The configuration: `rudy.toml` as it is written ([`file`]), held against its schema ([`check`]), and what it means.
 
 mod check;
+mod describe;
 mod diagnostics;
 pub mod file;
 mod include;
@@ -11,12 +12,14 @@ mod schema;
 mod tests;
 mod values;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Place, Problem, Sources};
 use file::{FilesTable, RedirectTable, RespondTable, Shutdown, StatusTable};
+use rudy_net::listen::Address;
 pub use schema::json_schema;
 pub(crate) use values::written_as_text;
 pub use values::{ListenAddress, Size, Time};
@@ -30,7 +33,9 @@ use crate::routing::{HostPattern, PathPattern};
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where to accept connections.
-    pub listen: Vec<ListenAddress>,
+    pub listen: Vec<Address>,
+    /// Threads that carry connections; `None` is one for each core that the process may use.
+    pub cores: Option<NonZeroUsize>,
     /// What peers may do.
     pub limits: rudy_net::Limits,
     /// Where a line for each request goes.
@@ -105,7 +110,8 @@ impl Config {
 
     fn empty() -> Self {
         Self {
-            listen: vec![ListenAddress::Tcp(([127, 0, 0, 1], 8080).into())],
+            listen: vec![Address::Ip(([127, 0, 0, 1], 8080).into())],
+            cores: None,
             limits: rudy_net::Limits::default(),
             access_log: None,
             shutdown_grace: Shutdown::default().grace.0,

@@ -19,15 +19,19 @@ pub fn json_schema() -> String {
 pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let mut schema =
         SchemaSettings::draft2020_12().for_deserialize().into_generator().into_root_schema_for::<T>();
-    RecursiveTransform(without_null).transform(&mut schema);
+    RecursiveTransform(tidy).transform(&mut schema);
     schema.to_value()
 }
 
-/// TOML has no null: an optional key is one that may be absent, which `required` already says.
-fn without_null(schema: &mut Schema) {
+/// TOML has no null: an optional key is one that may be absent, which `required` already says. Descriptions are one line.
+fn tidy(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
-    if object.get("default").is_some_and(Value::is_null) {
+    // The default of a table is the defaults of its keys, which stand there.
+    if object.get("default").is_some_and(|default| default.is_null() || default.is_object()) {
         object.remove("default");
+    }
+    if let Some(Value::String(text)) = object.get_mut("description") {
+        *text = text.replace('\n', " ");
     }
     if let Some(Value::Array(types)) = object.get_mut("type") {
         types.retain(|kind| kind != "null");
@@ -43,6 +47,38 @@ fn without_null(schema: &mut Schema) {
         object.remove("anyOf");
         for (key, value) in only {
             object.entry(key).or_insert(value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rudy.schema.json");
+
+    #[test]
+    fn the_committed_schema_is_fresh() {
+        let schema = json_schema();
+        if std::env::var_os("RUDY_WRITE_SCHEMA").is_some() {
+            std::fs::write(FILE, &schema).unwrap();
+        }
+        let committed = std::fs::read_to_string(FILE).unwrap_or_default();
+        assert!(
+            committed == schema,
+            "docs/rudy.schema.json is stale: RUDY_WRITE_SCHEMA=1 cargo test -p rudy-server schema"
+        );
+    }
+
+    #[test]
+    fn every_key_is_described_and_no_other_is_allowed() {
+        let schema = schema_of::<MainFile>();
+        let tables = schema["$defs"].as_object().unwrap().values().chain([&schema]);
+        for table in tables.filter(|table| table.get("properties").is_some()) {
+            assert_eq!(table["additionalProperties"], false, "{table}");
+            for (key, value) in table["properties"].as_object().unwrap() {
+                assert!(value.get("description").is_some(), "{key} of {table}");
+            }
         }
     }
 }

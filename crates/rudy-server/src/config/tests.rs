@@ -57,7 +57,7 @@ error: "8080" is not an address to listen on
  --> rudy.toml:1:11
   |
 1 | listen = ["8080", 80]
-  |           ^^^^^^ a port alone does not say on which address: ":8080" is every address of this machine, "127.0.0.1:8080" only itself
+  |           ^^^^^^ write `127.0.0.1:8080` for this machine only, or `:8080` for every interface
 
 error: expected an address to listen on ("127.0.0.1:8080"), found an integer
  --> rudy.toml:1:19
@@ -71,7 +71,7 @@ error: unknown key `colour`
 2 | colour = "red"
   | ^^^^^^ not known here
   |
-  = help: the keys known here are `access_log`, `include`, `limits`, `listen`, `shutdown`, `site`
+  = help: the keys known here are `access_log`, `cores`, `include`, `limits`, `listen`, `shutdown`, `site`
 
 error: unknown key `hed_time`
  --> rudy.toml:5:1
@@ -319,12 +319,12 @@ fn a_missing_file_and_an_empty_one_are_said() {
     let error = Config::load(std::path::Path::new("/nowhere/rudy.toml")).unwrap_err();
     snapbox::assert_data_eq!(
         error.render(false),
-        str![[r#"
+        str![[r"
 error: cannot read /nowhere/rudy.toml: No such file or directory (os error 2)
 
 1 error in the configuration
 
-"#]]
+"]]
     );
     snapbox::assert_data_eq!(
         errors(""),
@@ -409,21 +409,21 @@ fn included_files_add_sites_and_paths_go_by_the_file_that_names_them() {
     assert_eq!(hosts, &["b.org".parse().unwrap()]);
     let Handler::Respond(respond) = &routes[0].handler else { panic!("respond") };
     assert!(respond.body_file.as_ref().unwrap().ends_with("conf.d/b.txt"));
-    assert!(matches!(&config.listen[0], ListenAddress::Unix(path) if path.is_absolute()));
+    assert!(matches!(&config.listen[0], Address::Unix { path, .. } if path.is_absolute()));
     assert_eq!(config.notices.len(), 1, "{:?}", config.notices);
 }
 
 #[test]
 fn every_limit_can_be_set() {
-    let mut table = String::new();
     let serde_json::Value::Object(limits) = serde_json::to_value(file::LimitsTable::default()).unwrap()
     else {
         panic!("a table")
     };
-    for (key, value) in limits {
-        let value = if value.is_null() { "7".to_owned() } else { value.to_string() };
-        table.push_str(&format!("{key} = {value}\n"));
-    }
+    let line = |(key, value): (&String, &serde_json::Value)| match value {
+        serde_json::Value::Null => format!("{key} = 7\n"),
+        value => format!("{key} = {value}\n"),
+    };
+    let table: String = limits.iter().map(line).collect();
     let config = load(&[(
         "rudy.toml",
         &format!("[limits]\n{table}[[site]]\nroute = [{{ path = '/', respond = {{}} }}]"),
@@ -432,4 +432,73 @@ fn every_limit_can_be_set() {
     assert_eq!((limits.connections, limits.connections_per_address), (Some(7), Some(7)));
     assert_eq!(limits.http.requests_per_connection, Some(7));
     assert_eq!(limits.http.head_time, rudy_http::Limits::default().head_time);
+}
+
+#[test]
+fn the_configuration_in_effect_is_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rudy.toml");
+    std::fs::create_dir(folder.path().join("conf.d")).unwrap();
+    std::fs::write(folder.path().join("conf.d/README"), "").unwrap();
+    std::fs::write(
+        &file,
+        r#"listen = ["127.0.0.1:8080", ":80"]
+include = "conf.d/*.toml"
+access_log = { path = "-", format = "json" }
+limits = { head_time = "5s", connections = 1000 }
+
+[[site]]
+hosts = ["example.org", "*.example.org"]
+
+[[site.route]]
+path = ["/old/*", "*.php"]
+redirect = { to = "https://{host}/" }
+
+[[site.route]]
+path = "/ping"
+respond = { body = "pong\n" }
+
+[[site]]
+
+[[site.route]]
+path = "/status"
+status = { allow = "anyone" }
+
+[[site.route]]
+path = "/*"
+respond = { status = 404 }
+"#,
+    )
+    .unwrap();
+    let text = Config::load(&file).unwrap().describe().replace(&format!("{}/", folder.path().display()), "");
+    snapbox::assert_data_eq!(
+        text,
+        str![[r#"
+Listens on
+  127.0.0.1:8080
+  *:80
+
+Site example.org, *.example.org
+  1  /old/* *.php  redirect  307 to https://{host}/
+  2  /ping         respond   200 with 5 bytes of text
+
+Site for every other host
+  1  /status  status   for anyone
+  2  /*       respond  404
+
+Limits that are not the default
+  connections  1000  (default none)
+  head_time    5s    (default 10s)
+
+Running
+  threads         one for each core
+  access log      JSON lines to standard output
+  shutdown grace  30s
+
+Notices
+  conf.d/README is not included: its name does not match "*.toml"
+  include = "conf.d/*.toml" takes no file
+
+"#]]
+    );
 }

@@ -1,11 +1,10 @@
-//! Values that are written as text: lengths of time, sizes, addresses to listen on.
+//! Values that are written as text: lengths of time, sizes, addresses.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use rudy_net::listen::Address;
 use serde::{Deserialize, Serialize};
 
 /// A length of time: a whole number and its unit, as in `"500ms"`, `"10s"`, `"5m"`, `"1h"` or `"1d"`.
@@ -106,84 +105,22 @@ impl TryFrom<IntegerOrText> for Size {
     }
 }
 
-/// Where to accept connections.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Where to accept connections, as [`rudy_net::listen`] reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum ListenAddress {
-    /// One address and port: `127.0.0.1:8080`, `[::1]:80`.
-    Tcp(SocketAddr),
-    /// A port on every address of the machine, IPv4 and IPv6: `:8080`.
-    EveryAddress(u16),
-    /// A Unix socket: `unix:/run/rudy.sock`.
-    Unix(PathBuf),
-    /// Sockets that systemd opened: all of them, or those of one name (`FileDescriptorName=`).
-    Systemd(Option<String>),
-}
+pub struct ListenAddress(pub Address);
 
 impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            return if path.is_empty() {
-                Err("expected a path after \"unix:\", as in \"unix:/run/rudy.sock\"".to_owned())
-            } else {
-                Ok(Self::Unix(path.into()))
-            };
-        }
-        if text == "systemd" {
-            return Ok(Self::Systemd(None));
-        }
-        if let Some(name) = text.strip_prefix("systemd:") {
-            return if name.is_empty() {
-                Err("expected a name after \"systemd:\" (FileDescriptorName= of the socket unit)".to_owned())
-            } else {
-                Ok(Self::Systemd(Some(name.to_owned())))
-            };
-        }
-        if text.parse::<IpAddr>().is_err()
-            && let Some(port) = text.strip_prefix(':')
-        {
-            return port
-                .parse()
-                .map(Self::EveryAddress)
-                .map_err(|_| "expected a port from 0 to 65535 after the colon, as in \":8080\"".to_owned());
-        }
-        text.parse().map(Self::Tcp).map_err(|_| not_an_address(text))
+        text.parse().map(Self).map_err(|error: rudy_net::listen::AddressError| error.problem().to_owned())
     }
-}
-
-/// Says what is missing where that can be told, and otherwise what there is.
-fn not_an_address(text: &str) -> String {
-    if text.parse::<u16>().is_ok() {
-        return format!(
-            "a port alone does not say on which address: \":{text}\" is every address of this machine, \"127.0.0.1:{text}\" only itself"
-        );
-    }
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return format!("the port is missing, as in \"{}\"", SocketAddr::new(address, 8080));
-    }
-    if let Some((name, port)) = text.rsplit_once(':')
-        && port.parse::<u16>().is_ok()
-        && !name.contains(':')
-    {
-        return format!(
-            "expected an IP address before the port, not a name: write \"127.0.0.1:{port}\" or \"[::1]:{port}\" for this machine only"
-        );
-    }
-    "expected ADDRESS:PORT (\"127.0.0.1:8080\", \"[::1]:80\", \":8080\"), \"unix:PATH\" or \"systemd\""
-        .to_owned()
 }
 
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::EveryAddress(port) => write!(f, ":{port}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Systemd(None) => f.write_str("systemd"),
-            Self::Systemd(Some(name)) => write!(f, "systemd:{name}"),
-        }
+        self.0.fmt(f)
     }
 }
 
@@ -262,31 +199,6 @@ mod tests {
         assert_eq!("10MB".parse::<Size>().unwrap().0, 10_000_000);
         for wrong in ["", "16", "16k", "KiB", "1.5MiB", "-1B", "18446744073709551615GiB"] {
             assert!(wrong.parse::<Size>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn listen_addresses_are_read_and_written_back() {
-        for text in ["127.0.0.1:8080", "[::1]:80", ":8080", "unix:/run/rudy.sock", "systemd", "systemd:web"] {
-            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
-        }
-    }
-
-    #[test]
-    fn a_wrong_listen_address_is_told_what_it_lacks() {
-        for (text, says) in [
-            ("8080", "a port alone"),
-            ("127.0.0.1", "the port is missing"),
-            ("::1", "the port is missing, as in \"[::1]:8080\""),
-            ("localhost:80", "not a name"),
-            (":http", "a port from 0 to 65535"),
-            (":65536", "a port from 0 to 65535"),
-            ("unix:", "a path after"),
-            ("systemd:", "a name after"),
-            ("http://x", "expected ADDRESS:PORT"),
-        ] {
-            let error = text.parse::<ListenAddress>().unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
         }
     }
 }

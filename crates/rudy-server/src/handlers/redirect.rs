@@ -35,18 +35,21 @@ pub(crate) enum Piece {
 
 impl Redirect {
     /// Makes a redirect ready for a route with these paths.
-    pub(crate) fn new(table: &RedirectTable, paths: &[PathPattern], place: &Place) -> Result<Self, Problem> {
-        let place = place.key("to");
-        let pieces = parse(&table.to)
-            .and_then(|pieces| check(&pieces, paths).map(|()| pieces))
-            .map_err(|(title, label)| Problem::value(&place, title).label(label))?;
+    pub(crate) fn new(
+        table: &RedirectTable,
+        paths: &[PathPattern],
+        place: &Place,
+    ) -> Result<Self, Vec<Problem>> {
+        let wrong = |(title, label): Wrong| vec![Problem::value(&place.key("to"), title).label(label)];
+        let pieces =
+            parse(&table.to).and_then(|pieces| check(&pieces, paths).map(|()| pieces)).map_err(wrong)?;
         // The schema lets only five numbers through; from flags nothing else comes either.
         let status = StatusCode::from_u16(table.status).unwrap_or(StatusCode::TEMPORARY_REDIRECT);
         if !pieces.iter().all(|piece| matches!(piece, Piece::Literal(_))) {
             return Ok(Self::Template(status, pieces));
         }
-        let location =
-            HeaderValue::from_str(&table.to).map_err(|_| Problem::value(&place, "not fit for a field"))?;
+        // What is visible ASCII is fit for a field.
+        let location = HeaderValue::from_str(&table.to).map_err(|_| wrong(unfit()))?;
         Ok(Self::Fixed(Arc::new(Prepared::new(status, fields(location))), note(status)))
     }
 
@@ -158,9 +161,8 @@ fn check_authority(after_scheme: &str, pieces: &[Piece]) -> Result<(), Wrong> {
     }
     for piece in pieces {
         match piece {
-            Piece::Host => named = true,
             Piece::Literal(text) if ends(text) => break,
-            Piece::Literal(_) => named = true,
+            Piece::Host | Piece::Literal(_) => named = true,
             // Begins with a slash, or with a question mark or nothing at all.
             Piece::Path | Piece::Query => break,
             Piece::Rest => {
@@ -170,6 +172,11 @@ fn check_authority(after_scheme: &str, pieces: &[Piece]) -> Result<(), Wrong> {
         }
     }
     if named { Ok(()) } else { Err(no_host()) }
+}
+
+fn unfit() -> Wrong {
+    let expected = "expected ASCII without spaces, backslashes or stray braces; encode others as %XX";
+    ("the address has a character that cannot stand in it".to_owned(), expected.to_owned())
 }
 
 fn no_host() -> Wrong {
@@ -214,15 +221,8 @@ fn encoded_query(query: &str) -> Cow<'_, str> {
     if query.bytes().all(fits) {
         return Cow::Borrowed(query);
     }
-    let mut encoded = String::with_capacity(query.len() + 16);
-    for byte in query.bytes() {
-        if fits(byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    Cow::Owned(encoded)
+    let encoded = |byte| if fits(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    Cow::Owned(query.bytes().map(encoded).collect())
 }
 
 #[cfg(test)]
@@ -231,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    fn redirect(path: &str, to: &str) -> Result<(Redirect, PathPattern), Problem> {
+    fn redirect(path: &str, to: &str) -> Result<(Redirect, PathPattern), Vec<Problem>> {
         let pattern: PathPattern = path.parse().unwrap();
         let table = RedirectTable { to: to.to_owned(), status: 308 };
         Redirect::new(&table, std::slice::from_ref(&pattern), &Place::nowhere())

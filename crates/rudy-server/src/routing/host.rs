@@ -117,7 +117,7 @@ impl Hosts {
             return self.default;
         }
         let mut buffer = [0; NAME_BYTES_MAX];
-        self.named(normalise(host, &mut buffer)?).or(self.default)
+        self.named(normalise(host, &mut buffer)).or(self.default)
     }
 
     fn named(&self, name: &str) -> Option<usize> {
@@ -131,13 +131,13 @@ impl Hosts {
 }
 
 /// The name alone, in lower case, without an allocation. Empty for one that no pattern can match.
-fn normalise<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> Option<&'a str> {
+fn normalise<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> &'a str {
     let name = without_port(host);
     let name = name.strip_suffix(b".").unwrap_or(name);
-    let Some(lower) = buffer.get_mut(..name.len()) else { return Some("") };
+    let Some(lower) = buffer.get_mut(..name.len()) else { return "" };
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
-    Some(std::str::from_utf8(lower).unwrap_or(""))
+    std::str::from_utf8(lower).unwrap_or("")
 }
 
 /// `example.org:80` to `example.org`, `[::1]:80` to `[::1]`.

@@ -182,9 +182,9 @@ fn is_canonical(path: &[u8]) -> bool {
 
 static STANDS_FOR_ITSELF: [bool; 256] = {
     let mut table = [false; 256];
-    let mut byte = 0;
+    let mut byte: u8 = 0;
     while byte < 128 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        table[byte as usize] = byte.is_ascii_alphanumeric();
         byte += 1;
     }
     let others = b"-._~!$&'()*+,;=:@/";

@@ -1,0 +1,123 @@
+//! The configuration in effect as a text for people: what `rudy check` prints.
+
+use serde_json::Value;
+
+use super::file::{LimitsTable, StatusAudience};
+use super::values::Time;
+use super::{AccessLogOptions, Config, Handler, Site};
+use crate::access_log::Format;
+
+impl Config {
+    /// Who listens, which route goes where and in which order, which limits differ from their defaults, and what was
+    /// left out.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let one_column = |lines: Vec<String>| lines.into_iter().map(|line| vec![line]).collect();
+        let listen = self.listen.iter().map(ToString::to_string).collect();
+        let mut sections = vec![section("Listens on", one_column(listen))];
+        sections.extend(self.sites.iter().map(|site| section(&title_of(site), routes_of(site))));
+        sections.push(section("Limits that are not the default", limits_that_differ(&self.limits)));
+        sections.push(section("Running", self.running()));
+        sections.push(section("Notices", one_column(self.notices.clone())));
+        sections.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    }
+
+    fn running(&self) -> Vec<Vec<String>> {
+        let cores = self.cores.map_or("one for each core".to_owned(), |cores| cores.to_string());
+        let log = match &self.access_log {
+            None => "none".to_owned(),
+            Some(AccessLogOptions { destination, format }) => {
+                let format = match format {
+                    Format::Combined => "combined",
+                    Format::Json => "JSON",
+                };
+                format!("{format} lines to {destination}")
+            }
+        };
+        [("threads", cores), ("access log", log), ("shutdown grace", Time(self.shutdown_grace).to_string())]
+            .into_iter()
+            .map(|(name, value)| vec![name.to_owned(), value])
+            .collect()
+    }
+}
+
+fn title_of(site: &Site) -> String {
+    if site.hosts.is_empty() {
+        return "Site for every other host".to_owned();
+    }
+    let hosts: Vec<_> = site.hosts.iter().map(ToString::to_string).collect();
+    format!("Site {}", hosts.join(", "))
+}
+
+fn routes_of(site: &Site) -> Vec<Vec<String>> {
+    let row = |(index, route): (usize, &super::Route)| {
+        let paths: Vec<_> = route.paths.iter().map(ToString::to_string).collect();
+        let (kind, detail) = what_answers(&route.handler);
+        vec![(index + 1).to_string(), paths.join(" "), kind.to_owned(), detail]
+    };
+    site.routes.iter().enumerate().map(row).collect()
+}
+
+fn what_answers(handler: &Handler) -> (&'static str, String) {
+    match handler {
+        Handler::Files(files) => ("files", files.root.display().to_string()),
+        Handler::Redirect(redirect) => ("redirect", format!("{} to {}", redirect.status, redirect.to)),
+        Handler::Respond(respond) => {
+            let body = match (&respond.body, &respond.body_file) {
+                (_, Some(file)) => format!(" with {}", file.display()),
+                (Some(text), None) => format!(" with {} bytes of text", text.len()),
+                (None, None) => String::new(),
+            };
+            ("respond", format!("{}{body}", respond.status))
+        }
+        Handler::Status(status) => {
+            let audience = match status.allow {
+                StatusAudience::Loopback => "for this machine only",
+                StatusAudience::Anyone => "for anyone",
+            };
+            ("status", audience.to_owned())
+        }
+    }
+}
+
+fn limits_that_differ(limits: &rudy_net::Limits) -> Vec<Vec<String>> {
+    let (Ok(Value::Object(set)), Ok(Value::Object(default))) =
+        (serde_json::to_value(LimitsTable::from(limits)), serde_json::to_value(LimitsTable::default()))
+    else {
+        return Vec::new();
+    };
+    let shown = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "none".to_owned(),
+        other => other.to_string(),
+    };
+    set.iter()
+        .filter(|(key, value)| default.get(*key) != Some(value))
+        .map(|(key, value)| {
+            let usual = default.get(key).map(shown).unwrap_or_default();
+            vec![key.clone(), shown(value), format!("(default {usual})")]
+        })
+        .collect()
+}
+
+/// A title and rows in columns beneath it; nothing where there are no rows. What stands in a file is shown without its
+/// control characters, which a terminal would obey.
+fn section(title: &str, rows: Vec<Vec<String>>) -> Option<String> {
+    let rows: Vec<Vec<_>> =
+        rows.into_iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
+    let columns = rows.iter().map(Vec::len).max()?;
+    let cells_of = |column: usize| rows.iter().filter_map(move |row| row.get(column));
+    let width = |column| cells_of(column).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        format!("  {}\n", cells.join("  ").trim_end())
+    };
+    Some(format!("{title}\n{}", rows.iter().map(line).collect::<String>()))
+}
+
+fn visible(cell: &str) -> String {
+    cell.chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
+}
