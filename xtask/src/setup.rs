@@ -1,12 +1,14 @@
 //! Installs what the tests and benchmarks need. Quick and silent where all of it is there already.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::Command;
 
 use crate::{Outcome, command, workspace};
 
 /// Programs, and the Debian package that brings each.
 const PROGRAMS: &[(&str, &str)] = &[
+    ("c++", "g++"),                   // builds libFuzzer
     ("curl", "curl"),                 // the real client of the file tests
     ("nginx", "nginx"),               // the peer of the benchmarks
     ("wrk", "wrk"),                   // the load of the benchmarks and of the reload test
@@ -52,7 +54,11 @@ fn packages() -> Outcome {
     apt(&["update"])?;
     let mut install = vec!["install", "--yes", "--no-install-recommends"];
     install.extend(&missing);
-    apt(&install)
+    apt(&install)?;
+    if missing.contains(&"nginx") && Path::new("/run/systemd/system").exists() {
+        println!("nginx now also runs as a service of its own; `systemctl disable --now nginx` ends that");
+    }
+    Ok(())
 }
 
 fn missing_packages() -> Vec<&'static str> {
@@ -62,7 +68,7 @@ fn missing_packages() -> Vec<&'static str> {
         .map(|(_, package)| *package)
         .collect();
     // Debian keeps the part of `venv` that brings pip in a package of its own.
-    if !workspace::redbot_environment().exists()
+    if !workspace::redbot_environment().join("bin/pip").exists()
         && !command::succeeds(Command::new(PYTHON).args(["-c", "import ensurepip"]))
     {
         missing.push("python3-venv");
