@@ -1,5 +1,7 @@
 //! Which new connections may come in: the limits that span connections.
 
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Trouble;
@@ -23,6 +25,31 @@ pub(super) struct Place {
     address: Option<AddressKey>,
 }
 
+/// The limit that a connection met.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Connections { limit: usize },
+    Address { from: IpAddr, limit: usize },
+}
+
+impl Refusal {
+    pub(super) fn trouble(&self) -> Trouble {
+        match self {
+            Self::Connections { .. } => Trouble::Connections,
+            Self::Address { .. } => Trouble::Address,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connections { limit } => write!(f, "the limit is {limit}"),
+            Self::Address { from, limit } => write!(f, "{from} has {limit} open, which is the limit"),
+        }
+    }
+}
+
 impl Admission {
     pub(super) fn new() -> Self {
         Self {
@@ -32,20 +59,20 @@ impl Admission {
         }
     }
 
-    /// Lets a connection in, or says which limit it meets, in words that name the limit.
-    pub(super) fn enter(&self, limits: &Limits, peer: &Peer) -> Result<Place, (Trouble, String)> {
+    /// Lets a connection in, or says which limit it meets.
+    pub(super) fn enter(&self, limits: &Limits, peer: &Peer) -> Result<Place, Refusal> {
         let limit = limits.connections.unwrap_or(self.within_descriptors);
         // One number for all cores: it is touched once in a connection's life, and an exact limit is worth that.
         if self.open.fetch_add(1, Ordering::Relaxed) >= limit {
             self.open.fetch_sub(1, Ordering::Relaxed);
-            return Err((Trouble::Connections, format!("the limit is {limit}")));
+            return Err(Refusal::Connections { limit });
         }
         let address = match (limits.connections_per_address, peer) {
             (Some(limit), Peer::Ip(from)) => {
                 let key = AddressKey::from(from.ip());
                 if !self.addresses.enter(key, limit) {
                     self.open.fetch_sub(1, Ordering::Relaxed);
-                    return Err((Trouble::Address, format!("{} has {limit} open", from.ip())));
+                    return Err(Refusal::Address { from: from.ip(), limit });
                 }
                 Some(key)
             }
@@ -78,13 +105,13 @@ mod tests {
         let limits = Limits { connections: Some(2), connections_per_address: Some(1), ..Limits::default() };
         let place = admission.enter(&limits, &peer("192.0.2.1:1")).unwrap();
         for _ in 0..3 {
-            let (trouble, detail) = admission.enter(&limits, &peer("192.0.2.1:2")).unwrap_err();
-            assert_eq!((trouble, detail.as_str()), (Trouble::Address, "192.0.2.1 has 1 open"));
+            let refusal = admission.enter(&limits, &peer("192.0.2.1:2")).unwrap_err();
+            assert_eq!(refusal, Refusal::Address { from: "192.0.2.1".parse().unwrap(), limit: 1 });
         }
         admission.enter(&limits, &Peer::Unix).unwrap();
         for _ in 0..3 {
-            let (trouble, detail) = admission.enter(&limits, &peer("192.0.2.2:1")).unwrap_err();
-            assert_eq!((trouble, detail.as_str()), (Trouble::Connections, "the limit is 2"));
+            let refusal = admission.enter(&limits, &peer("192.0.2.2:1")).unwrap_err();
+            assert_eq!(refusal, Refusal::Connections { limit: 2 });
         }
         admission.leave(&place);
         admission.enter(&limits, &peer("192.0.2.1:3")).unwrap();

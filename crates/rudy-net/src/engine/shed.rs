@@ -11,9 +11,9 @@ use crate::Service;
 use crate::close::{Ending, close};
 use crate::transport::Transport;
 
-/// Connections that one core sends away in order at the same time; beyond it they are closed at once, and the answer
-/// may be lost to a reset. Each costs a descriptor and a task, so their number must not grow with the flood.
-const LINGERING_MAX: usize = 64;
+/// Connections that are sent away in order at the same time; beyond it they are closed at once, and the answer may be lost
+/// to a reset. Each costs a descriptor of the reserve and a task, so their number must not grow with the flood.
+const LINGERING_MAX: usize = 128;
 
 /// How long a connection that is sent away may take to hang up: a round trip to the other side of the world, twice.
 const LINGER_TIME: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     \r\n\
     The server has no room for more connections. Please retry.";
 
-/// Sends connections of one core away.
+/// Sends connections away, those of all cores.
 pub(super) struct Shedder {
     lingering: Arc<Semaphore>,
 }

@@ -77,7 +77,10 @@ fn the_limit_by_address_holds_for_each_address_by_itself() {
     eventually("there is room again", || {
         exchange(TcpStream::connect(address).unwrap(), REQUEST).is_ok_and(|answer| answer.contains(" 200 "))
     });
-    let expected = Report::Began { trouble: Trouble::Address, detail: "127.0.0.1 has 1 open".to_owned() };
+    let expected = Report::Began {
+        trouble: Trouble::Address,
+        detail: "127.0.0.1 has 1 open, which is the limit".to_owned(),
+    };
     assert_eq!(reports.lock().unwrap()[0], expected);
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use rudy_net::engine::{Engine, Stopped};
+use rudy_net::listen::{Inherited, Listener};
 use rudy_net::{Call, Client, Limits, Outcome, Reply, Request, Response, Service};
 use tokio::sync::Semaphore;
 
@@ -97,9 +98,11 @@ async fn a_stop_under_way_can_be_cut_short() {
     let mut stream = TcpStream::connect(listen_tcp(&engine)).unwrap();
     stream.write_all(REQUEST).unwrap();
     eventually("the service is called", || called.load(Ordering::SeqCst) == 1);
-    let (stopped, ()) = tokio::join!(engine.stop(LONG), async { engine.stop_now() });
+    let (stopped, ()) = tokio::join!(engine.stop(Duration::MAX), async { engine.stop_now() });
     assert_eq!(stopped, Stopped { cut: 1 });
     assert_eq!(engine.ended().await, Stopped { cut: 1 });
+    let late = Listener::bind(&"127.0.0.1:0".parse().unwrap(), 2, &Inherited::default()).unwrap();
+    assert!(engine.listen(late).is_err(), "nobody would accept from it");
 }
 
 #[tokio::test]

@@ -123,8 +123,15 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
         }
         // The time is over in any case: that is its point.
         let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_all()).await;
-        while let Some(Ok((io, peer))) = self.next_if_ready().await {
-            self.take(io, peer);
+        while let Some(next) = self.next_if_ready().await {
+            match next {
+                Ok((io, peer)) => self.take(io, peer),
+                Err(error) if concerns_one_connection(&error) => {}
+                Err(error) => {
+                    self.trouble(Trouble::Accept, || format!("closing a listener: {error}"));
+                    break;
+                }
+            }
         }
     }
 
@@ -147,26 +154,26 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
                 let serving = connection::serve(io, client, service, self.core.worker.clone());
                 tokio::spawn(Connection { serving, open });
             }
-            Err((trouble, detail)) => {
+            Err(refusal) => {
                 self.core.worker.counters.shed.add(1);
-                self.trouble(trouble, || detail);
-                self.core.shedder.send_away(io, service);
+                self.trouble(refusal.trouble(), || refusal.to_string());
+                shared.shedder.send_away(io, service);
             }
         }
     }
 
     async fn failed(&self, error: &io::Error) {
-        match error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::MFILE | Errno::NFILE) => {
-                if !self.shed_with_spare(error).await {
-                    tokio::time::sleep(RETRY_PAUSE).await;
-                }
-            }
-            Some(error) if concerns_one_connection(error) => {}
-            _ => {
-                self.trouble(Trouble::Accept, || error.to_string());
-                tokio::time::sleep(RETRY_PAUSE).await;
-            }
+        if concerns_one_connection(error) {
+            return;
+        }
+        let shed = if matches!(errno(error), Some(Errno::MFILE | Errno::NFILE)) {
+            self.shed_with_spare(error).await
+        } else {
+            self.trouble(Trouble::Accept, || error.to_string());
+            false
+        };
+        if !shed {
+            tokio::time::sleep(RETRY_PAUSE).await;
         }
     }
 
@@ -194,21 +201,27 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
 
 /// accept(2), "Error handling": what has happened to the connection that was to be accepted is told by accepting it,
 /// and is over with that.
-fn concerns_one_connection(error: Errno) -> bool {
+fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
-        error,
-        Errno::CONNABORTED
-            | Errno::INTR
-            | Errno::NETDOWN
-            | Errno::PROTO
-            | Errno::NOPROTOOPT
-            | Errno::HOSTDOWN
-            | Errno::NONET
-            | Errno::HOSTUNREACH
-            | Errno::OPNOTSUPP
-            | Errno::NETUNREACH
-            | Errno::PERM
+        errno(error),
+        Some(
+            Errno::CONNABORTED
+                | Errno::INTR
+                | Errno::NETDOWN
+                | Errno::PROTO
+                | Errno::NOPROTOOPT
+                | Errno::HOSTDOWN
+                | Errno::NONET
+                | Errno::HOSTUNREACH
+                | Errno::OPNOTSUPP
+                | Errno::NETUNREACH
+                | Errno::PERM
+        )
     )
+}
+
+fn errno(error: &io::Error) -> Option<Errno> {
+    error.raw_os_error().map(Errno::from_raw_os_error)
 }
 
 pin_project! {

@@ -19,6 +19,9 @@ use crate::Worker;
 use crate::engine::{Engine, Options, Reporter, Source, Stopped, Wait};
 use crate::listen::{Address, Bound, Listener, Ownership, Socket, SocketFile};
 
+/// A longer grace time is taken for this one: as good as for ever, and no clock overflows.
+const GRACE_TIME_MAX: Duration = Duration::from_hours(24 * 365);
+
 /// A running `percore` engine.
 pub struct PerCore<S> {
     source: Arc<S>,
@@ -162,7 +165,7 @@ impl<S: Source> Engine for PerCore<S> {
     }
 
     fn stop(&self, grace: Duration) -> Wait<'_, Stopped> {
-        let by = Instant::now() + grace;
+        let by = Instant::now() + grace.min(GRACE_TIME_MAX);
         Box::pin(async move {
             let mut listeners = self.listeners().take().unwrap_or_default();
             for listener in &mut listeners {

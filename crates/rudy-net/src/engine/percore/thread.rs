@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -39,10 +39,12 @@ pub(super) enum Order {
 pub(super) struct Shared {
     pub(super) admission: Admission,
     pub(super) reports: Arc<Reports>,
+    pub(super) shedder: Shedder,
     connections: AtomicU64,
     cut: AtomicU64,
     /// Threads that have not ended.
-    alive: watch::Sender<usize>,
+    running: AtomicUsize,
+    ended: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -50,9 +52,11 @@ impl Shared {
         Self {
             admission: Admission::new(),
             reports: Reports::new(reporter),
+            shedder: Shedder::new(),
             connections: AtomicU64::new(0),
             cut: AtomicU64::new(0),
-            alive: watch::Sender::new(threads),
+            running: AtomicUsize::new(threads),
+            ended: watch::Sender::new(false),
         }
     }
 
@@ -64,7 +68,7 @@ impl Shared {
     /// Ready when all threads have ended.
     pub(super) async fn ended(&self) -> Stopped {
         // It fails only if the sender is gone, and that is ours.
-        let _ = self.alive.subscribe().wait_for(|alive| *alive == 0).await;
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
         Stopped { cut: self.cut.load(Ordering::Acquire) }
     }
 }
@@ -73,7 +77,6 @@ impl Shared {
 pub(super) struct Core {
     pub(super) worker: Arc<Worker>,
     pub(super) shared: Arc<Shared>,
-    pub(super) shedder: Shedder,
     pub(super) spare: Spare,
     /// A connection has closed while the core was stopping.
     closed: Notify,
@@ -81,13 +84,7 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(shared: Arc<Shared>) -> io::Result<Self> {
-        Ok(Self {
-            worker: Arc::default(),
-            shared,
-            shedder: Shedder::new(),
-            spare: Spare::new()?,
-            closed: Notify::new(),
-        })
+        Ok(Self { worker: Arc::default(), shared, spare: Spare::new()?, closed: Notify::new() })
     }
 
     fn open_connections(&self) -> u64 {
@@ -152,13 +149,9 @@ struct TellEnd<'a>(&'a Shared);
 
 impl Drop for TellEnd<'_> {
     fn drop(&mut self) {
-        let mut last = false;
-        self.0.alive.send_modify(|alive| {
-            *alive -= 1;
-            last = *alive == 0;
-        });
-        if last {
+        if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.reports.finish();
+            self.0.ended.send_replace(true);
         }
     }
 }
