@@ -10,6 +10,7 @@
 mod answer;
 mod chunked;
 mod date;
+mod event;
 mod head;
 mod lines;
 mod pace;
@@ -20,8 +21,9 @@ mod server;
 
 pub use answer::AnswerHead;
 pub use date::DateLine;
+pub use event::{Event, LengthError, Phase, Timeout};
 pub use head::BodyLength;
 pub use pace::Pace;
 pub use prepared::Prepared;
 pub use refusal::Refusal;
-pub use server::{Event, LengthError, Phase, ServerConnection, Timeout};
+pub use server::ServerConnection;
