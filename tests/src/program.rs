@@ -44,7 +44,6 @@ pub fn skip(reason: &str) {
     let thread = thread::current();
     let test = thread.name().unwrap_or("a test");
     assert!(!on_build_machine(), "{test} cannot be skipped on a build machine: {reason}");
-    println!("skipped: {reason}");
     let Some(list) = std::env::var_os("RUDY_SKIPPED_TESTS") else { return };
     // Each line in one write, so that tests that run at the same time do not mix theirs.
     let line = format!("{test}: {reason}\n");

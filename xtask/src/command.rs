@@ -1,7 +1,7 @@
 //! Running other programs, and saying so when they fail.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::Outcome;
@@ -57,7 +57,8 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 
 /// The command as one would type it.
 pub(crate) fn line(command: &Command) -> String {
-    std::iter::once(command.get_program())
+    let program = Path::new(command.get_program());
+    std::iter::once(program.file_name().unwrap_or(program.as_os_str()))
         .chain(command.get_args())
         .map(|word| word.to_string_lossy())
         .map(|word| if word.contains([' ', '*']) { format!("'{word}'") } else { word.into_owned() })
@@ -65,6 +66,7 @@ pub(crate) fn line(command: &Command) -> String {
         .join(" ")
 }
 
-fn cannot_start(command: &Command, error: &std::io::Error) -> String {
-    format!("cannot start `{}`: {error}", line(command))
+/// The failure where a program cannot even be started.
+pub(crate) fn cannot_start(command: &Command, error: &std::io::Error) -> String {
+    format!("cannot start {}: {error} (in `{}`)", command.get_program().display(), line(command))
 }

@@ -58,6 +58,8 @@ pub(crate) fn run() -> Outcome {
         let outcome = (step.run)(&mut tally);
         println!("== {} {:.1} s", step.name, start.elapsed().as_secs_f64());
         if let Err(failure) = outcome {
+            // A step that fails without a test to its name is a failure all the same.
+            tally.failed = tally.failed.max(1);
             tally.print();
             return Err(format!("{} failed: {failure}\nWhat to do: {}", step.name, step.remedy));
         }

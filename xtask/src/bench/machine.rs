@@ -45,8 +45,7 @@ fn source() -> String {
 
 /// The first line that a program says, on stdout or, as nginx does, on stderr; wrk ends with 1 after it.
 fn said(program: &mut Command) -> Outcome<String> {
-    let output =
-        program.output().map_err(|error| format!("cannot start `{}`: {error}", command::line(program)))?;
+    let output = program.output().map_err(|error| command::cannot_start(program, &error))?;
     let both = [output.stdout, output.stderr].concat();
     Ok(first_line(&String::from_utf8_lossy(&both)))
 }
