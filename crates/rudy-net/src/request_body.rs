@@ -143,6 +143,11 @@ impl BodySender {
         Poll::Pending
     }
 
+    /// Whether the service has dropped the body.
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.0.lock().dropped
+    }
+
     /// Hands over a piece; only after [`Self::poll_wanted`] said so.
     pub(crate) fn push(&self, piece: Bytes) {
         let mut state = self.0.lock();

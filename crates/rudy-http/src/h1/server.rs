@@ -59,6 +59,8 @@ struct RequestFacts {
     keep_alive: bool,
     /// `100 Continue` is awaited and has not been sent.
     expects_continue: bool,
+    /// The service will not read (the rest of) the body.
+    body_is_unwanted: bool,
 }
 
 #[derive(Debug)]
@@ -103,6 +105,7 @@ impl ServerConnection {
                 is_head: false,
                 keep_alive: true,
                 expects_continue: false,
+                body_is_unwanted: false,
             },
             requests: 0,
             since: now,
@@ -217,6 +220,12 @@ impl ServerConnection {
         if std::mem::take(&mut self.request.expects_continue) && self.sending == Sending::Owed {
             out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
+    }
+
+    /// The service will not read the rest of the request's body. Said before [`Self::begin`], the answer tells the client
+    /// whether the connection goes on after it.
+    pub fn ignore_body(&mut self) {
+        self.request.body_is_unwanted = true;
     }
 
     /// Encodes the head of the answer. `length` is the body's, if it is known; for HEAD it is what GET would have got.
@@ -398,6 +407,7 @@ impl ServerConnection {
             is_head: head.request.method() == Method::HEAD,
             keep_alive: head.keep_alive,
             expects_continue: head.expects_continue && *head.request.body() != BodyLength::Known(0),
+            body_is_unwanted: false,
         };
         self.receiving = match *head.request.body() {
             BodyLength::Known(0) => Receiving::Done,
@@ -424,7 +434,9 @@ impl ServerConnection {
         let body_is_in_reach = match &self.receiving {
             // The client may or may not send the body it was never asked for (RFC 9110 §10.1.1).
             Receiving::Body(_) if self.request.expects_continue => false,
-            Receiving::Body(BodyDecoder::Length(remaining)) => *remaining <= limits.drain_bytes,
+            Receiving::Body(BodyDecoder::Length(remaining)) if self.request.body_is_unwanted => {
+                *remaining <= limits.drain_bytes
+            }
             _ => true,
         };
         let was_last = limits.requests_per_connection.is_some_and(|most| self.requests >= most);

@@ -191,7 +191,8 @@ impl Exchange {
     ) {
         let Some(record) = self.records.last_mut() else { return };
         with_scratch(now, |scratch| {
-            connection.begin(&response, record, &scratch.date, &mut self.sending.out);
+            let out = &mut self.sending.out;
+            connection.begin(&response, self.upload.as_ref(), record, &scratch.date, out);
         });
         self.answer = match response.upgrade {
             Some(upgrade) => Answer::Switching(Some(upgrade)),

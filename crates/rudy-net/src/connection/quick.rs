@@ -156,7 +156,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
                 return Some(Exchange::waiting(future, upload, std::mem::take(records), out));
             }
         };
-        self.begin(&response, &mut record, date, out);
+        self.begin(&response, upload.as_ref(), &mut record, date, out);
         if upload.is_none()
             && response.upgrade.is_none()
             && self.finish_quickly(&response.body, now, &mut record, out)
@@ -174,10 +174,14 @@ impl<T: Transport, S: Service> Connection<T, S> {
     pub(super) fn begin(
         &mut self,
         response: &Response,
+        upload: Option<&Upload>,
         record: &mut Record,
         date: &DateLine,
         out: &mut BytesMut,
     ) {
+        if upload.is_some_and(Upload::is_unwanted) {
+            self.machine.ignore_body();
+        }
         if self.worker.is_stopping() {
             self.machine.close_after_answer();
         }

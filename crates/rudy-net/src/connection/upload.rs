@@ -37,6 +37,11 @@ impl Upload {
         (body, Some(Self { sender, pace: Pace::default(), over: false }))
     }
 
+    /// Whether the service will not read the rest.
+    pub(super) fn is_unwanted(&self) -> bool {
+        self.sender.is_unwanted()
+    }
+
     /// When the peer is too slow with it.
     pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         if self.over { None } else { self.pace.rate_deadline(limits.rate_grace, limits.body_rate_min) }

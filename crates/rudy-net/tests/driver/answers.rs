@@ -1,0 +1,108 @@
+//! What is sent, in which order, and how the connection ends after it.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+
+use rudy_net::{Ended, Limits};
+
+use crate::service::{FILE_BYTES, Server, read_to_close, read_until};
+
+fn server() -> Server {
+    Server::start(Limits::default())
+}
+
+#[test]
+fn requests_behind_a_slow_one_are_answered_in_order() {
+    let server = server();
+    let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut stream = server.send([request("/"), request("/wait"), request("/pieces"), request("/")].concat());
+    read_until(&mut stream, "hello");
+    server.began.recv().unwrap();
+    server.go.notify_waiters();
+    read_until(&mut stream, "waited");
+    read_until(&mut stream, "5\r\nthree\r\n0\r\nx-end: yes\r\n\r\n");
+    read_until(&mut stream, "hello");
+    let ended: Vec<_> =
+        server.outcomes.iter().take(4).map(|outcome| (outcome.ended, outcome.body_bytes)).collect();
+    assert_eq!(ended, [5, 6, 13, 5].map(|bytes| (Ended::Complete, bytes)));
+}
+
+#[test]
+fn a_deep_pipeline_is_answered_whole() {
+    let server = server();
+    let mut stream = server.connect();
+    let mut writer = stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        writer.write_all(&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20_000)).unwrap();
+        writer.shutdown(Shutdown::Write).unwrap();
+    });
+    let (answers, ended) = read_to_close(&mut stream);
+    assert_eq!(answers.matches("\r\n\r\nhello").count(), 20_000);
+    assert!(ended);
+    sender.join().unwrap();
+}
+
+#[test]
+fn a_half_closed_client_gets_its_answer() {
+    let server = server();
+    let mut stream = server.send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
+    stream.shutdown(Shutdown::Write).unwrap();
+    server.began.recv().unwrap();
+    server.go.notify_waiters();
+    let (answer, ended) = read_to_close(&mut stream);
+    assert!(answer.ends_with("waited") && ended, "{answer}");
+}
+
+#[test]
+fn a_client_that_resets_while_the_service_works_ends_the_exchange() {
+    let server = server();
+    let stream = server.send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.began.recv().unwrap();
+    socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    drop(stream);
+    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone);
+}
+
+#[test]
+fn a_large_file_arrives_whole_behind_its_head() {
+    let server = server();
+    let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
+    read_until(&mut stream, "\r\n\r\n");
+    let copied = std::io::copy(&mut (&mut stream).take(FILE_BYTES), &mut std::io::sink()).unwrap();
+    assert_eq!(copied, FILE_BYTES);
+    stream.write_all(b"GET /parts HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(read_until(&mut stream, "<\0\0\0>").contains("content-length: 5\r\n"));
+    stream
+        .write_all(b"HEAD /file HTTP/1.1\r\nHost: a\r\n\r\nGET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+        .unwrap();
+    let head = read_until(&mut stream, "\r\n\r\n");
+    assert!(head.contains(&format!("content-length: {FILE_BYTES}\r\n")), "{head}");
+    read_until(&mut stream, "\r\n\r\n");
+    let mut large = vec![0; 1 << 20];
+    stream.read_exact(&mut large).unwrap();
+    assert!(large.iter().all(|byte| *byte == b'x'));
+}
+
+#[test]
+fn a_stream_ends_with_the_connection_on_http_10() {
+    let server = server();
+    let mut stream = server.send("GET /pieces HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    let (answer, ended) = read_to_close(&mut stream);
+    assert!(
+        answer.ends_with("\r\n\r\none,two,three") && answer.contains("connection: close\r\n"),
+        "{answer}"
+    );
+    assert!(ended);
+}
+
+#[test]
+fn an_upgrade_gets_the_bytes_that_came_with_it_and_a_close_in_order() {
+    let server = server();
+    let mut stream =
+        server.send("GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: shout\r\n\r\nhel");
+    stream.write_all(b"lo\n").unwrap();
+    let (answer, ended) = read_to_close(&mut stream);
+    assert!(answer.starts_with("HTTP/1.1 101 Switching Protocols\r\nupgrade: shout\r\n"), "{answer}");
+    assert!(answer.contains("connection: upgrade\r\n") && answer.ends_with("\r\n\r\nHELLO\n"), "{answer}");
+    assert!(ended);
+}

@@ -1,0 +1,251 @@
+//! A service that does by path what a test asks for, and an engine around it.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt;
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http_body::Frame;
+use rudy_net::engine::Engine;
+use rudy_net::{
+    Body, Call, Client, FileRange, Limits, Observer, Outcome, Part, Reply, Request, RequestBody, Response,
+    Service,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use crate::support::{engine, listen_tcp};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the tests share with the service.
+pub(crate) struct Script {
+    limits: Limits,
+    file: Arc<File>,
+    /// `/wait` answers when this is notified, and says so when it begins.
+    pub(crate) go: Arc<Notify>,
+    began: Mutex<Sender<()>>,
+    outcomes: Mutex<Sender<Outcome>>,
+    refusals: Mutex<Sender<String>>,
+}
+
+/// A running server with its script.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) go: Arc<Notify>,
+    pub(crate) began: Receiver<()>,
+    pub(crate) outcomes: Receiver<Outcome>,
+    pub(crate) refusals: Receiver<String>,
+    /// The file that `/file` and its kin send.
+    pub(crate) path: tempfile::NamedTempFile,
+}
+
+/// The bytes of the file, more than fits into the socket buffers of a peer that does not read.
+pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+impl Server {
+    pub(crate) fn start(limits: Limits) -> Self {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        path.as_file().set_len(FILE_BYTES).unwrap();
+        let (began_sender, began) = channel();
+        let (outcome_sender, outcomes) = channel();
+        let (refusal_sender, refusals) = channel();
+        let go = Arc::new(Notify::new());
+        let (engine, _) = engine(Script {
+            limits,
+            file: Arc::new(path.reopen().unwrap()),
+            go: go.clone(),
+            began: Mutex::new(began_sender),
+            outcomes: Mutex::new(outcome_sender),
+            refusals: Mutex::new(refusal_sender),
+        });
+        let address = listen_tcp(&engine);
+        Self { address, engine: Box::new(engine), go, began, outcomes, refusals, path }
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).unwrap()
+    }
+
+    /// A connection on which `request` has been sent.
+    pub(crate) fn send(&self, request: impl AsRef<[u8]>) -> TcpStream {
+        let mut stream = self.connect();
+        stream.write_all(request.as_ref()).unwrap();
+        stream
+    }
+}
+
+/// Reads to the end, or to the reset: what came, and whether it ended in order.
+pub(crate) fn read_to_close(stream: &mut TcpStream) -> (String, bool) {
+    let mut bytes = Vec::new();
+    let ended = stream.read_to_end(&mut bytes).is_ok();
+    (String::from_utf8_lossy(&bytes).into_owned(), ended)
+}
+
+/// Reads until the text is there; the peer is expected to keep the connection open.
+pub(crate) fn read_until(stream: &mut TcpStream, text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut byte = [0];
+    while !bytes.ends_with(text.as_bytes()) {
+        stream.read_exact(&mut byte).unwrap();
+        bytes.push(byte[0]);
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+impl Service for Script {
+    fn call(&self, request: Request, _client: &Client) -> Call {
+        let observer = Tell(self.outcomes.lock().unwrap().clone());
+        Call { reply: self.reply(request), observer: Some(Box::new(observer)) }
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn refused(&self, _client: &Client, reason: &str, _outcome: &Outcome) {
+        let _ = self.refusals.lock().unwrap().send(reason.to_owned());
+    }
+}
+
+struct Tell(Sender<Outcome>);
+
+impl Observer for Tell {
+    fn finished(self: Box<Self>, outcome: &Outcome) {
+        let _ = self.0.send(outcome.clone());
+    }
+}
+
+impl Script {
+    fn reply(&self, request: Request) -> Reply {
+        match request.uri().path() {
+            "/echo" => Reply::Later(Box::pin(async move { collect(request.into_body()).await })),
+            "/stream-echo" => streamed(Echo(request.into_body())).into(),
+            "/fail" => streamed(Pieces([Ok("part"), Err("out of luck")].into())).into(),
+            "/pieces" => streamed(Pieces([Ok("one,"), Ok("two,"), Ok("three"), Ok("")].into())).into(),
+            "/wait" => self.wait(),
+            "/file" => self.file_of(FILE_BYTES).into(),
+            "/file-that-shrank" => self.file_of(2 * FILE_BYTES).into(),
+            "/parts" => self.parts().into(),
+            "/large" => Response::text(StatusCode::OK, "text/plain", vec![b'x'; 1 << 20]).into(),
+            "/panic" => panic!("on purpose"),
+            "/panic-later" => Reply::Later(Box::pin(async { panic!("on purpose, later") })),
+            "/upgrade" => upgrade().into(),
+            _ => Response::text(StatusCode::OK, "text/plain", "hello").into(),
+        }
+    }
+
+    fn wait(&self) -> Reply {
+        let go = self.go.clone();
+        let began = self.began.lock().unwrap().clone();
+        Reply::Later(Box::pin(async move {
+            let notified = go.notified();
+            let _ = began.send(());
+            notified.await;
+            Response::text(StatusCode::OK, "text/plain", "waited")
+        }))
+    }
+
+    fn range(&self, start: u64, length: u64) -> FileRange {
+        let stat = self.file.metadata().unwrap();
+        let modified_ns = i128::from(stat.mtime()) * 1_000_000_000 + i128::from(stat.mtime_nsec());
+        FileRange { file: self.file.clone(), start, length, size: stat.len(), modified_ns }
+    }
+
+    fn file_of(&self, length: u64) -> Response {
+        let mut response = Response::new(StatusCode::OK);
+        response.body = Body::File(self.range(0, length));
+        response
+    }
+
+    fn parts(&self) -> Response {
+        let mut response = Response::new(StatusCode::OK);
+        let parts = [
+            Part::Bytes(Bytes::from_static(b"<")),
+            Part::File(self.range(5, 3)),
+            Part::Bytes(Bytes::from_static(b">")),
+        ];
+        response.body = Body::Parts(VecDeque::from(parts));
+        response
+    }
+}
+
+async fn collect(mut body: RequestBody) -> Response {
+    let mut all = BytesMut::new();
+    while let Some(piece) = body.next_piece().await {
+        match piece {
+            Ok(piece) => all.extend_from_slice(&piece),
+            Err(error) => return Response::text(StatusCode::BAD_REQUEST, "text/plain", error.to_string()),
+        }
+    }
+    Response::text(StatusCode::OK, "text/plain", all.freeze())
+}
+
+fn streamed(body: impl http_body::Body<Data = Bytes, Error = BoxError> + Send + 'static) -> Response {
+    let mut response = Response::new(StatusCode::OK);
+    response.body = Body::Stream(Box::pin(body));
+    response
+}
+
+fn upgrade() -> Response {
+    let mut response = Response::new(StatusCode::SWITCHING_PROTOCOLS);
+    response.headers_mut().insert(http::header::UPGRADE, HeaderValue::from_static("shout"));
+    response.upgrade = Some(Box::new(|mut upgraded| {
+        Box::pin(async move {
+            let mut line = upgraded.unread.to_vec();
+            while !line.ends_with(b"\n") {
+                line.push(upgraded.io.read_u8().await.unwrap());
+            }
+            upgraded.io.write_all(&line.to_ascii_uppercase()).await.unwrap();
+        })
+    }));
+    response
+}
+
+/// A request's body as an answer's.
+struct Echo(RequestBody);
+
+impl http_body::Body for Echo {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.0).poll_frame(cx).map_err(Into::into)
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.0.size_hint()
+    }
+}
+
+/// Pieces given beforehand; an empty one is a trailer.
+struct Pieces(VecDeque<Result<&'static str, &'static str>>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let trailer = (HeaderName::from_static("x-end"), HeaderValue::from_static("yes"));
+        Poll::Ready(match self.0.pop_front() {
+            Some(Ok("")) => Some(Ok(Frame::trailers(HeaderMap::from_iter([trailer])))),
+            Some(Ok(piece)) => Some(Ok(Frame::data(Bytes::from_static(piece.as_bytes())))),
+            Some(Err(error)) => Some(Err(error.into())),
+            None => None,
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! Peers that are slow. The limits are short here, and what is waited for is what the server does, not the clock.
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::Duration;
+
+use rudy_net::{Ended, Limits};
+
+use crate::service::{Server, read_to_close, read_until};
+
+fn server(change: impl FnOnce(&mut rudy_http::Limits)) -> Server {
+    let mut limits = Limits::default();
+    change(&mut limits.http);
+    Server::start(limits)
+}
+
+const SHORT: Duration = Duration::from_millis(150);
+
+#[test]
+fn a_head_that_does_not_end_is_answered_408() {
+    let server = server(|limits| limits.head_time = SHORT);
+    let mut stream = server.send("GET / HTTP/1.1\r\nHost");
+    let (answer, ended) = read_to_close(&mut stream);
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("connection: close\r\n"), "{answer}");
+    assert!(ended);
+    assert!(server.refusals.recv().unwrap().contains("not complete in time"));
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let server = server(|limits| limits.idle_time = SHORT);
+    assert_eq!(read_to_close(&mut server.connect()), (String::new(), true));
+    let mut stream = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    read_until(&mut stream, "hello");
+    assert_eq!(read_to_close(&mut stream), (String::new(), true));
+}
+
+#[test]
+fn a_body_below_its_rate_is_answered_408() {
+    let server = server(|limits| limits.rate_grace = SHORT);
+    let mut stream = server.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
+    let (answer, ended) = read_to_close(&mut stream);
+    assert!(answer.starts_with("HTTP/1.1 408 ") && ended, "{answer}");
+    assert_eq!(server.outcomes.recv().unwrap().status.unwrap().as_u16(), 408);
+}
+
+#[test]
+fn a_service_that_takes_its_time_does_not_make_its_client_slow() {
+    let server = server(|limits| {
+        limits.rate_grace = SHORT;
+        limits.send_stall_time = SHORT;
+        limits.idle_time = SHORT;
+        limits.head_time = SHORT;
+    });
+    let mut stream = server.send("POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
+    server.began.recv().unwrap();
+    // Another connection idles and is closed: by then every deadline of the first would have passed.
+    read_to_close(&mut server.connect());
+    server.go.notify_waiters();
+    read_until(&mut stream, "waited");
+}
+
+#[test]
+fn a_peer_that_does_not_read_is_cut() {
+    let server = server(|limits| limits.send_stall_time = SHORT);
+    let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
+    let outcome = server.outcomes.recv().unwrap();
+    assert_eq!(outcome.ended, Ended::PeerStalled);
+    let error = std::io::copy(&mut stream, &mut std::io::sink()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_peer_that_reads_too_slowly_is_cut() {
+    let server = server(|limits| {
+        limits.rate_grace = SHORT;
+        limits.send_rate_min = u32::MAX;
+    });
+    let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut byte = [0];
+    stream.read_exact(&mut byte).unwrap();
+    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerStalled);
+}
+
+#[test]
+fn an_unread_body_is_not_waited_for_for_ever() {
+    let server = server(|limits| limits.head_time = SHORT);
+    let mut stream = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
+    read_until(&mut stream, "hello");
+    assert_eq!(read_to_close(&mut stream), (String::new(), true));
+    // Whatever comes now comes to nobody.
+    let _ = stream.write_all(b"abcde");
+}
