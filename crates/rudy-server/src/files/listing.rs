@@ -4,7 +4,7 @@ use std::io;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
-use minijinja::{Environment, context};
+use minijinja::{Environment, Value, context};
 use rudy_http::semantics::path::encode;
 use rustix::fs::Dir;
 use serde::Serialize;
@@ -157,11 +157,11 @@ impl Item {
         })
     }
 
-    fn row(&self) -> minijinja::Value {
-        let slash = if self.kind == ItemKind::Directory { "/" } else { "" };
+    fn row(&self) -> Value {
         context! {
-            href => self.href,
-            name => format!("{}{slash}", self.name),
+            href => Value::from_safe_string(self.href.clone()),
+            name => self.name,
+            slash => if self.kind == ItemKind::Directory { "/" } else { "" },
             size => self.size_bytes.map(readable_size).unwrap_or_default(),
             bytes => self.size_bytes,
             modified => self.modified,
@@ -197,7 +197,7 @@ fn sort(entries: &mut [Item], order: Order) {
 }
 
 /// The folders on the way here, each with the address that leads back to it.
-fn crumbs(path: &str) -> Vec<minijinja::Value> {
+fn crumbs(path: &str) -> Vec<Value> {
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
     names
         .iter()
@@ -206,8 +206,9 @@ fn crumbs(path: &str) -> Vec<minijinja::Value> {
         .collect()
 }
 
-fn up(steps: usize) -> String {
-    if steps == 0 { "./".to_owned() } else { "../".repeat(steps) }
+/// The address of the folder so many steps up; there is nothing to escape in it.
+fn up(steps: usize) -> Value {
+    Value::from_safe_string(if steps == 0 { "./".to_owned() } else { "../".repeat(steps) })
 }
 
 /// Bytes in the largest unit that leaves at least 1, with one digit after the point below 10.

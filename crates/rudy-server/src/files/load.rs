@@ -101,8 +101,13 @@ impl Files {
 /// What an entry is kept under: the decoded path with its slashes. Most raw paths are equal to it, and are found at once;
 /// other spellings of the path lead to the same entry and take no room of their own.
 pub(super) fn key_of(path: &RelativePath) -> String {
-    let end = if path.names_directory() && !path.as_str().is_empty() { "/" } else { "" };
-    format!("/{}{end}", path.as_str())
+    match (path.as_str(), path.names_directory()) {
+        ("", true) => "/".to_owned(),
+        // The root without its slash is an address of its own: it is redirected.
+        ("", false) => String::new(),
+        (segments, true) => format!("/{segments}/"),
+        (segments, false) => format!("/{segments}"),
+    }
 }
 
 /// What a file that the operator named is kept under: NUL is in no path that anybody can ask for.

@@ -29,14 +29,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::semantics::negotiation;
 use rudy_http::semantics::path::RelativePath;
 use rudy_net::{Reply, Request, Response};
 use tokio::sync::Semaphore;
 
-use crate::pages;
+use crate::{methods, pages};
 use cache::Entries;
 use entry::{Entry, Representation};
 use find::{Found, find};
@@ -93,11 +93,19 @@ impl Files {
     /// compressing happen elsewhere.
     #[must_use]
     pub fn call(&self, request: &Request, path: &str) -> Reply {
-        let method = request.method();
-        if *method == Method::GET || *method == Method::HEAD {
-            return self.read(request, path);
+        if let Some(mut response) = methods::answer_unless_read(request.method()) {
+            entry::add_extra(response.headers_mut(), &self.0.extra);
+            return Reply::Now(response);
         }
-        Reply::Now(self.answer_other(method, request.headers()))
+        if let Some(entry) = self.0.entries.get(path)
+            && self.is_current(&entry, path)
+        {
+            return self.respond(request, path, &entry);
+        }
+        match self.resolve(request, path) {
+            Resolved::Entry(key, entry) => self.respond(request, &key, &entry),
+            Resolved::Reply(reply) => reply,
+        }
     }
 
     /// The answer for an error, with the page that the operator gave for it or one of ours; `explanation` is a sentence for
@@ -111,18 +119,6 @@ impl Files {
         };
         entry::add_extra(response.headers_mut(), &self.0.extra);
         response
-    }
-
-    fn read(&self, request: &Request, path: &str) -> Reply {
-        if let Some(entry) = self.0.entries.get(path)
-            && self.is_current(&entry, path)
-        {
-            return self.respond(request, path, &entry);
-        }
-        match self.resolve(request, path) {
-            Resolved::Entry(key, entry) => self.respond(request, &key, &entry),
-            Resolved::Reply(reply) => reply,
-        }
     }
 
     /// Whether an entry may be sent without looking for it anew. Who finds the time to be over looks; the others, in that
@@ -175,30 +171,6 @@ impl Files {
 
     fn fail(&self, request: &Request, status: StatusCode, explanation: &str) -> Resolved {
         Resolved::Reply(Reply::Now(self.error(status, request.headers(), explanation)))
-    }
-
-    fn answer_other(&self, method: &Method, headers: &HeaderMap) -> Response {
-        let known = [
-            Method::OPTIONS,
-            Method::POST,
-            Method::PUT,
-            Method::DELETE,
-            Method::PATCH,
-            Method::TRACE,
-            Method::CONNECT,
-        ];
-        let mut response = if *method == Method::OPTIONS {
-            let mut response = Response::new(StatusCode::NO_CONTENT);
-            entry::add_extra(response.headers_mut(), &self.0.extra);
-            response
-        } else if known.contains(method) {
-            self.error(StatusCode::METHOD_NOT_ALLOWED, headers, "Files are read here: GET and HEAD.")
-        } else {
-            return self.error(StatusCode::NOT_IMPLEMENTED, headers, "This method is not known here.");
-        };
-        // RFC 9110 §15.5.6: MUST be in a 405.
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
-        response
     }
 
     fn redirect(&self, request: &Request) -> Response {

@@ -1,0 +1,207 @@
+//! Compressed siblings, and compression on the fly.
+
+use std::io::Read;
+
+use super::super::Compression;
+use super::*;
+
+/// Text that shrinks, above the smallest size that is compressed.
+fn long_text() -> String {
+    (0..500).map(|number| format!("line {number}\n")).collect()
+}
+
+/// Text of a size that is not kept in memory.
+fn longer_text() -> String {
+    (0..20_000).map(|number| format!("line {number}\n")).collect()
+}
+
+fn decode(coding: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    match coding {
+        "gzip" => drop(flate2::read::GzDecoder::new(bytes).read_to_end(&mut plain).unwrap()),
+        "zstd" => plain = zstd::decode_all(bytes).unwrap(),
+        "br" => drop(brotli::Decompressor::new(bytes, 4096).read_to_end(&mut plain).unwrap()),
+        "" => plain = bytes.to_vec(),
+        other => panic!("{other} is no coding of ours"),
+    }
+    plain
+}
+
+#[test]
+fn siblings_are_chosen_by_weight() {
+    let contents = [
+        ("a.png", "plain"),
+        ("a.png.br", "BR"),
+        ("a.png.zst", "ZST"),
+        ("a.png.gz", "GZ"),
+        ("b.png", "alone"),
+    ];
+    for options in [FilesOptions::default(), on_disk()] {
+        let site = Site::with_options(&contents, options);
+        for (accept, coding, body) in [
+            ("gzip, deflate, br, zstd", "br", "BR"),
+            ("gzip, zstd", "zstd", "ZST"),
+            ("gzip", "gzip", "GZ"),
+            ("br;q=0.1, gzip;q=0.9", "gzip", "GZ"),
+            ("br;q=0, *", "zstd", "ZST"),
+            ("identity", "", "plain"),
+            ("deflate", "", "plain"),
+            ("identity;q=0, deflate", "", "plain"),
+        ] {
+            let answer = site.get_with("/a.png", &[("accept-encoding", accept)]);
+            assert_eq!((answer.field("content-encoding"), answer.text()), (coding, body), "{accept}");
+            assert_eq!(answer.field("content-type"), "image/png");
+            assert_eq!(answer.field("vary"), "Accept-Encoding");
+            assert!(answer.field("etag").ends_with(&if coding.is_empty() {
+                "\"".into()
+            } else {
+                format!("-{coding}\"")
+            }));
+        }
+        assert_eq!(site.get("/a.png").text(), "plain");
+        assert_eq!(site.get("/a.png").field("vary"), "Accept-Encoding");
+        assert_eq!(site.get("/b.png").field("vary"), "");
+    }
+}
+
+#[test]
+fn a_sibling_has_conditions_and_ranges_of_its_own() {
+    let site = Site::with(&[("a.txt", "plain text"), ("a.txt.gz", "GZIPPED")]);
+    let plain = site.get("/a.txt");
+    let gzip = ("accept-encoding", "gzip");
+    let coded = site.get_with("/a.txt", &[gzip]);
+    assert_ne!(plain.field("etag"), coded.field("etag"));
+    let not_modified = site.get_with("/a.txt", &[gzip, ("if-none-match", coded.field("etag"))]);
+    assert_eq!((not_modified.status.as_u16(), not_modified.field("vary")), (304, "Accept-Encoding"));
+    assert_eq!(site.get_with("/a.txt", &[gzip, ("if-none-match", plain.field("etag"))]).status, 200);
+    let part = site.get_with("/a.txt", &[gzip, ("range", "bytes=0-1"), ("if-range", coded.field("etag"))]);
+    assert_eq!((part.brief(), part.field("content-encoding")), ((206, "GZ"), "gzip"));
+    assert_eq!(part.field("content-range"), "bytes 0-1/7");
+}
+
+#[test]
+fn siblings_are_left_alone_where_they_were_switched_off() {
+    let options = FilesOptions { precompressed: false, ..FilesOptions::default() };
+    let site = Site::with_options(&[("a.txt", "plain"), ("a.txt.gz", "GZ")], options);
+    assert_eq!(site.get_with("/a.txt", &[("accept-encoding", "gzip")]).text(), "plain");
+}
+
+#[test]
+fn text_is_compressed_once_and_kept() {
+    let text = long_text();
+    let site = Site::with(&[("a.css", &text)]);
+    for coding in ["gzip", "zstd", "br"] {
+        let accept = [("accept-encoding", coding)];
+        let first = site.get_with("/a.css", &accept);
+        assert_eq!(first.field("content-encoding"), coding);
+        assert!(!first.at_once && first.body.len() < text.len() / 2);
+        assert_eq!(decode(coding, &first.body), text.as_bytes());
+        let second = site.get_with("/a.css", &accept);
+        assert!(second.at_once, "{coding} is kept");
+        assert_eq!((second.headers, second.body), (first.headers.clone(), first.body));
+        assert!(first.headers["etag"].to_str().unwrap().starts_with("W/"));
+        assert_eq!(first.headers["vary"], "Accept-Encoding");
+        assert!(!first.headers.contains_key("accept-ranges"));
+    }
+    let plain = site.get("/a.css");
+    assert_eq!((plain.text(), plain.field("vary")), (&*text, "Accept-Encoding"));
+    assert!(!plain.field("etag").starts_with("W/"));
+}
+
+#[test]
+fn a_condition_spares_the_compression() {
+    let site = Site::with(&[("a.css", &long_text())]);
+    let answer = site.get_with("/a.css", &[("accept-encoding", "br"), ("if-none-match", "*")]);
+    assert!(answer.at_once && answer.status == 304);
+    assert!(answer.field("etag").ends_with("-br\""));
+    assert_eq!(answer.field("vary"), "Accept-Encoding");
+    let tag = answer.field("etag");
+    assert_eq!(site.get_with("/a.css", &[("accept-encoding", "br")]).field("etag"), tag);
+    assert_eq!(site.get_with("/a.css", &[("accept-encoding", "br"), ("if-match", "\"x\"")]).status, 412);
+}
+
+#[test]
+fn ranges_are_cut_from_what_lies_on_the_disk() {
+    let text = long_text();
+    let site = Site::with(&[("a.css", &text)]);
+    let answer = site.get_with("/a.css", &[("accept-encoding", "gzip"), ("range", "bytes=0-9")]);
+    assert_eq!((answer.status.as_u16(), answer.field("content-encoding")), (206, ""));
+    assert_eq!(answer.text(), &text[..10]);
+}
+
+#[test]
+fn what_is_too_small_too_large_or_compressed_already_is_sent_as_it_is() {
+    let text = long_text();
+    let compression = Compression { size_min: 100, size_max: 10_000, ..Compression::default() };
+    let site = Site::with_options(
+        &[("small.css", "a{}"), ("large.css", &text.repeat(3)), ("picture.png", &text)],
+        FilesOptions { compression: Some(compression), ..FilesOptions::default() },
+    );
+    let off = Site::with_options(
+        &[("a.css", &text)],
+        FilesOptions { compression: None, ..FilesOptions::default() },
+    );
+    for (site, path) in
+        [(&site, "/small.css"), (&site, "/large.css"), (&site, "/picture.png"), (&off, "/a.css")]
+    {
+        let answer = site.get_with(path, &[("accept-encoding", "gzip, br, zstd")]);
+        assert_eq!((answer.field("content-encoding"), answer.field("vary")), ("", ""), "{path}");
+    }
+}
+
+#[test]
+fn text_that_does_not_shrink_is_sent_as_it_is() {
+    // The digits of a generator that gives every byte once before it repeats itself.
+    let noise: String = (0_u32..2000)
+        .map(|n| char::from(b'!' + u8::try_from(n.wrapping_mul(2_654_435_761).rotate_left(13) % 94).unwrap()))
+        .collect();
+    let site = Site::with(&[("noise.txt", &noise)]);
+    // A limit so tight that even noise of 94 letters could not stay below it does not exist; so look that the length never grows.
+    let answer = site.get_with("/noise.txt", &[("accept-encoding", "br")]);
+    assert!(answer.body.len() <= noise.len());
+    assert_eq!(decode(answer.field("content-encoding"), &answer.body), noise.as_bytes());
+}
+
+#[test]
+fn larger_text_is_compressed_while_it_is_sent() {
+    let text = longer_text();
+    let site = Site::with(&[("a.txt", &text)]);
+    for coding in ["gzip", "zstd", "br"] {
+        let answer = site.get_with("/a.txt", &[("accept-encoding", coding)]);
+        assert_eq!(answer.field("content-encoding"), coding);
+        assert!(answer.body.len() < text.len() / 2);
+        assert!(decode(coding, &answer.body) == text.as_bytes(), "{coding}");
+        let tag = answer.field("etag");
+        assert!(tag.starts_with("W/") && tag.ends_with(&format!("-{coding}\"")), "{tag}");
+        let fields = [("accept-encoding", coding), ("if-none-match", tag)];
+        assert_eq!(site.get_with("/a.txt", &fields).status, 304);
+    }
+    assert_eq!(site.get("/a.txt").text(), text);
+}
+
+#[test]
+fn when_too_many_are_compressed_the_next_is_sent_as_it_is() {
+    let compression = Compression { streams: 0, ..Compression::default() };
+    let options = FilesOptions { compression: Some(compression), ..FilesOptions::default() };
+    let site = Site::with_options(&[("a.txt", &longer_text())], options);
+    let answer = site.get_with("/a.txt", &[("accept-encoding", "gzip")]);
+    assert_eq!((answer.field("content-encoding"), answer.field("vary")), ("", "Accept-Encoding"));
+    assert!(!answer.field("etag").starts_with("W/"));
+}
+
+#[tokio::test]
+async fn a_file_that_changes_while_it_is_compressed_breaks_the_answer_off() {
+    let site = Site::with(&[("a.txt", &longer_text())]);
+    let mut request = Request::new(RequestBody::empty());
+    request.headers_mut().insert("accept-encoding", "gzip".parse().unwrap());
+    let Reply::Now(response) = site.files.call(&request, "/a.txt") else {
+        panic!("the file is known at once")
+    };
+    let Body::Stream(mut frames) = response.body else { panic!("it is compressed while it is sent") };
+    site.write("a.txt", "short now");
+    let mut last = None;
+    while let Some(frame) = std::future::poll_fn(|cx| frames.as_mut().poll_frame(cx)).await {
+        last = Some(frame.is_ok());
+    }
+    assert_eq!(last, Some(false));
+}

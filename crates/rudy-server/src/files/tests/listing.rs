@@ -1,0 +1,136 @@
+//! What is shown of a folder.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+fn browsed(contents: &[(&str, &str)]) -> Site {
+    Site::with_options(contents, FilesOptions { browse: true, ..FilesOptions::default() })
+}
+
+fn names(site: &Site, target: &str) -> Vec<String> {
+    let answer = site.get_with(target, &[("accept", "application/json")]);
+    assert_eq!(answer.field("content-type"), "application/json");
+    let listing: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    listing["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn folders_are_listed_only_where_they_may_be() {
+    let contents = [("d/a.txt", "a"), ("i/index.html", "index")];
+    let site = browsed(&contents);
+    let answer = site.get("/d/");
+    assert_eq!((answer.status.as_u16(), answer.field("content-type")), (200, "text/html; charset=utf-8"));
+    assert_eq!((answer.field("vary"), answer.field("cache-control")), ("Accept", "no-cache"));
+    assert_eq!(site.get("/i/").text(), "index");
+    assert_eq!(site.get("/d").field("location"), "/d/");
+    assert_eq!(site.get("/nothing/").status, 404);
+    assert_eq!(site.get("/d/a.txt/").status, 404);
+    assert_eq!(Site::with(&contents).get("/d/").status, 404);
+}
+
+#[test]
+fn a_listing_is_sorted_as_asked_for_with_folders_first() {
+    let site = browsed(&[("b.txt", "22"), ("a.txt", "333"), ("c.txt", "1"), ("z/x", ""), ("y/x", "")]);
+    for (name, age) in [("a.txt", 200), ("b.txt", 100), ("c.txt", 300), ("y/x", 1), ("z/x", 1)] {
+        let time = SystemTime::now() - Duration::from_secs(age);
+        let file = fs::File::options().write(true).open(site.folder.path().join(name)).unwrap();
+        file.set_modified(time).unwrap();
+    }
+    for (query, expected) in [
+        ("", ["y", "z", "a.txt", "b.txt", "c.txt"]),
+        ("?sort=name&order=desc", ["z", "y", "c.txt", "b.txt", "a.txt"]),
+        ("?sort=size", ["y", "z", "c.txt", "b.txt", "a.txt"]),
+        ("?sort=size&order=desc", ["z", "y", "a.txt", "b.txt", "c.txt"]),
+    ] {
+        assert_eq!(names(&site, &format!("/{query}")), expected, "{query}");
+    }
+    assert_eq!(names(&site, "/?sort=date")[2..], ["c.txt", "a.txt", "b.txt"]);
+}
+
+#[test]
+fn json_says_what_an_entry_is() {
+    let site = browsed(&[("d/a.txt", "12345"), ("d/sub/x", "")]);
+    let answer = site.get_with("/d/", &[("accept", "application/json")]);
+    let listing: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!((&listing["path"], &listing["truncated"]), (&"/d/".into(), &false.into()));
+    let [folder, file] = listing["entries"].as_array().unwrap().as_slice() else { panic!("{listing}") };
+    assert_eq!((&folder["type"], folder.get("size_bytes")), (&"directory".into(), None));
+    assert_eq!((&file["type"], &file["size_bytes"]), (&"file".into(), &5.into()));
+    assert!(file["modified"].as_str().unwrap().ends_with('Z'), "{file}");
+}
+
+#[test]
+fn names_are_escaped_in_the_page_and_encoded_in_addresses() {
+    let site = browsed(&[
+        ("<script>alert(1)<&>\"'.txt", "x"),
+        ("a b?#%.txt", "x"),
+        ("javascript:alert(1)", "x"),
+        ("grüße.txt", "x"),
+        ("d<i>/x", "x"),
+    ]);
+    let page = site.get("/");
+    let text = page.text();
+    assert!(!text.contains("<script>") && !text.contains("<i>"), "{text}");
+    for expected in [
+        "&lt;script&gt;",
+        "href=\"%3Cscript%3Ealert%281%29%3C&amp;%3E%22%27.txt\"",
+        "href=\"a%20b%3F%23%25.txt\"",
+        "href=\"javascript%3Aalert%281%29\"",
+        "href=\"gr%C3%BC%C3%9Fe.txt\"",
+        "href=\"d%3Ci%3E/\"",
+    ] {
+        let expected = expected.replace("&amp;", "%26");
+        assert!(text.contains(&expected), "{expected} in {text}");
+    }
+    // Every address in the page leads somewhere.
+    for href in text.split("<td><a href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        assert_eq!(site.get(&format!("/{href}")).status, 200, "{href}");
+    }
+    assert!(site.get("/d%3Ci%3E/").text().contains("d&lt;i&gt;"));
+}
+
+#[test]
+fn what_is_not_served_is_not_shown() {
+    let site = browsed(&[("a.txt", "a"), (".hidden", "x"), ("back\\slash", "x")]);
+    let root = site.folder.path();
+    symlink("a.txt", root.join("inside")).unwrap();
+    symlink("/etc/passwd", root.join("outside")).unwrap();
+    symlink("nowhere", root.join("dangling")).unwrap();
+    assert_eq!(names(&site, "/"), ["a.txt", "inside"]);
+    let hidden = FilesOptions { browse: true, hidden: true, ..FilesOptions::default() };
+    assert_eq!(names(&Site::with_options(&[("a", ""), (".b", "")], hidden), "/"), [".b", "a"]);
+}
+
+#[test]
+fn a_listing_that_is_cut_says_so() {
+    let contents: Vec<(String, &str)> = (0..5).map(|number| (format!("{number}.txt"), "x")).collect();
+    let contents: Vec<(&str, &str)> = contents.iter().map(|(name, text)| (&**name, *text)).collect();
+    let at = |listing_entries| {
+        let options = FilesOptions { browse: true, listing_entries, ..FilesOptions::default() };
+        let site = Site::with_options(&contents, options);
+        let listing = site.get_with("/", &[("accept", "application/json")]);
+        let listing: serde_json::Value = serde_json::from_slice(&listing.body).unwrap();
+        let said = site.get("/").text().contains("these are the first");
+        (listing["entries"].as_array().unwrap().len(), listing["truncated"].as_bool().unwrap(), said)
+    };
+    assert_eq!(at(5), (5, false, false));
+    assert_eq!(at(4), (4, true, true));
+}
+
+#[test]
+fn the_way_back_up_is_shown() {
+    let site = browsed(&[("a/b/c.txt", "x")]);
+    let page = site.get("/a/b/");
+    for expected in
+        ["<a href=\"../../\">/</a><a href=\"../\">a</a>/<a href=\"./\">b</a>/", "<a href=\"../\">../</a>"]
+    {
+        assert!(page.text().contains(expected), "{expected} in {}", page.text());
+    }
+    assert!(!site.get("/").text().contains("../"), "the root is the top");
+}

@@ -1,0 +1,273 @@
+//! What a path leads to, and what every answer has.
+
+use http::HeaderName;
+
+use super::super::{CacheRule, FilesError};
+use super::*;
+
+#[test]
+fn a_file_is_answered_with_its_type_and_validators() {
+    for options in [FilesOptions::default(), on_disk()] {
+        let site = Site::with_options(&[("a.html", "hello")], options);
+        let answer = site.get("/a.html");
+        assert_eq!(answer.brief(), (200, "hello"));
+        assert_eq!(answer.field("content-type"), "text/html; charset=utf-8");
+        assert_eq!(answer.field("accept-ranges"), "bytes");
+        assert_eq!(answer.field("x-content-type-options"), "nosniff");
+        assert!(answer.field("etag").starts_with("\"5-"), "{}", answer.field("etag"));
+        assert!(answer.field("last-modified").ends_with(" GMT"));
+        assert!(!answer.headers.contains_key("vary"), "there is nothing to vary");
+        assert!(answer.at_once);
+    }
+}
+
+#[test]
+fn an_empty_file_is_a_file() {
+    let site = Site::with(&[("empty.txt", "")]);
+    assert_eq!(site.get("/empty.txt").brief(), (200, ""));
+    assert_eq!(site.get("/empty.txt").brief(), (200, ""));
+}
+
+#[test]
+fn head_is_answered_like_get() {
+    let site = Site::with(&[("a.txt", "hello")]);
+    let (get, head) = (site.get("/a.txt"), site.ask(&Method::HEAD, "/a.txt", &[("range", "bytes=0-1")]));
+    assert_eq!((head.status, head.headers), (get.status, get.headers));
+}
+
+#[test]
+fn other_methods_are_named_or_unknown() {
+    let site = Site::with(&[("a.txt", "hello")]);
+    for (method, status, allow) in [
+        ("OPTIONS", 204, "GET, HEAD, OPTIONS"),
+        ("POST", 405, "GET, HEAD, OPTIONS"),
+        ("PUT", 405, "GET, HEAD, OPTIONS"),
+        ("DELETE", 405, "GET, HEAD, OPTIONS"),
+        ("BREW", 501, ""),
+        ("get", 501, ""),
+    ] {
+        let answer = site.ask(&Method::from_bytes(method.as_bytes()).unwrap(), "/a.txt", &[]);
+        assert_eq!((answer.status.as_u16(), answer.field("allow")), (status, allow), "{method}");
+    }
+}
+
+#[test]
+fn a_folder_answers_with_the_first_index_there_is() {
+    let index = vec!["index.html".to_owned(), "index.txt".to_owned()];
+    let site = Site::with_options(
+        &[("index.txt", "root"), ("both/index.txt", "second"), ("both/index.html", "first"), ("none/a", "a")],
+        FilesOptions { index, ..FilesOptions::default() },
+    );
+    for (path, expected) in [("/", (200, "root")), ("/both/", (200, "first")), ("//both//", (200, "first"))] {
+        assert_eq!(site.get(path).brief(), expected, "{path}");
+        assert_eq!(site.get(path).brief(), expected, "{path} again");
+    }
+    assert_eq!(site.get("/none/").status, 404);
+    assert_eq!(site.get("/none").status, 404, "no redirect to what is not there");
+    assert_eq!(site.get("/index.txt/").status, 404, "a file is no folder");
+}
+
+#[test]
+fn a_folder_without_its_slash_is_redirected_on_this_host() {
+    let site = Site::with(&[("a b/index.html", "x"), ("c/index.html", "x")]);
+    for (target, location) in
+        [("/c", "/c/"), ("/c?x=1", "/c/?x=1"), ("//c", "/c/"), ("/a%20b?q", "/a%20b/?q")]
+    {
+        let answer = site.get(target);
+        assert_eq!((answer.status.as_u16(), answer.field("location")), (301, location), "{target}");
+    }
+}
+
+#[test]
+fn a_route_that_takes_the_whole_path_still_knows_of_the_slash() {
+    let site = Site::with(&[("index.html", "root")]);
+    let call = |uri: &'static str| {
+        let mut request = Request::new(RequestBody::empty());
+        *request.uri_mut() = uri.parse().unwrap();
+        let Reply::Now(response) = site.files.call(&request, "") else { panic!("a file needs no waiting") };
+        (response.status().as_u16(), response.headers().get("location").cloned())
+    };
+    assert_eq!(call("/docs/"), (200, None));
+    assert_eq!(call("/docs"), (301, Some("/docs/".parse().unwrap())));
+}
+
+#[test]
+fn try_files_are_tried_in_their_order() {
+    let patterns = ["{path}", "{path}.html", "shared/{path}", "default.txt"];
+    let site = Site::with_options(
+        &[
+            ("about.html", "about"),
+            ("both", "plain"),
+            ("both.html", "html"),
+            ("folder/index.html", "index"),
+            ("folder.html", "beside"),
+            ("shared/logo.svg", "logo"),
+            (".html", "hidden"),
+            ("default.txt", "default"),
+        ],
+        FilesOptions { try_files: patterns.map(str::to_owned).into(), ..FilesOptions::default() },
+    );
+    for (path, expected) in [
+        ("/about", (200, "about")),
+        ("/about.html", (200, "about")),
+        ("/both", (200, "plain")),
+        ("/folder/", (200, "index")),
+        ("/logo.svg", (200, "logo")),
+        ("/about/", (200, "default")),
+        ("/nothing", (200, "default")),
+        ("/", (200, "default")),
+    ] {
+        assert_eq!(site.get(path).brief(), expected, "{path}");
+        assert_eq!(site.get(path).brief(), expected, "{path} again");
+    }
+    assert_eq!(site.get("/folder").status, 301);
+    assert_eq!(site.get("/about").field("content-type"), "text/html; charset=utf-8");
+}
+
+#[test]
+fn a_single_page_answers_for_addresses_but_not_for_missing_files() {
+    let site = Site::with_options(
+        &[("app.html", "app"), ("app.js", "js"), ("assets/a.css", "css")],
+        FilesOptions { fallback: Some("app.html".into()), ..FilesOptions::default() },
+    );
+    for (path, expected) in [
+        ("/", (200, "app")),
+        ("/users/7", (200, "app")),
+        ("/users/john.doe", (200, "app")),
+        ("/assets", (200, "app")),
+        ("/assets/", (200, "app")),
+        ("/app.js", (200, "js")),
+    ] {
+        assert_eq!(site.get(path).brief(), expected, "{path}");
+        assert_eq!(site.get(path).brief(), expected, "{path} again");
+    }
+    assert_eq!(site.get("/gone.js").status, 404);
+    assert_eq!(site.get("/.env").status, 404);
+}
+
+#[test]
+fn errors_have_the_pages_they_were_given() {
+    let pages = vec![
+        (StatusCode::NOT_FOUND, "errors/404.html".into()),
+        (StatusCode::BAD_REQUEST, "gone.html".into()),
+    ];
+    let site = Site::with_options(
+        &[("errors/404.html", "<p>not here</p>")],
+        FilesOptions { error_pages: pages, ..FilesOptions::default() },
+    );
+    let answer = site.get("/nothing");
+    assert_eq!(answer.brief(), (404, "<p>not here</p>"));
+    assert_eq!(answer.field("content-type"), "text/html; charset=utf-8");
+    assert!(!answer.headers.contains_key("etag") && !answer.headers.contains_key("accept-ranges"));
+    assert_eq!(site.get("/errors/404.html").status, 200);
+    // A page that is not there is no reason to fail.
+    let answer = site.get("/%");
+    assert_eq!(answer.status, 400);
+    assert!(answer.text().contains("percent sign"), "{}", answer.text());
+    let response = site.files.error(StatusCode::NOT_FOUND, &HeaderMap::new(), "");
+    assert_eq!(response.status(), 404);
+}
+
+#[test]
+fn cache_control_goes_by_the_first_pattern_that_matches() {
+    let rule = |pattern: &str, value: &'static str| CacheRule {
+        pattern: pattern.into(),
+        value: value.parse().unwrap(),
+    };
+    let site = Site::with_options(
+        &[("index.html", "x"), ("assets/app.css", "x"), ("other.css", "x"), ("data.bin", "x")],
+        FilesOptions {
+            cache_control: vec![
+                rule("/assets/*", "max-age=31536000, immutable"),
+                rule("*.css", "max-age=60"),
+                rule("{index.html,*.htm}", "no-cache"),
+            ],
+            ..FilesOptions::default()
+        },
+    );
+    for (path, expected) in [
+        ("/assets/app.css", "max-age=31536000, immutable"),
+        ("/other.css", "max-age=60"),
+        ("/", "no-cache"),
+        ("/data.bin", ""),
+        ("/nothing", ""),
+    ] {
+        assert_eq!(site.get(path).field("cache-control"), expected, "{path}");
+    }
+    let not_modified = site.get_with("/other.css", &[("if-none-match", "*")]);
+    assert_eq!((not_modified.status.as_u16(), not_modified.field("cache-control")), (304, "max-age=60"));
+}
+
+#[test]
+fn extra_fields_are_on_every_answer() {
+    let field =
+        |name: &'static str, value: &'static str| (HeaderName::from_static(name), value.parse().unwrap());
+    let headers = vec![
+        field("x-frame-options", "DENY"),
+        field("vary", "origin"),
+        field("x-content-type-options", "none"),
+    ];
+    let site = Site::with_options(
+        &[("a.txt", "hello"), ("d/index.html", "x")],
+        FilesOptions { headers, browse: true, ..FilesOptions::default() },
+    );
+    for (method, target, fields, status) in [
+        (Method::GET, "/a.txt", &[][..], 200),
+        (Method::GET, "/a.txt", &[("range", "bytes=0-1")], 206),
+        (Method::GET, "/a.txt", &[("range", "bytes=9-")], 416),
+        (Method::GET, "/a.txt", &[("if-none-match", "*")], 304),
+        (Method::GET, "/d", &[], 301),
+        (Method::GET, "/gone", &[], 404),
+        (Method::GET, "/", &[], 200),
+        (Method::POST, "/a.txt", &[], 405),
+        (Method::OPTIONS, "/a.txt", &[], 204),
+    ] {
+        let answer = site.ask(&method, target, fields);
+        assert_eq!(
+            (answer.status.as_u16(), answer.field("x-frame-options")),
+            (status, "DENY"),
+            "{method} {target}"
+        );
+        assert!(answer.headers.get_all("vary").iter().any(|value| value == "origin"));
+        assert!(answer.field("x-content-type-options") != "nosniff", "the operator's word counts");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_said_at_the_start() {
+    let folder = TempDir::new().unwrap();
+    let open = |options: FilesOptions| Files::open(folder.path(), options).map(drop).unwrap_err().to_string();
+    let default = FilesOptions::default;
+    let rule = CacheRule { pattern: "a[".into(), value: "x".parse().unwrap() };
+    for (options, expected) in [
+        (
+            FilesOptions { index: vec!["../x".into()], ..default() },
+            "index: \"../x\" is not a path below the root",
+        ),
+        (FilesOptions { try_files: vec!["{path}/../x".into()], ..default() }, "try_files: "),
+        (FilesOptions { fallback: Some(String::new()), ..default() }, "fallback: \"\" is not"),
+        (
+            FilesOptions { error_pages: vec![(StatusCode::NOT_FOUND, "/".into())], ..default() },
+            "error_pages: ",
+        ),
+        (FilesOptions { cache_control: vec![rule], ..default() }, "the pattern of a Cache-Control rule"),
+        (
+            FilesOptions { headers: vec![(http::header::DATE, "x".parse().unwrap())], ..default() },
+            "the field date is written by the server",
+        ),
+        (
+            FilesOptions {
+                compression: Some(super::super::Compression { level: 11, ..Default::default() }),
+                ..default()
+            },
+            "the compression level 11 is not between 1 and 9",
+        ),
+    ] {
+        let message = open(options);
+        assert!(message.contains(expected), "{message}");
+    }
+    let missing = Files::open(folder.path().join("missing"), default()).map(drop).unwrap_err();
+    assert!(matches!(missing, FilesError::Root(..)), "{missing}");
+    fs::write(folder.path().join("file"), "").unwrap();
+    assert!(matches!(Files::open(folder.path().join("file"), default()), Err(FilesError::Root(..))));
+}

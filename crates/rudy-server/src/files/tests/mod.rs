@@ -1,0 +1,154 @@
+//! Through [`Files::call`], against folders made for the test.
+
+mod cache;
+mod codings;
+mod conditions;
+mod listing;
+mod lookup;
+mod paths;
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, Method, StatusCode};
+use rudy_net::{Body, FileRange, Part, Reply, Request, RequestBody};
+use tempfile::TempDir;
+
+use super::{Files, FilesOptions};
+
+/// A folder and its handler.
+struct Site {
+    folder: TempDir,
+    files: Files,
+}
+
+/// An answer, its body read.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    /// Whether nothing had to be waited for.
+    at_once: bool,
+}
+
+impl Site {
+    /// A folder with these files, unchanged for an hour, served as by default.
+    fn with(contents: &[(&str, &str)]) -> Self {
+        Self::with_options(contents, FilesOptions::default())
+    }
+
+    fn with_options(contents: &[(&str, &str)], options: FilesOptions) -> Self {
+        let folder = TempDir::new().unwrap();
+        for (path, content) in contents {
+            write(&folder, path, content, Duration::from_secs(3600));
+        }
+        let files = Files::open(folder.path(), options).unwrap();
+        Self { folder, files }
+    }
+
+    /// Writes a file that was last changed just now.
+    fn write(&self, path: &str, content: &str) {
+        write(&self.folder, path, content, Duration::ZERO);
+    }
+
+    fn write_old(&self, path: &str, content: &str, age: Duration) {
+        write(&self.folder, path, content, age);
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.ask(&Method::GET, path, &[])
+    }
+
+    fn get_with(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        self.ask(&Method::GET, path, fields)
+    }
+
+    fn ask(&self, method: &Method, target: &str, fields: &[(&str, &str)]) -> Answer {
+        let path = target.split('?').next().unwrap_or_default();
+        // What no URI can hold may still come from a router that is laxer than the http crate.
+        let uri: http::Uri = target.parse().unwrap_or_default();
+        let mut request = Request::new(RequestBody::empty());
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = uri;
+        for (name, value) in fields {
+            let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();
+            request.headers_mut().append(name, value.parse().unwrap());
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (response, at_once) = match self.files.call(&request, path) {
+                Reply::Now(response) => (response, true),
+                Reply::Later(future) => (future.await, false),
+            };
+            let (status, headers) = (response.status(), response.headers().clone());
+            let length = response.body.length();
+            let body = collect(response.body).await;
+            assert!(
+                length.is_none_or(|length| length == body.len() as u64),
+                "the length is what was promised"
+            );
+            Answer { status, headers, body, at_once }
+        })
+    }
+}
+
+impl Answer {
+    fn field(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// Status and body, for comparisons.
+    fn brief(&self) -> (u16, &str) {
+        (self.status.as_u16(), self.text())
+    }
+}
+
+fn write(folder: &TempDir, path: &str, content: &str, age: Duration) {
+    let path = folder.path().join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, content).unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(SystemTime::now() - age).unwrap();
+}
+
+async fn collect(body: Body) -> Vec<u8> {
+    match body {
+        Body::Empty => Vec::new(),
+        Body::Bytes(bytes) => bytes.to_vec(),
+        Body::File(range) => read(&range),
+        Body::Parts(parts) => parts
+            .into_iter()
+            .flat_map(|part| match part {
+                Part::Bytes(bytes) => bytes.to_vec(),
+                Part::File(range) => read(&range),
+            })
+            .collect(),
+        Body::Stream(mut frames) => {
+            let mut all = Vec::new();
+            while let Some(frame) = std::future::poll_fn(|cx| frames.as_mut().poll_frame(cx)).await {
+                all.extend_from_slice(&frame.unwrap().into_data().unwrap());
+            }
+            all
+        }
+    }
+}
+
+fn read(range: &FileRange) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(range.length).unwrap()];
+    range.file.read_exact_at(&mut bytes, range.start).unwrap();
+    bytes
+}
+
+/// Always looks whether a file has changed.
+fn uncached_time() -> FilesOptions {
+    FilesOptions { revalidate_after: Duration::ZERO, ..FilesOptions::default() }
+}
+
+/// Keeps nothing in memory: every body is a file.
+fn on_disk() -> FilesOptions {
+    FilesOptions { memory_file_bytes: 0, ..FilesOptions::default() }
+}
