@@ -29,7 +29,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "documentation",
         run: documentation,
-        remedy: "`cargo doc --workspace --no-deps` runs this alone",
+        remedy: "`cargo doc --workspace --no-deps --document-private-items` runs this alone",
     },
     Step {
         name: "tests",

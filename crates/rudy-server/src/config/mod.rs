@@ -1,4 +1,4 @@
-//! The configuration: `rudy.toml` as it is written ([`file`]), held against its schema ([`check`]), and what it means.
+//! The configuration: `rudy.toml` as it is written ([`mod@file`]), held against its schema ([`check`]), and what it means.
 
 mod check;
 mod describe;

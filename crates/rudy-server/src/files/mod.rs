@@ -5,7 +5,7 @@
 //! 1. [`cache`]: the path was asked for within the last second: an answer whose head is already encoded. Nothing is
 //!    allocated, formatted or waited for.
 //! 2. The second is over: `statx` tells whether everything still is what it was ([`entry`]).
-//! 3. [`find`]: not known: index files, `try_files`, the fallback, opened beneath the root ([`root`]).
+//! 3. [`mod@find`]: not known: index files, `try_files`, the fallback, opened beneath the root ([`root`]).
 //!    What was found is read by [`load`].
 //! 4. [`respond`]: conditions, ranges and codings choose what is sent of the entry; [`compress`] makes a coding that is
 //!    not there.
