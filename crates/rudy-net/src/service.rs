@@ -1,5 +1,6 @@
 //! The line between the connections below and the sites above.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -88,6 +89,15 @@ impl Peer {
         match self {
             Self::Ip(address) => address.ip().to_canonical().is_loopback(),
             Self::Unix => true,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => SocketAddr::new(address.ip().to_canonical(), address.port()).fmt(f),
+            Self::Unix => f.write_str("unix:"),
         }
     }
 }

@@ -7,6 +7,7 @@ use rudy_net::{Call, Client, Limits, Outcome, Reply, Request, Response, Service}
 
 use crate::access_log::AccessLog;
 use crate::config::{self, Config, Diagnostics, Place, Problem};
+use crate::error_log::ErrorLog;
 use crate::handlers::{Redirect, Respond, Status, Vitals, plain};
 use crate::methods::answer_unless_read;
 use crate::routing::{Hosts, NotFound, PathPattern, Route, Router, request_host};
@@ -18,6 +19,7 @@ pub struct App {
     router: Router<Handler>,
     limits: Limits,
     access_log: Option<AccessLog>,
+    error_log: Option<ErrorLog>,
     vitals: Arc<Vitals>,
 }
 
@@ -34,13 +36,25 @@ impl App {
     pub fn new(config: &Config) -> Result<Self, Diagnostics> {
         let router =
             compile(config).map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
-        Ok(Self { router, limits: config.limits.clone(), access_log: None, vitals: Arc::default() })
+        Ok(Self {
+            router,
+            limits: config.limits.clone(),
+            access_log: None,
+            error_log: None,
+            vitals: Arc::default(),
+        })
     }
 
     /// Has a line written for each request.
     #[must_use]
     pub fn with_access_log(self, log: AccessLog) -> Self {
         Self { access_log: Some(log), ..self }
+    }
+
+    /// Says there what clients do wrong.
+    #[must_use]
+    pub fn with_error_log(self, log: ErrorLog) -> Self {
+        Self { error_log: Some(log), ..self }
     }
 
     /// Tells the status from these counters, which outlive this configuration.
@@ -80,6 +94,10 @@ impl Service for App {
     fn refused(&self, client: &Client, reason: &str, outcome: &Outcome) {
         if let Some(log) = &self.access_log {
             log.refused(client, reason, outcome);
+        }
+        if let Some(log) = &self.error_log {
+            let status = outcome.status.as_ref().map_or("no answer", StatusCode::as_str);
+            log.client(reason, &format!("{} was refused ({status}): {reason}", client.peer));
         }
     }
 }

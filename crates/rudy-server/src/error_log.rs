@@ -104,6 +104,22 @@ impl ErrorLog {
         self.0.writer.push(format!("{line}{}\n", text.trim_end()).as_bytes());
     }
 
+    /// Says how often what was said once happened again, and writes what still waits: at the end of the process.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        for ((blame, kind), seen) in std::mem::take(&mut state.kinds.0) {
+            if seen.unsaid > 0 {
+                self.say(
+                    &mut state,
+                    blame,
+                    &format!("{kind}: {} more since the last line about it", seen.unsaid),
+                );
+            }
+        }
+        drop(state);
+        self.0.writer.close();
+    }
+
     fn say_once(&self, blame: Blame, kind: &str, message: &str) {
         let mut state = self.lock();
         match state.kinds.note(blame, kind, Instant::now()) {
@@ -121,20 +137,6 @@ impl ErrorLog {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Inner {
-    /// What was only counted is said at the end.
-    fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for ((blame, kind), seen) in std::mem::take(&mut state.kinds.0) {
-            if seen.unsaid > 0 {
-                let line =
-                    state.line(blame, &format!("{kind}: {} more since the last line about it", seen.unsaid));
-                self.writer.push(line.as_bytes());
-            }
-        }
     }
 }
 
@@ -206,7 +208,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         let log = ErrorLog::to(file.try_clone().unwrap()).unwrap();
         write(&log);
-        drop(log);
+        log.close();
         let mut text = String::new();
         file.rewind().unwrap();
         file.read_to_string(&mut text).unwrap();

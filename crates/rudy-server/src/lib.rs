@@ -11,6 +11,7 @@ mod local_time;
 mod methods;
 pub mod pages;
 mod routing;
+pub mod run;
 
 pub use app::App;
 pub use handlers::Vitals;

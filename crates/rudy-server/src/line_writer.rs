@@ -32,7 +32,7 @@ pub(crate) enum Trouble {
 /// Is told of trouble, in the writing thread. What it returns becomes a line of the file itself.
 pub(crate) type OnTrouble = Box<dyn FnMut(&Trouble) -> Option<String> + Send>;
 
-/// A queue of lines and the thread that writes them. Dropping it writes what waits, for two seconds at most.
+/// A queue of lines and the thread that writes them.
 #[derive(Debug)]
 pub(crate) struct LineWriter {
     shared: Arc<Shared>,
@@ -69,14 +69,21 @@ impl LineWriter {
         queue.replacement = Some((queue.lines.len(), file));
         self.shared.wanted.notify_one();
     }
-}
 
-impl Drop for LineWriter {
-    fn drop(&mut self) {
+    /// Writes what waits, and waits for that, though not for ever. What comes after is lost.
+    pub(crate) fn close(&self) {
         let mut queue = self.shared.lock();
         queue.closing = true;
         self.shared.wanted.notify_one();
         drop(self.shared.ended.wait_timeout_while(queue, CLOSE_TIME, |queue| !queue.ended));
+    }
+}
+
+impl Drop for LineWriter {
+    /// The thread writes what waits and ends. It is not waited for: this may be a thread that serves others.
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.wanted.notify_one();
     }
 }
 
@@ -263,7 +270,7 @@ mod tests {
         for line in expected.split_inclusive('\n') {
             writer.push(line.as_bytes());
         }
-        drop(writer);
+        writer.close();
         let mut written = String::new();
         io::Seek::rewind(&mut file).unwrap();
         file.read_to_string(&mut written).unwrap();
@@ -284,6 +291,7 @@ mod tests {
             writer.push(&line);
         }
         let reader = thread::spawn(move || BufReader::new(theirs).lines().collect::<Result<Vec<_>, _>>());
+        writer.close();
         drop(writer);
         let lines = reader.join().unwrap().unwrap();
         let dropped: usize =
@@ -301,7 +309,7 @@ mod tests {
         writer.push(b"before\n");
         writer.replace(File::create(&new).unwrap());
         writer.push(b"after\n");
-        drop(writer);
+        writer.close();
         assert_eq!(std::fs::read_to_string(old).unwrap(), "before\n");
         assert_eq!(std::fs::read_to_string(new).unwrap(), "after\n");
     }

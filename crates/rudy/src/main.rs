@@ -1,2 +1,106 @@
-//! The command line.
-fn main() {}
+//! The command line: flags to calls. No logic.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use rudy_net::listen::Address;
+use rudy_server::access_log::Destination;
+use rudy_server::run::{self, Options, Source};
+
+/// A web server: serves a folder, or what a rudy.toml says.
+#[derive(Debug, Parser)]
+#[command(name = "rudy", version, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(after_help = "Example: rudy serve public\n\nEvery command says more with --help.")]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(Serve),
+    /// Print what a rudy.toml means, or everything that is wrong with it
+    ///
+    /// Prints which addresses are listened on and which handler answers which path, in the order in which they are
+    /// tried. If anything is wrong, all of it is said and the exit code is 2.
+    #[command(after_help = "Example: rudy check /etc/rudy/rudy.toml")]
+    Check {
+        /// The file
+        #[arg(value_name = "FILE", default_value = "rudy.toml")]
+        config: PathBuf,
+    },
+    /// Print the JSON Schema of rudy.toml, for editors that complete and check it
+    #[command(after_help = "Example: rudy schema > rudy.schema.json")]
+    Schema,
+}
+
+/// Serve a folder, or what a rudy.toml says.
+///
+/// Without --listen it is served on 127.0.0.1:8080, where only this machine can reach it.
+/// SIGTERM and SIGINT (Ctrl-C) let what is under way finish and end with exit code 0, a second one ends at once.
+/// SIGHUP reads the configuration again and opens the logs anew.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Examples:
+  rudy serve                                  the working folder, on this machine only
+  rudy serve public --browse --listen :8080   a folder with listings, for everybody
+  rudy serve --config rudy.toml               what the file says; see `rudy check`"
+)]
+struct Serve {
+    /// The folder to serve [default: the working folder]
+    #[arg(value_name = "DIR", conflicts_with = "config")]
+    folder: Option<PathBuf>,
+    /// Serve what this file says, instead of a folder
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["browse", "spa"])]
+    config: Option<PathBuf>,
+    /// Listen there: 127.0.0.1:8080, :8080 (every address), unix:PATH, systemd; may be given again
+    #[arg(long, value_name = "ADDR")]
+    listen: Vec<Address>,
+    /// List folders that have no index.html
+    #[arg(long)]
+    browse: bool,
+    /// Answer with index.html where there is no file: for single-page applications
+    #[arg(long)]
+    spa: bool,
+    /// Write a line for each request to this file, or to standard output (-)
+    #[arg(long, value_name = "PATH|-")]
+    access_log: Option<PathBuf>,
+    /// Write the access log as JSON lines instead of the combined format
+    #[arg(long)]
+    json_log: bool,
+    /// Threads that carry connections [default: one for each core]
+    #[arg(long, value_name = "N")]
+    cores: Option<NonZeroUsize>,
+}
+
+fn main() -> ExitCode {
+    let exit = match CommandLine::parse().command {
+        Command::Serve(serve) => run::serve(serve.into()),
+        Command::Check { config } => run::check(&config),
+        Command::Schema => run::schema(),
+    };
+    exit.into()
+}
+
+impl From<Serve> for Options {
+    fn from(serve: Serve) -> Self {
+        let source = match serve.config {
+            Some(path) => Source::File(path),
+            None => Source::Folder {
+                path: serve.folder.unwrap_or_else(|| PathBuf::from(".")),
+                browse: serve.browse,
+                spa: serve.spa,
+            },
+        };
+        Self {
+            source,
+            listen: serve.listen,
+            access_log: serve.access_log.map(|path| Destination::new(&path)),
+            json_log: serve.json_log,
+            cores: serve.cores,
+        }
+    }
+}

@@ -68,7 +68,7 @@ impl std::fmt::Display for Destination {
     }
 }
 
-/// An open access log. A clone writes to the same file; the last one gone writes what still waits.
+/// An open access log. Clones write to the same file.
 #[derive(Debug, Clone)]
 pub struct AccessLog {
     destination: Destination,
@@ -100,6 +100,11 @@ impl AccessLog {
     pub fn reopen(&self) -> io::Result<()> {
         self.writer.replace(self.destination.open()?);
         Ok(())
+    }
+
+    /// Writes what still waits, at the end of the process; lines that come later are lost.
+    pub fn close(&self) {
+        self.writer.close();
     }
 
     /// Notes who asks for what; the line is written when the observer hears how it went.

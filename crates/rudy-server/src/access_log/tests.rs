@@ -143,7 +143,7 @@ fn a_renamed_log_is_left_when_it_is_reopened() {
     say("/between");
     log.reopen().unwrap();
     say("/after");
-    drop(log);
+    log.close();
     let targets = |path: &Path| {
         let text = std::fs::read_to_string(path).unwrap();
         text.lines().map(|line| line.split(' ').nth(6).unwrap().to_owned()).collect::<Vec<_>>()

@@ -1,0 +1,103 @@
+//! What is said at the start: where it listens, and what it will not do.
+
+use std::io::{self, Write};
+use std::net::IpAddr;
+
+use rudy_net::listen::Bound;
+
+use super::{Options, Source};
+use crate::config::Config;
+
+/// Says on `out` what is served where. Each address stands on a line of its own, indented by two spaces.
+pub(super) fn announce(
+    out: &mut impl Write,
+    options: &Options,
+    config: &Config,
+    bound: &[Bound],
+) -> io::Result<()> {
+    match &options.source {
+        Source::Folder { path, .. } => writeln!(out, "Rudy serves the folder {} at", path.display())?,
+        Source::File(path) => writeln!(out, "Rudy serves {} at", described(config.sites.len(), path))?,
+    }
+    for place in bound {
+        writeln!(out, "  {}", url(place))?;
+    }
+    writeln!(out, "{}", reach(bound))?;
+    if let Source::Folder { path, browse, .. } = &options.source {
+        writeln!(out, "Not served: hidden files, and links that lead out of the folder.")?;
+        if !browse {
+            writeln!(out, "Folders without an index.html are not listed: --browse lists them.")?;
+        }
+        if path.join("rudy.toml").exists() {
+            writeln!(
+                out,
+                "There is a rudy.toml in it, which is not used, and served like any file: see --config."
+            )?;
+        }
+    }
+    if config.access_log.is_none() {
+        writeln!(
+            out,
+            "Requests are not logged: --access-log FILE does, or --access-log - for standard output."
+        )?;
+    }
+    writeln!(out, "There is no TLS: what is sent can be read on its way.")
+}
+
+fn described(sites: usize, path: &std::path::Path) -> String {
+    match sites {
+        1 => format!("1 site of {}", path.display()),
+        sites => format!("{sites} sites of {}", path.display()),
+    }
+}
+
+/// An address as a browser takes it. One that stands for all is shown as one of them.
+fn url(bound: &Bound) -> String {
+    match bound {
+        Bound::Ip(address) if address.ip().is_unspecified() => {
+            format!("http://127.0.0.1:{}/ and at every other address of this machine", address.port())
+        }
+        Bound::Ip(address) => format!("http://{address}/"),
+        Bound::Unix(_) => bound.to_string(),
+    }
+}
+
+fn reach(bound: &[Bound]) -> &'static str {
+    let is_local = |place: &Bound| match place {
+        Bound::Ip(address) => IpAddr::is_loopback(&address.ip()),
+        Bound::Unix(_) => true,
+    };
+    if bound.iter().all(is_local) {
+        "Only this machine can reach it: --listen :8080 lets others in."
+    } else {
+        "Whoever can reach this machine can reach it."
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_as_a_browser_takes_it() {
+        for (bound, shown) in [
+            (Bound::Ip(([127, 0, 0, 1], 8080).into()), "http://127.0.0.1:8080/"),
+            (Bound::Ip("[::1]:80".parse().unwrap()), "http://[::1]:80/"),
+            (
+                Bound::Ip("[::]:80".parse().unwrap()),
+                "http://127.0.0.1:80/ and at every other address of this machine",
+            ),
+            (Bound::Unix("/run/rudy.sock".into()), "unix:/run/rudy.sock"),
+        ] {
+            assert_eq!(url(&bound), shown);
+        }
+    }
+
+    #[test]
+    fn who_can_reach_it_is_said_of_all_addresses_together() {
+        let local = Bound::Ip(([127, 0, 0, 1], 1).into());
+        let open = Bound::Ip(([192, 0, 2, 1], 1).into());
+        assert!(reach(&[local.clone(), Bound::Unix("/s".into())]).starts_with("Only this machine"));
+        assert!(reach(&[local, open]).starts_with("Whoever"));
+    }
+}

@@ -1,0 +1,127 @@
+//! `rudy serve`, from its flags to its exit code.
+
+mod announce;
+mod exit;
+mod generation;
+mod server;
+mod service_manager;
+mod signals;
+
+use std::fs;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+pub use exit::Exit;
+use rudy_net::listen::Address;
+
+use self::exit::Failure;
+use self::server::Server;
+use crate::App;
+use crate::access_log::{Destination, Format};
+use crate::config::file::FilesTable;
+use crate::config::{AccessLogOptions, Config, json_schema};
+
+/// What `rudy serve` is asked to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What is served.
+    pub source: Source,
+    /// Where to listen, instead of what the configuration says.
+    pub listen: Vec<Address>,
+    /// Where the access log goes, instead of what the configuration says.
+    pub access_log: Option<Destination>,
+    /// Whether the access log is JSON, whatever the configuration says.
+    pub json_log: bool,
+    /// Threads that carry connections, instead of what the configuration says.
+    pub cores: Option<NonZeroUsize>,
+}
+
+/// Where what is served comes from.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// A folder, with what the flags say.
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Whether folders without an index are listed.
+        browse: bool,
+        /// Whether `index.html` answers for paths that are not there.
+        spa: bool,
+    },
+    /// A configuration file.
+    File(PathBuf),
+}
+
+/// Serves until a signal ends it. What is wrong is said on stderr.
+#[must_use]
+pub fn serve(options: Options) -> Exit {
+    match Server::start(options) {
+        Ok(server) => server.run(),
+        Err(failure) => failure.tell(),
+    }
+}
+
+/// Prints what a configuration means, or everything that is wrong with it.
+#[must_use]
+pub fn check(path: &Path) -> Exit {
+    // Making it ready finds what reading it does not: folders that are not there, routes that never answer.
+    match Config::load(path).and_then(|config| App::new(&config).map(|_| config)) {
+        Ok(config) => print(&config.describe()),
+        Err(diagnostics) => Failure::Config(diagnostics).tell(),
+    }
+}
+
+/// Prints the JSON Schema of the configuration.
+#[must_use]
+pub fn schema() -> Exit {
+    print(&json_schema())
+}
+
+fn print(text: &str) -> Exit {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough: `rudy check | head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(error) => Failure::Cannot(format!("write to standard output: {error}")).tell(),
+        Ok(()) => Exit::Done,
+    }
+}
+
+impl Options {
+    /// The configuration that these options mean now.
+    fn config(&self) -> Result<Config, Failure> {
+        let mut config = match &self.source {
+            Source::Folder { path, browse, spa } => Config::for_files(files(path, *browse, *spa)?),
+            Source::File(path) => Config::load(path).map_err(Failure::Config)?,
+        };
+        if !self.listen.is_empty() {
+            config.listen.clone_from(&self.listen);
+        }
+        if let Some(destination) = &self.access_log {
+            let format = config.access_log.as_ref().map_or_else(Format::default, |log| log.format);
+            config.access_log = Some(AccessLogOptions { destination: destination.clone(), format });
+        }
+        if self.json_log {
+            let log = config.access_log.as_mut();
+            log.ok_or(Failure::JsonLogOfNothing)?.format = Format::Json;
+        }
+        config.cores = self.cores.or(config.cores);
+        Ok(config)
+    }
+}
+
+fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
+    let refused = |problem: String| Failure::Folder(path.to_owned(), problem);
+    let metadata = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
+    if !metadata.is_dir() {
+        let hint = if path.extension().is_some_and(|extension| extension == "toml") {
+            format!(": with a configuration it is `rudy serve --config {}`", path.display())
+        } else {
+            String::new()
+        };
+        return Err(refused(format!("it is not a folder{hint}")));
+    }
+    let _ = (browse, spa);
+    let root = path.canonicalize().map_err(|error| refused(error.to_string()))?;
+    Ok(FilesTable { root })
+}

@@ -1,0 +1,280 @@
+//! The running server: how it starts, what it does at a signal, and how it ends.
+
+use std::env;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+
+use rudy_net::engine::percore::{self, PerCore};
+use rudy_net::engine::{self, Engine, Report, raise_descriptor_limit};
+use rudy_net::listen::{Address, Inherited, Listener};
+use tokio::runtime::Runtime;
+
+use super::exit::{Exit, Failure};
+use super::generation::Generations;
+use super::service_manager::{self, State};
+use super::signals::{Asked, Signals, Stop};
+use super::{Options, Source, announce};
+use crate::access_log::AccessLog;
+use crate::config::Config;
+use crate::error_log::ErrorLog;
+use crate::{App, Vitals};
+
+/// A server that runs.
+pub(super) struct Server {
+    options: Options,
+    /// What holds now.
+    config: Config,
+    errors: ErrorLog,
+    access_log: Option<AccessLog>,
+    vitals: Arc<Vitals>,
+    inherited: Inherited,
+    generations: Arc<Generations>,
+    engine: PerCore<Generations>,
+    signals: Signals,
+    runtime: Runtime,
+    /// Whether stderr was a terminal at the start.
+    has_terminal: bool,
+}
+
+impl Server {
+    /// Gets everything ready, in this order: a signal is caught before there is anything to lose, and nobody is let in
+    /// before everything else has worked.
+    pub(super) fn start(options: Options) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Failure::cannot("start the event loop"))?;
+        let signals = {
+            let _entered = runtime.enter();
+            Signals::catch().map_err(Failure::cannot("catch signals"))?
+        };
+        let config = options.config()?;
+        let errors = ErrorLog::stderr().map_err(Failure::cannot("write to standard error"))?;
+        report_panics(&errors);
+        let access_log = open_access_log(&config, &errors)?;
+        let vitals = Arc::new(Vitals::new());
+        let app = build(&config, access_log.as_ref(), &errors, &vitals)?;
+        let inherited = take_inherited()?;
+
+        raise_descriptor_limit().map_err(Failure::cannot("raise the limit of open descriptors"))?;
+        let generations = Generations::new(app);
+        let engine_options = engine::Options { cores: config.cores };
+        let engine = percore::start(&engine_options, generations.clone(), reporter(&errors))
+            .map_err(Failure::cannot("start the threads that carry connections"))?;
+        vitals.set_workers(engine.workers().to_vec());
+        let server = Self {
+            has_terminal: io::stderr().is_terminal(),
+            options,
+            config,
+            errors,
+            access_log,
+            vitals,
+            inherited,
+            generations,
+            engine,
+            signals,
+            runtime,
+        };
+        server.open()?;
+        Ok(server)
+    }
+
+    /// Lets connections in and says where.
+    fn open(&self) -> Result<(), Failure> {
+        for listener in self.bind(&self.config.listen)? {
+            self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
+        }
+        let bound: Vec<_> = self.engine.listening().into_iter().flat_map(|(_, bound)| bound).collect();
+        self.tell_notices();
+        // A server that cannot say so serves all the same.
+        let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.config, &bound);
+        self.tell_service_manager(State::Ready);
+        Ok(())
+    }
+
+    /// Binds addresses, all of them or none.
+    fn bind(&self, addresses: &[Address]) -> Result<Vec<Listener>, Failure> {
+        let cores = self.engine.workers().len();
+        let bind = |address| Listener::bind(address, cores, &self.inherited).map_err(Failure::Listen);
+        addresses.iter().map(bind).collect()
+    }
+
+    /// Does what signals ask until one asks to stop.
+    pub(super) fn run(mut self) -> Exit {
+        loop {
+            let asked = self.runtime.block_on(self.signals.next());
+            match asked {
+                Asked::Stop(stop) => return self.stop(stop),
+                // The terminal it was started from was closed, and nobody can see or stop it any more.
+                Asked::Reload if self.has_terminal && !io::stderr().is_terminal() => {
+                    return self.stop(Stop { name: "SIGHUP", number: 1 });
+                }
+                Asked::Reload => self.reload(),
+            }
+        }
+    }
+
+    /// Takes over a new configuration whole, or keeps the old one whole.
+    fn reload(&mut self) {
+        self.tell_service_manager(State::Reloading);
+        if let Err(failure) = self.try_reload() {
+            let message = format!("SIGHUP: {}; the configuration stays as it was", failure.summary());
+            match failure {
+                Failure::Config(diagnostics) => self.errors.error_with(&message, &diagnostics.render(false)),
+                _ => self.errors.error(&message),
+            }
+            // The old log is opened anew all the same: whoever renamed it waits for that.
+            self.reopen_access_log();
+        }
+        self.tell_service_manager(State::Ready);
+    }
+
+    fn try_reload(&mut self) -> Result<(), Failure> {
+        let config = self.options.config()?;
+        // Nothing is changed before everything that may fail has been done.
+        let new = config.listen.iter().filter(|address| !self.config.listen.contains(address));
+        let new: Vec<_> = new.cloned().collect();
+        let listeners = self.bind(&new)?;
+        let same_log = config.access_log == self.config.access_log;
+        let access_log =
+            if same_log { self.access_log.clone() } else { open_access_log(&config, &self.errors)? };
+        let app = build(&config, access_log.as_ref(), &self.errors, &self.vitals)?;
+
+        self.generations.replace(app);
+        self.access_log = access_log;
+        let old = std::mem::replace(&mut self.config, config);
+        for listener in listeners {
+            let address = listener.address().clone();
+            if let Err(error) = self.engine.listen(listener) {
+                self.errors.error(&format!("cannot accept connections on {address}: {error}"));
+            }
+        }
+        for address in old.listen.iter().filter(|address| !self.config.listen.contains(address)) {
+            self.runtime.block_on(self.engine.unlisten(address));
+        }
+        if same_log {
+            self.reopen_access_log();
+        }
+        self.tell_notices();
+        if old.cores != self.config.cores {
+            self.errors.notice("the number of cores changes with the next start");
+        }
+        self.errors.notice(match self.options.source {
+            Source::Folder { .. } => "SIGHUP: there is no configuration to read; the logs were opened anew",
+            Source::File(_) => "SIGHUP: the configuration was read again and holds for new connections",
+        });
+        Ok(())
+    }
+
+    fn tell_notices(&self) {
+        self.config.notices.iter().for_each(|notice| self.errors.notice(notice));
+    }
+
+    fn reopen_access_log(&self) {
+        if let Some(log) = &self.access_log
+            && let Err(error) = log.reopen()
+        {
+            let destination = log.destination();
+            self.errors.error(&format!(
+                "access log {destination}: {error}; the file that was open is still written"
+            ));
+        }
+    }
+
+    /// Lets nobody in any more and waits for what is under way: until the grace time is over or a second signal comes.
+    fn stop(mut self, first: Stop) -> Exit {
+        self.tell_service_manager(State::Stopping);
+        let grace = self.config.shutdown_grace;
+        self.errors.notice(&format!(
+            "{}: stopping; what is under way has {} s to finish, a second signal ends it at once",
+            first.name,
+            grace.as_secs_f32()
+        ));
+        let (exit, stopped) = self.runtime.block_on(async {
+            tokio::select! {
+                stopped = self.engine.stop(grace) => (Exit::Done, stopped),
+                second = second_stop(&mut self.signals, &self.errors) => {
+                    self.engine.stop_now();
+                    (Exit::Signal(second.number), self.engine.ended().await)
+                }
+            }
+        });
+        match stopped.cut {
+            0 => self.errors.notice("stopped"),
+            1 => self.errors.notice("stopped; 1 connection was cut"),
+            cut => self.errors.notice(&format!("stopped; {cut} connections were cut")),
+        }
+        if let Some(log) = &self.access_log {
+            log.close();
+        }
+        self.errors.close();
+        exit
+    }
+
+    fn tell_service_manager(&self, state: State) {
+        if let Err(error) = service_manager::tell(state) {
+            self.errors
+                .repeated("notify", &format!("cannot tell the service manager (NOTIFY_SOCKET): {error}"));
+        }
+    }
+}
+
+/// The next signal that asks to stop.
+async fn second_stop(signals: &mut Signals, errors: &ErrorLog) -> Stop {
+    loop {
+        match signals.next().await {
+            Asked::Stop(stop) => return stop,
+            Asked::Reload => errors.notice("SIGHUP: not heeded, the server is stopping"),
+        }
+    }
+}
+
+fn open_access_log(config: &Config, errors: &ErrorLog) -> Result<Option<AccessLog>, Failure> {
+    let Some(options) = &config.access_log else { return Ok(None) };
+    let what = format!("open the access log {}", options.destination);
+    let log = AccessLog::open(options.destination.clone(), options.format, errors);
+    log.map(Some).map_err(Failure::cannot(&what))
+}
+
+fn build(
+    config: &Config,
+    access_log: Option<&AccessLog>,
+    errors: &ErrorLog,
+    vitals: &Arc<Vitals>,
+) -> Result<App, Failure> {
+    let app = App::new(config).map_err(Failure::Config)?;
+    let app = app.with_vitals(vitals.clone()).with_error_log(errors.clone());
+    Ok(match access_log {
+        Some(log) => app.with_access_log(log.clone()),
+        None => app,
+    })
+}
+
+fn take_inherited() -> Result<Inherited, Failure> {
+    let [pid, count, names] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"].map(|name| env::var(name).ok());
+    Inherited::take(pid.as_deref(), count.as_deref(), names.as_deref()).map_err(Failure::Listen)
+}
+
+/// Puts what the engine tells into the log.
+fn reporter(errors: &ErrorLog) -> Arc<dyn engine::Reporter> {
+    let errors = errors.clone();
+    Arc::new(move |report: &Report| match report {
+        Report::Began { .. } | Report::GoesOn { .. } => errors.error(&report.to_string()),
+        Report::Over { .. } => errors.notice(&report.to_string()),
+        Report::ConnectionPanicked => errors.bug(&report.to_string()),
+    })
+}
+
+/// A panic becomes one line of the log. It ends one connection and not the process, so it must be easy to find.
+fn report_panics(errors: &ErrorLog) {
+    let errors = errors.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+        let message = panic.payload_as_str().unwrap_or("no message");
+        errors.bug(&format!("panicked at {place}: {message}"));
+        // The main thread takes the process with it.
+        if std::thread::current().name() == Some("main") {
+            errors.close();
+        }
+    }));
+}

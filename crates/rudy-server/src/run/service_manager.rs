@@ -1,0 +1,77 @@
+//! Tells systemd how things stand, where it wants to know: `sd_notify(3)`, `Type=notify-reload`.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// What there is to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It serves, or serves again after a reload.
+    Ready,
+    /// It reads its configuration.
+    Reloading,
+    /// It is about to end.
+    Stopping,
+}
+
+/// Tells the service manager, if `NOTIFY_SOCKET` names one.
+pub(super) fn tell(state: State) -> io::Result<()> {
+    match env::var_os("NOTIFY_SOCKET") {
+        Some(name) if !name.is_empty() => send(&name, &message(state)),
+        _ => Ok(()),
+    }
+}
+
+fn message(state: State) -> String {
+    match state {
+        State::Ready => "READY=1".to_owned(),
+        State::Reloading => {
+            // systemd tells this reload from an earlier one by the time at which it began.
+            let now = clock_gettime(ClockId::Monotonic);
+            format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1_000)
+        }
+        State::Stopping => "STOPPING=1".to_owned(),
+    }
+}
+
+fn send(name: &OsStr, message: &str) -> io::Result<()> {
+    // A name that begins with `@` stands in the abstract namespace, not in the file system.
+    let address = match name.as_bytes().strip_prefix(b"@") {
+        Some(abstract_name) => SocketAddr::from_abstract_name(abstract_name)?,
+        None => SocketAddr::from_pathname(name)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_arrives_by_path_and_by_abstract_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let by_path = UnixDatagram::bind(&path).unwrap();
+        let unique = format!("rudy-test-{}", std::process::id());
+        let by_name = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&unique).unwrap()).unwrap();
+        for (name, receiver) in [(path.as_os_str(), by_path), (OsStr::new(&format!("@{unique}")), by_name)] {
+            send(name, &message(State::Ready)).unwrap();
+            let mut buffer = [0; 64];
+            let n = receiver.recv(&mut buffer).unwrap();
+            assert_eq!(&buffer[..n], b"READY=1");
+        }
+    }
+
+    #[test]
+    fn a_reload_says_when_it_began() {
+        let message = message(State::Reloading);
+        let micros = message.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+        assert!(micros.parse::<u64>().unwrap() > 0);
+    }
+}
