@@ -24,7 +24,7 @@ pub(crate) use unix::SocketFile;
 /// Connections that the kernel completes and keeps until they are accepted, for each socket. The kernel takes the
 /// smaller of this and `net.core.somaxconn`, whose default is 4096: a burst of new connections waits rather than
 /// being dropped and tried again a second later.
-const BACKLOG: i32 = 4096;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// An address that is bound and listening; nothing is accepted until an engine is given it.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use super::thread::{Core, OpenConnection};
 use crate::engine::shed::Shedder;
 use crate::engine::{Source, Trouble};
+use crate::listen::BACKLOG;
 use crate::transport::Transport;
 use crate::{Client, Peer, Service, connection};
 
@@ -107,13 +108,22 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
 
     async fn accept_all(&self) -> Infallible {
         loop {
+            let mut progress = false;
             for _ in 0..ACCEPT_BATCH {
                 match self.listener.next().await {
-                    Ok((io, peer)) => self.take(io, peer),
-                    Err(error) => self.failed(&error).await,
+                    Ok((io, peer)) => {
+                        self.take(io, peer);
+                        progress = true;
+                    }
+                    Err(error) => progress |= self.failed(&error).await,
                 }
             }
-            tokio::task::yield_now().await;
+            if progress {
+                tokio::task::yield_now().await;
+            } else {
+                // Errors that should each concern one connection, and no end of them: do not spin on them.
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
         }
     }
 
@@ -123,11 +133,13 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
         }
         // The time is over in any case: that is its point.
         let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_all()).await;
-        while let Some(next) = self.next_if_ready().await {
-            match next {
-                Ok((io, peer)) => self.take(io, peer),
-                Err(error) if concerns_one_connection(&error) => {}
-                Err(error) => {
+        // What is queued now is all that will be: more than this the kernel does not hold.
+        for _ in 0..=BACKLOG {
+            match self.next_if_ready().await {
+                None => break,
+                Some(Ok((io, peer))) => self.take(io, peer),
+                Some(Err(error)) if concerns_one_connection(&error) => {}
+                Some(Err(error)) => {
                     self.trouble(Trouble::Accept, || format!("closing a listener: {error}"));
                     break;
                 }
@@ -162,9 +174,10 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
         }
     }
 
-    async fn failed(&self, error: &io::Error) {
+    /// Whether the queue has become shorter for certain.
+    async fn failed(&self, error: &io::Error) -> bool {
         if concerns_one_connection(error) {
-            return;
+            return false;
         }
         let shed = if matches!(errno(error), Some(Errno::MFILE | Errno::NFILE)) {
             self.shed_with_spare(error).await
@@ -175,6 +188,7 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
         if !shed {
             tokio::time::sleep(RETRY_PAUSE).await;
         }
+        shed
     }
 
     /// Out of descriptors: gives up the spare one to accept a connection with, sends that away, takes the spare back.
