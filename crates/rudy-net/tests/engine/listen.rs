@@ -142,6 +142,7 @@ fn a_panic_ends_its_connection_and_no_other() {
     exchange(TcpStream::connect(address).unwrap(), b"GARBAGE\r\n\r\n").unwrap_err();
     eventually("it is reported", || *reports.lock().unwrap() == [Report::ConnectionPanicked]);
     assert_eq!(sum(&engine, |counters| &counters.closed), 1);
+    assert_eq!(sum(&engine, |counters| &counters.panics), 1);
     assert_greeted(&exchange(&other, REQUEST).unwrap());
     assert_greeted(&exchange(TcpStream::connect(address).unwrap(), REQUEST).unwrap());
 }

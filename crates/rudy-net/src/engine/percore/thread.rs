@@ -177,6 +177,7 @@ impl Drop for OpenConnection {
             self.core.closed.notify_one();
         }
         if thread::panicking() {
+            self.core.worker.counters.panics.add(1);
             self.core.shared.reports.report(&Report::ConnectionPanicked);
         }
     }
