@@ -1,5 +1,5 @@
 //! What the tests over real sockets share: [`Server`] starts the built `rudy`, [`Connection`] speaks HTTP to it byte by
-//! byte, [`binary`] finds it. [`conformance`] holds what the conformance cases are run with.
+//! byte, [`binary()`] finds it. [`conformance`] holds what the conformance cases are run with.
 
 mod answer;
 mod binary;
