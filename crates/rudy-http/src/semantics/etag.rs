@@ -81,10 +81,9 @@ pub fn list_matches<'a>(
     current: &EntityTag,
     comparison: Comparison,
 ) -> bool {
-    let current = current.as_received();
     lines.into_iter().any(|line| {
         let line = line.as_bytes().trim_ascii();
-        line == b"*" || tags(line).any(|tag| tag.matches(current, comparison))
+        line == b"*" || tags(line).any(|tag| tag.matches(current.as_received(), comparison))
     })
 }
 

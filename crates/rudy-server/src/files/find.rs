@@ -1,6 +1,5 @@
 //! From a path to what it leads to: index files, `try_files`, the fallback.
 
-use http::StatusCode;
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::path::RelativePath;
 use rustix::io::Errno;
@@ -21,11 +20,20 @@ pub(super) enum Found {
     Listing,
 }
 
-/// Looks for what `path` leads to. An error is the status of the answer.
-pub(super) fn find(root: &Root, options: &FilesOptions, path: &RelativePath) -> Result<Found, StatusCode> {
+/// Why a path leads to nothing that could be sent.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// There is nothing.
+    NotFound,
+    /// There is something, and the file system does not give it to us.
+    Refused { path: String, cause: Errno },
+}
+
+/// Looks for what `path` leads to.
+pub(super) fn find(root: &Root, options: &FilesOptions, path: &RelativePath) -> Result<Found, Failure> {
     if path.is_hidden() && !options.hidden {
         // Not 403: whether it is there is nobody's business.
-        return Err(StatusCode::NOT_FOUND);
+        return Err(Failure::NotFound);
     }
     let mut search = Search { root, options, evidence: Vec::new() };
     let found = if options.try_files.is_empty() {
@@ -34,7 +42,7 @@ pub(super) fn find(root: &Root, options: &FilesOptions, path: &RelativePath) -> 
         search.try_patterns(path)?
     };
     let fallback = || options.fallback.as_ref().filter(|_| !names_known_kind(path.as_str()));
-    found.or_else(|| Some(Found::Instead(fallback()?.clone()))).ok_or(StatusCode::NOT_FOUND)
+    found.or_else(|| Some(Found::Instead(fallback()?.clone()))).ok_or(Failure::NotFound)
 }
 
 struct Search<'a> {
@@ -44,7 +52,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn try_patterns(&mut self, path: &RelativePath) -> Result<Option<Found>, StatusCode> {
+    fn try_patterns(&mut self, path: &RelativePath) -> Result<Option<Found>, Failure> {
         for pattern in &self.options.try_files {
             let found = match pattern.strip_prefix("{path}") {
                 Some("") => self.look(path.as_str(), path.names_directory())?,
@@ -62,7 +70,7 @@ impl Search<'_> {
         Ok(None)
     }
 
-    fn look(&mut self, path: &str, names_directory: bool) -> Result<Option<Found>, StatusCode> {
+    fn look(&mut self, path: &str, names_directory: bool) -> Result<Option<Found>, Failure> {
         if names_directory {
             return self.look_inside(path);
         }
@@ -76,7 +84,7 @@ impl Search<'_> {
     }
 
     /// The index of a folder, or its listing. The folder itself is opened last: it need not be readable for its index to be.
-    fn look_inside(&mut self, folder: &str) -> Result<Option<Found>, StatusCode> {
+    fn look_inside(&mut self, folder: &str) -> Result<Option<Found>, Failure> {
         for name in &self.options.index {
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
             if let Some(opened) = self.open(&path)?
@@ -94,7 +102,7 @@ impl Search<'_> {
     }
 
     /// Opens a path and remembers what was there.
-    fn open(&mut self, path: &str) -> Result<Option<Opened>, StatusCode> {
+    fn open(&mut self, path: &str) -> Result<Option<Opened>, Failure> {
         let opened = open_if_there(self.root, path)?;
         let seen = opened.as_ref().map(|opened| opened.stat);
         self.evidence.push(Evidence { path: path.to_owned(), seen });
@@ -103,7 +111,7 @@ impl Search<'_> {
 }
 
 /// Opens a path; `None` where nothing is there that could be served.
-pub(super) fn open_if_there(root: &Root, path: &str) -> Result<Option<Opened>, StatusCode> {
+pub(super) fn open_if_there(root: &Root, path: &str) -> Result<Option<Opened>, Failure> {
     match root.open_file(path) {
         Ok(opened) => Ok(Some(opened)),
         // XDEV: a link leads out of the root. NXIO: a socket, or a FIFO. Both are as good as absent.
@@ -116,12 +124,7 @@ pub(super) fn open_if_there(root: &Root, path: &str) -> Result<Option<Opened>, S
             | Errno::NXIO
             | Errno::NODEV,
         ) => Ok(None),
-        Err(Errno::ACCESS | Errno::PERM) => Err(StatusCode::FORBIDDEN),
-        // No descriptor or no memory left, or a rename storm: it may go better in a moment.
-        Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN) => {
-            Err(StatusCode::SERVICE_UNAVAILABLE)
-        }
-        Err(_) => Err(StatusCode::INTERNAL_SERVER_ERROR),
+        Err(cause) => Err(Failure::Refused { path: path.to_owned(), cause }),
     }
 }
 

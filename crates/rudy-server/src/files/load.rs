@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use http::{HeaderValue, StatusCode};
+use http::HeaderValue;
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::path::RelativePath;
 
 use super::entry::{self, Coded, Content, Entry, Evidence, Representation};
-use super::find::open_if_there;
+use super::find::{Failure, open_if_there};
 use super::root::{Kind, Opened, Stat};
 use super::{Files, clock};
 
@@ -18,16 +18,16 @@ type Siblings = [Option<Opened>; 3];
 
 impl Files {
     /// A file that the operator named (an error page, the fallback), and what it is kept under.
-    pub(super) fn named(&self, path: &str) -> Result<(String, Arc<Entry>), StatusCode> {
+    pub(super) fn named(&self, path: &str) -> Result<(String, Arc<Entry>), Failure> {
         let key = key_of_named(path);
         if let Some(entry) = self.0.entries.get(&key)
             && self.is_current(&entry, &key)
         {
             return Ok((key, entry));
         }
-        let opened = open_if_there(&self.0.root, path)?.ok_or(StatusCode::NOT_FOUND)?;
+        let opened = open_if_there(&self.0.root, path)?.ok_or(Failure::NotFound)?;
         if opened.stat.kind != Kind::File {
-            return Err(StatusCode::NOT_FOUND);
+            return Err(Failure::NotFound);
         }
         let evidence = vec![Evidence { path: path.to_owned(), seen: Some(opened.stat) }];
         let entry = self.load_and_keep(&key, opened, path, evidence);
@@ -57,8 +57,11 @@ impl Files {
         }
         Coding::COMPRESSED.map(|coding| {
             let path = format!("{path}{}", coding.extension());
-            // One that cannot be opened is not offered; the plain file answers.
-            let found = open_if_there(&self.0.root, &path).ok().flatten();
+            // One that cannot be opened is not offered, and said; the plain file answers.
+            let found = open_if_there(&self.0.root, &path).unwrap_or_else(|failure| {
+                self.say(&failure);
+                None
+            });
             evidence.push(Evidence { path, seen: found.as_ref().map(|opened| opened.stat) });
             found.filter(|opened| opened.stat.kind == Kind::File)
         })

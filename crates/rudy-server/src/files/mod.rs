@@ -26,8 +26,8 @@ mod root;
 mod tests;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -36,13 +36,15 @@ use rudy_http::semantics::path::RelativePath;
 use rudy_net::{Reply, Request, Response};
 use tokio::sync::Semaphore;
 
+use crate::error_log::ErrorLog;
 use crate::{methods, pages};
 use cache::Entries;
 use entry::{Entry, Representation};
-use find::{Found, find};
+use find::{Failure, Found, find};
 use options::CacheRules;
 pub use options::{CacheRule, Compression, FilesError, FilesOptions};
 use root::Root;
+use rustix::io::Errno;
 
 /// A folder as a site. Clones share everything.
 #[derive(Debug, Clone)]
@@ -56,7 +58,8 @@ struct Shared {
     extra: HeaderMap,
     entries: Entries,
     revalidate_after_ms: u64,
-    /// One permit for each answer that may be compressed while it is sent.
+    log: OnceLock<ErrorLog>,
+    /// One permit for each file that may be compressed at a time.
     streams: Arc<Semaphore>,
 }
 
@@ -81,9 +84,18 @@ impl Files {
             extra: options.headers.iter().cloned().collect(),
             entries: Entries::new(options.memory_bytes, options.open_files),
             revalidate_after_ms,
+            log: OnceLock::new(),
             streams: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
             options,
         })))
+    }
+
+    /// Says in `log` what the file system refuses; without one nobody hears of it.
+    #[must_use]
+    pub fn logging_to(self, log: ErrorLog) -> Self {
+        // The first log stays: it is set once, where the handler is made.
+        let _ = self.0.log.set(log);
+        self
     }
 
     /// Answers a request. `path` is the part of the request's path below the route: still percent-encoded, empty or
@@ -113,9 +125,10 @@ impl Files {
     #[must_use]
     pub fn error(&self, status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
         let page = self.0.options.error_pages.iter().find(|(of, _)| *of == status);
-        let mut response = match page.and_then(|(_, path)| self.named(path).ok()) {
-            Some((_, entry)) => error_page(status, &entry.plain),
-            None => pages::error(status, headers, explanation),
+        let page = page.ok_or(Failure::NotFound).and_then(|(_, path)| self.named(path));
+        let mut response = match page {
+            Ok((_, entry)) => error_page(status, &entry.plain),
+            Err(_) => pages::error(status, headers, explanation),
         };
         entry::add_extra(response.headers_mut(), &self.0.extra);
         response
@@ -129,7 +142,7 @@ impl Files {
             return true;
         }
         entry.checked_ms.store(now_ms, Ordering::Relaxed);
-        self.0.root.follow(now_ms);
+        self.follow_root(now_ms);
         let current = entry.holds(&self.0.root);
         if !current {
             self.0.entries.remove(key);
@@ -153,7 +166,7 @@ impl Files {
         {
             return Resolved::Entry(key, entry);
         }
-        self.0.root.follow(clock::monotonic_ms());
+        self.follow_root(clock::monotonic_ms());
         match find(&self.0.root, &self.0.options, &parsed) {
             Ok(Found::File { opened, path, evidence }) => {
                 let entry = self.load_and_keep(&key, opened, &path, evidence);
@@ -161,11 +174,37 @@ impl Files {
             }
             Ok(Found::Instead(name)) => match self.named(&name) {
                 Ok((key, entry)) => Resolved::Entry(key, entry),
-                Err(status) => self.fail(request, status, explain(status)),
+                Err(failure) => self.answer_failure(request, &failure),
             },
             Ok(Found::Directory) => Resolved::Reply(Reply::Now(self.redirect(request))),
             Ok(Found::Listing) => Resolved::Reply(self.list(request, parsed)),
-            Err(status) => self.fail(request, status, explain(status)),
+            Err(failure) => self.answer_failure(request, &failure),
+        }
+    }
+
+    fn answer_failure(&self, request: &Request, failure: &Failure) -> Resolved {
+        self.say(failure);
+        let (status, explanation) = match failure {
+            Failure::NotFound => (StatusCode::NOT_FOUND, "There is nothing at this address."),
+            Failure::Refused { cause, .. } => blame(*cause),
+        };
+        self.fail(request, status, explanation)
+    }
+
+    /// Tells the operator what the file system refuses; what is not there is nobody's fault.
+    fn say(&self, failure: &Failure) {
+        if let (Some(log), Failure::Refused { path, cause }) = (self.0.log.get(), failure) {
+            let path = self.0.root.path().join(path);
+            log.repeated(&format!("open: {cause}"), &format!("cannot open {}: {cause}", path.display()));
+        }
+    }
+
+    fn follow_root(&self, now_ms: u64) {
+        if let (Err(cause), Some(log)) = (self.0.root.follow(now_ms), self.0.log.get()) {
+            let root = self.0.root.path().display();
+            let message =
+                format!("cannot open the root {root} anew: {cause}; the folder that is open is served on");
+            log.repeated("root", &message);
         }
     }
 
@@ -226,13 +265,15 @@ fn error_page(status: StatusCode, page: &Representation) -> Response {
     response
 }
 
-fn explain(status: StatusCode) -> &'static str {
-    match status {
-        StatusCode::NOT_FOUND => "There is nothing at this address.",
-        StatusCode::FORBIDDEN => "The server has no right to read this file.",
-        StatusCode::SERVICE_UNAVAILABLE => {
-            "The server has no descriptor left for this file. Try again in a moment."
-        }
-        _ => "The file could not be read.",
+/// The status and the sentence for what the file system refused.
+fn blame(cause: Errno) -> (StatusCode, &'static str) {
+    match cause {
+        Errno::ACCESS | Errno::PERM => (StatusCode::FORBIDDEN, "The server has no right to read this file."),
+        // No descriptor or no memory left, or a storm of renames: it may go better in a moment.
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The server is short of what it takes to open a file. Try again in a moment.",
+        ),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "The file could not be read."),
     }
 }

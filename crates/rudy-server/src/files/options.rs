@@ -95,8 +95,8 @@ pub struct Compression {
     pub size_min: u64,
     /// Bytes of the largest file that is compressed; larger ones are sent as they are.
     pub size_max: u64,
-    /// Larger files than those kept in memory are compressed anew for every answer. This many answers at once; further
-    /// ones are sent as they are. Each takes about 1 MiB.
+    /// How many files are compressed at once; further ones are sent as they are. Those kept in memory are compressed once,
+    /// larger ones anew while they are sent, for as long as that takes. Each takes about 1 MiB.
     pub streams: usize,
 }
 

@@ -10,10 +10,11 @@ use rudy_http::semantics::conditional::{self, Verdict};
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::range::{self, Ranges, Span};
 use rudy_net::{Body, Part, Reply, Request, Response};
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::Files;
 use super::compress::{self, CompressedFile};
 use super::entry::{Choice, Coded, Content, Entry, Representation};
-use super::{Compression, Files};
 
 impl Files {
     /// Answers with what is in `entry`, which is kept under `key`.
@@ -73,18 +74,34 @@ impl Files {
         if matches!(verdict, Verdict::NotModified | Verdict::PreconditionFailed) {
             return Reply::Now(self.answer_conditional(request, &made));
         }
+        // Encoders take memory. When as many are at work as may be, the file is sent as it is.
+        let Ok(permit) = self.0.streams.clone().try_acquire_owned() else {
+            return Reply::Now(entry.plain.answer_whole());
+        };
         match &entry.plain.content {
-            Content::Memory(_) => self.compress_once(key, entry, coding, compression.level),
-            Content::File(_) => Reply::Now(self.compress_stream(entry, &made, coding, compression)),
+            Content::Memory(_) => self.compress_once(key, entry, coding, compression.level, permit),
+            Content::File(file) => match CompressedFile::new(file.clone(), coding, compression.level, permit)
+            {
+                Ok(body) => Reply::Now(Response::prepared(made.whole.clone(), Body::Stream(Box::pin(body)))),
+                Err(_) => Reply::Now(entry.plain.answer_whole()),
+            },
         }
     }
 
     /// Compresses on the pool for blocking work and keeps the result. Two who ask at once both do the work.
-    fn compress_once(&self, key: &str, entry: &Arc<Entry>, coding: Coding, level: u8) -> Reply {
+    fn compress_once(
+        &self,
+        key: &str,
+        entry: &Arc<Entry>,
+        coding: Coding,
+        level: u8,
+        permit: OwnedSemaphorePermit,
+    ) -> Reply {
         let (files, key, entry) = (self.clone(), key.to_owned(), entry.clone());
         Reply::Later(Box::pin(async move {
             let source = entry.clone();
             let work = tokio::task::spawn_blocking(move || {
+                let _permit = permit;
                 let Content::Memory(plain) = &source.plain.content else { return None };
                 let bytes = compress::whole(plain, coding, level).ok()?;
                 (bytes.len() < plain.len()).then(|| Content::Memory(bytes.into()))
@@ -101,25 +118,6 @@ impl Files {
             files.0.entries.replace(&key, &entry, Arc::new(entry.with(coding, coded)));
             response
         }))
-    }
-
-    /// Compresses while sending. When as many as may be do so already, the file is sent as it is.
-    fn compress_stream(
-        &self,
-        entry: &Entry,
-        made: &Representation,
-        coding: Coding,
-        compression: &Compression,
-    ) -> Response {
-        let (Content::File(file), Ok(permit)) =
-            (&entry.plain.content, self.0.streams.clone().try_acquire_owned())
-        else {
-            return entry.plain.answer_whole();
-        };
-        match CompressedFile::new(file.clone(), coding, compression.level, permit) {
-            Ok(body) => Response::prepared(made.whole.clone(), Body::Stream(Box::pin(body))),
-            Err(_) => entry.plain.answer_whole(),
-        }
     }
 }
 

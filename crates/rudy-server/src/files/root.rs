@@ -128,18 +128,24 @@ impl Root {
     }
 
     /// Sees whether the root's own path leads elsewhere by now: many put a release in place by turning one symbolic link.
-    /// If the path leads nowhere the open folder is kept.
-    pub(super) fn follow(&self, now_ms: u64) {
+    /// If the path leads nowhere the open folder is kept, and the error says why.
+    pub(super) fn follow(&self, now_ms: u64) -> Result<(), Errno> {
         if now_ms.saturating_sub(self.checked_ms.load(Ordering::Relaxed)) < self.check_after_ms {
-            return;
+            return Ok(());
         }
         self.checked_ms.store(now_ms, Ordering::Relaxed);
-        let Ok(found) = open_directory(&self.path) else { return };
+        let found = open_directory(&self.path)?;
         let place = |stat: Stat| (stat.device, stat.inode);
         let held = Stat::of(&*self.directory.load_full()).map(place);
         if Stat::of(&found).map(place) != held {
             self.directory.store(Arc::new(found));
         }
+        Ok(())
+    }
+
+    /// The root's own path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn open_beneath(&self, directory: impl AsFd, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {

@@ -1,10 +1,12 @@
 //! What is kept, and when a change is seen.
 
+use std::io::Seek;
 use std::sync::Arc;
 
 use rudy_net::Head;
 
 use super::*;
+use crate::error_log::ErrorLog;
 
 fn head_of(site: &Site, path: &str) -> Arc<rudy_http::h1::Prepared> {
     let Reply::Now(response) = site.files.call(&Request::new(RequestBody::empty()), path) else {
@@ -38,10 +40,10 @@ fn nothing_is_kept_where_there_is_no_room() {
 
 #[test]
 fn a_change_is_seen_once_the_time_is_over_and_not_before() {
-    let hour = Duration::from_secs(3600);
+    let hour = Duration::from_hours(1);
     for (revalidate_after, seen) in [(Duration::ZERO, true), (hour, false)] {
         for memory_file_bytes in [0, 1024] {
-            let options = FilesOptions { revalidate_after, memory_file_bytes, ..FilesOptions::default() };
+            let options = FilesOptions { memory_file_bytes, revalidate_after, ..FilesOptions::default() };
             let site = Site::with_options(&[("a.txt", "old")], options);
             assert_eq!(site.get("/a.txt").text(), "old");
             let new = site.folder.path().join("new");
@@ -55,7 +57,7 @@ fn a_change_is_seen_once_the_time_is_over_and_not_before() {
 #[test]
 fn every_kind_of_change_is_seen() {
     let site = Site::with_options(&[("a.txt", "one"), ("d/index.html", "index")], uncached_time());
-    let day = Duration::from_secs(86_400);
+    let day = Duration::from_hours(24);
     assert_eq!(site.get("/a.txt").text(), "one");
     site.write_old("a.txt", "two", day);
     assert_eq!(site.get("/a.txt").text(), "two", "the same size, an older time");
@@ -111,7 +113,7 @@ fn a_changed_file_is_compressed_anew() {
     let accept = [("accept-encoding", "gzip")];
     let first = site.get_with("/a.css", &accept);
     assert!(site.get_with("/a.css", &accept).at_once);
-    site.write_old("a.css", &"b { color: tan }\n".repeat(200), Duration::from_secs(60));
+    site.write_old("a.css", &"b { color: tan }\n".repeat(200), Duration::from_mins(1));
     let second = site.get_with("/a.css", &accept);
     assert!(first.body != second.body && first.field("etag") != second.field("etag"));
     assert_eq!(second.field("content-encoding"), "gzip");
@@ -133,7 +135,7 @@ fn a_file_replaced_while_it_is_sent_goes_out_as_it_was() {
 fn a_root_that_is_a_link_is_followed_when_it_turns() {
     let folder = TempDir::new().unwrap();
     for release in ["one", "two"] {
-        write(&folder, &format!("{release}/a.txt"), release, Duration::from_secs(3600));
+        write(&folder, &format!("{release}/a.txt"), release, Duration::from_hours(1));
     }
     let current = folder.path().join("current");
     std::os::unix::fs::symlink("one", &current).unwrap();
@@ -143,6 +145,14 @@ fn a_root_that_is_a_link_is_followed_when_it_turns() {
     std::os::unix::fs::symlink("two", site.folder.path().join("next")).unwrap();
     fs::rename(site.folder.path().join("next"), &current).unwrap();
     assert_eq!(site.get("/a.txt").text(), "two");
+
+    let mut said = tempfile::tempfile().unwrap();
+    let log = ErrorLog::to(said.try_clone().unwrap()).unwrap();
+    let site = Site { files: site.files.logging_to(log.clone()), ..site };
     fs::remove_file(&current).unwrap();
     assert_eq!(site.get("/a.txt").text(), "two", "the folder that is open is kept");
+    log.close();
+    said.rewind().unwrap();
+    let said = std::io::read_to_string(said).unwrap();
+    assert!(said.contains("the folder that is open is served on"), "{said}");
 }

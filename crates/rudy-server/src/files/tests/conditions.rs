@@ -145,7 +145,7 @@ fn a_file_that_was_just_changed_has_a_weak_tag() {
 #[test]
 fn a_file_of_the_future_is_dated_now() {
     let site = Site::with(&[]);
-    let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
+    let tomorrow = SystemTime::now() + Duration::from_hours(24);
     site.write("a.txt", "a");
     fs::File::options()
         .write(true)

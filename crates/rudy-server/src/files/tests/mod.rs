@@ -41,7 +41,7 @@ impl Site {
     fn with_options(contents: &[(&str, &str)], options: FilesOptions) -> Self {
         let folder = TempDir::new().unwrap();
         for (path, content) in contents {
-            write(&folder, path, content, Duration::from_secs(3600));
+            write(&folder, path, content, Duration::from_hours(1));
         }
         let files = Files::open(folder.path(), options).unwrap();
         Self { folder, files }

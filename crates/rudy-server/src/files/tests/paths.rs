@@ -10,10 +10,10 @@ use super::*;
 /// A folder `site` to be served, beside a file that must not be.
 fn site_beside_a_secret(options: FilesOptions) -> Site {
     let folder = TempDir::new().unwrap();
-    write(&folder, "secret.txt", "secret", Duration::from_secs(3600));
-    write(&folder, "site/a.txt", "a", Duration::from_secs(3600));
-    write(&folder, "site/deep/b.txt", "b", Duration::from_secs(3600));
-    write(&folder, "site/%2e%2e", "percent", Duration::from_secs(3600));
+    write(&folder, "secret.txt", "secret", Duration::from_hours(1));
+    write(&folder, "site/a.txt", "a", Duration::from_hours(1));
+    write(&folder, "site/deep/b.txt", "b", Duration::from_hours(1));
+    write(&folder, "site/%2e%2e", "percent", Duration::from_hours(1));
     let files = Files::open(folder.path().join("site"), options).unwrap();
     Site { folder, files }
 }
@@ -143,7 +143,7 @@ fn only_regular_files_are_served() {
 fn what_may_not_be_read_is_forbidden() {
     let site = Site::with(&[("a.txt", "a")]);
     let path = site.folder.path().join("a.txt");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
     // Root reads everything.
     let expected = if fs::read(&path).is_ok() { 200 } else { 403 };
     assert_eq!(site.get("/a.txt").status, expected);
