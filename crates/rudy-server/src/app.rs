@@ -6,10 +6,13 @@ use http::{Method, StatusCode};
 use rudy_net::{Call, Client, Limits, Outcome, Reply, Request, Response, Service};
 
 use crate::access_log::AccessLog;
-use crate::config::{self, Config, Diagnostics, Place, Problem};
+use crate::config::files::problem_of;
+use crate::config::{self, Config, Diagnostics, FilesTable, Place, Problem};
 use crate::error_log::ErrorLog;
-use crate::handlers::{Redirect, Respond, Status, Vitals, plain};
-use crate::methods::answer_unless_read;
+use crate::files::{Files, FilesOptions};
+use crate::handlers::{Redirect, Respond, Status, Vitals};
+use crate::methods::{answer_unless_known, answer_unless_read};
+use crate::pages;
 use crate::routing::{Hosts, NotFound, PathPattern, Route, Router, request_host};
 
 /// Everything that answers requests under one configuration. A reload makes another one; connections under way keep the
@@ -26,6 +29,7 @@ pub struct App {
 /// What answers, made ready.
 #[derive(Debug)]
 pub(crate) enum Handler {
+    Files(Files),
     Redirect(Redirect),
     Respond(Respond),
     Status(Status),
@@ -66,12 +70,13 @@ impl App {
     fn reply(&self, request: &Request, client: &Client) -> Reply {
         // RFC 9110 §9.3.7: a question about the server as a whole.
         if request.uri().path() == "*" && request.method() == Method::OPTIONS {
-            return answer_unless_read(request.method())
+            return answer_unless_read(request)
                 .unwrap_or_else(|| Response::new(StatusCode::NO_CONTENT))
                 .into();
         }
         match self.router.find(request_host(request), request.uri().path()) {
             Ok(found) => match found.handler {
+                Handler::Files(files) => files.call(request, &found.path_below(request.uri().path())),
                 Handler::Redirect(redirect) => redirect.answer(request, found.pattern).into(),
                 Handler::Respond(respond) => respond.answer(request).into(),
                 Handler::Status(status) => status.answer(request, client, &self.vitals).into(),
@@ -104,11 +109,14 @@ impl Service for App {
 
 fn answer_nobody(request: &Request, why: NotFound) -> Response {
     // An unknown method is unknown wherever it is tried.
-    crate::methods::answer_unless_known(request.method()).unwrap_or_else(|| match why {
-        // RFC 9110 §7.4: a request for a host that nobody here answers for is misdirected.
-        NotFound::Host => plain(StatusCode::MISDIRECTED_REQUEST, "no site here is for this host"),
-        NotFound::Path => plain(StatusCode::NOT_FOUND, ""),
-        NotFound::BadPath(error) => plain(StatusCode::BAD_REQUEST, &error.to_string()),
+    answer_unless_known(request).unwrap_or_else(|| {
+        let error = |status, explanation: &str| pages::error(status, request.headers(), explanation);
+        match why {
+            // RFC 9110 §7.4: a request for a host that nobody here answers for is misdirected.
+            NotFound::Host => error(StatusCode::MISDIRECTED_REQUEST, "No site here is for this host."),
+            NotFound::Path => error(StatusCode::NOT_FOUND, "There is nothing at this address."),
+            NotFound::BadPath(refusal) => error(StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
+        }
     })
 }
 
@@ -135,11 +143,26 @@ pub(crate) fn compile(config: &Config) -> Result<Router<Handler>, Vec<Problem>> 
 fn handler(route: &config::Route) -> Result<Handler, Vec<Problem>> {
     let place = &route.handler_place;
     match &route.handler {
-        config::Handler::Files(_) => Err(vec![Problem::value(place, "files are not served yet")]),
+        config::Handler::Files(table) => open(table, place).map(Handler::Files),
         config::Handler::Redirect(table) => Redirect::new(table, &route.paths, place).map(Handler::Redirect),
         config::Handler::Respond(table) => Respond::new(table, place).map(Handler::Respond),
         config::Handler::Status(table) => Ok(Handler::Status(Status::new(table))),
     }
+}
+
+/// Opens a folder. It is looked at even where the options are wrong, so that both are said at once.
+fn open(table: &FilesTable, place: &Place) -> Result<Files, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let options = table.options(place, &mut problems);
+    let wrong = options.problems();
+    problems.extend(wrong.iter().map(|error| problem_of(error, place)));
+    let options = if wrong.is_empty() { options } else { FilesOptions::default() };
+    match Files::open(&table.root, options) {
+        Ok(files) if problems.is_empty() => return Ok(files),
+        Ok(_) => {}
+        Err(error) => problems.push(problem_of(&error, place)),
+    }
+    Err(problems)
 }
 
 fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut Vec<Problem>) {
@@ -250,5 +273,30 @@ mod tests {
         let moved = ask(&app, "GET", "example.org:8080", "/old/a?b");
         assert_eq!(moved.headers()[header::LOCATION], "https://example.org/new/a?b");
         assert_eq!(ask(&app, "OPTIONS", "example.org", "*").headers()[header::ALLOW], "GET, HEAD, OPTIONS");
+    }
+
+    #[test]
+    fn files_are_found_below_the_folder_of_their_route() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().display();
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        std::fs::write(folder.path().join("a/b c.txt"), "text").unwrap();
+        std::fs::write(folder.path().join("a/index.html"), "<p>").unwrap();
+        let app = app(&format!(
+            "[[site]]\nroot = '{root}'\n[[site.route]]\npath = '/docs/*'\nfiles = {{ root = '{root}/a' }}\n"
+        ));
+        for (method, target, status) in [
+            ("GET", "/a/b%20c.txt", 200),
+            ("GET", "/docs/b%20c.txt", 200),
+            ("GET", "/d%6Fcs//b%20c.txt", 200),
+            ("GET", "/docs/a/b%20c.txt", 404),
+            ("GET", "/docs/../a/b%20c.txt", 400),
+            ("PROPFIND", "/a/b%20c.txt", 405),
+            ("BREW", "/a/b%20c.txt", 501),
+        ] {
+            assert_eq!(ask(&app, method, "a.org", target).status().as_u16(), status, "{method} {target}");
+        }
+        assert_eq!(ask(&app, "GET", "a.org", "/a").headers()[header::LOCATION], "/a/");
+        assert_eq!(ask(&app, "GET", "a.org", "/docs").headers()[header::LOCATION], "/docs/");
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::file::{LimitsTable, StatusAudience};
 use super::values::Time;
-use super::{AccessLogOptions, Config, Handler, Site};
+use super::{AccessLogOptions, Config, FilesTable, Handler, Site};
 use crate::access_log::Format;
 
 impl Config {
@@ -60,7 +60,7 @@ fn routes_of(site: &Site) -> Vec<Vec<String>> {
 
 fn what_answers(handler: &Handler) -> (&'static str, String) {
     match handler {
-        Handler::Files(files) => ("files", files.root.display().to_string()),
+        Handler::Files(files) => ("files", files_detail(files)),
         Handler::Redirect(redirect) => ("redirect", format!("{} to {}", redirect.status, redirect.to)),
         Handler::Respond(respond) => {
             let body = match (&respond.body, &respond.body_file) {
@@ -78,6 +78,22 @@ fn what_answers(handler: &Handler) -> (&'static str, String) {
             ("status", audience.to_owned())
         }
     }
+}
+
+/// The folder, and what decides which of its files answer.
+fn files_detail(files: &FilesTable) -> String {
+    let switches = [
+        (files.browse, "listed"),
+        (files.hidden, "hidden files too"),
+        (files.follow_symlinks, "links followed"),
+    ];
+    let mut details = vec![files.root.display().to_string()];
+    details.extend(switches.iter().filter(|(on, _)| *on).map(|(_, name)| (*name).to_owned()));
+    if !files.try_files.is_empty() {
+        details.push(format!("tries {}", files.try_files.join(" ")));
+    }
+    details.extend(files.fallback.iter().map(|page| format!("else {page}")));
+    details.join(", ")
 }
 
 fn limits_that_differ(limits: &rudy_net::Limits) -> Vec<Vec<String>> {

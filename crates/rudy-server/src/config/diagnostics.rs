@@ -42,7 +42,7 @@ impl Sources {
 }
 
 /// Names a value of a configuration file, whether it is there or not: the file and the keys that lead to it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     source: usize,
     pointer: String,

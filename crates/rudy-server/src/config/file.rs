@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::files::FilesTable;
 use super::values::{ListenAddress, Size, Time};
 use crate::routing::{HostPattern, PathPattern};
 
@@ -106,14 +107,6 @@ impl<T> Default for OneOrMany<T> {
     fn default() -> Self {
         Self::Many(Vec::new())
     }
-}
-
-/// Files of a folder.
-#[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FilesTable {
-    /// The folder. Relative to the file that names it.
-    pub root: PathBuf,
 }
 
 /// Another address.

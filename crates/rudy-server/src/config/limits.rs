@@ -11,8 +11,9 @@ const MIB: u64 = 1 << 20;
 
 impl LimitsTable {
     /// Adds what is out of bounds to `problems`. The upper bounds keep a slip of the pen (a GB for a head) from handing
-    /// the memory to whoever asks; the lower ones keep the server able to answer a browser at all.
-    pub(super) fn check(&self, place: &Place, problems: &mut Vec<Problem>) {
+    /// the memory to whoever asks; the lower ones keep the server able to answer a browser at all. Limits are compared
+    /// with each other only in a `complete` table, from which nothing was left out.
+    pub(super) fn check(&self, place: &Place, complete: bool, problems: &mut Vec<Problem>) {
         let sizes: [(&str, Size, RangeInclusive<u64>); 6] = [
             ("head_bytes", self.head_bytes, 512..=MIB),
             ("target_bytes", self.target_bytes, 64..=MIB),
@@ -51,7 +52,7 @@ impl LimitsTable {
                 ));
             }
         }
-        if self.target_bytes > self.head_bytes {
+        if complete && self.target_bytes > self.head_bytes {
             let title =
                 format!("target_bytes ({}) is more than head_bytes ({})", self.target_bytes, self.head_bytes);
             let problem = Problem::value(&place.key("target_bytes"), title);

@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use super::check::check;
 use super::diagnostics::{Diagnostics, Place, Problem, Sources};
 use super::file::{AccessLogTable, IncludedFile, LimitsTable, LogFormat, MainFile, RouteTable, Shutdown};
+use super::files::FilesTable;
 use super::include::{Included, files_to_include};
 use super::schema::schema_of;
 use super::values::ListenAddress;
@@ -52,7 +53,7 @@ impl Loader {
             let cores = table.value::<u16>("cores", &mut loader.problems);
             loader.config.cores = cores.and_then(|cores| NonZeroUsize::new(cores.into()));
             if let Some(limits) = table.value::<LimitsTable>("limits", &mut loader.problems) {
-                limits.check(&table.place.key("limits"), &mut loader.problems);
+                limits.check(&table.place.key("limits"), !table.has_wrong("limits"), &mut loader.problems);
                 loader.config.limits = limits.into();
             }
             if let Some(shutdown) = table.value::<Shutdown>("shutdown", &mut loader.problems) {
@@ -136,7 +137,7 @@ impl Loader {
                 routes.extend(self.route(&route));
             }
             if let Some(root) = site.value::<PathBuf>("root", &mut self.problems) {
-                let files = super::file::FilesTable { root: file.folder.join(root) };
+                let files = FilesTable::of(file.folder.join(root));
                 routes.push(Route::everything(files, &site.place.key("root")));
             }
             let is_empty = !site.entries.contains_key("route") && !site.entries.contains_key("root");
@@ -173,6 +174,9 @@ impl Loader {
             return None;
         }
         let Some((kind, handler)) = handlers.pop() else {
+            if route.has_wrong_inside() {
+                return None;
+            }
             let problem = Problem::value(&route.place, "this route has no handler");
             self.problems.push(problem.label("expected `files`, `redirect`, `respond` or `status`"));
             return None;
@@ -201,18 +205,39 @@ impl<'a> Table<'a> {
         self.wrong.iter().any(|wrong| wrong.is_in(&place))
     }
 
-    /// The value of a key, if it is there and nothing is wrong in it.
-    fn value<T: DeserializeOwned>(&self, key: &str, problems: &mut Vec<Problem>) -> Option<T> {
-        let value = self.entries.get(key)?;
-        if self.has_wrong(key) { None } else { read(value.get_ref(), &self.place.key(key), problems) }
+    fn has_wrong_inside(&self) -> bool {
+        self.wrong.iter().any(|wrong| wrong.is_in(&self.place))
     }
 
-    /// The table itself, if nothing is wrong in it.
+    /// The value of a key, if it is there, without what is wrong in it.
+    fn value<T: DeserializeOwned>(&self, key: &str, problems: &mut Vec<Problem>) -> Option<T> {
+        self.read(self.entries.get(key)?.get_ref(), &self.place.key(key), problems)
+    }
+
+    /// The table itself, without what is wrong in it.
     fn whole<T: DeserializeOwned>(&self, problems: &mut Vec<Problem>) -> Option<T> {
-        if self.wrong.iter().any(|wrong| wrong.is_in(&self.place)) {
-            return None;
+        self.read(&DeValue::Table(self.entries.clone()), &self.place, problems)
+    }
+
+    /// Reads a value that the schema's check has seen. The schema is made from the type, so an error here is one that the
+    /// schema cannot express, or follows from what was left out and is said already.
+    fn read<T: DeserializeOwned>(
+        &self,
+        value: &DeValue<'_>,
+        place: &Place,
+        problems: &mut Vec<Problem>,
+    ) -> Option<T> {
+        let is_whole = !self.wrong.iter().any(|wrong| wrong.is_in(place));
+        let value = if is_whole { value.clone() } else { without(value, place, self.wrong)? };
+        match T::deserialize(ValueDeserializer::from(Spanned::new(0..0, value))) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                if is_whole {
+                    problems.push(Problem::value(place, error.message()));
+                }
+                None
+            }
         }
-        read(&DeValue::Table(self.entries.clone()), &self.place, problems)
     }
 
     /// The tables of a list, in order, `None` for what is not a table.
@@ -237,16 +262,28 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Reads a value that the schema's check let pass. The schema is made from the type, so an error here is one that the
-/// schema cannot express.
-fn read<T: DeserializeOwned>(value: &DeValue<'_>, place: &Place, problems: &mut Vec<Problem>) -> Option<T> {
-    let value = Spanned::new(0..0, value.clone());
-    match T::deserialize(ValueDeserializer::from(value)) {
-        Ok(value) => Some(value),
-        Err(error) => {
-            problems.push(Problem::value(place, error.message()));
-            None
+/// A value without what is wrong in it: keys are left out one by one, lists as a whole, so that no element changes its
+/// number.
+fn without<'a>(value: &DeValue<'a>, place: &Place, wrong: &[Place]) -> Option<DeValue<'a>> {
+    if wrong.iter().any(|wrong| wrong == place) {
+        return None;
+    }
+    match value {
+        DeValue::Table(table) => {
+            let kept = table.iter().filter_map(|(key, value)| {
+                let kept = without(value.get_ref(), &place.key(key.get_ref()), wrong)?;
+                Some((key.clone(), Spanned::new(value.span(), kept)))
+            });
+            Some(DeValue::Table(kept.collect()))
         }
+        DeValue::Array(array) => {
+            let intact = (0..array.len()).all(|index| {
+                let place = place.index(index);
+                !wrong.iter().any(|wrong| wrong.is_in(&place))
+            });
+            intact.then(|| value.clone())
+        }
+        other => Some(other.clone()),
     }
 }
 

@@ -3,7 +3,9 @@
 mod check;
 mod describe;
 mod diagnostics;
+pub(crate) mod fields;
 pub mod file;
+pub(crate) mod files;
 mod include;
 mod limits;
 mod load;
@@ -18,7 +20,8 @@ use std::time::Duration;
 
 pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Place, Problem, Sources};
-use file::{FilesTable, RedirectTable, RespondTable, Shutdown, StatusTable};
+use file::{RedirectTable, RespondTable, Shutdown, StatusTable};
+pub use files::{CacheControlTable, CompressionOptions, CompressionTable, FilesTable};
 use rudy_net::listen::Address;
 pub use schema::json_schema;
 pub(crate) use values::written_as_text;

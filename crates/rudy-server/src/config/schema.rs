@@ -30,6 +30,15 @@ fn tidy(schema: &mut Schema) {
     if object.get("default").is_some_and(|default| default.is_null() || default.is_object()) {
         object.remove("default");
     }
+    // A key that must be there has no default.
+    let required = object.get("required").cloned();
+    if let Some(Value::Object(properties)) = object.get_mut("properties") {
+        for key in required.iter().filter_map(|keys| keys.as_array()).flatten().filter_map(Value::as_str) {
+            if let Some(Value::Object(property)) = properties.get_mut(key) {
+                property.remove("default");
+            }
+        }
+    }
     if let Some(Value::String(text)) = object.get_mut("description") {
         *text = text.replace('\n', " ");
     }

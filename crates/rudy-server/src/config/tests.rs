@@ -91,6 +91,12 @@ error: "16k" is not a size
 7 | head_bytes = "16k"
   |              ^^^^^ expected a number of bytes, or a whole number and a unit, as in "16KiB" or "10MB"
 
+error: 1GiB is out of bounds
+ --> rudy.toml:8:16
+  |
+8 | linger_bytes = "1GiB"
+  |                ^^^^^^ expected 0B to 64MiB
+
 error: "example.org:80" is not a host
   --> rudy.toml:12:10
    |
@@ -133,7 +139,7 @@ error: unknown key `heders`
 23 | respond = { status = 100, heders = {} }
    |                           ^^^^^^ did you mean `headers`?
 
-13 errors in the configuration
+14 errors in the configuration
 
 "#]]
     );
@@ -498,6 +504,159 @@ Running
 Notices
   conf.d/README is not included: its name does not match "*.toml"
   include = "conf.d/*.toml" takes no file
+
+"#]]
+    );
+}
+
+#[test]
+fn every_option_of_a_folder_can_be_set_and_every_wrong_one_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        r#"[[site]]
+[[site.route]]
+path = "/*"
+[site.route.files]
+root = "{}"
+index = ["a.html"]
+browse = true
+try_files = ["{{path}}", "{{path}}.html"]
+fallback = "app.html"
+error_pages = {{ 404 = "404.html" }}
+cache_control = [{{ pattern = "*.css", value = "max-age=60" }}]
+headers = {{ X-Frame-Options = "DENY" }}
+hidden = true
+follow_symlinks = true
+precompressed = false
+compression = {{ level = 9, size_min = 1, size_max = "1MiB", streams = 3 }}
+memory_bytes = "1MiB"
+memory_file_bytes = "1KiB"
+open_files = 9
+revalidate_after = "5s"
+listing_entries = 7
+"#,
+        folder.path().display()
+    );
+    let config = load(&[("rudy.toml", &text)]).unwrap();
+    let Handler::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
+    let mut problems = Vec::new();
+    let options = files.options(&Place::nowhere(), &mut problems);
+    let usual = crate::files::FilesOptions::default();
+    assert!(problems.is_empty());
+    // Named one by one, so that an option that is added does not compile until it can be set.
+    let crate::files::FilesOptions {
+        index,
+        browse,
+        try_files,
+        fallback,
+        error_pages,
+        cache_control,
+        headers,
+        hidden,
+        follow_symlinks,
+        precompressed,
+        compression,
+        memory_bytes,
+        memory_file_bytes,
+        open_files,
+        revalidate_after,
+        listing_entries,
+    } = options;
+    assert!(index != usual.index && browse && !try_files.is_empty() && fallback.is_some());
+    assert!(!error_pages.is_empty() && !cache_control.is_empty() && !headers.is_empty() && hidden);
+    assert!(follow_symlinks && !precompressed && compression != usual.compression);
+    assert!(memory_bytes != usual.memory_bytes && memory_file_bytes != usual.memory_file_bytes);
+    assert!(open_files == 9 && revalidate_after != usual.revalidate_after && listing_entries == 7);
+
+    let said = errors(
+        r#"[[site]]
+root = "missing"
+
+[[site.route]]
+path = "/a/*"
+files = { browse = true }
+
+[[site.route]]
+path = "/b/*"
+[site.route.files]
+root = "also-missing"
+index = ["../secret"]
+error_pages = { 404 = "/404.html", 200 = "x", oops = "y" }
+cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a\nb" }]
+headers = { ETag = "x", "a b" = "c" }
+compression = { level = 12 }
+"#,
+    );
+    snapbox::assert_data_eq!(
+        said,
+        str![[r#"
+error: cannot open the folder missing: No such file or directory (os error 2)
+ --> rudy.toml:2:8
+  |
+2 | root = "missing"
+  |        ^^^^^^^^^
+
+error: the key `root` is missing
+ --> rudy.toml:6:9
+  |
+6 | files = { browse = true }
+  |         ^^^^^^^^^^^^^^^^^ needs `root`
+
+error: cannot open the folder also-missing: No such file or directory (os error 2)
+  --> rudy.toml:11:8
+   |
+11 | root = "also-missing"
+   |        ^^^^^^^^^^^^^^
+
+error: index: "../secret" is not a path below the root, such as "pages/404.html"
+  --> rudy.toml:12:9
+   |
+12 | index = ["../secret"]
+   |         ^^^^^^^^^^^^^
+
+error: "200" is not the status of an error
+  --> rudy.toml:13:36
+   |
+13 | error_pages = { 404 = "/404.html", 200 = "x", oops = "y" }
+   |                                    ^^^ expected 400 to 599
+
+error: "oops" is not the status of an error
+  --> rudy.toml:13:47
+   |
+13 | error_pages = { 404 = "/404.html", 200 = "x", oops = "y" }
+   |                                               ^^^^ expected 400 to 599
+
+error: this pattern is not well formed
+  --> rudy.toml:14:30
+   |
+14 | cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a/nb" }]
+   |                              ^^^ unclosed character class; missing ']'
+
+error: a field's value has no line feeds or control characters
+  --> rudy.toml:14:75
+   |
+14 | cache_control = [{ pattern = "[", value = "a" }, { pattern = "*", value = "a/nb" }]
+   |                                                                           ^^^^^^
+
+error: the field etag is written by the server itself and cannot be set
+  --> rudy.toml:15:11
+   |
+15 | headers = { ETag = "x", "a b" = "c" }
+   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+
+error: "a b" is not a field name
+  --> rudy.toml:15:25
+   |
+15 | headers = { ETag = "x", "a b" = "c" }
+   |                         ^^^^^ expected letters, digits and hyphens
+
+error: 12 is out of range
+  --> rudy.toml:16:25
+   |
+16 | compression = { level = 12 }
+   |                         ^^ expected 1 to 9
+
+11 errors in the configuration
 
 "#]]
     );

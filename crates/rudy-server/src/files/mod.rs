@@ -75,7 +75,9 @@ impl Files {
     /// Opens a folder to be served. Says now what would go wrong later: a folder that is not there, a kernel without
     /// `openat2`, options that make no sense.
     pub fn open(root: impl AsRef<Path>, options: FilesOptions) -> Result<Self, FilesError> {
-        options.check()?;
+        if let Some(problem) = options.problems().into_iter().next() {
+            return Err(problem);
+        }
         let revalidate_after_ms = u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX);
         let streams = options.compression.as_ref().map_or(0, |compression| compression.streams);
         Ok(Self(Arc::new(Shared {
@@ -105,7 +107,7 @@ impl Files {
     /// compressing happen elsewhere.
     #[must_use]
     pub fn call(&self, request: &Request, path: &str) -> Reply {
-        if let Some(mut response) = methods::answer_unless_read(request.method()) {
+        if let Some(mut response) = methods::answer_unless_read(request) {
             entry::add_extra(response.headers_mut(), &self.0.extra);
             return Reply::Now(response);
         }

@@ -162,26 +162,22 @@ impl std::error::Error for FilesError {
 }
 
 impl FilesOptions {
-    /// Looks for whatever is wrong and would show only when it is used.
-    pub(super) fn check(&self) -> Result<(), FilesError> {
+    /// Whatever is wrong and would show only when it is used.
+    pub(crate) fn problems(&self) -> Vec<FilesError> {
         let paths = (self.index.iter().map(|path| ("index", path)))
             .chain(self.try_files.iter().map(|path| ("try_files", path)))
             .chain(self.fallback.iter().map(|path| ("fallback", path)))
             .chain(self.error_pages.iter().map(|(_, path)| ("error_pages", path)));
-        for (option, path) in paths {
-            if !is_below(&path.replace("{path}", "path")) {
-                return Err(FilesError::Path(option, path.clone()));
-            }
-        }
-        if let Some((name, _)) = self.headers.iter().find(|(name, _)| OURS.contains(name)) {
-            return Err(FilesError::Header(name.clone()));
-        }
-        match &self.compression {
-            Some(Compression { level, .. }) if !(1..=Compression::LEVEL_MAX).contains(level) => {
-                Err(FilesError::Level(*level))
-            }
-            _ => Ok(()),
-        }
+        let not_below = paths.filter(|(_, path)| !is_below(&path.replace("{path}", "path")));
+        let mut problems: Vec<_> =
+            not_below.map(|(option, path)| FilesError::Path(option, path.clone())).collect();
+        let ours = self.headers.iter().filter(|(name, _)| OURS.contains(name));
+        problems.extend(ours.map(|(name, _)| FilesError::Header(name.clone())));
+        let level = self.compression.as_ref().map(|compression| compression.level);
+        problems.extend(
+            level.filter(|level| !(1..=Compression::LEVEL_MAX).contains(level)).map(FilesError::Level),
+        );
+        problems
     }
 }
 

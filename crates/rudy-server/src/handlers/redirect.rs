@@ -8,10 +8,10 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_http::h1::Prepared;
 use rudy_net::{Body, Request, Response};
 
-use super::plain;
 use crate::config::file::RedirectTable;
 use crate::config::{Place, Problem};
 use crate::methods::answer_unless_known;
+use crate::pages;
 use crate::routing::{CanonicalPath, PathPattern, request_host, without_port};
 
 /// Another address, the same for everybody or made from the request.
@@ -55,7 +55,7 @@ impl Redirect {
 
     /// Answers a request. Every method that exists is redirected: the statuses say themselves what becomes of it.
     pub(crate) fn answer(&self, request: &Request, pattern: &PathPattern) -> Response {
-        if let Some(answer) = answer_unless_known(request.method()) {
+        if let Some(answer) = answer_unless_known(request) {
             return answer;
         }
         match self {
@@ -67,7 +67,7 @@ impl Redirect {
                     response.body = Body::Bytes(note(*status));
                     response
                 }
-                Err(sentence) => plain(StatusCode::BAD_REQUEST, &sentence),
+                Err(sentence) => pages::error(StatusCode::BAD_REQUEST, request.headers(), &sentence),
             },
         }
     }
@@ -184,7 +184,7 @@ fn no_host() -> Wrong {
 }
 
 fn fill_in(pieces: &[Piece], request: &Request, pattern: &PathPattern) -> Result<HeaderValue, String> {
-    let path = CanonicalPath::parse(request.uri().path()).map_err(|error| error.to_string())?;
+    let path = CanonicalPath::parse(request.uri().path()).map_err(|error| format!("Refused: {error}."))?;
     let mut location = String::new();
     for piece in pieces {
         match piece {
@@ -202,7 +202,7 @@ fn fill_in(pieces: &[Piece], request: &Request, pattern: &PathPattern) -> Result
             Piece::Host => location.push_str(plain_host(request)?),
         }
     }
-    HeaderValue::try_from(location).map_err(|_| "the target cannot be sent back".to_owned())
+    HeaderValue::try_from(location).map_err(|_| "The target cannot be sent back.".to_owned())
 }
 
 /// The host that was asked, if it is made of what hosts are made of: nothing else is sent back.
@@ -211,7 +211,7 @@ fn plain_host(request: &Request) -> Result<&str, String> {
     let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
     match std::str::from_utf8(host) {
         Ok(host) if !host.is_empty() && host.as_bytes().iter().all(letter) => Ok(host),
-        _ => Err("the request names no host that can be redirected to".to_owned()),
+        _ => Err("The request names no host that can be redirected to.".to_owned()),
     }
 }
 

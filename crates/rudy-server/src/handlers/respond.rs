@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use rudy_http::h1::Prepared;
 use rudy_http::semantics::media_type;
 use rudy_net::{Body, Request, Response};
 
 use crate::config::file::RespondTable;
-use crate::config::{Place, Problem};
+use crate::config::{Place, Problem, fields};
 use crate::methods::{answer_unless_known, answer_unless_read};
 
 /// The largest body file: it stays in memory. Larger ones are for the files handler.
@@ -41,7 +41,16 @@ impl Respond {
         let mut problems = Vec::new();
         // The schema lets only 200 to 599 through.
         let status = StatusCode::from_u16(table.status).unwrap_or(StatusCode::OK);
-        let mut fields = fields(table, &place.key("headers"), &mut problems);
+        let mut fields = fields::read(&table.headers, &place.key("headers"), &mut problems);
+        for name in table
+            .headers
+            .keys()
+            .filter(|name| NOT_OURS.iter().any(|field| *field == *name.to_ascii_lowercase()))
+        {
+            let problem =
+                Problem::key(&place.key("headers").key(name), format!("{name} is set by the connection"));
+            problems.push(problem.label("leave it out"));
+        }
         let body = body(table, place, &mut problems);
         if !body.is_empty() && matches!(status.as_u16(), 204 | 205 | 304) {
             // RFC 9110 §15.3.5, §15.3.6, §15.4.5: these end with their head.
@@ -63,47 +72,15 @@ impl Respond {
     /// page that is gone is gone for POST, too.
     pub(crate) fn answer(&self, request: &Request) -> Response {
         let other = if self.head.status().is_success() {
-            answer_unless_read(request.method())
+            answer_unless_read(request)
         } else {
-            answer_unless_known(request.method())
+            answer_unless_known(request)
         };
         other.unwrap_or_else(|| {
             let body = if self.body.is_empty() { Body::Empty } else { Body::Bytes(self.body.clone()) };
             Response::prepared(self.head.clone(), body)
         })
     }
-}
-
-fn fields(table: &RespondTable, place: &Place, problems: &mut Vec<Problem>) -> HeaderMap {
-    let mut fields = HeaderMap::new();
-    for (name, value) in &table.headers {
-        let place = place.key(name);
-        let Ok(field) = HeaderName::try_from(name) else {
-            problems.push(
-                Problem::key(&place, format!("\"{name}\" is not a field name"))
-                    .label("expected letters, digits and hyphens"),
-            );
-            continue;
-        };
-        if NOT_OURS.contains(&field) {
-            problems
-                .push(Problem::key(&place, format!("{name} is set by the connection")).label("leave it out"));
-            continue;
-        }
-        match HeaderValue::try_from(value) {
-            Ok(value) => {
-                if fields.insert(field, value).is_some() {
-                    problems.push(
-                        Problem::key(&place, format!("{name} is given twice"))
-                            .label("upper and lower case are the same here"),
-                    );
-                }
-            }
-            Err(_) => problems
-                .push(Problem::value(&place, "a field's value has no line feeds or control characters")),
-        }
-    }
-    fields
 }
 
 fn body(table: &RespondTable, place: &Place, problems: &mut Vec<Problem>) -> Bytes {

@@ -7,9 +7,9 @@ use http::{HeaderValue, StatusCode, header};
 use rudy_net::{Client, Counters, Request, Response, Worker};
 use serde_json::{Value, json};
 
-use super::plain;
 use crate::config::file::{StatusAudience, StatusTable};
 use crate::methods::answer_unless_read;
+use crate::pages;
 
 /// What the status is told from: one for the life of the process, whatever is reloaded.
 #[derive(Debug)]
@@ -89,11 +89,12 @@ impl Status {
     /// Answers a request. Others are told 403: that there is a status page is no secret, and 404 would have the operator
     /// look for a mistake in the routes.
     pub(crate) fn answer(&self, request: &Request, client: &Client, vitals: &Vitals) -> Response {
-        if let Some(answer) = answer_unless_read(request.method()) {
+        if let Some(answer) = answer_unless_read(request) {
             return answer;
         }
         if self.audience == StatusAudience::Loopback && !client.peer.is_local() {
-            return plain(StatusCode::FORBIDDEN, "the status is shown on this machine only");
+            let explanation = "The status is shown on this machine only.";
+            return pages::error(StatusCode::FORBIDDEN, request.headers(), explanation);
         }
         let mut text = vitals.to_json().to_string();
         text.push('\n');

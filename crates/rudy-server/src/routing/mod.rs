@@ -8,6 +8,8 @@ pub(crate) use host::{Hosts, without_port};
 pub(crate) use path::CanonicalPath;
 pub use path::PathPattern;
 
+use std::borrow::Cow;
+
 use http::header;
 use rudy_http::semantics::path::PathError;
 use rudy_net::Request;
@@ -40,6 +42,14 @@ pub(crate) struct Route<H> {
 pub(crate) struct Found<'r, H> {
     pub(crate) pattern: &'r PathPattern,
     pub(crate) handler: &'r H,
+}
+
+impl<H> Found<'_, H> {
+    /// The part of a request's path that the handler looks at, still encoded: below the folder for `/docs/*`, the whole
+    /// path for others. Empty or beginning with a slash.
+    pub(crate) fn path_below<'p>(&self, path: &'p str) -> Cow<'p, str> {
+        self.pattern.strip(path)
+    }
 }
 
 /// Why there is nobody to answer.

@@ -60,6 +60,19 @@ impl PathPattern {
         }
     }
 
+    /// What is left of an encoded path that it takes without the folder before its `*`; all of it where there is none.
+    pub(crate) fn strip<'p>(&self, path: &'p str) -> Cow<'p, str> {
+        let Kind::Below(folder) = &self.kind else { return Cow::Borrowed(path) };
+        if let Some(rest) = path.strip_prefix(folder.as_str())
+            && (rest.is_empty() || rest.starts_with('/'))
+        {
+            return Cow::Borrowed(rest);
+        }
+        // The folder is spelled in another way, `/d%6Fcs` or `//docs`.
+        let Ok(canonical) = CanonicalPath::parse(path) else { return Cow::Borrowed(path) };
+        Cow::Owned(encode(canonical.as_str().strip_prefix(folder.as_str()).unwrap_or(canonical.as_str())))
+    }
+
     /// Whether it is `/*`.
     pub(crate) fn is_everything(&self) -> bool {
         matches!(&self.kind, Kind::Below(folder) if folder.is_empty())
@@ -236,6 +249,24 @@ mod tests {
         assert_eq!(pattern("/docs/*").rest("/docs"), Some(""));
         assert_eq!(pattern("/*").rest("/a"), Some("a"));
         assert_eq!(pattern("*.php").rest("/a.php"), None);
+    }
+
+    #[test]
+    fn a_folder_is_stripped_however_it_is_spelled() {
+        for (text, path, rest) in [
+            ("/*", "/a%20b//c", "/a%20b//c"),
+            ("/docs/*", "/docs", ""),
+            ("/docs/*", "/docs/", "/"),
+            ("/docs/*", "/docs/a%20b", "/a%20b"),
+            ("/docs/*", "/d%6Fcs/a%20b", "/a%20b"),
+            ("/docs/*", "//docs", ""),
+            ("/docs/*", "//docs//a/", "/a/"),
+            ("/café/*", "/caf%C3%A9/a", "/a"),
+            ("/docs", "/docs", "/docs"),
+            ("*.php", "/a/b.php", "/a/b.php"),
+        ] {
+            assert_eq!(pattern(text).strip(path), rest, "{text} {path}");
+        }
     }
 
     #[test]

@@ -19,8 +19,7 @@ use self::exit::Failure;
 use self::server::Server;
 use crate::App;
 use crate::access_log::{Destination, Format};
-use crate::config::file::FilesTable;
-use crate::config::{AccessLogOptions, Config, json_schema};
+use crate::config::{AccessLogOptions, Config, FilesTable, json_schema};
 
 /// What `rudy serve` is asked to do.
 #[derive(Debug, Clone)]
@@ -121,7 +120,7 @@ fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
         };
         return Err(refused(format!("it is not a folder{hint}")));
     }
-    let _ = (browse, spa);
     let root = path.canonicalize().map_err(|error| refused(error.to_string()))?;
-    Ok(FilesTable { root })
+    let fallback = spa.then(|| "index.html".to_owned());
+    Ok(FilesTable { browse, fallback, ..FilesTable::of(root) })
 }
