@@ -3,6 +3,7 @@
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, StatusCode};
 
+use super::head::is_forbidden_trailer;
 use super::prepared::encode_head;
 use super::{DateLine, Prepared};
 
@@ -80,10 +81,11 @@ pub(super) fn encode_chunk(data: &[u8], out: &mut BytesMut) {
     out.put_slice(b"\r\n");
 }
 
-/// The last chunk and the trailers.
+/// The last chunk and the trailers, but for those that may not be any (RFC 9110 §6.5.1): a client must not take their
+/// words for the connection's.
 pub(super) fn encode_last_chunk(trailers: Option<&HeaderMap>, out: &mut BytesMut) {
     out.put_slice(b"0\r\n");
-    for (name, value) in trailers.into_iter().flatten() {
+    for (name, value) in trailers.into_iter().flatten().filter(|(name, _)| !is_forbidden_trailer(name)) {
         out.put_slice(name.as_str().as_bytes());
         out.put_slice(b": ");
         out.put_slice(value.as_bytes());

@@ -105,21 +105,14 @@ impl Chunked {
             (Await::Size { digits: 0, .. }, _) => {
                 return Err(Refusal::BadChunk("a chunk size is not a hexadecimal number"));
             }
-            (Await::Size { value, .. }, b'\r' | b';' | b' ' | b'\t') => {
-                self.remaining = *value;
-                self.total = self.total.saturating_add(*value);
-                if self.total > limits.body_bytes {
-                    return Err(Refusal::BodyTooLarge);
-                }
-                after_size(byte)
+            (&Await::Size { value, .. }, b'\r' | b';' | b' ' | b'\t') => {
+                self.begin_chunk(value, limits)?;
+                self.after_size(byte, limits)?
             }
             (Await::Size { .. }, _) => {
                 return Err(Refusal::BadChunk("a chunk size is not a hexadecimal number"));
             }
-            (Await::Extension, b';' | b' ' | b'\t') => {
-                self.count_extension(limits)?;
-                after_size(byte)
-            }
+            (Await::Extension, b';' | b' ' | b'\t') => self.after_size(byte, limits)?,
             (Await::Extension, _) => {
                 return Err(Refusal::BadChunk("a chunk size is followed by neither CRLF nor an extension"));
             }
@@ -144,20 +137,26 @@ impl Chunked {
         Ok(())
     }
 
+    fn begin_chunk(&mut self, size: u64, limits: &Limits) -> Result<(), Refusal> {
+        self.remaining = size;
+        self.total = self.total.saturating_add(size);
+        if self.total > limits.body_bytes { Err(Refusal::BodyTooLarge) } else { Ok(()) }
+    }
+
+    /// `chunk-size [ chunk-ext ] CRLF`, `chunk-ext = *( BWS ";" BWS … )`: what the byte behind the size leads to.
+    fn after_size(&mut self, byte: u8, limits: &Limits) -> Result<Await, Refusal> {
+        if byte == b'\r' {
+            return Ok(Await::SizeLineFeed);
+        }
+        self.count_extension(limits)?;
+        Ok(if byte == b';' { Await::ExtensionText } else { Await::Extension })
+    }
+
     fn count_extension(&mut self, limits: &Limits) -> Result<(), Refusal> {
         self.extension_bytes += 1;
         if self.extension_bytes > limits.chunk_extension_bytes {
             return Err(Refusal::BadChunk("chunk extensions are longer than the limit"));
         }
         Ok(())
-    }
-}
-
-/// `chunk-size [ chunk-ext ] CRLF`, `chunk-ext = *( BWS ";" BWS … )`.
-fn after_size(byte: u8) -> Await {
-    match byte {
-        b'\r' => Await::SizeLineFeed,
-        b';' => Await::ExtensionText,
-        _ => Await::Extension,
     }
 }

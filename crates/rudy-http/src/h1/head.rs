@@ -5,6 +5,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Version};
 
 use super::Refusal;
+use super::host::split_authority;
 use super::lines::Section;
 use crate::Limits;
 
@@ -61,7 +62,7 @@ pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMa
 
 /// Parses the field lines from `start` to the empty line (RFC 9112 §5). All lines are known to end in CRLF.
 fn parse_fields(section: &Bytes, start: usize, count: usize) -> Result<HeaderMap, Refusal> {
-    let mut fields = HeaderMap::with_capacity(count);
+    let mut fields = HeaderMap::try_with_capacity(count).map_err(|_| Refusal::HeadTooLarge)?;
     let mut at = start;
     for _ in 0..count {
         let length = memchr::memchr(b'\n', &section[at..]).ok_or(Refusal::InvalidField)?;
@@ -102,36 +103,9 @@ fn check_host(fields: &HeaderMap, version: Version) -> Result<(), Refusal> {
         (None, _) if version == Version::HTTP_11 => Err(Refusal::MissingHost),
         (None, _) => Ok(()),
         (Some(_), Some(_)) => Err(Refusal::RepeatedHost),
-        (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
-        (Some(_), None) => Err(Refusal::BadHost),
+        // It is empty where the target has no authority (RFC 9112 §3.2).
+        (Some(host), None) => split_authority(host.as_bytes()).map(drop).ok_or(Refusal::BadHost),
     }
-}
-
-/// `uri-host [ ":" port ]`; empty where the target has no authority (RFC 9112 §3.2).
-fn is_host(value: &[u8]) -> bool {
-    let (host, rest) = match value {
-        [b'[', address @ ..] => match memchr::memchr(b']', address) {
-            Some(end) if is_ip_literal(&address[..end]) => (&b""[..], &address[end + 1..]),
-            _ => return false,
-        },
-        _ => value.split_at(memchr::memchr(b':', value).unwrap_or(value.len())),
-    };
-    let port_ok = match rest {
-        [] => true,
-        [b':', port @ ..] => port.len() <= 5 && port.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    port_ok && host.iter().all(|byte| is_reg_name(*byte))
-}
-
-/// What lies between the brackets: an IPv6 address. (`IPvFuture` of RFC 3986 §3.2.2 has never had a use.)
-fn is_ip_literal(address: &[u8]) -> bool {
-    std::str::from_utf8(address).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
-}
-
-/// RFC 3986 §3.2.2: unreserved, sub-delims, and `%` of an escape.
-fn is_reg_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte)
 }
 
 /// RFC 9112 §6.3, for requests.
@@ -213,7 +187,7 @@ fn list<'a>(fields: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'
 }
 
 /// RFC 9110 §6.5.1: framing, routing, request modifiers, authentication, response control, content format.
-fn is_forbidden_trailer(name: &HeaderName) -> bool {
+pub(super) fn is_forbidden_trailer(name: &HeaderName) -> bool {
     const FORBIDDEN: [HeaderName; 22] = [
         header::AUTHORIZATION,
         header::CACHE_CONTROL,

@@ -23,6 +23,8 @@ pub(super) struct Lines {
     scanned: u32,
     /// Field lines so far.
     fields: u32,
+    /// Bytes of empty lines before a request line that have been let go.
+    skipped: u32,
 }
 
 /// A complete section.
@@ -45,11 +47,11 @@ impl Lines {
     /// Looks for the end of a request's head in `bytes`, which begin where the head begins and have only grown since
     /// the last call.
     pub(super) fn find_head(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<Section>, Refusal> {
-        // Nobody who speaks TLS will ever send the LF we would wait for.
-        if bytes.get(self.line_start as usize) == Some(&TLS_HANDSHAKE) && self.request_line.is_none() {
-            return Err(Refusal::TlsOnPlainPort);
-        }
-        while let Some(line) = self.next_line(bytes, limits, self.oversize())? {
+        loop {
+            if self.request_line.is_none() && self.is_tls(bytes, limits) {
+                return Err(Refusal::TlsOnPlainPort);
+            }
+            let Some(line) = self.next_line(bytes, limits, Self::oversize)? else { return Ok(None) };
             match (&self.request_line, line.is_empty()) {
                 // RFC 9112 §2.2: an empty line before the request line is skipped. Each counts towards the head's size.
                 (None, true) => {}
@@ -58,7 +60,16 @@ impl Lines {
                 (Some(_), false) => self.count_field(limits)?,
             }
         }
-        Ok(None)
+    }
+
+    /// Lets go of `bytes` if they are nothing but empty lines before a request, and says how many they are: a client
+    /// that sends one too many is idle, not in the middle of a head.
+    pub(super) fn skip_empty_lines(&mut self, bytes: &[u8]) -> usize {
+        if self.request_line.is_some() || self.line_start as usize != bytes.len() {
+            return 0;
+        }
+        *self = Self { skipped: self.skipped + self.line_start, ..Self::default() };
+        bytes.len()
     }
 
     /// Looks for the end of a trailer section, in the same way.
@@ -67,7 +78,7 @@ impl Lines {
         bytes: &[u8],
         limits: &Limits,
     ) -> Result<Option<Section>, Refusal> {
-        while let Some(line) = self.next_line(bytes, limits, Refusal::HeadTooLarge)? {
+        while let Some(line) = self.next_line(bytes, limits, |_, _, _| Refusal::HeadTooLarge)? {
             if line.is_empty() {
                 return Ok(Some(self.end_section()));
             }
@@ -81,12 +92,13 @@ impl Lines {
         &mut self,
         bytes: &[u8],
         limits: &Limits,
-        oversize: Refusal,
+        oversize: fn(&Self, &[u8], usize) -> Refusal,
     ) -> Result<Option<Range<usize>>, Refusal> {
         let scanned = self.scanned as usize;
         let line_feed = memchr::memchr(b'\n', &bytes[scanned..]).map(|at| scanned + at);
-        if line_feed.unwrap_or(bytes.len()) >= limits.head_bytes {
-            return Err(oversize);
+        let room = self.room(limits);
+        if line_feed.unwrap_or(bytes.len()) >= room {
+            return Err(oversize(self, bytes, room));
         }
         let Some(line_feed) = line_feed else {
             self.scanned = narrow(bytes.len());
@@ -102,13 +114,26 @@ impl Lines {
         }
     }
 
-    /// A first line that fills the whole limit is a target that is too long.
-    fn oversize(&self) -> Refusal {
-        if self.request_line.is_none() && self.line_start == 0 {
+    /// Bytes that the section may have.
+    fn room(&self, limits: &Limits) -> usize {
+        limits.head_bytes.saturating_sub(self.skipped as usize)
+    }
+
+    /// A request line that fills the whole head has a target that is too long, or not even that.
+    fn oversize(&self, bytes: &[u8], room: usize) -> Refusal {
+        let line = bytes.get(self.line_start as usize..room).unwrap_or_default();
+        if self.request_line.is_none() && line.contains(&b' ') {
             Refusal::TargetTooLong
         } else {
             Refusal::HeadTooLarge
         }
+    }
+
+    /// Whether a TLS hello begins where a request line should: nobody who speaks TLS will ever send the LF we would
+    /// wait for.
+    fn is_tls(&self, bytes: &[u8], limits: &Limits) -> bool {
+        let start = self.line_start as usize;
+        start < self.room(limits) && bytes.get(start) == Some(&TLS_HANDSHAKE)
     }
 
     fn count_field(&mut self, limits: &Limits) -> Result<(), Refusal> {
@@ -129,4 +154,42 @@ impl Lines {
 /// Positions lie within `Limits::head_bytes`, or one read beyond it: far below 4 GiB.
 fn narrow(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_byte_is_looked_at_once_whatever_the_pieces() {
+        let head = b"GET / HTTP/1.1\r\nHost: a\r\nX-B: c\r\n\r\nrest";
+        let mut lines = Lines::default();
+        for end in 0..head.len() - 5 {
+            assert!(lines.find_head(&head[..end], &Limits::default()).unwrap().is_none());
+            assert_eq!(lines.scanned as usize, end);
+        }
+        let section = lines.find_head(head, &Limits::default()).unwrap().expect("the head is whole");
+        assert_eq!((section.length, section.fields), (head.len() - 4, 2));
+        assert!(lines.is_untouched(), "ready for the next head");
+    }
+
+    #[test]
+    fn empty_lines_alone_are_let_go_and_counted() {
+        let limits = Limits { head_bytes: 8, ..Limits::default() };
+        let mut lines = Lines::default();
+        for _ in 0..3 {
+            assert!(lines.find_head(b"\r\n", &limits).unwrap().is_none());
+            assert_eq!(lines.skip_empty_lines(b"\r\n"), 2);
+        }
+        assert_eq!(lines.find_head(b"\r\n", &limits).unwrap_err(), Refusal::HeadTooLarge);
+    }
+
+    #[test]
+    fn a_begun_request_line_is_not_let_go() {
+        let mut lines = Lines::default();
+        assert!(lines.find_head(b"\r\nG", &Limits::default()).unwrap().is_none());
+        assert_eq!(lines.skip_empty_lines(b"\r\nG"), 0);
+        assert!(lines.find_head(b"\r\nGET / HTTP/1.1\r\n", &Limits::default()).unwrap().is_none());
+        assert_eq!(lines.skip_empty_lines(b"\r\nGET / HTTP/1.1\r\n"), 0);
+    }
 }

@@ -12,6 +12,7 @@ mod chunked;
 mod date;
 mod event;
 mod head;
+mod host;
 mod lines;
 mod pace;
 mod prepared;

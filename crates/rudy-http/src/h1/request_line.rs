@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{Method, Uri, Version};
 
 use super::Refusal;
+use super::host::split_authority;
 use crate::Limits;
 
 /// Where the parts of a request line lie in the head, and the version it names.
@@ -94,17 +95,18 @@ fn parse_version(version: &[u8]) -> Result<Version, Refusal> {
 
 /// `uri-host ":" port`: only CONNECT has it, and it has nothing else (RFC 9112 §3.2.3).
 fn is_authority_form(uri: &Uri) -> bool {
-    uri.scheme().is_none() && uri.path_and_query().is_none() && uri.port().is_some() && has_no_user(uri)
+    let has_port = matches!(authority(uri), Some((_, Some(port))) if !port.is_empty());
+    uri.scheme().is_none() && uri.path_and_query().is_none() && has_port
 }
 
 /// A whole http URI (RFC 9112 §3.2.2).
 fn is_absolute_form(uri: &Uri) -> bool {
-    matches!(uri.scheme_str(), Some("http" | "https")) && has_no_user(uri)
+    matches!(uri.scheme_str(), Some("http" | "https")) && authority(uri).is_some()
 }
 
-/// User information in an http URI is an error to be treated as such (RFC 9110 §4.2.4).
-fn has_no_user(uri: &Uri) -> bool {
-    uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))
+/// The authority of an http URI: a host that is not empty (RFC 9110 §4.2.1), and no user information (§4.2.4).
+fn authority(uri: &Uri) -> Option<(&[u8], Option<&[u8]>)> {
+    split_authority(uri.authority()?.as_str().as_bytes()).filter(|(host, _)| !host.is_empty())
 }
 
 /// Lengths within a head; a head is far smaller than 4 GiB.

@@ -1,0 +1,187 @@
+//! The way out: from answers to bytes.
+
+use std::time::Instant;
+
+use bytes::BytesMut;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{StatusCode, Version};
+
+use super::body::BodyDecoder;
+use super::receive::asks_for_head;
+use super::{Receiving, Sending, ServerConnection};
+use crate::Limits;
+use crate::h1::answer::{AnswerHead, Framing, encode_chunk, encode_head_end, encode_last_chunk};
+use crate::h1::event::LengthError;
+use crate::h1::lines::Lines;
+use crate::h1::{DateLine, Refusal};
+
+impl ServerConnection {
+    /// The service wants the request's body: tells a client that waits for that (RFC 9110 §10.1.1).
+    pub fn want_body(&mut self, out: &mut BytesMut) {
+        if std::mem::take(&mut self.request.expects_continue) && self.sending == Sending::Owed {
+            out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+    }
+
+    /// The service will not read the rest of the request's body. Said before [`Self::begin`], the answer tells the client
+    /// whether the connection goes on after it.
+    pub fn ignore_body(&mut self) {
+        self.request.body_is_unwanted = true;
+    }
+
+    /// Encodes the head of the answer. `length` is the body's, if it is known; for HEAD it is what GET would have got.
+    pub fn begin(
+        &mut self,
+        head: AnswerHead<'_>,
+        length: Option<u64>,
+        limits: &Limits,
+        date: &DateLine,
+        out: &mut BytesMut,
+    ) {
+        debug_assert_eq!(self.sending, Sending::Owed, "one answer to each request");
+        let status = head.status();
+        let framing = self.framing(status, length);
+        self.decide_keep_alive(framing, limits);
+        head.encode(out);
+        let connection = match (status, self.request.keep_alive, self.request.version) {
+            (StatusCode::SWITCHING_PROTOCOLS, ..) => Some("upgrade"),
+            (_, false, _) => Some("close"),
+            (_, true, Version::HTTP_10) => Some("keep-alive"),
+            (_, true, _) => None,
+        };
+        // RFC 9110 §8.6: no Content-Length with 1xx and 204. With 304 it would have to be that of the 200, which the
+        // service does not always know.
+        let told = if has_no_content(status) { None } else { length };
+        encode_head_end(framing, told, connection, date, out);
+        self.sending = Sending::Body(framing);
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            self.sending = Sending::Upgrade;
+        }
+    }
+
+    /// Whether the body of the answer that has begun goes on the wire at all.
+    #[must_use]
+    pub fn sends_body(&self) -> bool {
+        !matches!(self.sending, Sending::Body(Framing::None))
+    }
+
+    /// Encodes a piece of the body.
+    ///
+    /// # Errors
+    ///
+    /// The body is longer than its head promised.
+    pub fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
+        match &mut self.sending {
+            Sending::Body(Framing::Chunked) => encode_chunk(data, out),
+            Sending::Body(Framing::UntilClose) => out.extend_from_slice(data),
+            Sending::Body(Framing::Length(_)) => {
+                self.bare(data.len() as u64)?;
+                out.extend_from_slice(data);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether pieces of the body go on the wire as they are, so that the caller may send them itself, past
+    /// [`Self::piece`], and only say with [`Self::bare`] how many bytes they were.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        matches!(self.sending, Sending::Body(Framing::Length(_) | Framing::UntilClose))
+    }
+
+    /// The caller sends `length` bytes of the body by itself.
+    ///
+    /// # Errors
+    ///
+    /// The body is longer than its head promised.
+    pub fn bare(&mut self, length: u64) -> Result<(), LengthError> {
+        if let Sending::Body(Framing::Length(remaining)) = &mut self.sending {
+            *remaining = remaining.checked_sub(length).ok_or(LengthError)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the answer's body, with its trailers where there are chunks to carry them.
+    ///
+    /// # Errors
+    ///
+    /// The body is shorter than its head promised.
+    pub fn finish(
+        &mut self,
+        trailers: Option<&HeaderMap>,
+        now: Instant,
+        out: &mut BytesMut,
+    ) -> Result<(), LengthError> {
+        match self.sending {
+            Sending::Body(Framing::Length(1..)) => return Err(LengthError),
+            Sending::Body(Framing::Chunked) => encode_last_chunk(trailers, out),
+            Sending::Upgrade => return Ok(()),
+            _ => {}
+        }
+        let goes_on = self.request.keep_alive && !(self.input_ended && self.pending.is_empty());
+        self.sending = if goes_on { Sending::Nothing } else { Sending::Close };
+        self.request.is_head = false;
+        self.since = now;
+        self.receiving = match std::mem::replace(&mut self.receiving, Receiving::Done) {
+            Receiving::Body(decoder) => Receiving::Drain(decoder, 0),
+            _ => Receiving::Head(Lines::default()),
+        };
+        Ok(())
+    }
+
+    /// Encodes the answer to a peer that is refused, after which the connection closes. Where an answer has begun, nothing
+    /// is encoded: it can only be cut.
+    pub fn refuse(&mut self, refusal: Refusal, date: &DateLine, out: &mut BytesMut) {
+        if matches!(self.sending, Sending::Nothing | Sending::Owed) {
+            self.encode_refusal(refusal, date, out);
+        }
+        self.request.keep_alive = false;
+        self.sending = Sending::Close;
+    }
+
+    fn encode_refusal(&self, refusal: Refusal, date: &DateLine, out: &mut BytesMut) {
+        let text = format!("{}: {refusal}\n", refusal.status());
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        let length = text.len() as u64;
+        AnswerHead::Fields(refusal.status(), &headers).encode(out);
+        encode_head_end(Framing::Length(length), Some(length), Some("close"), date, out);
+        // RFC 9110 §9.3.2: no content for HEAD, even one that was only begun.
+        let is_begun = self.sending == Sending::Nothing && asks_for_head(&self.pending);
+        if !self.request.is_head && !is_begun {
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// RFC 9112 §6.3, for the answer to this request.
+    fn framing(&self, status: StatusCode, length: Option<u64>) -> Framing {
+        match length {
+            _ if self.request.is_head || has_no_content(status) => Framing::None,
+            Some(length) => Framing::Length(length),
+            None if self.request.version == Version::HTTP_10 => Framing::UntilClose,
+            None => Framing::Chunked,
+        }
+    }
+
+    /// RFC 9112 §9.3: the connection goes on only if both sides know where this exchange ends.
+    fn decide_keep_alive(&mut self, framing: Framing, limits: &Limits) {
+        let body_is_in_reach = match &self.receiving {
+            // The client may or may not send the body it was never asked for (RFC 9110 §10.1.1).
+            Receiving::Body(_) if self.request.expects_continue => false,
+            Receiving::Body(BodyDecoder::Length(remaining)) if self.request.body_is_unwanted => {
+                *remaining <= limits.drain_bytes
+            }
+            _ => true,
+        };
+        let was_last = limits.requests_per_connection.is_some_and(|most| self.requests >= most);
+        let nothing_follows = self.input_ended && self.pending.is_empty();
+        let is_last = was_last || nothing_follows || framing == Framing::UntilClose;
+        self.request.keep_alive &= body_is_in_reach && !is_last;
+    }
+}
+
+/// RFC 9110 §6.4.1.
+fn has_no_content(status: StatusCode) -> bool {
+    status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
+}

@@ -1,0 +1,61 @@
+//! A request's body on its way in, whatever its framing.
+
+use bytes::Bytes;
+
+use crate::Limits;
+use crate::h1::Refusal;
+use crate::h1::chunked::{Chunked, Decoded};
+use crate::h1::head::BodyLength;
+
+/// Decodes one body.
+#[derive(Debug)]
+pub(super) enum BodyDecoder {
+    /// Bytes still to come.
+    Length(u64),
+    /// Boxed: few requests have chunks, every connection has room for the larger of the two.
+    Chunked(Box<Chunked>),
+}
+
+impl BodyDecoder {
+    /// A decoder for a body of this length; `None` if there is no body.
+    pub(super) fn new(length: BodyLength) -> Option<Self> {
+        match length {
+            BodyLength::Known(0) => None,
+            BodyLength::Known(length) => Some(Self::Length(length)),
+            BodyLength::Chunked => Some(Self::Chunked(Box::new(Chunked::new()))),
+        }
+    }
+
+    pub(super) fn decode(&mut self, bytes: &[u8], limits: &Limits) -> Result<(usize, Decoded), Refusal> {
+        match self {
+            Self::Chunked(chunked) => chunked.decode(bytes, limits),
+            Self::Length(0) => Ok((0, Decoded::End(None))),
+            Self::Length(_) if bytes.is_empty() => Ok((0, Decoded::More)),
+            Self::Length(remaining) => {
+                let length = usize::try_from(*remaining).map_or(bytes.len(), |left| left.min(bytes.len()));
+                *remaining -= length as u64;
+                Ok((length, Decoded::Data(Bytes::copy_from_slice(&bytes[..length]))))
+            }
+        }
+    }
+
+    /// Throws the body away as far as it is in `bytes`: bytes used, and whether that was the end.
+    pub(super) fn discard(
+        &mut self,
+        bytes: &[u8],
+        drained: &mut u64,
+        limits: &Limits,
+    ) -> Result<(usize, bool), Refusal> {
+        let mut used = 0;
+        loop {
+            let (more, decoded) = self.decode(&bytes[used..], limits)?;
+            used += more;
+            *drained += more as u64;
+            match decoded {
+                Decoded::Data(_) if *drained <= limits.drain_bytes => {}
+                Decoded::Data(_) | Decoded::More => return Ok((used, false)),
+                Decoded::End(_) => return Ok((used, true)),
+            }
+        }
+    }
+}

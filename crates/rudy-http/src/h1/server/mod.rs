@@ -1,0 +1,206 @@
+//! The server's side of one HTTP/1.1 connection, from its first byte to its last.
+
+mod answer;
+mod body;
+mod receive;
+#[cfg(test)]
+mod tests;
+
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use http::Version;
+
+use self::body::BodyDecoder;
+use super::Refusal;
+use super::answer::Framing;
+use super::event::{Phase, Timeout};
+use super::lines::Lines;
+use crate::Limits;
+
+/// The server's side of one connection.
+///
+/// One request is under way at a time; what a client pipelines behind it waits in the order in which it came. An idle
+/// connection holds no buffer.
+///
+/// ```
+/// use std::time::{Instant, SystemTime};
+/// use rudy_http::Limits;
+/// use rudy_http::h1::{AnswerHead, DateLine, Event, ServerConnection};
+/// # #[allow(clippy::disallowed_methods)] let now = Instant::now();
+/// # let date = DateLine::new(SystemTime::UNIX_EPOCH);
+///
+/// let limits = Limits::default();
+/// let mut connection = ServerConnection::new(now);
+/// let event = connection.receive(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", now, &limits)?;
+/// assert!(matches!(event, Some(Event::Request(request)) if request.uri().path() == "/"));
+///
+/// let mut out = bytes::BytesMut::new();
+/// let head = AnswerHead::Fields(http::StatusCode::OK, &http::HeaderMap::new());
+/// connection.begin(head, Some(2), &limits, &date, &mut out);
+/// connection.piece(b"hi", &mut out)?;
+/// connection.finish(None, now, &mut out)?;
+/// assert!(out.ends_with(b"\r\n\r\nhi"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ServerConnection {
+    /// Received, and not yet consumed. Empty while nothing is left over.
+    pending: BytesMut,
+    receiving: Receiving,
+    sending: Sending,
+    request: RequestFacts,
+    /// The answer under way, or the next one, is the last.
+    closing: bool,
+    /// The peer will send nothing more.
+    input_ended: bool,
+    /// Requests handed out so far.
+    requests: u64,
+    /// When the present wait began: for the next request, for the rest of a head, for the rest of an unwanted body.
+    since: Instant,
+}
+
+/// What the request under way says about its answer.
+#[derive(Debug, Clone, Copy)]
+struct RequestFacts {
+    version: Version,
+    is_head: bool,
+    keep_alive: bool,
+    /// `100 Continue` is awaited and has not been sent.
+    expects_continue: bool,
+    /// The service will not read (the rest of) the body.
+    body_is_unwanted: bool,
+}
+
+#[derive(Debug)]
+enum Receiving {
+    Head(Lines),
+    Body(BodyDecoder),
+    /// Nobody wants the body; bytes thrown away so far.
+    Drain(BodyDecoder, u64),
+    /// The whole request is there.
+    Done,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    /// No request is waiting for an answer.
+    Nothing,
+    /// A request is, and has none of it yet.
+    Owed,
+    Body(Framing),
+    /// The connection ends once what is encoded has been sent.
+    Close,
+    Upgrade,
+}
+
+impl ServerConnection {
+    /// A connection that was accepted just now.
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
+        Self {
+            pending: BytesMut::new(),
+            receiving: Receiving::Head(Lines::default()),
+            sending: Sending::Nothing,
+            request: RequestFacts {
+                version: Version::HTTP_11,
+                is_head: false,
+                keep_alive: true,
+                expects_continue: false,
+                body_is_unwanted: false,
+            },
+            closing: false,
+            input_ended: false,
+            requests: 0,
+            since: now,
+        }
+    }
+
+    /// Whether more bytes are welcome: a client that pipelines far ahead has to wait until its answers are on the way.
+    #[must_use]
+    pub fn wants_input(&self, limits: &Limits) -> bool {
+        !self.input_ended && self.pending.len() < limits.head_bytes
+    }
+
+    /// Whether [`Self::receive`] may find another event in what it already has.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Whether the whole request is there and its answer is not finished: what comes now belongs to later requests, and is
+    /// only kept.
+    #[must_use]
+    pub fn awaits_answer_only(&self) -> bool {
+        matches!(self.receiving, Receiving::Done) && matches!(self.sending, Sending::Owed | Sending::Body(_))
+    }
+
+    /// The peer will send nothing more; call it when [`Self::receive`] finds no event in what is there. True if that is in
+    /// order: between requests, or with a whole request waiting for its answer. That request and those whole ones behind it
+    /// are answered, then the connection is closed.
+    pub fn end_of_input(&mut self) -> bool {
+        self.input_ended = true;
+        match (&self.receiving, self.sending) {
+            (Receiving::Body(_), _) => false,
+            (Receiving::Head(_) | Receiving::Drain(..), Sending::Nothing) => {
+                self.sending = Sending::Close;
+                // What is left over is a part of a head, or nothing.
+                self.pending.is_empty()
+            }
+            _ => true,
+        }
+    }
+
+    /// What the connection is at.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match (&self.sending, &self.receiving) {
+            (Sending::Close, _) => Phase::Close,
+            (Sending::Upgrade, _) => Phase::Upgrade,
+            (Sending::Owed | Sending::Body(_), _) => Phase::Exchange,
+            (Sending::Nothing, Receiving::Head(_)) if self.pending.is_empty() => Phase::Idle,
+            (Sending::Nothing, Receiving::Head(_)) => Phase::Head,
+            (Sending::Nothing, _) => Phase::Drain,
+        }
+    }
+
+    /// Until when to wait for the peer's next bytes. `None` during an exchange, whose pace the caller measures with
+    /// [`super::Pace`], because only the caller knows who is waiting for whom.
+    #[must_use]
+    pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        let wait = match self.phase() {
+            Phase::Idle => limits.idle_time,
+            Phase::Head | Phase::Drain => limits.head_time,
+            Phase::Exchange | Phase::Close | Phase::Upgrade => return None,
+        };
+        self.since.checked_add(wait)
+    }
+
+    /// What to do about the deadline, at this time.
+    #[must_use]
+    pub fn timeout(&self, now: Instant, limits: &Limits) -> Timeout {
+        if self.deadline(limits).is_none_or(|deadline| now < deadline) {
+            return Timeout::NotYet;
+        }
+        match self.phase() {
+            Phase::Head => Timeout::Refuse(Refusal::HeadTooSlow),
+            _ => Timeout::Silent,
+        }
+    }
+
+    /// The connection ends after the answer under way or, if a part of a head has come, after the answer to that; at once
+    /// if there is neither.
+    pub fn close_after_answer(&mut self) {
+        self.closing = true;
+        self.request.keep_alive = false;
+        if matches!(self.phase(), Phase::Idle | Phase::Drain) {
+            self.sending = Sending::Close;
+        }
+    }
+
+    /// What the peer had sent beyond the request that made it switch protocols.
+    #[must_use]
+    pub fn into_unread(self) -> Bytes {
+        self.pending.freeze()
+    }
+}

@@ -1,0 +1,226 @@
+//! What only shows when calls come in an order that no conformance case has.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::BytesMut;
+use http::{HeaderMap, StatusCode};
+
+use super::ServerConnection;
+use crate::Limits;
+use crate::h1::{AnswerHead, DateLine, Event, Phase, Refusal, Timeout};
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
+
+/// A machine and what a driver has beside it.
+struct Bench {
+    machine: ServerConnection,
+    limits: Limits,
+    now: Instant,
+    out: BytesMut,
+}
+
+impl Bench {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an instant can only be had from the clock; it is never read again"
+    )]
+    fn new() -> Self {
+        let now = Instant::now();
+        let machine = ServerConnection::new(now);
+        Self { machine, limits: Limits::default(), now, out: BytesMut::new() }
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<Option<Event>, Refusal> {
+        self.machine.receive(bytes, self.now, &self.limits)
+    }
+
+    fn receive_request(&mut self, bytes: &[u8]) {
+        let event = self.receive(bytes);
+        assert!(matches!(event, Ok(Some(Event::Request(_)))), "{event:?}");
+    }
+
+    fn begin(&mut self, status: StatusCode) {
+        let head = AnswerHead::Fields(status, &HeaderMap::new());
+        let date = DateLine::new(SystemTime::UNIX_EPOCH);
+        self.machine.begin(head, Some(0), &self.limits, &date, &mut self.out);
+    }
+
+    fn finish(&mut self) {
+        self.machine.finish(None, self.now, &mut self.out).expect("nothing was promised");
+    }
+
+    /// Answers, and says whether the answer announces the close.
+    fn answer(&mut self) -> bool {
+        self.out.clear();
+        self.begin(StatusCode::OK);
+        self.finish();
+        self.out.windows(19).any(|line| line == b"connection: close\r\n")
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        self.out.clear();
+        self.machine.refuse(refusal, &DateLine::new(SystemTime::UNIX_EPOCH), &mut self.out);
+    }
+}
+
+#[test]
+fn a_stop_while_a_head_comes_in_makes_its_answer_the_last() {
+    let mut bench = Bench::new();
+    assert!(bench.receive(b"GET / HT").unwrap().is_none());
+    bench.machine.close_after_answer();
+    assert_eq!(bench.machine.phase(), Phase::Head);
+    bench.receive_request(&GET[8..]);
+    assert!(bench.answer());
+    assert_eq!(bench.machine.phase(), Phase::Close);
+}
+
+#[test]
+fn a_stop_closes_an_idle_connection_at_once_and_one_that_drains() {
+    let mut bench = Bench::new();
+    bench.machine.close_after_answer();
+    assert_eq!(bench.machine.phase(), Phase::Close);
+
+    let mut bench = Bench::new();
+    bench.receive_request(POST);
+    assert!(!bench.answer());
+    assert_eq!(bench.machine.phase(), Phase::Drain);
+    bench.machine.close_after_answer();
+    assert_eq!(bench.machine.phase(), Phase::Close);
+}
+
+#[test]
+fn a_stop_after_the_head_of_an_answer_closes_behind_it() {
+    let mut bench = Bench::new();
+    bench.receive_request(GET);
+    bench.begin(StatusCode::OK);
+    bench.machine.close_after_answer();
+    bench.finish();
+    assert_eq!(bench.machine.phase(), Phase::Close);
+}
+
+#[test]
+fn requests_sent_before_the_end_of_input_are_all_answered() {
+    let mut bench = Bench::new();
+    bench.receive_request(&[GET, GET, b"GET"].concat());
+    assert!(bench.machine.end_of_input());
+    assert!(!bench.machine.wants_input(&bench.limits));
+    assert!(!bench.answer());
+    bench.receive_request(&[]);
+    bench.answer();
+    assert!(bench.receive(&[]).unwrap().is_none(), "what is left over is no request");
+    assert_eq!(bench.machine.phase(), Phase::Close);
+}
+
+#[test]
+fn the_last_answer_before_the_end_of_input_says_so() {
+    let mut bench = Bench::new();
+    bench.receive_request(GET);
+    assert!(bench.machine.end_of_input());
+    assert!(bench.answer());
+    assert_eq!(bench.machine.phase(), Phase::Close);
+}
+
+#[test]
+fn an_end_of_input_in_the_middle_of_something_is_out_of_order() {
+    let mut bench = Bench::new();
+    assert!(bench.receive(b"GET").unwrap().is_none());
+    assert!(!bench.machine.end_of_input());
+    assert_eq!(bench.machine.phase(), Phase::Close);
+
+    let mut bench = Bench::new();
+    bench.receive_request(POST);
+    assert!(!bench.machine.end_of_input());
+}
+
+#[test]
+fn an_end_of_input_closes_a_connection_that_drains() {
+    let mut bench = Bench::new();
+    bench.receive_request(POST);
+    bench.answer();
+    assert!(bench.machine.end_of_input(), "the request has had its answer");
+    assert_eq!(bench.machine.phase(), Phase::Close);
+}
+
+#[test]
+fn an_answer_that_has_begun_is_never_followed_by_a_refusal() {
+    let mut bench = Bench::new();
+    bench.receive_request(POST);
+    bench.begin(StatusCode::OK);
+    bench.refuse(Refusal::BodyTooSlow);
+    assert!(bench.out.is_empty());
+    assert_eq!(bench.machine.phase(), Phase::Close);
+}
+
+#[test]
+fn a_body_that_looks_like_a_head_does_not_take_the_words_from_a_refusal() {
+    let mut bench = Bench::new();
+    bench.receive_request(&[POST, b"HEAD / HTTP/1.1\r\n"].concat());
+    bench.refuse(Refusal::BodyTooSlow);
+    assert!(bench.out.ends_with(b"minimum rate\n"));
+}
+
+#[test]
+fn nothing_is_read_behind_a_refusal() {
+    let mut bench = Bench::new();
+    let refusal = bench.receive(b"GET  / HTTP/1.1\r\n").unwrap_err();
+    bench.refuse(refusal);
+    assert!(bench.receive(GET).unwrap().is_none());
+    assert!(!bench.machine.has_pending());
+}
+
+#[test]
+fn a_client_that_pipelines_far_ahead_has_to_wait() {
+    let mut bench = Bench::new();
+    bench.receive_request(GET);
+    while bench.machine.wants_input(&bench.limits) {
+        assert!(bench.receive(GET).unwrap().is_none());
+    }
+    let pending = bench.machine.pending.len();
+    assert!((bench.limits.head_bytes..bench.limits.head_bytes + GET.len()).contains(&pending), "{pending}");
+}
+
+#[test]
+fn an_idle_connection_holds_no_buffer() {
+    let mut bench = Bench::new();
+    for byte in [b"\r\n", GET].concat() {
+        bench.receive(&[byte]).unwrap();
+    }
+    bench.answer();
+    assert_eq!((bench.machine.phase(), bench.machine.pending.capacity()), (Phase::Idle, 0));
+}
+
+#[test]
+fn a_service_that_asks_for_the_body_again_gets_no_second_100() {
+    let mut bench = Bench::new();
+    bench.receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+    bench.machine.want_body(&mut bench.out);
+    bench.machine.want_body(&mut bench.out);
+    assert_eq!(&bench.out[..], b"HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+#[test]
+fn no_100_follows_the_head_of_an_answer() {
+    let mut bench = Bench::new();
+    bench.receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+    bench.begin(StatusCode::OK);
+    bench.out.clear();
+    bench.machine.want_body(&mut bench.out);
+    assert!(bench.out.is_empty());
+}
+
+#[test]
+fn no_deadline_of_the_machine_runs_during_an_exchange() {
+    let mut bench = Bench::new();
+    bench.receive_request(POST);
+    assert_eq!(bench.machine.deadline(&bench.limits), None);
+    let later = bench.now + Duration::from_hours(24);
+    assert_eq!(bench.machine.timeout(later, &bench.limits), Timeout::NotYet);
+}
+
+#[test]
+fn a_time_without_end_is_no_deadline() {
+    let mut bench = Bench::new();
+    bench.limits.idle_time = Duration::MAX;
+    assert_eq!(bench.machine.deadline(&bench.limits), None);
+}
