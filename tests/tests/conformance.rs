@@ -42,7 +42,7 @@ fn failures(case: &Case) -> Option<String> {
     }
     let bytewise = pure::run(case, usize::MAX, 1);
     if bytewise != whole {
-        return failure("byte by byte", &format!("{bytewise:#?} is not {whole:#?}"));
+        return failure("byte by byte", &format!("{bytewise}\nin one piece {whole}"));
     }
     let bytes =
         case.steps.iter().map(|step| if let Step::Send(bytes) = step { bytes.len() } else { 0 }).sum();
@@ -50,6 +50,6 @@ fn failures(case: &Case) -> Option<String> {
     (1..bytes).step_by(stride).find_map(|split| {
         let seen = pure::run(case, split, usize::MAX);
         (seen != whole)
-            .then(|| failure(&format!("split at {split}"), &format!("{seen:#?} is not {whole:#?}")))?
+            .then(|| failure(&format!("split at {split}"), &format!("{seen}\nin one piece {whole}")))?
     })
 }

@@ -1,5 +1,6 @@
 //! What a case holds, and what a run of it yields.
 
+use std::fmt;
 use std::time::Duration;
 
 use rudy_http::Limits;
@@ -54,6 +55,8 @@ pub struct ExpectedAnswer {
     pub absent: Vec<String>,
     /// Its body.
     pub body: Option<Vec<u8>>,
+    /// Whether it answers a HEAD that the service has not seen.
+    pub to_head: bool,
     /// Words that its body must contain.
     pub says: Option<String>,
 }
@@ -80,4 +83,16 @@ pub struct Seen {
     pub saw: Vec<String>,
     /// What became of the connection.
     pub end: End,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { output, saw, end } = self;
+        write!(f, "came:\n{}\nthe service saw {saw:?}, and the connection is {end:?}", lines(output))
+    }
+}
+
+/// Bytes with all but printable characters escaped, a line of text for each of theirs.
+pub(super) fn lines(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string().replace("\\r\\n", "\\r\\n\n")
 }

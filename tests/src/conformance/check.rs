@@ -1,5 +1,6 @@
 //! Compares what a run yielded with what its case expects.
 
+use super::case::lines;
 use super::wire::{WireAnswer, read_answers};
 use super::{Case, End, Expected, ExpectedAnswer, Seen};
 
@@ -13,14 +14,19 @@ pub fn check(case: &Case, seen: &Seen) -> Result<(), String> {
     {
         return Err(format!("the service should have seen {saw:#?} and saw {:#?}", seen.saw));
     }
-    let methods: Vec<&str> = seen.saw.iter().filter_map(|line| requested_method(line)).collect();
+    let mut methods: Vec<&str> = seen.saw.iter().filter_map(|line| requested_method(line)).collect();
+    if let Expected::Answers(expected) = &case.expected
+        && expected.last().is_some_and(|last| last.to_head)
+    {
+        methods.push("HEAD");
+    }
     let answers = read_answers(&seen.output, &methods)?;
     match &case.expected {
         Expected::Bytes(bytes) if *bytes == seen.output => {}
-        Expected::Bytes(bytes) => {
-            return Err(format!("should have come:\n{}\ncame:\n{}", show(bytes), show(&seen.output)));
+        Expected::Bytes(bytes) => return Err(format!("should have come:\n{}\n{seen}", lines(bytes))),
+        Expected::Answers(expected) => {
+            check_answers(expected, &answers).map_err(|wrong| format!("{wrong}\n{seen}"))?;
         }
-        Expected::Answers(expected) => check_answers(expected, &answers)?,
     }
     let is_broken = answers.last().is_some_and(|answer| !answer.complete);
     if is_broken && seen.end != End::Cut {
@@ -39,10 +45,10 @@ fn check_answers(expected: &[ExpectedAnswer], answers: &[WireAnswer]) -> Result<
     let wanted = statuses(expected.iter().map(|answer| answer.status).collect());
     let came = statuses(answers.iter().map(|answer| answer.status).collect());
     if wanted != came {
-        return Err(format!("the statuses should be `{wanted}` and are `{came}`: {answers:#?}"));
+        return Err(format!("the statuses should be `{wanted}` and are `{came}`"));
     }
     for (expected, answer) in expected.iter().zip(answers) {
-        check_answer(expected, answer).map_err(|wrong| format!("{wrong}: {answer:#?}"))?;
+        check_answer(expected, answer).map_err(|wrong| format!("the {} {wrong}", answer.status))?;
     }
     Ok(())
 }
@@ -58,15 +64,11 @@ fn check_answer(expected: &ExpectedAnswer, answer: &WireAnswer) -> Result<(), St
         return Err(format!("has `{name}`"));
     }
     if expected.body.as_ref().is_some_and(|body| *body != answer.body) {
-        return Err(format!("its body is `{}`", answer.body.escape_ascii()));
+        return Err(format!("has the body `{}`", answer.body.escape_ascii()));
     }
     let said = String::from_utf8_lossy(&answer.body);
     match &expected.says {
         Some(words) if !said.contains(words.as_str()) => Err(format!("does not say `{words}`, but `{said}`")),
         _ => Ok(()),
     }
-}
-
-fn show(bytes: &[u8]) -> String {
-    bytes.escape_ascii().to_string().replace("\\r\\n", "\\r\\n\n")
 }

@@ -14,6 +14,7 @@
 //!   no content-length        … without this field
 //!   body hello               … with exactly this body
 //!   says the Host            … with this somewhere in its body
+//!   to HEAD                  … to a HEAD that was refused before the service saw it
 //! < HTTP/1.1 200 OK          instead of `=`: exactly this line and CRLF comes
 //! << abc                     … or exactly this
 //! open                       the last line: `open`, `closed`, `cut` or `upgraded`
@@ -147,6 +148,7 @@ impl Draft {
         match word {
             "no" => answer.absent.push(rest.to_owned()),
             "body" => answer.body = Some(unescape(rest)?),
+            "to" if rest == "HEAD" => answer.to_head = true,
             "says" => answer.says = Some(rest.to_owned()),
             _ => {
                 let (name, value) =

@@ -106,6 +106,7 @@ impl<'a> Run<'a> {
                     self.reading = Some((request, WholeBody::default()));
                     self.pace = Pace::default();
                 } else {
+                    self.machine.ignore_body();
                     self.answer(&request, &WholeBody::default());
                 }
             }
