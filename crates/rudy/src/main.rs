@@ -39,7 +39,9 @@ enum Command {
 /// Serve a folder, or what a rudy.toml says.
 ///
 /// Without --listen it is served on 127.0.0.1:8080, where only this machine can reach it.
+///
 /// SIGTERM and SIGINT (Ctrl-C) let what is under way finish and end with exit code 0, a second one ends at once.
+///
 /// SIGHUP reads the configuration again and opens the logs anew.
 #[derive(Debug, Args)]
 #[command(

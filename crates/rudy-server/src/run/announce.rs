@@ -1,12 +1,15 @@
 //! What is said at the start: where it listens, and what it will not do.
 
 use std::io::{self, Write};
-use std::net::IpAddr;
+use std::path::Path;
 
 use rudy_net::listen::Bound;
 
 use super::{Options, Source};
 use crate::config::Config;
+
+const ONLY_HERE: &str = "Only this machine can reach it: --listen :8080 lets others in.";
+const EVERYBODY: &str = "Whoever can reach this machine can read these files.";
 
 /// Says on `out` what is served where. Each address stands on a line of its own, indented by two spaces.
 pub(super) fn announce(
@@ -22,8 +25,8 @@ pub(super) fn announce(
     for place in bound {
         writeln!(out, "  {}", url(place))?;
     }
-    writeln!(out, "{}", reach(bound))?;
     if let Source::Folder { path, browse, .. } = &options.source {
+        writeln!(out, "{}", if bound.iter().all(is_loopback) { ONLY_HERE } else { EVERYBODY })?;
         writeln!(out, "Not served: hidden files, and links that lead out of the folder.")?;
         if !browse {
             writeln!(out, "Folders without an index.html are not listed: --browse lists them.")?;
@@ -44,7 +47,7 @@ pub(super) fn announce(
     writeln!(out, "There is no TLS: what is sent can be read on its way.")
 }
 
-fn described(sites: usize, path: &std::path::Path) -> String {
+fn described(sites: usize, path: &Path) -> String {
     match sites {
         1 => format!("1 site of {}", path.display()),
         sites => format!("{sites} sites of {}", path.display()),
@@ -52,7 +55,7 @@ fn described(sites: usize, path: &std::path::Path) -> String {
 }
 
 /// An address as a browser takes it. One that stands for all is shown as one of them.
-fn url(bound: &Bound) -> String {
+pub(super) fn url(bound: &Bound) -> String {
     match bound {
         Bound::Ip(address) if address.ip().is_unspecified() => {
             format!("http://127.0.0.1:{}/ and at every other address of this machine", address.port())
@@ -62,15 +65,11 @@ fn url(bound: &Bound) -> String {
     }
 }
 
-fn reach(bound: &[Bound]) -> &'static str {
-    let is_local = |place: &Bound| match place {
-        Bound::Ip(address) => IpAddr::is_loopback(&address.ip()),
+/// Whether only this machine gets there.
+fn is_loopback(bound: &Bound) -> bool {
+    match bound {
+        Bound::Ip(address) => address.ip().is_loopback(),
         Bound::Unix(_) => true,
-    };
-    if bound.iter().all(is_local) {
-        "Only this machine can reach it: --listen :8080 lets others in."
-    } else {
-        "Whoever can reach this machine can reach it."
     }
 }
 
@@ -94,10 +93,15 @@ mod tests {
     }
 
     #[test]
-    fn who_can_reach_it_is_said_of_all_addresses_together() {
-        let local = Bound::Ip(([127, 0, 0, 1], 1).into());
-        let open = Bound::Ip(([192, 0, 2, 1], 1).into());
-        assert!(reach(&[local.clone(), Bound::Unix("/s".into())]).starts_with("Only this machine"));
-        assert!(reach(&[local, open]).starts_with("Whoever"));
+    fn only_loopback_addresses_and_unix_sockets_are_for_this_machine_alone() {
+        for (bound, expected) in [
+            (Bound::Ip(([127, 0, 0, 1], 1).into()), true),
+            (Bound::Ip("[::1]:1".parse().unwrap()), true),
+            (Bound::Unix("/s".into()), true),
+            (Bound::Ip("[::]:1".parse().unwrap()), false),
+            (Bound::Ip(([192, 0, 2, 1], 1).into()), false),
+        ] {
+            assert_eq!(is_loopback(&bound), expected, "{bound}");
+        }
     }
 }

@@ -143,15 +143,7 @@ impl Server {
         self.generations.replace(app);
         self.access_log = access_log;
         let old = std::mem::replace(&mut self.config, config);
-        for listener in listeners {
-            let address = listener.address().clone();
-            if let Err(error) = self.engine.listen(listener) {
-                self.errors.error(&format!("cannot accept connections on {address}: {error}"));
-            }
-        }
-        for address in old.listen.iter().filter(|address| !self.config.listen.contains(address)) {
-            self.runtime.block_on(self.engine.unlisten(address));
-        }
+        self.change_listeners(listeners, &old.listen);
         if same_log {
             self.reopen_access_log();
         }
@@ -164,6 +156,21 @@ impl Server {
             Source::File(_) => "SIGHUP: the configuration was read again and holds for new connections",
         });
         Ok(())
+    }
+
+    /// Lets connections in at new addresses and no longer at those that are gone; the others keep their sockets.
+    fn change_listeners(&self, new: Vec<Listener>, old: &[Address]) {
+        for listener in new {
+            let shown: Vec<_> = listener.bound().iter().map(announce::url).collect();
+            match self.engine.listen(listener) {
+                Ok(()) => self.errors.notice(&format!("listens on {}", shown.join(", "))),
+                Err(error) => self.errors.error(&format!("cannot accept on {}: {error}", shown.join(", "))),
+            }
+        }
+        for address in old.iter().filter(|address| !self.config.listen.contains(address)) {
+            self.runtime.block_on(self.engine.unlisten(address));
+            self.errors.notice(&format!("listens no longer on {address}"));
+        }
     }
 
     fn tell_notices(&self) {

@@ -1,0 +1,149 @@
+//! What the command line says: help, errors and exit codes. `SNAPSHOTS=overwrite cargo test -p rudy-tests --test cli`
+//! renews the files in `cli/`; look at what changed.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rudy_tests::binary;
+use snapbox::{assert_data_eq, file, str};
+
+/// Runs `rudy` in `folder`, without a terminal whose width would change the help.
+fn rudy_in(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    command.args(arguments).current_dir(folder).stdin(Stdio::null()).env_remove("COLUMNS").env("TZ", "UTC");
+    command.output().expect("rudy can be started")
+}
+
+fn rudy(arguments: &[&str]) -> Output {
+    rudy_in(Path::new("/"), arguments)
+}
+
+/// Its exit code and what it wrote to stderr; stdout is for data, and there must be none.
+fn failure(output: &Output) -> (Option<i32>, String) {
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// What it wrote to stdout; it must have ended well and said nothing else.
+fn success(output: &Output) -> String {
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    for (name, content) in files {
+        std::fs::write(folder.path().join(name), content).expect("it can be written");
+    }
+    folder
+}
+
+#[test]
+fn help_of_every_command() {
+    assert_data_eq!(success(&rudy(&["--help"])), file!["cli/help.txt"]);
+    assert_data_eq!(success(&rudy(&["serve", "--help"])), file!["cli/serve-help.txt"]);
+    assert_data_eq!(success(&rudy(&["check", "--help"])), file!["cli/check-help.txt"]);
+    assert_data_eq!(success(&rudy(&["schema", "--help"])), file!["cli/schema-help.txt"]);
+}
+
+#[test]
+fn every_help_has_an_example() {
+    for command in [&["--help"][..], &["serve", "--help"], &["check", "--help"], &["schema", "--help"]] {
+        let help = success(&rudy(command));
+        assert!(help.contains("Example"), "{help}");
+    }
+}
+
+#[test]
+fn version() {
+    assert_eq!(success(&rudy(&["--version"])), format!("rudy {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn no_command_is_answered_with_the_help_and_exit_code_2() {
+    let (code, help) = failure(&rudy(&[]));
+    assert_eq!(code, Some(2));
+    assert!(help.contains("Usage: rudy <COMMAND>"), "{help}");
+}
+
+#[test]
+fn wrong_flags_are_told_with_exit_code_2() {
+    for (arguments, expected) in [
+        (&["serve", "--brows"][..], str!["error: unexpected argument '--brows' found[..]\n..."]),
+        (&["server"], str!["error: unrecognized subcommand 'server'[..]\n..."]),
+        (&["serve", "--cores", "0"], str!["error: invalid value '0' for '--cores <N>'[..]\n..."]),
+        (
+            &["serve", "/tmp", "--config", "rudy.toml"],
+            str!["error: the argument '[DIR]' cannot be used with '--config <FILE>'\n..."],
+        ),
+        (
+            &["serve", "--config", "rudy.toml", "--spa"],
+            str!["error: the argument '--config <FILE>' cannot be used with '--spa'\n..."],
+        ),
+        (
+            &["serve", "--listen", "8080"],
+            str![
+                "error: invalid value '8080' for '--listen <ADDR>': [..] write `127.0.0.1:8080` for this machine only[..]\n..."
+            ],
+        ),
+    ] {
+        let (code, message) = failure(&rudy(arguments));
+        assert_eq!(code, Some(2), "{message}");
+        assert_data_eq!(message, expected);
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_told_with_exit_code_2() {
+    let folder = folder_with(&[("rudy.toml", ""), ("page.html", "")]);
+    for (arguments, expected) in [
+        (&["serve", "nowhere"][..], "error: cannot serve nowhere: No such file or directory (os error 2)\n"),
+        (&["serve", "page.html"], "error: cannot serve page.html: it is not a folder\n"),
+        (
+            &["serve", "rudy.toml"],
+            "error: cannot serve rudy.toml: it is not a folder: with a configuration it is `rudy serve --config \
+             rudy.toml`\n",
+        ),
+        (
+            &["serve", "--json-log"],
+            "error: --json-log says how the access log is written, but there is none: add --access-log PATH, or \
+             --access-log - for standard output\n",
+        ),
+    ] {
+        let (code, message) = failure(&rudy_in(folder.path(), arguments));
+        assert_eq!((code, message.as_str()), (Some(2), expected));
+    }
+}
+
+const SITE: &str = "listen = [\"127.0.0.1:0\"]\n\n[[site]]\n\n[[site.route]]\npath = \"/*\"\n";
+
+#[test]
+fn a_configuration_is_checked() {
+    let folder = folder_with(&[("rudy.toml", &format!("{SITE}respond = {{ body = \"hello\" }}\n"))]);
+    assert_data_eq!(success(&rudy_in(folder.path(), &["check"])), file!["cli/check.txt"]);
+}
+
+#[test]
+fn everything_wrong_with_a_configuration_is_told_at_once() {
+    let wrong = format!("lisen = []\n{SITE}respond = {{ body = \"hello\", status = 99 }}\n");
+    let folder = folder_with(&[("rudy.toml", &wrong)]);
+    for command in [&["check"][..], &["serve", "--config", "rudy.toml"]] {
+        let (code, message) = failure(&rudy_in(folder.path(), command));
+        assert_eq!(code, Some(2));
+        assert_data_eq!(message, file!["cli/check-errors.txt"]);
+    }
+}
+
+#[test]
+fn a_configuration_that_is_not_there_is_told() {
+    let (code, message) = failure(&rudy_in(Path::new("/"), &["check", "nowhere.toml"]));
+    assert_eq!(code, Some(2));
+    assert!(message.contains("nowhere.toml"), "{message}");
+}
+
+#[test]
+fn the_schema_is_json() {
+    let schema: serde_json::Value = serde_json::from_str(&success(&rudy(&["schema"]))).unwrap();
+    assert_eq!(schema["title"], "rudy.toml");
+}
