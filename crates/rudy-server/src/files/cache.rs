@@ -2,13 +2,22 @@
 
 use std::sync::Arc;
 
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::entry::{Content, Entry};
 
 /// What an entry takes beside its content: heads, paths, bookkeeping. Measured at about 1.5 KiB with one coding.
 const OVERHEAD_BYTES: u64 = 2048;
+
+/// How many of the largest files one piece of the cache has room for. A file and its three codings are one entry, which
+/// counts as four.
+const FILES_IN_PIECE: u64 = 8;
+
+/// The largest file that is kept, where `wanted` was asked for: a few must fit, or each would push out the one before.
+pub(super) fn largest_file_bytes(memory_bytes: u64, wanted: u64) -> u64 {
+    wanted.min(memory_bytes / FILES_IN_PIECE)
+}
 
 /// Entries by the path that is asked for, decoded, with its slashes.
 #[derive(Debug)]
@@ -18,11 +27,26 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    pub(super) fn new(memory_bytes: u64, open_files: usize) -> Self {
+    pub(super) fn new(memory_bytes: u64, memory_file_bytes: u64, open_files: usize) -> Self {
         // Sites have files of 10 KiB and more; only the first size of a table depends on it.
         let likely = usize::try_from(memory_bytes / (8 * 1024)).unwrap_or(usize::MAX).clamp(1, 64 * 1024);
+        // The cache is split so that cores do not wait for each other, but each piece must hold the largest entries.
+        let pieces = memory_bytes / (FILES_IN_PIECE * (memory_file_bytes + OVERHEAD_BYTES));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let pieces = usize::try_from(pieces).unwrap_or(usize::MAX).clamp(1, 4 * cores);
+        let options = OptionsBuilder::new()
+            .shards(pieces)
+            .estimated_items_capacity(likely)
+            .weight_capacity(memory_bytes)
+            .build()
+            .expect("the builder refuses only when one of the two capacities is missing");
         Self {
-            small: Cache::with_weighter(likely, memory_bytes, ByBytes),
+            small: Cache::with_options(
+                options,
+                ByBytes,
+                DefaultHashBuilder::default(),
+                DefaultLifecycle::default(),
+            ),
             open: Cache::with_weighter(open_files, open_files as u64, ByDescriptors),
         }
     }

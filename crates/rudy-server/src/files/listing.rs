@@ -122,8 +122,11 @@ impl Listing {
             let direction = if descending { "desc" } else { "asc" };
             context! { by, title, direction, sorted }
         };
-        let columns =
-            [column(Column::Name, "Name"), column(Column::Size, "Size"), column(Column::Date, "Modified")];
+        let columns = [
+            column(Column::Name, "Name"),
+            column(Column::Size, "Size"),
+            column(Column::Date, "Modified (UTC)"),
+        ];
         TEMPLATES
             .get_template("listing.html")
             .and_then(|template| {

@@ -58,6 +58,7 @@ struct Shared {
     extra: HeaderMap,
     entries: Entries,
     revalidate_after_ms: u64,
+    memory_file_bytes: u64,
     log: OnceLock<ErrorLog>,
     /// One permit for each file that may be compressed at a time.
     streams: Arc<Semaphore>,
@@ -80,11 +81,13 @@ impl Files {
         }
         let revalidate_after_ms = u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX);
         let streams = options.compression.as_ref().map_or(0, |compression| compression.streams);
+        let memory_file_bytes = cache::largest_file_bytes(options.memory_bytes, options.memory_file_bytes);
         Ok(Self(Arc::new(Shared {
             root: Root::open(root.as_ref(), options.follow_symlinks, revalidate_after_ms)?,
             cache_rules: CacheRules::new(&options.cache_control)?,
             extra: options.headers.iter().cloned().collect(),
-            entries: Entries::new(options.memory_bytes, options.open_files),
+            entries: Entries::new(options.memory_bytes, memory_file_bytes, options.open_files),
+            memory_file_bytes,
             revalidate_after_ms,
             log: OnceLock::new(),
             streams: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),

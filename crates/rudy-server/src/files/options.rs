@@ -42,7 +42,7 @@ pub struct FilesOptions {
     pub compression: Option<Compression>,
     /// Bytes of file content kept in memory, all files together; 0 keeps nothing.
     pub memory_bytes: u64,
-    /// Bytes of the largest file that is kept in memory.
+    /// Bytes of the largest file that is kept in memory; more than an eighth of [`Self::memory_bytes`] counts as that eighth.
     pub memory_file_bytes: u64,
     /// Descriptors of larger files that are kept open.
     pub open_files: usize,

@@ -39,6 +39,27 @@ fn nothing_is_kept_where_there_is_no_room() {
 }
 
 #[test]
+fn a_large_file_fits_with_its_codings_or_is_not_read_into_memory() {
+    let text = "some words that shrink well\n".repeat(4000);
+    for (memory_bytes, in_memory) in [(2_000_000, true), (800_000, false)] {
+        let options = FilesOptions { memory_bytes, memory_file_bytes: u64::MAX, ..FilesOptions::default() };
+        let site = Site::with_options(&[("a.txt", &text)], options);
+        for coding in ["br", "gzip", "zstd"] {
+            assert_eq!(
+                site.get_with("/a.txt", &[("accept-encoding", coding)]).field("content-encoding"),
+                coding
+            );
+        }
+        let Reply::Now(response) = site.files.call(&Request::new(RequestBody::empty()), "/a.txt") else {
+            panic!("a file needs no waiting")
+        };
+        assert_eq!(matches!(response.body, Body::Bytes(_)), in_memory);
+        assert!(Arc::ptr_eq(&head_of(&site, "/a.txt"), &head_of(&site, "/a.txt")), "it is kept");
+        assert!(site.get_with("/a.txt", &[("accept-encoding", "br")]).at_once);
+    }
+}
+
+#[test]
 fn a_change_is_seen_once_the_time_is_over_and_not_before() {
     let hour = Duration::from_hours(1);
     for (revalidate_after, seen) in [(Duration::ZERO, true), (hour, false)] {

@@ -3,6 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
+use proptest::prelude::*;
 use rustix::fs::{CWD, Mode};
 
 use super::*;
@@ -60,6 +61,18 @@ fn no_spelling_of_a_path_leaves_the_folder() {
         400,
         "even if a file is called like its spelling, and was just served"
     );
+}
+
+#[test]
+fn no_path_at_all_shows_the_secret() {
+    let options = FilesOptions { hidden: true, browse: true, ..FilesOptions::default() };
+    let site = site_beside_a_secret(options);
+    let strategy = "(/|%2[eEfF]|%5[cC]|%00|%25|\\.|\\\\|a|deep|b|site|secret|\\.txt){0,12}";
+    proptest!(|(path in strategy)| {
+        let answer = site.get(&path);
+        prop_assert!([200, 301, 400, 404].contains(&answer.status.as_u16()), "{}", answer.status);
+        prop_assert!(!answer.text().contains("secret"), "{}", answer.text());
+    });
 }
 
 #[test]
