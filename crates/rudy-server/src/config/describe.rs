@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::diagnostics::visible;
 use super::file::{LimitsTable, StatusAudience};
 use super::values::Time;
 use super::{AccessLogOptions, Config, FilesTable, Handler, Site};
@@ -130,10 +131,4 @@ fn section(title: &str, rows: Vec<Vec<String>>) -> Option<String> {
         format!("  {}\n", cells.join("  ").trim_end())
     };
     Some(format!("{title}\n{}", rows.iter().map(line).collect::<String>()))
-}
-
-fn visible(cell: &str) -> String {
-    cell.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
 }

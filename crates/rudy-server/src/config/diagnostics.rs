@@ -124,12 +124,12 @@ impl Problem {
     }
 
     fn new(at: At, title: impl Into<String>) -> Self {
-        Self { title: title.into(), at, label: String::new(), also: None, help: None }
+        Self { title: visible(&title.into()), at, label: String::new(), also: None, help: None }
     }
 
     /// What was expected, written beside the caret.
     pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
-        self.label = label.into();
+        self.label = visible(&label.into());
         self
     }
 
@@ -242,6 +242,14 @@ impl Diagnostics {
         };
         Some((place.source, span.clone()))
     }
+}
+
+/// Values of a file stand in these texts, and their control characters would be obeyed by a terminal. (In the lines of the
+/// file itself, annotate-snippets replaces them.)
+pub(super) fn visible(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
 }
 
 impl fmt::Display for Diagnostics {

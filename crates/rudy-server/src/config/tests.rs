@@ -661,3 +661,76 @@ error: 12 is out of range
 "#]]
     );
 }
+
+#[test]
+fn every_example_in_the_documentation_is_right() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let mut examples = 0;
+    for entry in std::fs::read_dir(docs).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for block in text.split("```toml\n").skip(1) {
+            let block = block.split("```").next().unwrap();
+            // A fragment needs a site to be a file; what it names need not be on this machine.
+            let rest = if block.contains("[[site]]") { "" } else { "\n[[site]]\nroot = \"public\"\n" };
+            let errors = load(&[("rudy.toml", &format!("{block}{rest}"))]).err().unwrap_or_default();
+            let wrong = errors.lines().filter(|line| line.starts_with("error: "));
+            let wrong: Vec<_> = wrong.filter(|line| !line.ends_with("(os error 2)")).collect();
+            let is_include =
+                block.contains("include = ") && wrong.iter().all(|line| line.contains("cannot include"));
+            assert!(wrong.is_empty() || is_include, "{}:\n{block}\n{errors}", path.display());
+            examples += 1;
+        }
+    }
+    assert!(examples > 10, "only {examples} examples were found");
+}
+
+proptest::proptest! {
+    /// Nothing that stands in a file brings the reader down, and every error can be shown.
+    #[test]
+    fn no_file_is_too_strange_to_be_told_about(
+        pieces in proptest::collection::vec(proptest::sample::select(PIECES.to_vec()), 0..24),
+        noise in ".{0,6}",
+    ) {
+        let text = pieces.concat() + &noise;
+        if let Err(errors) = load(&[("rudy.toml", &text)]) {
+            proptest::prop_assert!(errors.contains("error") && !errors.contains('\u{1b}'), "{}", errors);
+        }
+    }
+}
+
+const PIECES: &[&str] = &[
+    "[[site]]\n",
+    "[[site.route]]\n",
+    "[site]\n",
+    "[limits]\n",
+    "[site.route.files]\n",
+    "root = \"/\"\n",
+    "root = 1\n",
+    "hosts = [\"a\", \"*.b\", \"ü\"]\n",
+    "hosts = \"a\"\n",
+    "hosts = []\n",
+    "path = \"/*\"\n",
+    "path = [\"/a\", 1]\n",
+    "path = \"{\"\n",
+    "redirect = { to = \"{\" }\n",
+    "redirect = { to = \"/{rest}\" }\n",
+    "status = {}\n",
+    "respond = { headers = { \"a.b\" = \"\\u0000\" } }\n",
+    "head_time = \"0s\"\n",
+    "head_fields = -1\n",
+    "idle_time = 1e9\n",
+    "\"\" = 0\n",
+    "a.b.c = [[{}]]\n",
+    "site.0 = 1\n",
+    "listen = [[]]\n",
+    "\t\r\n",
+    "'''\n",
+    "é = \"日本\"\n",
+    "x = 9223372036854775808\n",
+    "include = \"\\u001b[31m\"\n",
+    "limits = 1979-05-27\n",
+];

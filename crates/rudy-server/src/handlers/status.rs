@@ -51,6 +51,7 @@ impl Vitals {
             "requests": {
                 "answered": sum(|counters| counters.requests.get()),
                 "refused": sum(|counters| counters.refused.get()),
+                "panicked": sum(|counters| counters.panics.get()),
             },
             "bytes": {
                 "sent": sum(|counters| counters.sent_bytes.get()),
