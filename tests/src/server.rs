@@ -53,10 +53,8 @@ impl Server {
     /// Begins a `rudy serve` with other arguments, files, or environment.
     #[must_use]
     pub fn build() -> Builder {
-        let mut command = Command::new(binary());
-        command.arg("serve").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // What stands in the log must not depend on where the tests run.
-        command.env("TZ", "UTC").env_remove("NOTIFY_SOCKET").env_remove("LISTEN_FDS");
+        let mut command = with_plain_environment(Command::new(binary()));
+        command.arg("serve");
         Builder { command, folder: None }
     }
 
@@ -207,6 +205,23 @@ impl Builder {
         self
     }
 
+    /// Where its stdin comes from; nowhere if this is not called.
+    #[must_use]
+    pub fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
+        self.command.stdin(stdin);
+        self
+    }
+
+    /// Has `sh` run `script`, which finds the command and its arguments so far as `"$@"`. Environment and stdin set
+    /// before this are lost.
+    #[must_use]
+    pub fn through_shell(mut self, script: &str) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh"]).arg(self.command.get_program()).args(self.command.get_args());
+        self.command = with_plain_environment(shell);
+        self
+    }
+
     /// Serves a new folder with these files on a free port of 127.0.0.1.
     #[must_use]
     pub fn files(mut self, files: &[(&str, &[u8])]) -> Self {
@@ -272,6 +287,13 @@ impl Server {
             self.seen.push(line);
         }
     }
+}
+
+/// What a server says must not depend on where the tests run.
+fn with_plain_environment(mut command: Command) -> Command {
+    command.env("TZ", "UTC").env_remove("NOTIFY_SOCKET").env_remove("LISTEN_FDS");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
 }
 
 /// Reads to the end whether or not anybody takes the lines: a server must not wait for its test.

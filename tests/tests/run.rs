@@ -1,0 +1,353 @@
+//! A server from its start to its end: addresses, signals, reload, logs.
+
+use std::fs;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
+use std::time::Instant;
+
+use rudy_tests::{PATIENCE, Server};
+use rustix::process::Signal;
+
+/// A configuration whose one site always answers `body`, with more lines before the site.
+fn answering(body: &str, more: &str) -> String {
+    format!(
+        "listen = [\"127.0.0.1:0\"]\n{more}\n[[site]]\n[[site.route]]\npath = \"/*\"\nrespond = {{ body = \"{body}\" }}\n"
+    )
+}
+
+fn rewrite(server: &Server, text: &str) {
+    fs::write(server.path().join("rudy.toml"), text).expect("a temp folder can be written");
+}
+
+/// Makes `target` answer with so many zeroes, more than any socket buffer takes.
+const LARGE: u64 = 256 * 1024 * 1024;
+
+fn make_large_file(folder: &Path) {
+    let file = fs::File::create(folder.join("large")).expect("a temp folder can be written");
+    file.set_len(LARGE).expect("a hole costs nothing");
+}
+
+fn serve_large_file() -> Server {
+    let server = Server::files(&[]);
+    make_large_file(server.path());
+    server
+}
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\n\r\n";
+
+#[test]
+fn a_folder_is_served_where_it_says() {
+    let server = Server::files(&[("index.html", b"<p>hello"), (".secret", b"no")]);
+    let answer = server.get("/");
+    assert_eq!((answer.status, answer.text()), (200, "<p>hello"));
+    assert_eq!(server.get("/.secret").status, 404);
+}
+
+#[test]
+fn a_folder_is_listed_and_a_single_page_answers_only_if_asked() {
+    let files: &[(&str, &[u8])] = &[("a/b.txt", b"b"), ("index.html", b"page")];
+    let plain = Server::files(files);
+    assert_eq!((plain.get("/a/").status, plain.get("/client/route").status), (404, 404));
+    let asked = Server::build().files(files).args(["--browse", "--spa"]).start();
+    assert!(asked.get("/a/").text().contains("b.txt"));
+    assert_eq!(asked.get("/client/route").text(), "page");
+}
+
+#[test]
+fn it_says_what_it_does_not_do() {
+    let mut server = Server::files(&[("rudy.toml", b"")]);
+    for part in [
+        "Only this machine can reach it",
+        "hidden files",
+        "--browse",
+        "no TLS",
+        "a rudy.toml in it",
+        "not logged",
+    ] {
+        server.wait_for_line(part);
+    }
+}
+
+#[test]
+fn several_addresses_and_kinds_are_listened_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("rudy.sock");
+    let server = Server::build()
+        .config(&answering("hello", ""))
+        .args(["--listen", "127.0.0.1:0", "--listen", "[::1]:0", "--listen"])
+        .arg(format!("unix:{}", socket.display()))
+        .start();
+    assert_eq!(server.addresses().len(), 3);
+    assert_eq!(server.get("/").text(), "hello");
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    std::io::Write::write_all(&mut stream, b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("hello"), "{answer}");
+}
+
+#[test]
+fn a_port_in_use_is_told_with_its_owner_and_exit_code_1() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let output = Server::build().args(["/", "--listen", &address.to_string()]).command().output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains(&format!("cannot listen on {address}")), "{message}");
+    assert!(message.contains(&std::process::id().to_string()), "{message}");
+}
+
+#[test]
+fn an_access_log_that_cannot_be_opened_ends_it_with_exit_code_1() {
+    let output =
+        Server::build().args(["/", "--access-log", "/nowhere/access.log"]).command().output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(
+        message.starts_with("error: cannot open the access log /nowhere/access.log: No such file"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_answer_under_way_is_finished_after_sigterm() {
+    let mut server = serve_large_file();
+    let mut connection = server.connect();
+    connection.send(b"GET /large HTTP/1.1\r\nHost: test\r\n\r\n");
+    connection.read_exactly(16);
+    server.signal(Signal::TERM);
+    server.wait_for_line("SIGTERM: stopping");
+    let rest = connection.read_to_end().len() as u64;
+    assert!(rest > LARGE, "{rest} bytes after the first 16");
+    let (status, stderr) = server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert!(stderr.ends_with("notice: stopped"), "{stderr}");
+}
+
+#[test]
+fn a_connection_that_waits_does_not_hold_up_the_end() {
+    let mut server = Server::config(&answering("hello", ""));
+    let mut connection = server.connect();
+    connection.send(GET);
+    assert_eq!(connection.answer().text(), "hello");
+    server.signal(Signal::INT);
+    let (status, stderr) = server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert!(connection.is_closed());
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_and_says_what_it_cut() {
+    let mut server = serve_large_file();
+    let mut connection = server.connect();
+    connection.send(b"GET /large HTTP/1.1\r\nHost: test\r\n\r\n");
+    connection.read_exactly(16);
+    server.signal(Signal::TERM);
+    server.wait_for_line("SIGTERM: stopping");
+    server.signal(Signal::INT);
+    let (status, stderr) = server.wait();
+    assert_eq!(status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("1 connection was cut"), "{stderr}");
+    assert!((connection.read_to_end().len() as u64) < LARGE);
+}
+
+#[test]
+fn what_outlasts_the_grace_time_is_cut() {
+    let mut server =
+        Server::config("listen = [\"127.0.0.1:0\"]\n[shutdown]\ngrace = \"1ms\"\n[[site]]\nroot = \".\"\n");
+    make_large_file(server.path());
+    let mut connection = server.connect();
+    connection.send(b"GET /large HTTP/1.1\r\nHost: test\r\n\r\n");
+    connection.read_exactly(16);
+    server.signal(Signal::TERM);
+    let (status, stderr) = server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert!(stderr.ends_with("notice: stopped; 1 connection was cut"), "{stderr}");
+}
+
+#[test]
+fn a_new_configuration_holds_for_new_connections() {
+    let mut server = Server::config(&answering("old", ""));
+    let mut connection = server.connect();
+    connection.send(GET);
+    assert_eq!(connection.answer().text(), "old");
+    rewrite(&server, &answering("new", ""));
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was read again");
+    assert_eq!(server.get("/").text(), "new");
+    connection.send(GET);
+    assert_eq!(connection.answer().text(), "old");
+}
+
+#[test]
+fn a_wrong_configuration_is_told_and_the_old_one_stays() {
+    let mut server = Server::config(&answering("old", ""));
+    rewrite(&server, "lisen = []\n[[site]]\nrot = \"/\"\n");
+    server.signal(Signal::HUP);
+    server.wait_for_line("errors in the configuration; the configuration stays as it was");
+    server.wait_for_line("unknown key `lisen`");
+    server.wait_for_line("unknown key `rot`");
+    assert_eq!(server.get("/").text(), "old");
+    rewrite(&server, &answering("mended", ""));
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was read again");
+    assert_eq!(server.get("/").text(), "mended");
+}
+
+#[test]
+fn a_reload_opens_and_closes_addresses_and_keeps_the_others() {
+    let text = answering("hello", "");
+    let mut server = Server::config(&text);
+    let kept = server.address();
+    rewrite(&server, &text.replace("[\"127", "[\"[::1]:0\", \"127"));
+    server.signal(Signal::HUP);
+    let line = server.wait_for_line("listens on http://[::1]:");
+    let added: SocketAddr = line.split("http://").nth(1).unwrap().trim_end_matches('/').parse().unwrap();
+    server.wait_for_line("the configuration was read again");
+    TcpStream::connect(added).unwrap();
+    server.forget_lines();
+    rewrite(&server, &text);
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was read again");
+    assert!(TcpStream::connect(added).is_err());
+    assert_eq!(rudy_tests::Connection::open(kept).socket().peer_addr().unwrap(), kept);
+}
+
+#[test]
+fn an_address_that_cannot_be_had_leaves_everything_as_it_was() {
+    let text = answering("old", "");
+    let mut server = Server::config(&text);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = format!("[\"{}\", ", taken.local_addr().unwrap());
+    rewrite(&server, &answering("new", "").replacen('[', &other, 1));
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration stays as it was");
+    assert_eq!(server.get("/").text(), "old");
+}
+
+/// Waits until `ready` finds what it looks for in the file.
+fn wait_for_text(path: &Path, ready: impl Fn(&str) -> bool) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        if ready(&text) {
+            return text;
+        }
+        assert!(Instant::now() < deadline, "{} holds only:\n{text}", path.display());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_renamed_access_log_is_opened_anew_at_sighup() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, renamed) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
+    let mut server = Server::build().config(&answering("hello", "")).arg("--access-log").arg(&log).start();
+    assert_eq!(server.get("/before").status, 200);
+    wait_for_text(&log, |text| text.contains("/before"));
+    fs::rename(&log, &renamed).unwrap();
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was read again");
+    assert_eq!(server.get("/after").status, 200);
+    let after = wait_for_text(&log, |text| text.contains("/after"));
+    assert!(!after.contains("/before"), "{after}");
+    assert!(!fs::read_to_string(&renamed).unwrap().contains("/after"));
+}
+
+#[test]
+fn the_last_request_is_in_the_log_when_it_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    let mut server = Server::build()
+        .config(&answering("hello", ""))
+        .arg("--json-log")
+        .arg("--access-log")
+        .arg(&log)
+        .start();
+    for n in 0..100 {
+        assert_eq!(server.get(&format!("/{n}")).status, 200);
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().0.code(), Some(0));
+    let text = fs::read_to_string(&log).unwrap();
+    let targets = text.lines().map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["status"], &line["ended"]), (&200.into(), &"complete".into()), "{line}");
+        line["target"].as_str().unwrap().trim_start_matches('/').parse::<u32>().unwrap()
+    });
+    let mut targets: Vec<_> = targets.collect();
+    targets.sort_unstable();
+    assert_eq!(targets, (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_access_log_goes_to_standard_output() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut server =
+        Server::build().config(&answering("hello", "")).args(["--access-log", "-"]).stdout(writer).start();
+    assert_eq!(server.get("/a").status, 200);
+    server.signal(Signal::TERM);
+    let (_, stderr) = server.wait();
+    drop(server);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert!(text.contains("] \"GET /a HTTP/1.1\" 200 5 \"-\" \"-\" "), "{text}");
+    assert!(!stderr.contains("GET /a"), "{stderr}");
+}
+
+#[test]
+fn a_refused_request_is_logged_and_told_once_for_its_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("access.log");
+    let mut server = Server::build().config(&answering("hello", "")).arg("--access-log").arg(&log).start();
+    for _ in 0..3 {
+        let answer = server.exchange(b"GET / HTTP/1.1\r\n\r\n");
+        assert!(answer.starts_with(b"HTTP/1.1 400 "), "{}", String::from_utf8_lossy(&answer));
+    }
+    server.signal(Signal::TERM);
+    let (_, stderr) = server.wait();
+    let lines: Vec<_> = stderr.lines().filter(|line| line.contains(" client: ")).collect();
+    assert_eq!(lines.len(), 2, "{stderr}");
+    assert!(lines[1].ends_with(": 2 more since the last line about it"), "{stderr}");
+    let text = fs::read_to_string(&log).unwrap();
+    assert_eq!(text.lines().filter(|line| line.contains("] \"-\" 400 ")).count(), 3, "{text}");
+}
+
+#[test]
+fn the_service_manager_is_told_how_things_stand() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let next = || {
+        let mut buffer = [0; 256];
+        let n = socket.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..n].to_vec()).unwrap()
+    };
+    let mut server = Server::build().config(&answering("hello", "")).env("NOTIFY_SOCKET", &path).start();
+    assert_eq!(next(), "READY=1");
+    server.signal(Signal::HUP);
+    assert!(next().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    assert_eq!(next(), "READY=1");
+    server.signal(Signal::TERM);
+    assert_eq!(next(), "STOPPING=1");
+    assert_eq!(server.wait().0.code(), Some(0));
+}
+
+#[test]
+fn a_socket_of_the_service_manager_is_served() {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    // The shell puts the socket where systemd does, and its own process id, which `exec` keeps, into LISTEN_PID.
+    let server = Server::build()
+        .config(&answering("hello", ""))
+        .args(["--listen", "systemd"])
+        .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"")
+        .stdin(OwnedFd::from(socket))
+        .start();
+    assert_eq!(server.address(), address);
+    assert_eq!(server.get("/").text(), "hello");
+}
