@@ -1,6 +1,6 @@
 //! A server under measurement: started, awaited, asked, ended with everything it started.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -89,11 +89,17 @@ impl Server {
                 command.arg("-c").arg(configuration).arg("-p").arg(site.folder());
             }
         }
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let said = site.folder().join(format!("{}-{}.stderr", kind.name(), address.port()));
+        let stderr =
+            File::create(&said).map_err(|error| format!("cannot write {}: {error}", said.display()))?;
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn();
         let process =
             process.map_err(|error| format!("cannot start `{}`: {error}", command::line(&command)))?;
         let mut server = Self { kind, address, process };
-        server.wait_until_it_answers(&command::line(&command))?;
+        server.wait_until_it_answers(&command::line(&command)).map_err(|failure| {
+            let said = fs::read_to_string(&said).unwrap_or_default();
+            format!("{failure}\n{}", said.trim_end())
+        })?;
         Ok(server)
     }
 
@@ -130,9 +136,7 @@ impl Server {
                 Err(_) => {}
             }
             if let Ok(Some(status)) = self.process.try_wait() {
-                return Err(format!(
-                    "`{command}` ended ({status}) before it answered; run it by hand to see why"
-                ));
+                return Err(format!("`{command}` ended ({status}) before it answered"));
             }
             thread::sleep(POLL_TIME);
         }
