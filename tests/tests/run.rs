@@ -351,3 +351,18 @@ fn a_socket_of_the_service_manager_is_served() {
     assert_eq!(server.address(), address);
     assert_eq!(server.get("/").text(), "hello");
 }
+
+#[test]
+fn what_the_file_system_refuses_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let current = folder.path().join("current");
+    fs::create_dir(folder.path().join("release")).unwrap();
+    fs::write(folder.path().join("release/a.txt"), "a").unwrap();
+    std::os::unix::fs::symlink("release", &current).unwrap();
+    let files = format!("files = {{ root = \"{}\", revalidate_after = \"0s\" }}", current.display());
+    let mut server = Server::config(&answering("", "").replace("respond = { body = \"\" }", &files));
+    assert_eq!(server.get("/a.txt").text(), "a");
+    fs::remove_file(&current).unwrap();
+    assert_eq!(server.get("/a.txt").text(), "a");
+    server.wait_for_line(" error: ");
+}

@@ -55,9 +55,14 @@ impl App {
         Self { access_log: Some(log), ..self }
     }
 
-    /// Says there what clients do wrong.
+    /// Says there what clients do wrong and what the file system refuses.
     #[must_use]
     pub fn with_error_log(self, log: ErrorLog) -> Self {
+        for handler in self.router.handlers() {
+            if let Handler::Files(files) = handler {
+                files.log_to(log.clone());
+            }
+        }
         Self { error_log: Some(log), ..self }
     }
 

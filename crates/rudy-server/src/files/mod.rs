@@ -96,11 +96,9 @@ impl Files {
     }
 
     /// Says in `log` what the file system refuses; without one nobody hears of it.
-    #[must_use]
-    pub fn logging_to(self, log: ErrorLog) -> Self {
+    pub fn log_to(&self, log: ErrorLog) {
         // The first log stays: it is set once, where the handler is made.
         let _ = self.0.log.set(log);
-        self
     }
 
     /// Answers a request. `path` is the part of the request's path below the route: still percent-encoded, empty or

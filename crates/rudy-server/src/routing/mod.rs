@@ -68,6 +68,11 @@ impl<H> Router<H> {
         Self { hosts, sites }
     }
 
+    /// What answers, of all sites.
+    pub(crate) fn handlers(&self) -> impl Iterator<Item = &H> {
+        self.sites.iter().flatten().map(|route| &route.handler)
+    }
+
     /// The first route of the host's site that takes the path. A site whose first route takes everything is answered
     /// without a look at the path.
     pub(crate) fn find(&self, host: &[u8], path: &str) -> Result<Found<'_, H>, NotFound> {

@@ -1,7 +1,7 @@
 //! What is said at the start: where it listens, and what it will not do.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, absolute};
 
 use rudy_net::listen::Bound;
 
@@ -19,7 +19,10 @@ pub(super) fn announce(
     bound: &[Bound],
 ) -> io::Result<()> {
     match &options.source {
-        Source::Folder { path, .. } => writeln!(out, "Rudy serves the folder {} at", path.display())?,
+        Source::Folder { path, .. } => {
+            let path = absolute(path).unwrap_or_else(|_| path.clone());
+            writeln!(out, "Rudy serves the folder {} at", path.display())?;
+        }
         Source::File(path) => writeln!(out, "Rudy serves {} at", described(config.sites.len(), path))?,
     }
     for place in bound {

@@ -120,7 +120,8 @@ fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
         };
         return Err(refused(format!("it is not a folder{hint}")));
     }
-    let root = path.canonicalize().map_err(|error| refused(error.to_string()))?;
+    // Links in the path stay: a root that is one is followed when it is turned to another folder.
+    let root = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
     let fallback = spa.then(|| "index.html".to_owned());
     Ok(FilesTable { browse, fallback, ..FilesTable::of(root) })
 }

@@ -169,7 +169,7 @@ fn a_root_that_is_a_link_is_followed_when_it_turns() {
 
     let mut said = tempfile::tempfile().unwrap();
     let log = ErrorLog::to(said.try_clone().unwrap()).unwrap();
-    let site = Site { files: site.files.logging_to(log.clone()), ..site };
+    site.files.log_to(log.clone());
     fs::remove_file(&current).unwrap();
     assert_eq!(site.get("/a.txt").text(), "two", "the folder that is open is kept");
     log.close();
