@@ -6,14 +6,13 @@ use http::{Method, StatusCode};
 use rudy_net::{Call, Client, Limits, Outcome, Reply, Request, Response, Service};
 
 use crate::access_log::AccessLog;
-use crate::config::files::problem_of;
-use crate::config::{self, Config, Diagnostics, FilesTable, Place, Problem};
+use crate::compile::{Handler, compile};
+use crate::config::{Config, Diagnostics};
 use crate::error_log::ErrorLog;
-use crate::files::{Files, FilesOptions};
-use crate::handlers::{Redirect, Respond, Status, Vitals};
+use crate::handlers::Vitals;
 use crate::methods::{answer_unless_known, answer_unless_read};
 use crate::pages;
-use crate::routing::{Hosts, NotFound, PathPattern, Route, Router, request_host};
+use crate::routing::{NotFound, Router, request_host};
 
 /// Everything that answers requests under one configuration. A reload makes another one; connections under way keep the
 /// one they began with.
@@ -24,15 +23,6 @@ pub struct App {
     access_log: Option<AccessLog>,
     error_log: Option<ErrorLog>,
     vitals: Arc<Vitals>,
-}
-
-/// What answers, made ready.
-#[derive(Debug)]
-pub(crate) enum Handler {
-    Files(Files),
-    Redirect(Redirect),
-    Respond(Respond),
-    Status(Status),
 }
 
 impl App {
@@ -123,96 +113,6 @@ fn answer_nobody(request: &Request, why: NotFound) -> Response {
             NotFound::BadPath(refusal) => error(StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
         }
     })
-}
-
-/// Makes the routes of a configuration ready, or says everything that is wrong with them.
-pub(crate) fn compile(config: &Config) -> Result<Router<Handler>, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let mut hosts = Hosts::default();
-    let mut sites = Vec::new();
-    for (number, site) in config.sites.iter().enumerate() {
-        add_hosts(&mut hosts, config, number, &mut problems);
-        unreachable_routes(site, &mut problems);
-        let mut routes = Vec::new();
-        for route in &site.routes {
-            match handler(route) {
-                Ok(handler) => routes.push(Route { paths: route.paths.clone(), handler }),
-                Err(more) => problems.extend(more),
-            }
-        }
-        sites.push(routes);
-    }
-    if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
-}
-
-fn handler(route: &config::Route) -> Result<Handler, Vec<Problem>> {
-    let place = &route.handler_place;
-    match &route.handler {
-        config::Handler::Files(table) => open(table, place).map(Handler::Files),
-        config::Handler::Redirect(table) => Redirect::new(table, &route.paths, place).map(Handler::Redirect),
-        config::Handler::Respond(table) => Respond::new(table, place).map(Handler::Respond),
-        config::Handler::Status(table) => Ok(Handler::Status(Status::new(table))),
-    }
-}
-
-/// Opens a folder. It is looked at even where the options are wrong, so that both are said at once.
-fn open(table: &FilesTable, place: &Place) -> Result<Files, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let options = table.options(place, &mut problems);
-    let wrong = options.problems();
-    problems.extend(wrong.iter().map(|error| problem_of(error, place)));
-    let options = if wrong.is_empty() { options } else { FilesOptions::default() };
-    match Files::open(&table.root, options) {
-        Ok(files) if problems.is_empty() => return Ok(files),
-        Ok(_) => {}
-        Err(error) => problems.push(problem_of(&error, place)),
-    }
-    Err(problems)
-}
-
-fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut Vec<Problem>) {
-    let site = &config.sites[number];
-    if site.hosts.is_empty()
-        && let Some(other) = hosts.set_default(number)
-    {
-        let problem =
-            Problem::value(&site.place, "two sites are the default one").label("this has no `hosts` either");
-        problems.push(problem.also(&config.sites[other].place, "the first without `hosts`"));
-    }
-    for (index, host) in site.hosts.iter().enumerate() {
-        if let Some(other) = hosts.add(host, number) {
-            let problem = Problem::value(
-                &site.place.key("hosts").index(index),
-                format!("the host \"{host}\" is given twice"),
-            );
-            problems
-                .push(problem.label("the second").also(&host_place(&config.sites[other], host), "the first"));
-        }
-    }
-}
-
-fn host_place(site: &config::Site, host: &crate::routing::HostPattern) -> Place {
-    let index = site.hosts.iter().position(|known| known == host).unwrap_or(0);
-    site.place.key("hosts").index(index)
-}
-
-/// A route all of whose paths are taken by earlier ones can never answer.
-fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
-    for (number, route) in site.routes.iter().enumerate() {
-        let earlier = &site.routes[..number];
-        let taken = |path: &PathPattern| {
-            earlier.iter().find(|route| route.paths.iter().any(|pattern| pattern.covers(path)))
-        };
-        let takers: Vec<_> = route.paths.iter().map(taken).collect();
-        if let Some(Some(taker)) = takers.first()
-            && takers.iter().all(Option::is_some)
-        {
-            let problem = Problem::value(&route.paths_place, "this route never answers")
-                .label("taken by an earlier route");
-            let problem = problem.also(&taker.paths_place, "the first that matches is taken");
-            problems.push(problem.help("put the narrower path before the wider one"));
-        }
-    }
 }
 
 #[cfg(test)]

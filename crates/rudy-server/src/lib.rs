@@ -2,6 +2,7 @@
 
 pub mod access_log;
 mod app;
+mod compile;
 pub mod config;
 pub mod error_log;
 pub mod files;

@@ -8,6 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostics::{Place, Problem, Source, Spans};
+use super::nearest::nearest;
 use super::values::{ListenAddress, Size, Time};
 use crate::routing::{HostPattern, PathPattern};
 
@@ -62,7 +63,11 @@ impl<'a> Walk<'a> {
     fn wrong_type(&mut self, expected: &str, value: &Spanned<DeValue<'_>>, place: &Place) {
         self.note_inside(value, place);
         let found = name_of_type(json_type(value.get_ref()));
-        self.problems.push(Problem::value(place, format!("expected {expected}, found {found}")));
+        let problem = Problem::value(place, format!("expected {expected}, found {found}"));
+        self.problems.push(match value.get_ref() {
+            DeValue::Table(_) if expected == "a list" => problem.label(format!("write [[{}]]", place.keys())),
+            _ => problem,
+        });
     }
 
     fn table(&mut self, schema: &'a Value, table: &DeTable<'_>, place: &Place) {
@@ -264,53 +269,5 @@ fn name_of_type(json_type: &str) -> &'static str {
         "date" => "a date",
         "array" => "a list",
         _ => "a table",
-    }
-}
-
-/// The candidate that `text` was probably meant to be: at most one slip in three letters.
-pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let (distance, candidate) =
-        candidates.map(|candidate| (edit_distance(text, candidate), candidate)).min()?;
-    (distance <= text.chars().count().max(candidate.chars().count()).div_ceil(3)).then_some(candidate)
-}
-
-/// Letters to insert, drop, replace or swap with their neighbour (optimal string alignment).
-fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = replaced.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(before[j - 2] + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_key_is_found_within_one_slip_in_three_letters() {
-        let known = ["head_time", "head_bytes", "idle_time", "path", "root"];
-        for (text, near) in [
-            ("hed_time", Some("head_time")),
-            ("haed_time", Some("head_time")),
-            ("head-bytes", Some("head_bytes")),
-            ("idle_tiem", Some("idle_time")),
-            ("rot", Some("root")),
-            ("frobnicate", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(text, known.into_iter()), near, "{text}");
-        }
     }
 }

@@ -77,6 +77,12 @@ impl Place {
             && rest.is_some_and(|rest| rest.is_empty() || other.pointer.is_empty() || rest.starts_with('.'))
     }
 
+    /// The keys that lead to it, as they stand in the header of a table: `site.route`.
+    pub(super) fn keys(&self) -> String {
+        let keys: Vec<_> = self.pointer.split('.').filter(|key| key.parse::<usize>().is_err()).collect();
+        keys.join(".")
+    }
+
     pub(super) fn pointer(&self) -> &str {
         &self.pointer
     }

@@ -32,7 +32,7 @@ impl Config {
         if problems.is_empty() {
             return Ok(config);
         }
-        problems.extend(crate::app::compile(&config).err().unwrap_or_default());
+        problems.extend(crate::compile::compile(&config).err().unwrap_or_default());
         Err(Diagnostics::new(config.sources, problems))
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod files;
 mod include;
 mod limits;
 mod load;
+mod nearest;
 mod schema;
 #[cfg(test)]
 mod tests;

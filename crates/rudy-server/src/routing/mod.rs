@@ -1,11 +1,12 @@
 //! From a request to the handler that answers it: the site by host, the route by path.
 
+mod canonical;
 mod host;
 mod path;
 
+pub(crate) use canonical::CanonicalPath;
 pub use host::HostPattern;
 pub(crate) use host::{Hosts, without_port};
-pub(crate) use path::CanonicalPath;
 pub use path::PathPattern;
 
 use std::borrow::Cow;

@@ -1,0 +1,143 @@
+//! What right configurations mean.
+
+use snapbox::str;
+
+use super::*;
+
+#[test]
+fn included_files_add_sites_and_paths_go_by_the_file_that_names_them() {
+    let config = load(&[
+        (
+            "rudy.toml",
+            "listen = ['unix:rudy.sock']\ninclude = 'conf.d/*.toml'\naccess_log = { path = 'log' }",
+        ),
+        (
+            "conf.d/b.toml",
+            "[[site]]\nhosts = ['b.org']\nroute = [{ path = '/', respond = { body_file = 'b.txt' } }]",
+        ),
+        ("conf.d/b.txt", "b"),
+    ])
+    .unwrap();
+    let [Site { hosts, routes, .. }] = config.sites.as_slice() else { panic!("one site") };
+    assert_eq!(hosts, &["b.org".parse().unwrap()]);
+    let Handler::Respond(respond) = &routes[0].handler else { panic!("respond") };
+    assert!(respond.body_file.as_ref().unwrap().ends_with("conf.d/b.txt"));
+    assert!(matches!(&config.listen[0], Address::Unix { path, .. } if path.is_absolute()));
+    assert_eq!(config.notices.len(), 1, "{:?}", config.notices);
+}
+
+#[test]
+fn every_limit_can_be_set() {
+    let serde_json::Value::Object(limits) = serde_json::to_value(file::LimitsTable::default()).unwrap()
+    else {
+        panic!("a table")
+    };
+    let line = |(key, value): (&String, &serde_json::Value)| match value {
+        serde_json::Value::Null => format!("{key} = 7\n"),
+        value => format!("{key} = {value}\n"),
+    };
+    let table: String = limits.iter().map(line).collect();
+    let config = load(&[(
+        "rudy.toml",
+        &format!("[limits]\n{table}[[site]]\nroute = [{{ path = '/', respond = {{}} }}]"),
+    )]);
+    let limits = config.unwrap().limits;
+    assert_eq!((limits.connections, limits.connections_per_address), (Some(7), Some(7)));
+    assert_eq!(limits.http.requests_per_connection, Some(7));
+    assert_eq!(limits.http.head_time, rudy_http::Limits::default().head_time);
+}
+
+#[test]
+fn the_configuration_in_effect_is_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rudy.toml");
+    std::fs::create_dir(folder.path().join("conf.d")).unwrap();
+    std::fs::write(folder.path().join("conf.d/README"), "").unwrap();
+    std::fs::write(
+        &file,
+        r#"listen = ["127.0.0.1:8080", ":80"]
+include = "conf.d/*.toml"
+access_log = { path = "-", format = "json" }
+limits = { head_time = "5s", connections = 1000 }
+
+[[site]]
+hosts = ["example.org", "*.example.org"]
+
+[[site.route]]
+path = ["/old/*", "*.php"]
+redirect = { to = "https://{host}/" }
+
+[[site.route]]
+path = "/ping"
+respond = { body = "pong\n" }
+
+[[site]]
+
+[[site.route]]
+path = "/status"
+status = { allow = "anyone" }
+
+[[site.route]]
+path = "/*"
+respond = { status = 404 }
+"#,
+    )
+    .unwrap();
+    let text = Config::load(&file).unwrap().describe().replace(&format!("{}/", folder.path().display()), "");
+    snapbox::assert_data_eq!(
+        text,
+        str![[r#"
+Listens on
+  127.0.0.1:8080
+  *:80
+
+Site example.org, *.example.org
+  1  /old/* *.php  redirect  307 to https://{host}/
+  2  /ping         respond   200 with 5 bytes of text
+
+Site for every other host
+  1  /status  status   for anyone
+  2  /*       respond  404
+
+Limits that are not the default
+  connections  1000  (default none)
+  head_time    5s    (default 10s)
+
+Running
+  threads         one for each core
+  access log      JSON lines to standard output
+  shutdown grace  30s
+
+Notices
+  conf.d/README is not included: its name does not match "*.toml"
+  include = "conf.d/*.toml" takes no file
+
+"#]]
+    );
+}
+
+#[test]
+fn every_example_in_the_documentation_is_right() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let mut examples = 0;
+    for entry in std::fs::read_dir(docs).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for block in text.split("```toml\n").skip(1) {
+            let block = block.split("```").next().unwrap();
+            // A fragment needs a site to be a file; what it names need not be on this machine.
+            let rest = if block.contains("[[site]]") { "" } else { "\n[[site]]\nroot = \"public\"\n" };
+            let errors = load(&[("rudy.toml", &format!("{block}{rest}"))]).err().unwrap_or_default();
+            let wrong = errors.lines().filter(|line| line.starts_with("error: "));
+            let wrong: Vec<_> = wrong.filter(|line| !line.ends_with("(os error 2)")).collect();
+            let is_include =
+                block.contains("include = ") && wrong.iter().all(|line| line.contains("cannot include"));
+            assert!(wrong.is_empty() || is_include, "{}:\n{block}\n{errors}", path.display());
+            examples += 1;
+        }
+    }
+    assert!(examples > 10, "only {examples} examples were found");
+}

@@ -1,0 +1,24 @@
+//! Whole configurations: what they mean, and what is said of wrong ones.
+
+mod errors;
+mod meaning;
+
+use super::*;
+use crate::App;
+
+/// Loads files written to an empty folder, the first being the main one; what is said names them without the folder.
+fn load(files: &[(&str, &str)]) -> Result<Config, String> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let config = Config::load(&folder.path().join(files[0].0));
+    let config = config.and_then(|config| App::new(&config).map(|_| config));
+    config.map_err(|errors| errors.render(false).replace(&format!("{}/", folder.path().display()), ""))
+}
+
+fn errors(text: &str) -> String {
+    load(&[("rudy.toml", text)]).unwrap_err()
+}
