@@ -5,7 +5,7 @@ use rudy_http::semantics::path::RelativePath;
 use rustix::io::Errno;
 
 use super::entry::Evidence;
-use super::options::FilesOptions;
+use super::options::{FilesOptions, PATH};
 use super::root::{Kind, Opened, Root};
 
 /// What a path leads to.
@@ -54,13 +54,11 @@ struct Search<'a> {
 impl Search<'_> {
     fn try_patterns(&mut self, path: &RelativePath) -> Result<Option<Found>, Failure> {
         for pattern in &self.options.try_files {
-            let found = match pattern.strip_prefix("{path}") {
+            let found = match pattern.strip_prefix(PATH) {
                 Some("") => self.look(path.as_str(), path.names_directory())?,
                 // A folder has no suffix: "a/" must not be answered with "a.html", whose links would lead astray.
-                _ if path.names_directory() && pattern.contains("{path}") => None,
-                _ if pattern.contains("{path}") => {
-                    self.look(&pattern.replace("{path}", path.as_str()), false)?
-                }
+                _ if path.names_directory() && pattern.contains(PATH) => None,
+                _ if pattern.contains(PATH) => self.look(&pattern.replace(PATH, path.as_str()), false)?,
                 _ => self.root.stat_beneath(pattern).map(|_| Found::Instead(pattern.clone())),
             };
             if found.is_some() {

@@ -25,10 +25,11 @@ impl Files {
         {
             return Ok((key, entry));
         }
-        let opened = open_if_there(&self.0.root, path)?.ok_or(Failure::NotFound)?;
-        if opened.stat.kind != Kind::File {
+        let opened = open_if_there(&self.0.root, path)?;
+        let Some(opened) = opened.filter(|opened| opened.stat.kind == Kind::File) else {
+            self.say_missing(path);
             return Err(Failure::NotFound);
-        }
+        };
         let evidence = vec![Evidence { path: path.to_owned(), seen: Some(opened.stat) }];
         let entry = self.load_and_keep(&key, opened, path, evidence);
         Ok((key, entry))

@@ -39,7 +39,7 @@ use tokio::sync::Semaphore;
 use crate::error_log::ErrorLog;
 use crate::{methods, pages};
 use cache::Entries;
-use entry::{Entry, Representation};
+use entry::Entry;
 use find::{Failure, Found, find};
 use options::CacheRules;
 pub use options::{CacheRule, Compression, FilesError, FilesOptions};
@@ -95,10 +95,10 @@ impl Files {
         })))
     }
 
-    /// Says in `log` what the file system refuses; without one nobody hears of it.
+    /// Says in `log` what the file system refuses and what the options name in vain. The first log stays; without one
+    /// nobody hears of it.
     pub fn log_to(&self, log: ErrorLog) {
-        // The first log stays: it is set once, where the handler is made.
-        let _ = self.0.log.set(log);
+        self.0.log.get_or_init(|| log);
     }
 
     /// Answers a request. `path` is the part of the request's path below the route: still percent-encoded, empty or
@@ -108,9 +108,8 @@ impl Files {
     /// compressing happen elsewhere.
     #[must_use]
     pub fn call(&self, request: &Request, path: &str) -> Reply {
-        if let Some(mut response) = methods::answer_unless_read(request) {
-            entry::add_extra(response.headers_mut(), &self.0.extra);
-            return Reply::Now(response);
+        if let Some(answer) = methods::answer_unless_read(request) {
+            return Reply::Now(self.dress(answer));
         }
         if let Some(entry) = self.0.entries.get(path)
             && self.is_current(&entry, path)
@@ -127,14 +126,26 @@ impl Files {
     /// whoever reads it.
     #[must_use]
     pub fn error(&self, status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
+        self.dress(pages::error(status, headers, explanation))
+    }
+
+    /// Puts the operator's page and fields into an answer of ours.
+    fn dress(&self, mut answer: Response) -> Response {
+        let status = answer.status();
         let page = self.0.options.error_pages.iter().find(|(of, _)| *of == status);
-        let page = page.ok_or(Failure::NotFound).and_then(|(_, path)| self.named(path));
-        let mut response = match page {
-            Ok((_, entry)) => error_page(status, &entry.plain),
-            Err(_) => pages::error(status, headers, explanation),
-        };
-        entry::add_extra(response.headers_mut(), &self.0.extra);
-        response
+        match page.map(|(_, path)| self.named(path)) {
+            Some(Ok((_, entry))) => {
+                if let Some(media_type) = entry.plain.whole.headers().get(CONTENT_TYPE) {
+                    answer.headers_mut().insert(CONTENT_TYPE, media_type.clone());
+                }
+                answer.headers_mut().remove(VARY);
+                answer.body = entry.plain.content.all();
+            }
+            Some(Err(failure)) => self.say(&failure),
+            None => {}
+        }
+        entry::add_extra(answer.headers_mut(), &self.0.extra);
+        answer
     }
 
     /// Whether an entry may be sent without looking for it anew. Who finds the time to be over looks; the others, in that
@@ -202,6 +213,16 @@ impl Files {
         }
     }
 
+    fn say_missing(&self, path: &str) {
+        if let Some(log) = self.0.log.get() {
+            let named = self.0.root.path().join(path);
+            log.repeated(
+                "missing page",
+                &format!("{} is to answer, and is not a file that is there", named.display()),
+            );
+        }
+    }
+
     fn follow_root(&self, now_ms: u64) {
         if let (Err(cause), Some(log)) = (self.0.root.follow(now_ms), self.0.log.get()) {
             let root = self.0.root.path().display();
@@ -256,16 +277,6 @@ impl Files {
         entry::add_extra(headers, &self.0.extra);
         response
     }
-}
-
-fn error_page(status: StatusCode, page: &Representation) -> Response {
-    let mut response = Response::new(status);
-    if let Some(media_type) = page.whole.headers().get(CONTENT_TYPE) {
-        response.headers_mut().insert(CONTENT_TYPE, media_type.clone());
-    }
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response.body = page.content.all();
-    response
 }
 
 /// The status and the sentence for what the file system refused.

@@ -168,9 +168,14 @@ impl FilesOptions {
             .chain(self.try_files.iter().map(|path| ("try_files", path)))
             .chain(self.fallback.iter().map(|path| ("fallback", path)))
             .chain(self.error_pages.iter().map(|(_, path)| ("error_pages", path)));
-        let not_below = paths.filter(|(_, path)| !is_below(&path.replace("{path}", "path")));
+        // The braces stand for something in `try_files` alone; elsewhere they would be waited for in vain.
+        let is_good = |option: &str, path: &str| match option {
+            "try_files" => is_below(&path.replace(PATH, "path")),
+            _ => is_below(path) && !path.contains(PATH),
+        };
+        let wrong = paths.filter(|(option, path)| !is_good(option, path));
         let mut problems: Vec<_> =
-            not_below.map(|(option, path)| FilesError::Path(option, path.clone())).collect();
+            wrong.map(|(option, path)| FilesError::Path(option, path.clone())).collect();
         let ours = self.headers.iter().filter(|(name, _)| OURS.contains(name));
         problems.extend(ours.map(|(name, _)| FilesError::Header(name.clone())));
         let level = self.compression.as_ref().map(|compression| compression.level);
@@ -180,6 +185,9 @@ impl FilesOptions {
         problems
     }
 }
+
+/// What stands for the path that was asked for in `try_files`.
+pub(super) const PATH: &str = "{path}";
 
 /// What says of an answer what it is and how it is sent: another value would be a lie.
 const OURS: [HeaderName; 10] = [

@@ -149,6 +149,7 @@ fn a_single_page_answers_for_addresses_but_not_for_missing_files() {
 fn errors_have_the_pages_they_were_given() {
     let pages = vec![
         (StatusCode::NOT_FOUND, "errors/404.html".into()),
+        (StatusCode::METHOD_NOT_ALLOWED, "errors/404.html".into()),
         (StatusCode::BAD_REQUEST, "gone.html".into()),
     ];
     let site = Site::with_options(
@@ -160,12 +161,14 @@ fn errors_have_the_pages_they_were_given() {
     assert_eq!(answer.field("content-type"), "text/html; charset=utf-8");
     assert!(!answer.headers.contains_key("etag") && !answer.headers.contains_key("accept-ranges"));
     assert_eq!(site.get("/errors/404.html").status, 200);
+    let refused = site.ask(&Method::POST, "/", &[]);
+    assert_eq!((refused.brief(), refused.field("allow")), ((405, "<p>not here</p>"), "GET, HEAD, OPTIONS"));
     // A page that is not there is no reason to fail.
     let answer = site.get("/%");
     assert_eq!(answer.status, 400);
     assert!(answer.text().contains("percent sign"), "{}", answer.text());
     let response = site.files.error(StatusCode::NOT_FOUND, &HeaderMap::new(), "");
-    assert_eq!(response.status(), 404);
+    assert_eq!((response.status().as_u16(), response.body.length()), (404, Some(15)));
 }
 
 #[test]
@@ -246,6 +249,10 @@ fn what_makes_no_sense_is_said_at_the_start() {
         ),
         (FilesOptions { try_files: vec!["{path}/../x".into()], ..default() }, "try_files: "),
         (FilesOptions { fallback: Some(String::new()), ..default() }, "fallback: \"\" is not"),
+        (
+            FilesOptions { fallback: Some("{path}.html".into()), ..default() },
+            "fallback: \"{path}.html\" is not",
+        ),
         (
             FilesOptions { error_pages: vec![(StatusCode::NOT_FOUND, "/".into())], ..default() },
             "error_pages: ",
