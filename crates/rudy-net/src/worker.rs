@@ -46,7 +46,7 @@ pub struct Counters {
     pub shed: Count,
     /// Requests answered.
     pub requests: Count,
-    /// Handlers that panicked: each is a bug of ours.
+    /// Panics, in handlers or anywhere else in a connection: each is a bug of ours.
     pub panics: Count,
     /// Requests refused before a service saw them: bad heads, timeouts.
     pub refused: Count,
