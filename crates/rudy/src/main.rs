@@ -1,5 +1,7 @@
 //! The command line: flags to calls. No logic.
 
+mod allocator;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,6 +81,7 @@ struct Serve {
 }
 
 fn main() -> ExitCode {
+    allocator::merge_freed_chunks();
     let exit = match CommandLine::parse().command {
         Command::Serve(serve) => run::serve(serve.into()),
         Command::Check { config } => run::check(&config),
