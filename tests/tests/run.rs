@@ -366,3 +366,21 @@ fn what_the_file_system_refuses_is_told() {
     assert_eq!(server.get("/a.txt").text(), "a");
     server.wait_for_line(" error: ");
 }
+
+#[test]
+fn it_ends_with_the_terminal_it_was_started_from() {
+    if rudy_tests::program("script").is_none() {
+        return;
+    }
+    // `script` makes a terminal, in which the server writes its stderr; it comes out of the stdout of `script`.
+    let server = Server::build()
+        .config(&answering("hello", ""))
+        .through_shell("exec script --quiet --command \"$*\" /dev/null >&2")
+        .start();
+    assert_eq!(server.get("/").text(), "hello");
+    server.signal(Signal::KILL);
+    let deadline = Instant::now() + PATIENCE;
+    while TcpStream::connect(server.address()).is_ok() {
+        assert!(Instant::now() < deadline, "it lives on without anybody who could stop it");
+    }
+}
