@@ -137,6 +137,9 @@ impl<'a> Walk<'a> {
             }
             return;
         }
+        if text.is_empty() && schema.get("minLength").is_some() {
+            return self.problems.push(Problem::value(place, "the text is empty"));
+        }
         let Some(format) = schema.get("format").and_then(Value::as_str) else { return };
         if let Err(expected) = check_format(format, text) {
             // The label has an example already.

@@ -53,6 +53,7 @@ pub struct SiteTable {
     pub hosts: Option<Vec<HostPattern>>,
     /// A folder whose files answer every request that no route takes: short for a last route with
     /// `path = "/*"` and `files = { root = ... }`.
+    #[schemars(length(min = 1))]
     pub root: Option<PathBuf>,
     /// Which handler answers which path. The first that matches, in written order, is taken.
     pub route: Vec<RouteTable>,
@@ -139,6 +140,7 @@ pub struct RespondTable {
     /// The body, as text.
     pub body: Option<String>,
     /// A file that holds the body (1 MiB at most: it is kept in memory). Relative to the file that names it.
+    #[schemars(length(min = 1))]
     pub body_file: Option<PathBuf>,
     /// Fields of the answer. Content-Type is `text/plain; charset=utf-8`, or goes by the name of the body file, if it is
     /// not given.
@@ -175,6 +177,7 @@ pub enum StatusAudience {
 #[serde(deny_unknown_fields)]
 pub struct AccessLogTable {
     /// The file, which is appended to; `-` is the standard output. Relative to the file that names it.
+    #[schemars(length(min = 1))]
     pub path: PathBuf,
     /// How a line is written.
     #[serde(default)]

@@ -18,6 +18,7 @@ use crate::files::{CacheRule, Compression, FilesError, FilesOptions};
 pub struct FilesTable {
     /// The folder. Relative to the file that names it. What the `*` of a route such as `/docs/*` stands for is looked up in
     /// it; for other routes, the whole path is.
+    #[schemars(length(min = 1))]
     pub root: PathBuf,
     /// Names that are looked for, in this order, where a path names a folder.
     pub index: Vec<String>,

@@ -16,8 +16,9 @@ pub(super) struct Included {
     pub(super) notices: Vec<String>,
 }
 
-/// Lists the folder of `pattern` (its last part may have `*`, `?`, `[` and `{`). The error is what was expected.
-pub(super) fn files_to_include(base: &Path, pattern: &str) -> Result<Included, String> {
+/// Lists the folder of `pattern` (its last part may have `*`, `?`, `[` and `{`), which stands in the file `main`. The error
+/// is what was expected.
+pub(super) fn files_to_include(main: &Path, pattern: &str) -> Result<Included, String> {
     let (folder, name) = pattern
         .rsplit_once('/')
         .map_or(("", pattern), |(folder, name)| (if folder.is_empty() { "/" } else { folder }, name));
@@ -29,13 +30,19 @@ pub(super) fn files_to_include(base: &Path, pattern: &str) -> Result<Included, S
     }
     let glob = GlobBuilder::new(name).literal_separator(true).build();
     let glob = glob.map_err(|error| error.kind().to_string())?.compile_matcher();
-    let folder = base.join(folder);
+    let folder = main.parent().unwrap_or(Path::new("")).join(folder);
+    let main = main.canonicalize().ok();
     let mut included = Included::default();
     let mut names = names_in(&folder)?;
     names.sort();
     for file_name in names {
         let path = folder.join(&file_name);
         match why_not(&path, &file_name.to_string_lossy(), name, &glob) {
+            None if path.canonicalize().ok() == main => {
+                included
+                    .notices
+                    .push(format!("{} is not included: it is the file that includes", path.display()));
+            }
             None => included.files.push(path),
             Some(why) => included.notices.push(format!("{} is not included: {why}", path.display())),
         }
@@ -87,7 +94,7 @@ mod tests {
             std::fs::write(inside.join(name), "").unwrap();
         }
         std::os::unix::fs::symlink("nowhere", inside.join("broken.toml")).unwrap();
-        let included = files_to_include(folder.path(), "conf.d/*.toml").unwrap();
+        let included = files_to_include(&folder.path().join("rudy.toml"), "conf.d/*.toml").unwrap();
         assert_eq!(included.files, [inside.join("a.toml"), inside.join("b.toml")]);
         let notices = included.notices.join("\n").replace(&inside.display().to_string(), "");
         assert_eq!(
@@ -110,12 +117,13 @@ mod tests {
             ("conf.d/", "as in \"conf.d/*.toml\""),
             ("[.toml", "unclosed character class"),
         ] {
-            let error = files_to_include(folder.path(), pattern).unwrap_err();
+            let error = files_to_include(&folder.path().join("rudy.toml"), pattern).unwrap_err();
             assert!(error.contains(says), "{pattern}: {error}");
         }
-        assert_eq!(
-            files_to_include(folder.path(), "*.toml").unwrap().notices,
-            ["include = \"*.toml\" takes no file"]
-        );
+        let main = folder.path().join("rudy.toml");
+        std::fs::write(&main, "").unwrap();
+        let itself = format!("{} is not included: it is the file that includes", main.display());
+        let notices = files_to_include(&main, "*.toml").unwrap().notices;
+        assert_eq!(notices, [&itself, "include = \"*.toml\" takes no file"]);
     }
 }

@@ -1,5 +1,7 @@
 //! From files to a [`Config`]. What is wrong is left out and the rest looked at, so that everything is said at once.
 
+use std::fs::File;
+use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +39,9 @@ impl Config {
     }
 }
 
+/// The largest file that is read: some thousand sites. A device given by mistake has no end.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
 struct Loader {
     sources: Sources,
     problems: Vec<Problem>,
@@ -59,22 +64,11 @@ impl Loader {
             if let Some(shutdown) = table.value::<Shutdown>("shutdown", &mut loader.problems) {
                 loader.config.shutdown_grace = shutdown.grace.0;
             }
-            loader.config.access_log =
-                table.value::<AccessLogTable>("access_log", &mut loader.problems).map(|log| {
-                    AccessLogOptions {
-                        destination: match Destination::new(&log.path) {
-                            Destination::File(path) => Destination::File(table.folder.join(path)),
-                            Destination::Stdout => Destination::Stdout,
-                        },
-                        format: match log.format {
-                            LogFormat::Combined => Format::Combined,
-                            LogFormat::Json => Format::Json,
-                        },
-                    }
-                });
+            let log = table.value::<AccessLogTable>("access_log", &mut loader.problems);
+            loader.config.access_log = log.map(|log| table.resolve_log(&log));
             loader.sites(table);
             if let Some(pattern) = table.value::<String>("include", &mut loader.problems) {
-                loader.include(&pattern, table);
+                loader.include(path, &pattern, table);
             }
         });
         if self.problems.is_empty() && self.config.sites.is_empty() {
@@ -85,8 +79,8 @@ impl Loader {
         }
     }
 
-    fn include(&mut self, pattern: &str, main: &Table<'_>) {
-        match files_to_include(main.folder, pattern) {
+    fn include(&mut self, path: &Path, pattern: &str, main: &Table<'_>) {
+        match files_to_include(path, pattern) {
             Ok(Included { files, notices }) => {
                 self.config.notices.extend(notices);
                 let schema = schema_of::<IncludedFile>();
@@ -104,10 +98,10 @@ impl Loader {
     /// Reads and checks one file, and hands it on to be taken in.
     fn file(&mut self, path: &Path, schema: &Value, take: impl FnOnce(&mut Self, &Table<'_>)) {
         let name = path.display().to_string();
-        let text = match std::fs::read_to_string(path) {
+        let text = match read_text(path) {
             Ok(text) => text,
-            Err(error) => {
-                let problem = Problem::value(&Place::nowhere(), format!("cannot read {name}: {error}"));
+            Err(why) => {
+                let problem = Problem::value(&Place::nowhere(), format!("cannot read {name}: {why}"));
                 return self.problems.push(problem);
             }
         };
@@ -254,12 +248,38 @@ impl<'a> Table<'a> {
         values.iter().enumerate().map(inner).collect()
     }
 
+    fn resolve_log(&self, log: &AccessLogTable) -> AccessLogOptions {
+        AccessLogOptions {
+            destination: match Destination::new(&log.path) {
+                Destination::File(path) => Destination::File(self.folder.join(path)),
+                Destination::Stdout => Destination::Stdout,
+            },
+            format: match log.format {
+                LogFormat::Combined => Format::Combined,
+                LogFormat::Json => Format::Json,
+            },
+        }
+    }
+
     fn resolve_address(&self, address: Address) -> Address {
         match address {
             Address::Unix { path, mode } => Address::Unix { path: self.folder.join(path), mode },
             other => other,
         }
     }
+}
+
+fn read_text(path: &Path) -> Result<String, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err("it is larger than 4 MiB, and so hardly a configuration".to_owned());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].split(|byte| *byte == b'\n').count();
+        format!("line {line} is not UTF-8")
+    })
 }
 
 /// A value without what is wrong in it: keys are left out one by one, lists as a whole, so that no element changes its

@@ -401,6 +401,20 @@ error: there is no site
 }
 
 #[test]
+fn a_file_that_is_no_text_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rudy.toml");
+    for (content, says) in
+        [(&b"# \n\xff"[..], "line 2 is not UTF-8"), (&vec![b'#'; 4 * 1024 * 1024 + 1], "larger than 4 MiB")]
+    {
+        std::fs::write(&file, content).unwrap();
+        let error = Config::load(&file).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert!(errors("[[site]]\nroot = ''").contains("the text is empty"));
+}
+
+#[test]
 fn an_error_in_two_files_shows_both() {
     let said = load(&[
         (
