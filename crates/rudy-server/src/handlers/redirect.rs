@@ -321,4 +321,19 @@ mod tests {
             assert_eq!(redirect.answer(&request, &pattern).status().as_u16(), status, "{method}");
         }
     }
+
+    proptest::proptest! {
+        /// Whatever is asked for, the answer leads to the operator's host and is one line.
+        #[test]
+        fn the_operator_decides_the_host(
+            to in proptest::sample::select(vec!["{path}{query}", "/{rest}", "/new/{rest}{query}", "https://a.org/{rest}", "https://a.org{path}"]),
+            target in "/{1,3}([a-z.:@]|%2f|%5c|%0a|%0d|%40|/){0,12}(\\?[a-z/@&=]{0,6})?",
+        ) {
+            if let Ok(location) = location("/*", to, &target, "a.org") {
+                let local = location.starts_with('/') && !location.starts_with("//");
+                proptest::prop_assert!(local || location.starts_with("https://a.org/"), "{} {}", target, location);
+                proptest::prop_assert!(location.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\'));
+            }
+        }
+    }
 }

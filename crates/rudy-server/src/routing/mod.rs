@@ -137,4 +137,21 @@ mod tests {
     fn a_host_of_nobody_is_not_found_without_a_default_site() {
         assert_eq!(router(&[(&["a.org"], &["/*"])]).find(b"b.org", "/").unwrap_err(), NotFound::Host);
     }
+
+    proptest::proptest! {
+        /// However a file's path is spelled, the route that takes the file takes the request.
+        #[test]
+        fn no_spelling_gets_around_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%){0,4}") {
+            let router = router(&[(&[], &["/p/*", "/pa", "/*"])]);
+            let Ok(found) = router.find(b"", &path) else { return Ok(()) };
+            // What the files handler would open.
+            let file = rudy_http::semantics::path::RelativePath::parse(&path).unwrap();
+            let expected = match file.as_str() {
+                "pa" if !file.names_directory() => "0/pa",
+                inside if inside == "p" || inside.starts_with("p/") => "0/p/*",
+                _ => "0/*",
+            };
+            proptest::prop_assert_eq!(found.handler, expected, "{}", path);
+        }
+    }
 }
