@@ -247,7 +247,8 @@ impl Content {
     /// What an open file holds, in memory if `in_memory` and if it stands still while it is read.
     pub(super) fn of(opened: Opened, in_memory: bool) -> Self {
         let Opened { file, stat } = opened;
-        match in_memory.then(|| read_all(&file, &stat)).flatten() {
+        // An empty file takes no memory, and no descriptor then.
+        match (in_memory || stat.size == 0).then(|| read_all(&file, &stat)).flatten() {
             Some(bytes) => Self::Memory(bytes),
             None => Self::File(FileRange {
                 file: Arc::new(file),

@@ -5,6 +5,7 @@ use rudy_http::semantics::path::RelativePath;
 use rustix::io::Errno;
 
 use super::entry::Evidence;
+use super::failure::Failure;
 use super::options::{FilesOptions, PATH};
 use super::root::{Kind, Opened, Root};
 
@@ -18,15 +19,6 @@ pub(super) enum Found {
     Directory,
     /// A folder without an index, to be listed.
     Listing,
-}
-
-/// Why a path leads to nothing that could be sent.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// There is nothing.
-    NotFound,
-    /// There is something, and the file system does not give it to us.
-    Refused { path: String, cause: Errno },
 }
 
 /// Looks for what `path` leads to.
@@ -122,7 +114,7 @@ pub(super) fn open_if_there(root: &Root, path: &str) -> Result<Option<Opened>, F
             | Errno::NXIO
             | Errno::NODEV,
         ) => Ok(None),
-        Err(cause) => Err(Failure::Refused { path: path.to_owned(), cause }),
+        Err(cause) => Err(Failure::Refused { path: path.to_owned(), cause: cause.into() }),
     }
 }
 

@@ -9,7 +9,8 @@ use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::path::RelativePath;
 
 use super::entry::{self, Coded, Content, Entry, Evidence, Representation};
-use super::find::{Failure, open_if_there};
+use super::failure::Failure;
+use super::find::open_if_there;
 use super::root::{Kind, Opened, Stat};
 use super::{Files, clock};
 

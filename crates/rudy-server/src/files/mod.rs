@@ -9,12 +9,13 @@
 //!    What was found is read by [`load`].
 //! 4. [`respond`]: conditions, ranges and codings choose what is sent of the entry; [`compress`] makes a coding that is
 //!    not there.
-//! 5. No file: [`redirect`], [`listing`], or an error page ([`crate::pages`]).
+//! 5. No file: [`redirect`], [`listing`], or a [`failure`] and its page ([`crate::pages`]).
 
 mod cache;
 mod clock;
 mod compress;
 mod entry;
+mod failure;
 mod find;
 mod listing;
 mod load;
@@ -25,6 +26,7 @@ mod root;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -40,11 +42,11 @@ use crate::error_log::ErrorLog;
 use crate::{methods, pages};
 use cache::Entries;
 use entry::Entry;
-use find::{Failure, Found, find};
+use failure::Failure;
+use find::{Found, find};
 use options::CacheRules;
 pub use options::{CacheRule, Compression, FilesError, FilesOptions};
 use root::Root;
-use rustix::io::Errno;
 
 /// A folder as a site. Clones share everything.
 #[derive(Debug, Clone)]
@@ -198,38 +200,8 @@ impl Files {
 
     fn answer_failure(&self, request: &Request, failure: &Failure) -> Resolved {
         self.say(failure);
-        let (status, explanation) = match failure {
-            Failure::NotFound => (StatusCode::NOT_FOUND, "There is nothing at this address."),
-            Failure::Refused { cause, .. } => blame(*cause),
-        };
+        let (status, explanation) = failure.answer();
         self.fail(request, status, explanation)
-    }
-
-    /// Tells the operator what the file system refuses; what is not there is nobody's fault.
-    fn say(&self, failure: &Failure) {
-        if let (Some(log), Failure::Refused { path, cause }) = (self.0.log.get(), failure) {
-            let path = self.0.root.path().join(path);
-            log.repeated(&format!("open: {cause}"), &format!("cannot open {}: {cause}", path.display()));
-        }
-    }
-
-    fn say_missing(&self, path: &str) {
-        if let Some(log) = self.0.log.get() {
-            let named = self.0.root.path().join(path);
-            log.repeated(
-                "missing page",
-                &format!("{} is to answer, and is not a file that is there", named.display()),
-            );
-        }
-    }
-
-    fn follow_root(&self, now_ms: u64) {
-        if let (Err(cause), Some(log)) = (self.0.root.follow(now_ms), self.0.log.get()) {
-            let root = self.0.root.path().display();
-            let message =
-                format!("cannot open the root {root} anew: {cause}; the folder that is open is served on");
-            log.repeated("root", &message);
-        }
     }
 
     fn fail(&self, request: &Request, status: StatusCode, explanation: &str) -> Resolved {
@@ -252,16 +224,20 @@ impl Files {
         let order = listing::Order::from_query(request.uri().query().unwrap_or_default());
         Reply::Later(Box::pin(async move {
             let reader = files.clone();
+            let path = folder.as_str().to_owned();
             let page = tokio::task::spawn_blocking(move || {
                 let listing =
                     listing::Listing::read(&reader.0.root, &reader.0.options, folder.as_str(), order)?;
                 if json { listing.to_json() } else { listing.to_html() }
             });
-            match page.await {
-                Ok(Ok(page)) => files
+            match page.await.map_err(io::Error::other).flatten() {
+                Ok(page) => files
                     .listing_page(page, if json { "application/json" } else { "text/html; charset=utf-8" }),
-                _ => {
-                    files.error(StatusCode::INTERNAL_SERVER_ERROR, &headers, "The folder could not be read.")
+                Err(cause) => {
+                    let failure = Failure::Refused { path, cause };
+                    files.say(&failure);
+                    let (status, explanation) = failure.answer();
+                    files.error(status, &headers, explanation)
                 }
             }
         }))
@@ -276,18 +252,5 @@ impl Files {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         entry::add_extra(headers, &self.0.extra);
         response
-    }
-}
-
-/// The status and the sentence for what the file system refused.
-fn blame(cause: Errno) -> (StatusCode, &'static str) {
-    match cause {
-        Errno::ACCESS | Errno::PERM => (StatusCode::FORBIDDEN, "The server has no right to read this file."),
-        // No descriptor or no memory left, or a storm of renames: it may go better in a moment.
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "The server is short of what it takes to open a file. Try again in a moment.",
-        ),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "The file could not be read."),
     }
 }

@@ -1,0 +1,87 @@
+//! What goes wrong with a file, and who hears of it: the client by a status, the operator by the log.
+
+use std::io;
+
+use http::StatusCode;
+use rustix::io::Errno;
+
+use super::Files;
+
+/// Why there is nothing that could be sent.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// There is nothing. Nobody's fault.
+    NotFound,
+    /// There is something, and the file system does not give it to us. The operator's.
+    Refused { path: String, cause: io::Error },
+}
+
+impl Failure {
+    /// The status, and a sentence for whoever reads the answer. It names no path: that is the operator's affair.
+    pub(super) fn answer(&self) -> (StatusCode, &'static str) {
+        let Self::Refused { cause, .. } = self else {
+            return (StatusCode::NOT_FOUND, "There is nothing at this address.");
+        };
+        match Errno::from_io_error(cause) {
+            Some(Errno::ACCESS | Errno::PERM) => {
+                (StatusCode::FORBIDDEN, "The server has no right to read this.")
+            }
+            // No descriptor or no memory left, or a storm of renames: it may go better in a moment.
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "The server is short of what it takes to open a file. Try again in a moment.",
+            ),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "This could not be read."),
+        }
+    }
+}
+
+impl Files {
+    /// Tells the operator what the file system refuses.
+    pub(super) fn say(&self, failure: &Failure) {
+        if let (Some(log), Failure::Refused { path, cause }) = (self.0.log.get(), failure) {
+            let path = self.0.root.path().join(path);
+            log.repeated(&format!("open: {cause}"), &format!("cannot read {}: {cause}", path.display()));
+        }
+    }
+
+    /// Tells the operator that a page which the options name is not there.
+    pub(super) fn say_missing(&self, path: &str) {
+        if let Some(log) = self.0.log.get() {
+            let named = self.0.root.path().join(path);
+            let message = format!("{} is to answer, and is not a file that is there", named.display());
+            log.repeated("missing page", &message);
+        }
+    }
+
+    /// Sees whether the root's path leads elsewhere by now, and tells the operator if it leads nowhere.
+    pub(super) fn follow_root(&self, now_ms: u64) {
+        if let (Err(cause), Some(log)) = (self.0.root.follow(now_ms), self.0.log.get()) {
+            let root = self.0.root.path().display();
+            let message =
+                format!("cannot open the root {root} anew: {cause}; the folder that is open is served on");
+            log.repeated("root", &message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_answered_by_blame() {
+        let refused = |cause: Errno| Failure::Refused { path: "secret-name".into(), cause: cause.into() };
+        for (failure, status) in [
+            (Failure::NotFound, 404),
+            (refused(Errno::ACCESS), 403),
+            (refused(Errno::MFILE), 503),
+            (refused(Errno::IO), 500),
+            (Failure::Refused { path: String::new(), cause: io::Error::other("no number") }, 500),
+        ] {
+            let (answer, explanation) = failure.answer();
+            assert_eq!(answer, status, "{failure:?}");
+            assert!(!explanation.contains("secret-name"));
+        }
+    }
+}
