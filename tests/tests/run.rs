@@ -217,6 +217,25 @@ fn a_reload_opens_and_closes_addresses_and_keeps_the_others() {
 }
 
 #[test]
+fn every_interface_takes_the_place_of_one_address_of_the_same_port() {
+    let mut server = Server::config(&answering("one", ""));
+    let port = server.address().port();
+    let at = |addresses: &str, body: &str| answering(body, "").replace("\"127.0.0.1:0\"", addresses);
+    rewrite(&server, &at(&format!("\":{port}\""), "every"));
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was read again");
+    assert_eq!(server.get("/").text(), "every");
+
+    // If the exchange fails because of another address, what there was comes back.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = taken.local_addr().unwrap();
+    rewrite(&server, &at(&format!("\"127.0.0.1:{port}\", \"{other}\""), "one"));
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration stays as it was");
+    assert_eq!(server.get("/").text(), "every");
+}
+
+#[test]
 fn an_address_that_cannot_be_had_leaves_everything_as_it_was() {
     let text = answering("old", "");
     let mut server = Server::config(&text);

@@ -3,6 +3,7 @@
 mod announce;
 mod exit;
 mod generation;
+mod reload;
 mod server;
 mod service_manager;
 mod signals;

@@ -13,7 +13,7 @@ use super::exit::{Exit, Failure};
 use super::generation::Generations;
 use super::service_manager::{self, State};
 use super::signals::{Asked, Signals, Stop};
-use super::{Options, Source, announce};
+use super::{Options, announce};
 use crate::access_log::AccessLog;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
@@ -21,17 +21,17 @@ use crate::{App, Vitals};
 
 /// A server that runs.
 pub(super) struct Server {
-    options: Options,
+    pub(super) options: Options,
     /// What holds now.
-    config: Config,
-    errors: ErrorLog,
-    access_log: Option<AccessLog>,
-    vitals: Arc<Vitals>,
+    pub(super) config: Config,
+    pub(super) errors: ErrorLog,
+    pub(super) access_log: Option<AccessLog>,
+    pub(super) vitals: Arc<Vitals>,
     inherited: Inherited,
-    generations: Arc<Generations>,
-    engine: PerCore<Generations>,
+    pub(super) generations: Arc<Generations>,
+    pub(super) engine: PerCore<Generations>,
     signals: Signals,
-    runtime: Runtime,
+    pub(super) runtime: Runtime,
     /// Whether stderr was a terminal at the start.
     has_terminal: bool,
 }
@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Binds addresses, all of them or none.
-    fn bind(&self, addresses: &[Address]) -> Result<Vec<Listener>, Failure> {
+    pub(super) fn bind(&self, addresses: &[Address]) -> Result<Vec<Listener>, Failure> {
         let cores = self.engine.workers().len();
         let bind = |address| Listener::bind(address, cores, &self.inherited).map_err(Failure::Listen);
         addresses.iter().map(bind).collect()
@@ -114,78 +114,8 @@ impl Server {
         }
     }
 
-    /// Takes over a new configuration whole, or keeps the old one whole.
-    fn reload(&mut self) {
-        self.tell_service_manager(State::Reloading);
-        if let Err(failure) = self.try_reload() {
-            let message = format!("SIGHUP: {}; the configuration stays as it was", failure.summary());
-            match failure {
-                Failure::Config(diagnostics) => self.errors.error_with(&message, &diagnostics.render(false)),
-                _ => self.errors.error(&message),
-            }
-            // The old log is opened anew all the same: whoever renamed it waits for that.
-            self.reopen_access_log();
-        }
-        self.tell_service_manager(State::Ready);
-    }
-
-    fn try_reload(&mut self) -> Result<(), Failure> {
-        let config = self.options.config()?;
-        // Nothing is changed before everything that may fail has been done.
-        let new = config.listen.iter().filter(|address| !self.config.listen.contains(address));
-        let new: Vec<_> = new.cloned().collect();
-        let listeners = self.bind(&new)?;
-        let same_log = config.access_log == self.config.access_log;
-        let access_log =
-            if same_log { self.access_log.clone() } else { open_access_log(&config, &self.errors)? };
-        let app = build(&config, access_log.as_ref(), &self.errors, &self.vitals)?;
-
-        self.generations.replace(app);
-        self.access_log = access_log;
-        let old = std::mem::replace(&mut self.config, config);
-        self.change_listeners(listeners, &old.listen);
-        if same_log {
-            self.reopen_access_log();
-        }
-        self.tell_notices();
-        if old.cores != self.config.cores {
-            self.errors.notice("the number of cores changes with the next start");
-        }
-        self.errors.notice(match self.options.source {
-            Source::Folder { .. } => "SIGHUP: there is no configuration to read; the logs were opened anew",
-            Source::File(_) => "SIGHUP: the configuration was read again and holds for new connections",
-        });
-        Ok(())
-    }
-
-    /// Lets connections in at new addresses and no longer at those that are gone; the others keep their sockets.
-    fn change_listeners(&self, new: Vec<Listener>, old: &[Address]) {
-        for listener in new {
-            let shown: Vec<_> = listener.bound().iter().map(announce::url).collect();
-            match self.engine.listen(listener) {
-                Ok(()) => self.errors.notice(&format!("listens on {}", shown.join(", "))),
-                Err(error) => self.errors.error(&format!("cannot accept on {}: {error}", shown.join(", "))),
-            }
-        }
-        for address in old.iter().filter(|address| !self.config.listen.contains(address)) {
-            self.runtime.block_on(self.engine.unlisten(address));
-            self.errors.notice(&format!("listens no longer on {address}"));
-        }
-    }
-
-    fn tell_notices(&self) {
+    pub(super) fn tell_notices(&self) {
         self.config.notices.iter().for_each(|notice| self.errors.notice(notice));
-    }
-
-    fn reopen_access_log(&self) {
-        if let Some(log) = &self.access_log
-            && let Err(error) = log.reopen()
-        {
-            let destination = log.destination();
-            self.errors.error(&format!(
-                "access log {destination}: {error}; the file that was open is still written"
-            ));
-        }
     }
 
     /// Lets nobody in any more and waits for what is under way: until the grace time is over or a second signal comes.
@@ -218,7 +148,7 @@ impl Server {
         exit
     }
 
-    fn tell_service_manager(&self, state: State) {
+    pub(super) fn tell_service_manager(&self, state: State) {
         if let Err(error) = service_manager::tell(state) {
             self.errors
                 .repeated("notify", &format!("cannot tell the service manager (NOTIFY_SOCKET): {error}"));
@@ -236,14 +166,14 @@ async fn second_stop(signals: &mut Signals, errors: &ErrorLog) -> Stop {
     }
 }
 
-fn open_access_log(config: &Config, errors: &ErrorLog) -> Result<Option<AccessLog>, Failure> {
+pub(super) fn open_access_log(config: &Config, errors: &ErrorLog) -> Result<Option<AccessLog>, Failure> {
     let Some(options) = &config.access_log else { return Ok(None) };
     let what = format!("open the access log {}", options.destination);
     let log = AccessLog::open(options.destination.clone(), options.format, errors);
     log.map(Some).map_err(Failure::cannot(&what))
 }
 
-fn build(
+pub(super) fn build(
     config: &Config,
     access_log: Option<&AccessLog>,
     errors: &ErrorLog,
