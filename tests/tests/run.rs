@@ -372,6 +372,17 @@ fn a_socket_of_the_service_manager_is_served() {
 }
 
 #[test]
+fn a_socket_that_is_passed_in_vain_is_told() {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut server = Server::build()
+        .config(&answering("hello", ""))
+        .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"")
+        .stdin(OwnedFd::from(socket))
+        .start();
+    server.wait_for_line("sockets of the service manager are not used");
+}
+
+#[test]
 fn what_the_file_system_refuses_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let current = folder.path().join("current");

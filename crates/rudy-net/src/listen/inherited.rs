@@ -42,6 +42,12 @@ impl Inherited {
         Ok(Self { sockets })
     }
 
+    /// Whether nothing was passed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sockets.is_empty()
+    }
+
     /// Copies of the sockets of this name, or of all. None is an error.
     pub(super) fn find(&self, name: Option<&str>) -> Result<Vec<Socket>, ListenError> {
         let wanted = self.sockets.iter().filter(|(own, _)| name.is_none_or(|name| name == own));

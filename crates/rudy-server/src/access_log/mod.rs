@@ -70,10 +70,13 @@ impl std::fmt::Display for Destination {
 
 /// An open access log. Clones write to the same file.
 #[derive(Debug, Clone)]
-pub struct AccessLog {
+pub struct AccessLog(Arc<Open>);
+
+#[derive(Debug)]
+struct Open {
     destination: Destination,
     format: Format,
-    writer: Arc<LineWriter>,
+    writer: LineWriter,
 }
 
 impl AccessLog {
@@ -81,30 +84,24 @@ impl AccessLog {
     pub fn open(destination: Destination, format: Format, errors: &ErrorLog) -> io::Result<Self> {
         let on_trouble = tell_trouble(format!("access log {destination}"), format, errors.clone());
         let writer = LineWriter::start("access-log", destination.open()?, on_trouble)?;
-        Ok(Self { destination, format, writer: Arc::new(writer) })
+        Ok(Self(Arc::new(Open { destination, format, writer })))
     }
 
     /// Where it goes.
     #[must_use]
     pub fn destination(&self) -> &Destination {
-        &self.destination
-    }
-
-    /// Its format.
-    #[must_use]
-    pub fn format(&self) -> Format {
-        self.format
+        &self.0.destination
     }
 
     /// Opens the file again under its name, after it was renamed or removed. Lines up to now go to the old one.
     pub fn reopen(&self) -> io::Result<()> {
-        self.writer.replace(self.destination.open()?);
+        self.0.writer.replace(self.0.destination.open()?);
         Ok(())
     }
 
     /// Writes what still waits, at the end of the process; lines that come later are lost.
     pub fn close(&self) {
-        self.writer.close();
+        self.0.writer.close();
     }
 
     /// Notes who asks for what; the line is written when the observer hears how it went.
@@ -127,11 +124,11 @@ impl AccessLog {
             let now = SystemTime::now();
             // The time of a line is when its request was there, as with other servers.
             let time = now.checked_sub(record.outcome.duration).unwrap_or(now);
-            match self.format {
+            match self.0.format {
                 Format::Combined => combined::write(record, clock.combined(time), line),
                 Format::Json => json::write(record, &clock.rfc3339(time), line),
             }
-            self.writer.push(line);
+            self.0.writer.push(line);
         });
     }
 }
@@ -214,10 +211,8 @@ fn micros(duration: Duration) -> u64 {
 fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
     Box::new(move |trouble| match trouble {
         Trouble::Dropped(lines) => {
-            errors.repeated(
-                "access-log-dropped",
-                &format!("{name}: lines came faster than they could be written: {lines} dropped"),
-            );
+            let why = "they came faster than they could be written";
+            errors.repeated("access-log-dropped", &format!("{name}: {lines} lines dropped: {why}"));
             let now = SystemTime::now();
             let mut clock = LocalClock::new();
             Some(match format {
@@ -226,7 +221,7 @@ fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
             })
         }
         Trouble::Failed(error, lines) => {
-            errors.repeated("access-log-failed", &format!("{name}: {error}: {lines} lines lost"));
+            errors.repeated("access-log-failed", &format!("{name}: {lines} lines lost: {error}"));
             None
         }
     })

@@ -1,5 +1,7 @@
 //! What a line looks like, for every kind of exchange and everything a peer may try to put in it.
 
+use std::io::Seek;
+
 use http::StatusCode;
 use rudy_net::{Peer, RequestBody};
 
@@ -150,6 +152,25 @@ fn a_renamed_log_is_left_when_it_is_reopened() {
     };
     assert_eq!(targets(&renamed), ["/before", "/between"]);
     assert_eq!(targets(&path), ["/after"]);
+}
+
+#[test]
+fn lines_that_are_missing_are_told_in_the_log_and_in_the_error_log() {
+    let mut said = tempfile::tempfile().unwrap();
+    let errors = ErrorLog::to(said.try_clone().unwrap()).unwrap();
+    let tell =
+        |format, trouble: &Trouble| tell_trouble("access log x".to_owned(), format, errors.clone())(trouble);
+    let combined = tell(Format::Combined, &Trouble::Dropped(12)).unwrap();
+    assert!(combined.starts_with("# [") && combined.contains("] 12 lines dropped here"), "{combined}");
+    let json: serde_json::Value =
+        serde_json::from_str(&tell(Format::Json, &Trouble::Dropped(12)).unwrap()).unwrap();
+    assert_eq!(json["dropped_lines"], 12);
+    assert_eq!(tell(Format::Json, &Trouble::Failed(io::ErrorKind::StorageFull.into(), 3)), None);
+    errors.close();
+    said.rewind().unwrap();
+    let said = io::read_to_string(said).unwrap();
+    assert!(said.contains("error: access log x: 12 lines dropped: they came faster than"), "{said}");
+    assert!(said.contains("error: access log x: 3 lines lost: no storage space"), "{said}");
 }
 
 #[test]

@@ -86,6 +86,11 @@ impl Server {
         }
         let bound: Vec<_> = self.engine.listening().into_iter().flat_map(|(_, bound)| bound).collect();
         self.tell_notices();
+        if !self.inherited.is_empty()
+            && !self.config.listen.iter().any(|a| matches!(a, Address::Inherited { .. }))
+        {
+            self.errors.notice("sockets of the service manager are not used: no address is `systemd`");
+        }
         // A server that cannot say so serves all the same.
         let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.config, &bound);
         self.tell_service_manager(State::Ready);
