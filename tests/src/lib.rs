@@ -5,12 +5,14 @@ mod answer;
 mod binary;
 pub mod conformance;
 mod connection;
+mod curl;
 mod program;
 mod server;
 
 pub use answer::Answer;
 pub use binary::binary;
 pub use connection::Connection;
+pub use curl::{Curl, Fetched};
 pub use program::{program, redbot, skip};
 pub use server::{Builder, Server};
 

@@ -1,0 +1,151 @@
+//! curl keeps connections, opens many, uploads, reads slowly, and speaks other protocols.
+
+use std::fs;
+
+use rudy_tests::{Curl, Server};
+
+use crate::content::{get, text, varied};
+
+#[test]
+fn head_says_what_get_would() {
+    let Some(curl) = Curl::find() else { return };
+    let content = varied(300_000);
+    let server = Server::build()
+        .files(&[("small.html", b"<p>small"), ("large.bin", &content)])
+        .arg("--browse")
+        .start();
+    for path in ["/small.html", "/large.bin", "/", "/missing"] {
+        let (head, get) = (get(&curl, &server, path, &["--head"]), get(&curl, &server, path, &[]));
+        assert_eq!(head.status(), get.status(), "{path}");
+        for name in ["Content-Length", "Content-Type", "ETag", "Last-Modified", "Vary"] {
+            assert_eq!(head.field(name), get.field(name), "{path}");
+        }
+    }
+}
+
+#[test]
+fn one_connection_serves_many_urls() {
+    let Some(curl) = Curl::find() else { return };
+    let content = varied(300_000);
+    let server = Server::files(&[("a.html", b"a"), ("large.bin", &content), ("folder/index.html", b"index")]);
+    let paths = ["/a.html", "/large.bin", "/missing", "/folder", "/a.html?query", "/folder/"];
+    let fetched = curl.run(paths.iter().map(|path| server.url(path)));
+    let told = |name: &str| -> Vec<u64> {
+        fetched.transfers.iter().map(|transfer| transfer[name].as_u64().unwrap()).collect()
+    };
+    assert_eq!(told("http_code"), [200, 200, 404, 301, 200, 200]);
+    assert_eq!(told("num_connects"), [1, 0, 0, 0, 0, 0]);
+    let heads = curl.run(["--head".to_owned()].into_iter().chain(paths.iter().map(|path| server.url(path))));
+    let connects = heads.transfers.iter().map(|transfer| transfer["num_connects"].as_u64().unwrap());
+    assert_eq!(connects.sum::<u64>(), 1, "HEAD leaves the connection usable");
+}
+
+#[test]
+fn many_transfers_at_once_do_not_mix() {
+    let Some(curl) = Curl::find() else { return };
+    let contents: Vec<_> = (0..50).map(|n| varied(1000 + 7919 * n)).collect();
+    let names: Vec<_> = (0..50).map(|n| format!("{n}.bin")).collect();
+    let files: Vec<_> = names.iter().map(String::as_str).zip(contents.iter().map(Vec::as_slice)).collect();
+    let server = Server::files(&files);
+    let copies = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["--parallel".to_owned(), "--output-dir".into()];
+    arguments.push(copies.path().display().to_string());
+    arguments.extend(["--remote-name-all".into(), server.url("/[0-49].bin")]);
+    let fetched = curl.run(arguments);
+    assert_eq!((fetched.exit, fetched.transfers.len()), (0, 50));
+    for (name, content) in files {
+        assert!(fs::read(copies.path().join(name)).unwrap() == content, "{name}");
+    }
+}
+
+#[test]
+fn an_upload_that_nobody_takes_is_answered_before_it_is_sent() {
+    let Some(curl) = Curl::find() else { return };
+    let server = Server::files(&[("page.html", b"<p>hello")]);
+    let folder = tempfile::tempdir().unwrap();
+    let upload = folder.path().join("upload");
+    fs::write(&upload, varied(5 << 20)).unwrap();
+    let upload = upload.to_str().unwrap();
+    let data = format!("@{upload}");
+    for arguments in [["--upload-file", upload], ["--data-binary", &data]] {
+        let asked = ["--expect100-timeout", "60", "--header", "Expect: 100-continue"];
+        let fetched = get(&curl, &server, "/page.html", &[&arguments[..], &asked].concat());
+        assert_eq!(fetched.status(), 405, "{arguments:?}");
+        assert_eq!(fetched.number_or_text("size_upload"), "0", "{arguments:?}");
+        assert!(fetched.field("Allow").is_some_and(|allow| allow.contains("GET")), "{}", fetched.heads);
+    }
+    // Without asking first the answer arrives as well, although nobody reads the body to its end.
+    let unasked = get(&curl, &server, "/page.html", &["--upload-file", upload, "--header", "Expect:"]);
+    assert_eq!(unasked.transfers[0]["http_code"], 405, "{unasked:?}");
+}
+
+#[test]
+fn methods_that_do_not_fit_are_told_apart() {
+    let Some(curl) = Curl::find() else { return };
+    let server = Server::files(&[("page.html", b"<p>hello")]);
+    for (method, status) in
+        [("DELETE", 405), ("POST", 405), ("OPTIONS", 204), ("PROPFIND", 405), ("BREW", 501), ("get", 501)]
+    {
+        let fetched = get(&curl, &server, "/page.html", &["--request", method]);
+        assert_eq!(fetched.status(), status, "{method}");
+    }
+}
+
+#[test]
+fn http_1_0_gets_whole_answers_and_an_end() {
+    let Some(curl) = Curl::find() else { return };
+    let content = text(50_000);
+    let server = Server::build()
+        .files(&[("page.html", b"<p>hello"), ("large.txt", content.as_bytes())])
+        .arg("--browse")
+        .start();
+    let fetched = get(&curl, &server, "/page.html", &["--http1.0"]);
+    assert_eq!((fetched.status(), fetched.body.as_slice()), (200, b"<p>hello".as_slice()));
+    // Compressed on the fly its length is not known, and 1.0 knows no chunks: the connection's end is the body's.
+    let large = get(&curl, &server, "/large.txt", &["--http1.0", "--compressed"]);
+    assert_eq!((large.status(), large.field("Transfer-Encoding")), (200, None));
+    assert!(large.body == content.as_bytes());
+    let url = server.url("/page.html");
+    let kept = curl.run(["--http1.0", "--header", "Connection: keep-alive", &url, &url]);
+    assert_eq!((kept.status(), kept.number_or_text("num_connects").as_str()), (200, "0"));
+    assert_eq!(kept.body, b"<p>hello<p>hello");
+}
+
+#[test]
+fn a_slow_reader_gets_all_of_it() {
+    let Some(curl) = Curl::find() else { return };
+    let content = varied(3 << 20);
+    let server = Server::files(&[("file.bin", &content)]);
+    let fetched = get(&curl, &server, "/file.bin", &["--limit-rate", "1500k"]);
+    assert_eq!(fetched.status(), 200);
+    assert!(fetched.body == content);
+}
+
+#[test]
+fn what_is_not_spoken_here_is_told() {
+    let Some(curl) = Curl::find() else { return };
+    let server = Server::files(&[("page.html", b"<p>hello")]);
+    // An offer to go on in HTTP/2 may be passed over (RFC 9110 §7.8).
+    let offered = get(&curl, &server, "/page.html", &["--http2"]);
+    if offered.exit != 2 {
+        assert_eq!((offered.status(), offered.body.as_slice()), (200, b"<p>hello".as_slice()));
+    }
+    assert_ne!(get(&curl, &server, "/page.html", &["--http2-prior-knowledge"]).exit, 0);
+    let tls = format!("https://{}/page.html", server.address());
+    assert_eq!(curl.run([tls.as_str()]).exit, 35, "no handshake comes about");
+    let proxied = get(&curl, &server, "/page.html", &["--haproxy-protocol"]);
+    assert_eq!(proxied.transfers[0]["http_code"], 400, "{proxied:?}");
+    // None of it has harmed the server.
+    assert_eq!(get(&curl, &server, "/page.html", &[]).status(), 200);
+}
+
+#[test]
+fn a_unix_socket_is_spoken_to() {
+    let Some(curl) = Curl::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("rudy.sock");
+    let listen = format!("unix:{}", socket.display());
+    let _server = Server::build().files(&[("page.html", b"<p>hello")]).args(["--listen", &listen]).start();
+    let fetched = curl.run(["--unix-socket", socket.to_str().unwrap(), "http://localhost/page.html"]);
+    assert_eq!((fetched.status(), fetched.body.as_slice()), (200, b"<p>hello".as_slice()));
+}

@@ -1,0 +1,8 @@
+//! Against programs that did not learn HTTP from us, and against many clients at once.
+
+mod codings;
+mod conditions;
+mod connections;
+mod content;
+mod paths;
+mod ranges;

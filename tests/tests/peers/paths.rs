@@ -1,0 +1,94 @@
+//! curl asks for what it should not get, for folders, and by other ways in.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use rudy_tests::{Curl, Server};
+
+use crate::content::get;
+
+/// What lies beside the folder and what the attacks are after.
+const SECRET: &str = "the secret beside the folder";
+
+#[test]
+fn no_path_leads_out_of_the_folder() {
+    let Some(curl) = Curl::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (root, secret) = (folder.path().join("root"), folder.path().join("secret.txt"));
+    fs::create_dir_all(root.join("a")).unwrap();
+    fs::create_dir(folder.path().join("outside")).unwrap();
+    fs::write(&secret, SECRET).unwrap();
+    fs::write(folder.path().join("outside/secret.txt"), SECRET).unwrap();
+    fs::write(root.join(".secret.txt"), SECRET).unwrap();
+    fs::write(root.join("page.html"), "<p>page").unwrap();
+    symlink(&secret, root.join("absolute.txt")).unwrap();
+    symlink("../secret.txt", root.join("relative.txt")).unwrap();
+    symlink("../outside", root.join("linked")).unwrap();
+    symlink("absolute.txt", root.join("chain.txt")).unwrap();
+    symlink("page.html", root.join("inside.html")).unwrap();
+    symlink("/proc/self/root", root.join("magic")).unwrap();
+    let server = Server::folder(&root);
+    let by_magic = format!("/magic{}", secret.display());
+    for path in [
+        "/../secret.txt",
+        "/a/../../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/.%2e/secret.txt",
+        "/%2e./secret.txt",
+        "/%252e%252e/secret.txt",
+        "/a%2f..%2f..%2fsecret.txt",
+        "/..%2fsecret.txt",
+        "/..%5csecret.txt",
+        "/..\\secret.txt",
+        "/..%c0%afsecret.txt",
+        "/%c0%ae%c0%ae/secret.txt",
+        "/..;/secret.txt",
+        "/...//../secret.txt",
+        "//../secret.txt",
+        "/./../secret.txt",
+        "/page.html/../../secret.txt",
+        "/page.html%00/../../secret.txt",
+        "/page.html%00.txt",
+        "/absolute.txt",
+        "/relative.txt",
+        "/chain.txt",
+        "/linked/secret.txt",
+        "/.secret.txt",
+        "/a/../.secret.txt",
+        &by_magic,
+    ] {
+        let fetched = get(&curl, &server, path, &["--path-as-is"]);
+        let status = fetched.status();
+        assert!(status == 400 || status == 404, "{path}: {status}");
+        let body = String::from_utf8_lossy(&fetched.body);
+        assert!(!body.contains(SECRET) && !fetched.heads.contains("secret beside"), "{path}: {body}");
+        assert!(!body.contains(folder.path().to_str().unwrap()), "{path} tells where the folder is: {body}");
+    }
+    assert_eq!(get(&curl, &server, "/inside.html", &[]).body, b"<p>page");
+}
+
+#[test]
+fn a_folder_without_its_slash_is_redirected_within_this_server() {
+    let Some(curl) = Curl::find() else { return };
+    let server = Server::files(&[("folder/index.html", b"index"), ("evil.example/index.html", b"here")]);
+    let followed = get(&curl, &server, "/folder?a=1&b=%20", &["--location"]);
+    assert_eq!((followed.status(), followed.body.as_slice()), (200, b"index".as_slice()));
+    assert_eq!(followed.number_or_text("num_redirects"), "1");
+    assert_eq!(followed.number_or_text("url_effective"), server.url("/folder/?a=1&b=%20"));
+    // A second slash must not become the name of another host.
+    let doubled = get(&curl, &server, "//evil.example", &["--path-as-is"]);
+    let target = doubled.number_or_text("redirect_url");
+    assert!(target == "null" || target.starts_with(&server.url("/")), "{target}");
+}
+
+#[test]
+fn a_listing_is_had_as_a_page_and_as_json() {
+    let Some(curl) = Curl::find() else { return };
+    let server = Server::build().files(&[("a b.txt", b"x"), ("folder/c", b"y")]).arg("--browse").start();
+    let page = get(&curl, &server, "/", &[]);
+    assert_eq!(page.status(), 200);
+    assert!(String::from_utf8(page.body).unwrap().contains("a%20b.txt"));
+    let json = get(&curl, &server, "/", &["--header", "Accept: application/json"]);
+    assert_eq!(json.field("Content-Type"), Some("application/json"), "{}", json.heads);
+    assert!(serde_json::from_slice::<serde_json::Value>(&json.body).unwrap().to_string().contains("a b.txt"));
+}
