@@ -276,6 +276,44 @@ fn a_renamed_access_log_is_opened_anew_at_sighup() {
     assert!(!fs::read_to_string(&renamed).unwrap().contains("/after"));
 }
 
+/// The threads of a server that write access logs: one for each log that somebody still holds.
+fn access_log_threads(server: &Server) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server runs");
+    let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.trim_end() == "access-log").count()
+}
+
+#[test]
+fn an_old_configuration_lives_as_long_as_its_last_connection() {
+    let logging_to = |name: &str| answering("hello", &format!("access_log = {{ path = \"{name}\" }}"));
+    let mut server = Server::config(&logging_to("old.log"));
+    let mut connection = server.connect();
+    connection.send(GET);
+    assert_eq!(connection.answer().status, 200);
+    rewrite(&server, &logging_to("new.log"));
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was read again");
+    assert_eq!(access_log_threads(&server), 2);
+    connection.send(b"GET /late HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    connection.read_to_end();
+    let deadline = Instant::now() + PATIENCE;
+    while access_log_threads(&server) != 1 {
+        assert!(Instant::now() < deadline, "the old configuration is still held");
+    }
+    let old = wait_for_text(&server.path().join("old.log"), |text| text.contains("/late"));
+    assert_eq!(old.lines().count(), 2, "{old}");
+    assert_eq!(fs::read_to_string(server.path().join("new.log")).unwrap(), "");
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_leaves_everything_as_it_was() {
+    let mut server = Server::config(&answering("old", ""));
+    rewrite(&server, &answering("new", "access_log = { path = \"/nowhere/access.log\" }"));
+    server.signal(Signal::HUP);
+    server.wait_for_line("cannot open the access log /nowhere/access.log");
+    assert_eq!(server.get("/").text(), "old");
+}
+
 #[test]
 fn the_last_request_is_in_the_log_when_it_has_ended() {
     let folder = tempfile::tempdir().unwrap();
