@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 /// How exact a deadline is. Everything that is timed here is counted in seconds.
 const TICK: Duration = Duration::from_millis(100);
+const TICKS_PER_SECOND: u64 = 10;
 /// Ticks in one turn of the wheel: 51 s. A later deadline is looked at once a turn.
 const BUCKETS: u32 = 512;
 /// The tick of a deadline that is not set, or of a place in the wheel that is not taken.
@@ -85,7 +86,10 @@ impl Timers {
     }
 
     fn tick_before(&self, time: Instant) -> u32 {
-        let ticks = time.saturating_duration_since(self.epoch).as_millis() / TICK.as_millis();
+        let since = time.saturating_duration_since(self.epoch);
+        // Not `as_millis`, whose 128 bits cost more to divide than everything else here.
+        let ticks =
+            since.as_secs() * TICKS_PER_SECOND + u64::from(since.subsec_nanos() / TICK.subsec_nanos());
         u32::try_from(ticks).unwrap_or(NEVER - 1)
     }
 

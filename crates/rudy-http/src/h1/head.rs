@@ -36,14 +36,14 @@ impl Head {
         let bytes = Bytes::copy_from_slice(bytes);
         let method = line.method(&bytes)?;
         let uri = line.target(&bytes, &method)?;
-        let fields = parse_fields(&bytes, line.end(), section.fields)?;
+        let (fields, seen) = parse_fields(&bytes, line.end(), section.fields)?;
         check_host(&fields, line.version)?;
-        let body = body_length(&fields, line.version)?;
+        let body = if seen.framing { body_length(&fields, line.version)? } else { BodyLength::Known(0) };
         if matches!(body, BodyLength::Known(length) if length > limits.body_bytes) {
             return Err(Refusal::BodyTooLarge);
         }
-        let keep_alive = wants_keep_alive(&fields, line.version);
-        let expects_continue = expects_continue(&fields, line.version)?;
+        let keep_alive = wants_keep_alive(&fields, seen, line.version);
+        let expects_continue = seen.expect && expects_continue(&fields, line.version)?;
 
         let mut request = Request::new(body);
         *request.method_mut() = method;
@@ -56,22 +56,42 @@ impl Head {
 
 /// Parses the trailer section of a chunked body.
 pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMap, Refusal> {
-    let fields = parse_fields(&Bytes::copy_from_slice(bytes), 0, section.fields)?;
+    let (fields, _) = parse_fields(&Bytes::copy_from_slice(bytes), 0, section.fields)?;
     if fields.keys().any(is_forbidden_trailer) { Err(Refusal::ForbiddenTrailer) } else { Ok(fields) }
 }
 
+/// Which of the fields that concern the connection were there. Most requests have none of them, and a look into the map
+/// for each would cost as much as parsing the head.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    /// Content-Length or Transfer-Encoding.
+    framing: bool,
+    connection: bool,
+    expect: bool,
+}
+
+impl Seen {
+    fn note(&mut self, name: &HeaderName) {
+        self.framing |= name == header::CONTENT_LENGTH || name == header::TRANSFER_ENCODING;
+        self.connection |= name == header::CONNECTION;
+        self.expect |= name == header::EXPECT;
+    }
+}
+
 /// Parses the field lines from `start` to the empty line (RFC 9112 §5). All lines are known to end in CRLF.
-fn parse_fields(section: &Bytes, start: usize, count: usize) -> Result<HeaderMap, Refusal> {
+fn parse_fields(section: &Bytes, start: usize, count: usize) -> Result<(HeaderMap, Seen), Refusal> {
+    let mut seen = Seen::default();
     let mut fields = HeaderMap::try_with_capacity(count).map_err(|_| Refusal::HeadTooLarge)?;
     let mut at = start;
     for _ in 0..count {
         let length = memchr::memchr(b'\n', &section[at..]).ok_or(Refusal::InvalidField)?;
         // The LF is preceded by a CR, or the line would have been refused when it came.
         let (name, value) = parse_field(section, at, at + length - 1)?;
+        seen.note(&name);
         fields.try_append(name, value).map_err(|_| Refusal::HeadTooLarge)?;
         at += length + 1;
     }
-    Ok(fields)
+    Ok((fields, seen))
 }
 
 /// `field-name ":" OWS field-value OWS`, from `start` to `end` of `section`.
@@ -156,7 +176,10 @@ fn content_length(fields: &HeaderMap) -> Result<u64, Refusal> {
 }
 
 /// RFC 9112 §9.3.
-fn wants_keep_alive(fields: &HeaderMap, version: Version) -> bool {
+fn wants_keep_alive(fields: &HeaderMap, seen: Seen, version: Version) -> bool {
+    if !seen.connection {
+        return version == Version::HTTP_11;
+    }
     let has =
         |option: &[u8]| list(fields, &header::CONNECTION).any(|token| token.eq_ignore_ascii_case(option));
     if has(b"close") { false } else { version == Version::HTTP_11 || has(b"keep-alive") }

@@ -30,7 +30,10 @@ fn is_reg_name(mut name: &[u8]) -> bool {
     while let [first, rest @ ..] = name {
         name = match (first, rest) {
             (b'%', [high, low, rest @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => rest,
-            (byte, rest) if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(byte) => rest,
+            (b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z', rest) => rest,
+            // A pattern and not a search: this is looked at for each character of every request's Host.
+            (b'-' | b'.' | b'_' | b'~', rest) => rest,
+            (b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=', rest) => rest,
             _ => return false,
         };
     }

@@ -61,7 +61,7 @@ impl RequestLine {
         let target = head.slice(start..start + self.target_length as usize);
         let first = target.first().copied();
         // A fragment is not sent to a server (RFC 9112 §3.2); `Uri` would drop it without a word.
-        if target.contains(&b'#') {
+        if memchr::memchr(b'#', &target).is_some() {
             return Err(Refusal::BadTarget);
         }
         let uri = Uri::from_maybe_shared(target).map_err(|_| Refusal::BadTarget)?;
