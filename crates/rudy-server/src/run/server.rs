@@ -40,14 +40,7 @@ impl Server {
     /// Gets everything ready, in this order: a signal is caught before there is anything to lose, and nobody is let in
     /// before everything else has worked.
     pub(super) fn start(options: Options) -> Result<Self, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Failure::cannot("start the event loop"))?;
-        let signals = {
-            let _entered = runtime.enter();
-            Signals::catch().map_err(Failure::cannot("catch signals"))?
-        };
+        let (runtime, signals) = event_loop()?;
         let config = options.config()?;
         let errors = ErrorLog::stderr().map_err(Failure::cannot("write to standard error"))?;
         report_panics(&errors);
@@ -56,7 +49,9 @@ impl Server {
         let app = build(&config, access_log.as_ref(), &errors, &vitals)?;
         let inherited = take_inherited()?;
 
-        raise_descriptor_limit().map_err(Failure::cannot("raise the limit of open descriptors"))?;
+        if let Err(error) = raise_descriptor_limit() {
+            errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
+        }
         let generations = Generations::new(app);
         let engine_options = engine::Options { cores: config.cores };
         let engine = percore::start(&engine_options, generations.clone(), reporter(&errors))
@@ -107,7 +102,17 @@ impl Server {
     /// Does what signals ask until one asks to stop.
     pub(super) fn run(mut self) -> Exit {
         loop {
-            let asked = self.runtime.block_on(self.signals.next());
+            let asked = self.runtime.block_on(async {
+                tokio::select! {
+                    asked = self.signals.next() => Some(asked),
+                    _ = self.engine.ended() => None,
+                }
+            });
+            let Some(asked) = asked else {
+                self.errors.bug("every thread that carries connections has ended");
+                self.close_logs();
+                return Exit::CannotRun;
+            };
             match asked {
                 Asked::Stop(stop) => return self.stop(stop),
                 // The terminal it was started from was closed, and nobody can see or stop it any more.
@@ -146,11 +151,16 @@ impl Server {
             1 => self.errors.notice("stopped; 1 connection was cut"),
             cut => self.errors.notice(&format!("stopped; {cut} connections were cut")),
         }
+        self.close_logs();
+        exit
+    }
+
+    /// Writes what still waits to be written. The access log first: it may have something to say in the other.
+    fn close_logs(&self) {
         if let Some(log) = &self.access_log {
             log.close();
         }
         self.errors.close();
-        exit
     }
 
     pub(super) fn tell_service_manager(&self, state: State) {
@@ -159,6 +169,16 @@ impl Server {
                 .repeated("notify", &format!("cannot tell the service manager (NOTIFY_SOCKET): {error}"));
         }
     }
+}
+
+/// The loop of the main thread, and the signals that wake it.
+fn event_loop() -> Result<(Runtime, Signals), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let runtime = runtime.map_err(Failure::cannot("start the event loop"))?;
+    let entered = runtime.enter();
+    let signals = Signals::catch().map_err(Failure::cannot("catch signals"))?;
+    drop(entered);
+    Ok((runtime, signals))
 }
 
 /// The next signal that asks to stop.
