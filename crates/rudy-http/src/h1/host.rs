@@ -30,14 +30,33 @@ fn is_reg_name(mut name: &[u8]) -> bool {
     while let [first, rest @ ..] = name {
         name = match (first, rest) {
             (b'%', [high, low, rest @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => rest,
-            (b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z', rest) => rest,
-            // A pattern and not a search: this is looked at for each character of every request's Host.
-            (b'-' | b'.' | b'_' | b'~', rest) => rest,
-            (b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=', rest) => rest,
+            (byte, rest) if byte.is_ascii_alphanumeric() || is_mark(*byte) => rest,
             _ => return false,
         };
     }
     true
+}
+
+/// The characters besides letters and digits. A pattern and not a search in a string: this is asked for characters of every
+/// request's Host.
+fn is_mark(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'-' | b'.'
+            | b'_'
+            | b'~'
+            | b'!'
+            | b'$'
+            | b'&'
+            | b'\''
+            | b'('
+            | b')'
+            | b'*'
+            | b'+'
+            | b','
+            | b';'
+            | b'='
+    )
 }
 
 /// RFC 3986 §3.2.3: digits, perhaps none. What does not fit 16 bits names no port.
