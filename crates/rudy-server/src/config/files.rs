@@ -89,7 +89,7 @@ pub struct CompressionOptions {
     pub size_min: Size,
     /// Bytes of the largest file that is compressed; larger ones are sent as they are.
     pub size_max: Size,
-    /// Answers that are compressed while they are sent, at once; further ones are sent as they are. Each takes about 1 MiB.
+    /// Files that are compressed at once; further ones are sent as they are. Each takes up to 5 MiB.
     #[schemars(range(max = 10_000))]
     pub streams: u32,
 }

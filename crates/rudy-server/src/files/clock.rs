@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Milliseconds of a clock that only goes forward, a few of them late: the coarse clock costs a quarter of the exact one,
-/// and every request asks.
+/// Milliseconds of a clock that only goes forward, a few of them late: the coarse clock is read without asking the
+/// hardware, and every request asks.
 pub(super) fn monotonic_ms() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     // Both are positive: the clock begins at 0 when the machine does.

@@ -89,14 +89,14 @@ pub struct CacheRule {
 /// How text is compressed on the fly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compression {
-    /// From 1 (fast) to [`Compression::LEVEL_MAX`] (small), for every coding.
+    /// From 1 (fast) to [`Compression::LEVEL_MAX`] (small), for every coding; Brotli stops at 6.
     pub level: u8,
     /// Bytes of the smallest file that is compressed: below a packet there is nothing to win.
     pub size_min: u64,
     /// Bytes of the largest file that is compressed; larger ones are sent as they are.
     pub size_max: u64,
     /// How many files are compressed at once; further ones are sent as they are. Those kept in memory are compressed once,
-    /// larger ones anew while they are sent, for as long as that takes. Each takes about 1 MiB.
+    /// larger ones anew while they are sent, for as long as that takes. Each takes up to 5 MiB (Brotli).
     pub streams: usize,
 }
 
@@ -107,7 +107,7 @@ impl Compression {
 
 impl Default for Compression {
     fn default() -> Self {
-        Self { level: 5, size_min: 1024, size_max: 16 * 1024 * 1024, streams: 32 }
+        Self { level: 5, size_min: 1024, size_max: 16 * 1024 * 1024, streams: 16 }
     }
 }
 

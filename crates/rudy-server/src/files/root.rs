@@ -1,7 +1,7 @@
 //! The folder that is served, and the only way to a file in it.
 //!
 //! Opening and `statx` block, and are called where the request is answered, as nginx does it: on a local disk with warm
-//! caches they take about a microsecond, less than handing them to another thread and back. On a file system that hangs
+//! caches they take a microsecond or two, less than handing them to another thread and back. On a file system that hangs
 //! (NFS whose server is gone) they stop the core that called them; serve such a folder with a process of its own.
 
 use std::fs::File;
