@@ -160,3 +160,145 @@ impl Chunked {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: fn() -> Limits = || Limits {
+        body_bytes: 40,
+        chunk_extension_bytes: 6,
+        head_bytes: 32,
+        head_fields: 2,
+        ..Limits::default()
+    };
+
+    /// A whole body: its bytes, how many of the input it took, and the number of trailers.
+    type Whole = (Vec<u8>, usize, usize);
+
+    /// Decodes bytes that come in pieces, as the machine does. `None` where more has to come.
+    fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<Whole>, Refusal> {
+        let mut decoder = Chunked::new();
+        let (mut pending, mut data, mut total) = (Vec::new(), Vec::new(), 0);
+        for piece in pieces {
+            pending.extend_from_slice(piece);
+            loop {
+                let (used, decoded) = decoder.decode(&pending, &LIMITS())?;
+                pending.drain(..used);
+                total += used;
+                match decoded {
+                    Decoded::Data(bytes) => data.extend_from_slice(&bytes),
+                    Decoded::End(trailers) => {
+                        return Ok(Some((data, total, trailers.map_or(0, |fields| fields.len()))));
+                    }
+                    Decoded::More => break,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same by the grammar of RFC 9112 §7.1, with the whole input at hand and no thought of speed. `None` for what is
+    /// no whole body within the limits, whatever the reason.
+    fn model(input: &str) -> Option<Whole> {
+        let (mut rest, mut data, mut extension_bytes) = (input, String::new(), 0);
+        loop {
+            let (line, behind) = rest.split_once("\r\n")?;
+            let digits = line.find(|character: char| !character.is_ascii_hexdigit()).unwrap_or(line.len());
+            let size = usize::from_str_radix(&line[..digits], 16).ok().filter(|_| digits <= 16)?;
+            let extension = &line[digits..];
+            extension_bytes += extension.len();
+            let is_extension =
+                extension.is_empty() || extension.trim_start_matches([' ', '\t']).starts_with(';');
+            let has_control = extension.chars().any(|character| character.is_control() && character != '\t');
+            if !is_extension || has_control || extension_bytes > LIMITS().chunk_extension_bytes {
+                return None;
+            }
+            rest = behind;
+            if size == 0 {
+                break;
+            }
+            data.push_str(rest.get(..size)?);
+            rest = rest.get(size..)?.strip_prefix("\r\n")?;
+            if data.len() as u64 > LIMITS().body_bytes {
+                return None;
+            }
+        }
+        let start = rest;
+        let mut trailers = 0;
+        loop {
+            let (line, behind) = rest.split_once("\r\n")?;
+            rest = behind;
+            if line.is_empty() {
+                break;
+            }
+            trailers += 1;
+            // The alphabet makes no other field than this one.
+            if !line.starts_with("X:") || line.contains(['\r', '\n', '\0']) {
+                return None;
+            }
+        }
+        let is_small = start.len() - rest.len() <= LIMITS().head_bytes && trailers <= LIMITS().head_fields;
+        is_small.then_some((data.into_bytes(), input.len() - rest.len(), trailers))
+    }
+
+    /// Chunked bodies, mostly well formed.
+    fn body() -> impl Strategy<Value = String> {
+        let chunk = "[a-z\r\n]{1,20}".prop_map(|data| format!("{:x}\r\n{data}\r\n", data.len()));
+        let odd = proptest::sample::select(vec![
+            "3;a\r\nabc\r\n",
+            "03 ; b\r\nabc\r\n",
+            "3 \r\nabc\r\n",
+            "3\nabc\r\n",
+            "3\r\nabcd\r\n",
+            "\r\n",
+            "g",
+            "-1\r\n",
+            "0x1\r\na\r\n",
+            "0\r\n",
+            "X: y\r\n",
+            "0000000000000001\r\na\r\n",
+            "00000000000000001\r\na\r\n",
+            "ffffffffffffffff\r\n",
+            ";",
+            "\r",
+            "\n",
+            "\0",
+        ])
+        .prop_map(str::to_owned);
+        let end = proptest::sample::select(vec![
+            "0\r\n\r\n",
+            "0\r\nX: y\r\n\r\n",
+            "0;a\r\n\r\nrest",
+            "000\r\nX: 1\r\nX: 2\r\n\r\n",
+            "0\r\nX: 1\r\nX: 2\r\nX: 3\r\n\r\n",
+            "0\r\nX: 0123456789012345678901234567\r\n\r\n",
+            "0\r\n",
+            "0\r\n\n",
+            "",
+        ]);
+        let middle = proptest::collection::vec(prop_oneof![4 => chunk, 1 => odd], 0..5);
+        (middle, end).prop_map(|(middle, end)| middle.concat() + end)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_body_is_what_the_grammar_makes_of_it(body in body()) {
+            prop_assert_eq!(decode([body.as_bytes()]).ok().flatten(), model(&body));
+        }
+
+        #[test]
+        fn splits_make_no_difference(body in body(), cuts in proptest::collection::vec(0..80_usize, 0..4)) {
+            let bytes = body.as_bytes();
+            let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(bytes.len())).chain([0, bytes.len()]).collect();
+            cuts.sort_unstable();
+            let whole = decode([bytes]);
+            prop_assert_eq!(&decode(cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]])), &whole);
+            prop_assert_eq!(&decode(bytes.chunks(1)), &whole);
+        }
+    }
+}

@@ -2,6 +2,8 @@
 
 mod answer;
 mod body;
+#[cfg(test)]
+mod properties;
 mod receive;
 #[cfg(test)]
 mod tests;

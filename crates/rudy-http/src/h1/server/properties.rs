@@ -1,0 +1,186 @@
+//! Any bytes, in any pieces, with any calls between them: never a panic, never more memory than the limits name.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::BytesMut;
+use http::{HeaderMap, StatusCode};
+use proptest::prelude::*;
+
+use super::{Receiving, Sending, ServerConnection};
+use crate::Limits;
+use crate::h1::{AnswerHead, DateLine, Phase};
+
+/// Small, so that inputs of a few hundred bytes reach them.
+const LIMITS: Limits = Limits {
+    head_bytes: 96,
+    head_fields: 4,
+    target_bytes: 24,
+    body_bytes: 64,
+    chunk_extension_bytes: 8,
+    drain_bytes: 32,
+    head_time: Duration::from_secs(10),
+    idle_time: Duration::from_secs(75),
+    body_rate_min: 500,
+    send_rate_min: 500,
+    rate_grace: Duration::from_secs(10),
+    send_stall_time: Duration::from_secs(30),
+    requests_per_connection: Some(5),
+};
+
+/// What a driver may do, in any order.
+#[derive(Debug, Clone)]
+enum Call {
+    Receive(Vec<u8>),
+    WantBody,
+    IgnoreBody,
+    Begin(u16, Option<u64>),
+    Piece(Vec<u8>),
+    Bare(u64),
+    Finish,
+    EndOfInput,
+    Wait(u64),
+    Stop,
+}
+
+/// Pieces that make requests if they come in a lucky order, and a few that spoil them.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let words: Vec<&[u8]> = vec![
+        b"GET / HTTP/1.1\r\n",
+        b"POST /a HTTP/1.1\r\n",
+        b"HEAD / HTTP/1.0\r\n",
+        b"OPTIONS * HTTP/1.1\r\n",
+        b"Host: a\r\n",
+        b"Content-Length: 5\r\n",
+        b"Content-Length: 40\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Expect: 100-continue\r\n",
+        b"Connection: close\r\n",
+        b"Connection: keep-alive\r\n",
+        b"\r\n",
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b"5\r\nhello\r\n",
+        b"0\r\n",
+        b"2;a=b\r\nhi\r\n",
+        b"X: y\r\n",
+        b" ",
+        b"\x16",
+        b"\0",
+        b"\xff",
+        b"hello",
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ];
+    let word = prop_oneof![
+        20 => proptest::sample::select(words).prop_map(<[u8]>::to_vec),
+        1 => proptest::collection::vec(any::<u8>(), 0..40),
+    ];
+    proptest::collection::vec(word, 0..4).prop_map(|words| words.concat())
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let status = proptest::sample::select(vec![200, 204, 304, 404, 101, 100]);
+    let length = proptest::option::of(0..12_u64);
+    let piece = proptest::collection::vec(any::<u8>(), 0..12);
+    prop_oneof![
+        8 => bytes().prop_map(Call::Receive),
+        1 => Just(Call::WantBody),
+        1 => Just(Call::IgnoreBody),
+        3 => (status, length).prop_map(|(status, length)| Call::Begin(status, length)),
+        2 => piece.prop_map(Call::Piece),
+        1 => (0..12_u64).prop_map(Call::Bare),
+        3 => Just(Call::Finish),
+        1 => Just(Call::EndOfInput),
+        1 => (0..80_u64).prop_map(Call::Wait),
+        1 => Just(Call::Stop),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_order_of_calls_panics_or_takes_more_memory_than_named(
+        calls in proptest::collection::vec(call(), 0..60)
+    ) {
+        let mut driver = Driver::new();
+        for call in calls {
+            let room = if let Call::Receive(bytes) = &call { bytes.len() } else { 0 };
+            driver.call(call);
+            let pending = driver.machine.pending.len();
+            prop_assert!(pending < LIMITS.head_bytes + room.max(driver.largest_read), "{pending} bytes are kept");
+        }
+    }
+}
+
+/// Keeps to what the methods ask of their caller, and to nothing else.
+struct Driver {
+    machine: ServerConnection,
+    now: Instant,
+    out: BytesMut,
+    largest_read: usize,
+}
+
+impl Driver {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an instant can only be had from the clock; it is never read again"
+    )]
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { machine: ServerConnection::new(now), now, out: BytesMut::new(), largest_read: 0 }
+    }
+
+    fn call(&mut self, call: Call) {
+        let date = DateLine::new(SystemTime::UNIX_EPOCH);
+        match call {
+            Call::Receive(bytes) => self.receive(&bytes, &date),
+            Call::WantBody => self.machine.want_body(&mut self.out),
+            Call::IgnoreBody => self.machine.ignore_body(),
+            // One answer to each request.
+            Call::Begin(status, length) if self.machine.sending == Sending::Owed => {
+                let status = StatusCode::from_u16(status).unwrap();
+                let head = AnswerHead::Fields(status, &HeaderMap::new());
+                self.machine.begin(head, length, &LIMITS, &date, &mut self.out);
+            }
+            Call::Begin(..) => {}
+            // An error cuts the connection; that nobody does so must not matter to the machine.
+            Call::Piece(piece) => drop(self.machine.piece(&piece, &mut self.out)),
+            Call::Bare(length) => drop(self.machine.bare(length)),
+            Call::Finish => drop(self.machine.finish(None, self.now, &mut self.out)),
+            Call::EndOfInput => drop(self.machine.end_of_input()),
+            Call::Wait(seconds) => {
+                self.now += Duration::from_secs(seconds);
+                let _ = self.machine.timeout(self.now, &LIMITS);
+            }
+            Call::Stop => self.machine.close_after_answer(),
+        }
+    }
+
+    /// Gives the machine what it has room for, and takes every event it has.
+    fn receive(&mut self, bytes: &[u8], date: &DateLine) {
+        if !self.machine.wants_input(&LIMITS) {
+            return;
+        }
+        self.largest_read = self.largest_read.max(bytes.len());
+        let mut input = bytes;
+        loop {
+            match self.machine.receive(std::mem::take(&mut input), self.now, &LIMITS) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(refusal) => {
+                    self.machine.refuse(refusal, date, &mut self.out);
+                    assert_eq!(self.machine.phase(), Phase::Close);
+                }
+            }
+        }
+        let waits_for_peer =
+            matches!(self.machine.receiving, Receiving::Head(_) | Receiving::Body(_) | Receiving::Drain(..));
+        let is_open = !self.machine.input_ended && !matches!(self.machine.sending, Sending::Upgrade);
+        if waits_for_peer && is_open && self.machine.sending == Sending::Nothing {
+            assert!(self.machine.wants_input(&LIMITS), "it waits for what it does not want");
+        }
+    }
+}
