@@ -167,7 +167,11 @@ fn fuzz(tally: &mut Tally) -> Outcome {
     for target in command::output(cargo_fuzz().arg("list"))?.lines() {
         println!("{target}");
         let limit = format!("-max_total_time={FUZZ_SECONDS}");
-        command::run(cargo_fuzz().args(["run", target, "--", &limit, "-verbosity=0"]))?;
+        // What is found goes to the first folder, which is nobody's but this machine's; the seeds stay as they are.
+        let corpus = format!("fuzz/corpus/{target}");
+        fs::create_dir_all(workspace::root().join(&corpus)).map_err(|error| format!("{corpus}: {error}"))?;
+        let seeds = format!("fuzz/seeds/{target}");
+        command::run(cargo_fuzz().args(["run", target, &corpus, &seeds, "--", &limit, "-verbosity=0"]))?;
         tally.passed += 1;
     }
     Ok(())

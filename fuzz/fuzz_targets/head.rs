@@ -1,0 +1,10 @@
+//! A request's head: read or refused, the same at every split.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rudy_fuzz::converse_at_splits;
+use rudy_http::Limits;
+
+fuzz_target!(|head: &[u8]| {
+    converse_at_splits(head, head.len() / 2, &Limits::default());
+});

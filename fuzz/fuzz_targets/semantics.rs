@@ -1,0 +1,77 @@
+//! What fields and paths mean: the first byte says which, the rest is the value.
+#![no_main]
+
+use http::{HeaderMap, HeaderValue, Method};
+use libfuzzer_sys::fuzz_target;
+use rudy_http::semantics::conditional::{Validators, evaluate};
+use rudy_http::semantics::date::HttpDate;
+use rudy_http::semantics::etag::{EntityTag, FileIdentity};
+use rudy_http::semantics::negotiation::{AcceptedCodings, Coding, choose_media_type};
+use rudy_http::semantics::path::{RelativePath, encode};
+use rudy_http::semantics::range::{self, Ranges};
+
+fuzz_target!(|data: &[u8]| {
+    let [kind, value @ ..] = data else { return };
+    if kind % 5 == 0 {
+        return path(value);
+    }
+    let Ok(value) = HeaderValue::from_bytes(value) else { return };
+    match kind % 5 {
+        1 => ranges(&value, u64::from(*kind)),
+        2 => negotiation(&value),
+        3 => conditions(&value),
+        _ => drop(HttpDate::parse(&value).map(|date| {
+            // A date that was read is written as one that is read the same.
+            assert_eq!(HttpDate::parse(&date.to_value()), Some(date));
+        })),
+    }
+});
+
+/// What is accepted stays below the root, and means the same when it is encoded and read again.
+fn path(value: &[u8]) {
+    let Ok(text) = std::str::from_utf8(value) else { return };
+    let Ok(path) = RelativePath::parse(text) else { return };
+    let decoded = path.as_str();
+    assert!(
+        !decoded.starts_with('/') && !decoded.ends_with('/') && !decoded.contains(['\0', '\\']),
+        "{decoded:?}"
+    );
+    assert!(decoded.split('/').all(|segment| segment != "." && segment != ".."), "{decoded:?}");
+    let again = RelativePath::parse(&encode(decoded)).expect("what was accepted is accepted again");
+    assert_eq!(again.as_str(), decoded);
+}
+
+/// Every part lies within the representation, none touches another, and together they are no more than it.
+fn ranges(value: &HeaderValue, size: u64) {
+    let spans = match range::parse(value, size) {
+        Ranges::Ignored | Ranges::Unsatisfiable => return,
+        Ranges::One(span) => vec![span],
+        Ranges::Several(spans) => spans,
+    };
+    assert!(spans.iter().all(|span| span.length > 0 && span.end() <= size), "{spans:?}");
+    let mut sorted = spans.clone();
+    sorted.sort_by_key(|span| span.start);
+    assert!(sorted.windows(2).all(|pair| pair[0].end() < pair[1].start), "{spans:?}");
+    let _ = range::parse(value, u64::MAX);
+}
+
+fn negotiation(value: &HeaderValue) {
+    let coding = AcceptedCodings::parse([value]).choose(|coding| coding != Coding::Zstd);
+    assert_ne!(coding, Coding::Zstd, "it was not on offer");
+    let offers = ["text/html", "application/json"];
+    let chosen = choose_media_type([value], &offers).expect("there is always one");
+    assert!(offers.contains(&chosen));
+}
+
+fn conditions(value: &HeaderValue) {
+    let identity = FileIdentity { size: 1, modified_ns: 1_000_000_000, inode: 1 };
+    let tag = EntityTag::of_file(&identity, "", false);
+    let current = Validators { tag, modified: HttpDate::from_unix_seconds(1) };
+    for name in ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range"] {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.clone());
+        headers.insert("range", HeaderValue::from_static("bytes=0-0"));
+        let _ = evaluate(&Method::GET, &headers, &current);
+        let _ = evaluate(&Method::PUT, &headers, &current);
+    }
+}
