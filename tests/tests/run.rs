@@ -57,6 +57,13 @@ fn a_folder_is_listed_and_a_single_page_answers_only_if_asked() {
 }
 
 #[test]
+fn a_page_for_what_is_not_found_is_taken_from_the_folder() {
+    let server = Server::files(&[("404.html", b"<p>lost"), ("index.html", b"page")]);
+    let answer = server.get("/nowhere");
+    assert_eq!((answer.status, answer.text()), (404, "<p>lost"));
+}
+
+#[test]
 fn it_says_what_it_does_not_do() {
     let mut server = Server::files(&[("rudy.toml", b"")]);
     for part in [

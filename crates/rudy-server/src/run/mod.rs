@@ -124,5 +124,8 @@ fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
     // Links in the path stay: a root that is one is followed when it is turned to another folder.
     let root = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
     let fallback = spa.then(|| "index.html".to_owned());
-    Ok(FilesTable { browse, fallback, ..FilesTable::of(root) })
+    // As hosts of static sites have it.
+    let error_pages = ["404.html"].into_iter().filter(|page| root.join(page).is_file());
+    let error_pages = error_pages.map(|page| ("404".to_owned(), page.to_owned())).collect();
+    Ok(FilesTable { browse, fallback, error_pages, ..FilesTable::of(root) })
 }
