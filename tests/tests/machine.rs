@@ -1,0 +1,243 @@
+//! Properties of the protocol machine that need a client to judge them.
+
+use std::time::{Instant, SystemTime};
+
+use bytes::BytesMut;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use proptest::prelude::*;
+use rudy_http::Limits;
+use rudy_http::h1::{AnswerHead, DateLine, Phase, ServerConnection};
+use rudy_tests::conformance::wire::{WireAnswer, read_answers};
+use rudy_tests::conformance::{Case, End, Expected, Seen, Step, pure};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Whatever a client sends: the pieces it comes in make no difference, and what it gets back are answers.
+    #[test]
+    fn mutated_requests_are_answered_the_same_at_every_split(
+        requests in proptest::collection::vec(request(), 1..4),
+        mutations in proptest::collection::vec(mutation(), 0..3),
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let mut bytes = requests.concat();
+        for mutation in &mutations {
+            mutation.apply(&mut bytes);
+        }
+        let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+        cuts.extend([0, bytes.len()]);
+        cuts.sort_unstable();
+
+        let whole = converse(&[&bytes]);
+        let pieces: Vec<_> = cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect();
+        prop_assert_eq!(&converse(&pieces), &whole);
+        prop_assert_eq!(&converse(&bytes.chunks(1).collect::<Vec<_>>()), &whole);
+        if whole.end != End::Upgraded {
+            let answers = answers(&whole);
+            prop_assert!(answers.is_ok(), "{answers:?}: {whole}");
+        }
+    }
+
+    /// A client reads out of an encoded answer what the service put into it.
+    #[test]
+    fn an_encoded_answer_is_read_back(asked in asked(), answer in answer()) {
+        let (output, phase) = encode(&asked, &answer);
+        let read = read_answers(&output, &[asked.method]);
+        prop_assert!(read.is_ok(), "{:?}: {}", read, output.escape_ascii());
+        let read = read.unwrap();
+        prop_assert_eq!(read.len(), 1);
+
+        let has_body = asked.method != "HEAD" && ![204, 304].contains(&answer.status);
+        prop_assert_eq!(read[0].status, answer.status);
+        prop_assert!(read[0].complete);
+        prop_assert_eq!(&read[0].body, &if has_body { answer.pieces.concat() } else { Vec::new() });
+        let values: Vec<_> = read[0].values("x-a").collect();
+        prop_assert_eq!(values, answer.field.iter().map(String::as_str).collect::<Vec<_>>());
+        let is_chunked = read[0].values("transfer-encoding").next().is_some();
+        prop_assert_eq!(is_chunked, has_body && !answer.length_is_known && asked.version == "1.1");
+        prop_assert_eq!(read[0].trailers.len(), usize::from(is_chunked && answer.trailer));
+        // The client is told of the close, and told right.
+        let says_close = read[0].values("connection").any(|option| option == "close");
+        prop_assert_eq!(says_close, phase == Phase::Close);
+        let ends_with_connection = has_body && !answer.length_is_known && asked.version == "1.0";
+        prop_assert_eq!(says_close, ends_with_connection || !asked.keep_alive);
+    }
+}
+
+/// A request that is in order, or nearly.
+fn request() -> impl Strategy<Value = Vec<u8>> {
+    let method = proptest::sample::select(vec!["GET", "HEAD", "POST", "OPTIONS", "BREW"]);
+    let targets = vec![
+        "/hello",
+        "/stream",
+        "/echo",
+        "/early",
+        "/inspect",
+        "/empty",
+        "/unchanged",
+        "*",
+        "http://a/hello",
+        "/upgrade",
+    ];
+    let version = proptest::sample::select(vec!["1.1", "1.1", "1.1", "1.0", "1.2"]);
+    let fields = proptest::sample::subsequence(
+        vec![
+            "Host: a\r\n",
+            "Connection: close\r\n",
+            "Expect: 100-continue\r\n",
+            "X-A:  b\tc \r\n",
+            "Cookie: \u{e4}\r\n",
+        ],
+        0..5,
+    );
+    let body = proptest::sample::select(vec![
+        "\r\n",
+        "Content-Length: 5\r\n\r\nhello",
+        "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x\r\nde\r\n0\r\nX-T: 1\r\n\r\n",
+        "Content-Length: 0\r\n\r\n\r\n",
+    ]);
+    (method, proptest::sample::select(targets), version, fields, body).prop_map(
+        |(method, target, version, fields, body)| {
+            let host = if fields.contains(&"Host: a\r\n") { "" } else { "Host: b\r\n" };
+            format!("{method} {target} HTTP/{version}\r\n{host}{}{body}", fields.concat()).into_bytes()
+        },
+    )
+}
+
+/// One thing that goes wrong on the way.
+#[derive(Debug, Clone)]
+enum Mutation {
+    Replace(prop::sample::Index, u8),
+    Insert(prop::sample::Index, u8),
+    Remove(prop::sample::Index, usize),
+    Repeat(prop::sample::Index, usize),
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    let at = any::<prop::sample::Index>;
+    let byte = || prop_oneof![proptest::sample::select(b"\r\n :\t\0;,/0aZ\xff\x16".to_vec()), any::<u8>()];
+    prop_oneof![
+        (at(), byte()).prop_map(|(at, byte)| Mutation::Replace(at, byte)),
+        (at(), byte()).prop_map(|(at, byte)| Mutation::Insert(at, byte)),
+        (at(), 1..20_usize).prop_map(|(at, length)| Mutation::Remove(at, length)),
+        (at(), 1..20_usize).prop_map(|(at, length)| Mutation::Repeat(at, length)),
+    ]
+}
+
+impl Mutation {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        let (Self::Replace(at, _) | Self::Insert(at, _) | Self::Remove(at, _) | Self::Repeat(at, _)) = self;
+        if bytes.is_empty() {
+            return;
+        }
+        let at = at.index(bytes.len());
+        match self {
+            Self::Replace(_, byte) => bytes[at] = *byte,
+            Self::Insert(_, byte) => bytes.insert(at, *byte),
+            Self::Remove(_, length) => drop(bytes.drain(at..(at + length).min(bytes.len()))),
+            Self::Repeat(_, length) => {
+                let piece = bytes[at..(at + length).min(bytes.len())].to_vec();
+                bytes.splice(at..at, piece);
+            }
+        }
+    }
+}
+
+/// The conversation of a client that sends these pieces.
+fn converse(pieces: &[&[u8]]) -> Seen {
+    let case = Case {
+        name: String::new(),
+        place: String::new(),
+        limits: Limits { drain_bytes: 16, ..Limits::default() },
+        steps: pieces.iter().map(|piece| Step::Send(piece.to_vec())).collect(),
+        expected: Expected::Bytes(Vec::new()),
+        saw: None,
+        end: End::Open,
+    };
+    pure::run(&case, usize::MAX, usize::MAX)
+}
+
+/// What a client reads. It knows what it asked; we know only what was understood, so a refusal may be to a HEAD or not.
+fn answers(seen: &Seen) -> Result<Vec<WireAnswer>, String> {
+    let requests = seen.saw.iter().filter(|line| !line.starts_with("body ") && !line.starts_with("trailer "));
+    let mut methods: Vec<_> = requests.filter_map(|line| line.split(' ').next()).collect();
+    let as_understood = read_answers(&seen.output, &methods);
+    methods.push("HEAD");
+    as_understood.and_then(|answers| {
+        let is_whole = answers.iter().all(|answer| answer.complete);
+        if is_whole { Ok(answers) } else { read_answers(&seen.output, &methods) }
+    })
+}
+
+#[derive(Debug, Clone)]
+struct Asked {
+    method: &'static str,
+    version: &'static str,
+    keep_alive: bool,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let methods = proptest::sample::select(vec!["GET", "HEAD", "POST"]);
+    let versions = proptest::sample::select(vec!["1.0", "1.1"]);
+    (methods, versions, any::<bool>()).prop_map(|(method, version, keep_alive)| Asked {
+        method,
+        version,
+        keep_alive,
+    })
+}
+
+#[derive(Debug, Clone)]
+struct Answer {
+    status: u16,
+    field: Option<String>,
+    pieces: Vec<Vec<u8>>,
+    length_is_known: bool,
+    trailer: bool,
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    let status = proptest::sample::select(vec![200, 201, 204, 206, 301, 304, 404, 418, 500, 599, 999]);
+    let pieces = proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..5);
+    (status, proptest::option::of("[!-~]([ -~]{0,20}[!-~])?"), pieces, any::<bool>(), any::<bool>()).prop_map(
+        |(status, field, pieces, length_is_known, trailer)| Answer {
+            status,
+            field,
+            pieces,
+            length_is_known,
+            trailer,
+        },
+    )
+}
+
+/// What the machine makes of an answer, and what the connection is at behind it.
+fn encode(asked: &Asked, answer: &Answer) -> (Vec<u8>, Phase) {
+    let (limits, now) = (Limits::default(), Instant::now());
+    let mut machine = ServerConnection::new(now);
+    let option = if asked.keep_alive { "keep-alive" } else { "close" };
+    let head =
+        format!("{} / HTTP/{}\r\nHost: a\r\nConnection: {option}\r\n\r\n", asked.method, asked.version);
+    let event = machine.receive(head.as_bytes(), now, &limits).expect("the request is in order");
+    assert!(event.is_some(), "the request is whole");
+
+    let (mut out, mut fields, mut trailers) = (BytesMut::new(), HeaderMap::new(), HeaderMap::new());
+    if let Some(value) = &answer.field {
+        fields.insert("x-a", HeaderValue::from_str(value).expect("printable"));
+    }
+    // What belongs to the connection is not the service's to say, in the head or behind the body.
+    for name in ["connection", "content-length", "transfer-encoding", "date"] {
+        fields.insert(HeaderName::from_static(name), HeaderValue::from_static("7"));
+    }
+    if answer.trailer {
+        trailers.insert("x-t", HeaderValue::from_static("1"));
+        trailers.insert("content-length", HeaderValue::from_static("7"));
+    }
+    let status = StatusCode::from_u16(answer.status).expect("three digits");
+    let length = answer.length_is_known.then(|| answer.pieces.iter().map(|piece| piece.len() as u64).sum());
+    let date = DateLine::new(SystemTime::UNIX_EPOCH);
+    machine.begin(AnswerHead::Fields(status, &fields), length, &limits, &date, &mut out);
+    for piece in &answer.pieces {
+        machine.piece(piece, &mut out).expect("as long as promised");
+    }
+    machine.finish(Some(&trailers), now, &mut out).expect("as long as promised");
+    (out.to_vec(), machine.phase())
+}
