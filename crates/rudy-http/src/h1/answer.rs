@@ -119,3 +119,53 @@ fn put_digits(mut value: u64, base: u64, out: &mut BytesMut) {
     }
     out.put_slice(&digits[at..]);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn head_end(framing: Framing, length: Option<u64>, connection: Option<&'static str>) -> String {
+        let mut out = BytesMut::new();
+        encode_head_end(framing, length, connection, &DateLine::new(SystemTime::UNIX_EPOCH), &mut out);
+        let text = String::from_utf8(out.to_vec()).expect("ASCII");
+        text.replace("date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n", "|").replace("\r\n", ";")
+    }
+
+    #[test]
+    fn a_head_ends_with_the_framing_the_connection_and_the_date() {
+        assert_eq!(head_end(Framing::Length(0), Some(0), None), "content-length: 0;|");
+        assert_eq!(head_end(Framing::None, Some(u64::MAX), None), "content-length: 18446744073709551615;|");
+        assert_eq!(head_end(Framing::None, None, None), "|");
+        assert_eq!(head_end(Framing::Chunked, None, None), "transfer-encoding: chunked;|");
+        assert_eq!(head_end(Framing::UntilClose, None, Some("close")), "connection: close;|");
+    }
+
+    #[test]
+    fn a_chunk_has_its_size_in_hexadecimal_and_an_empty_one_is_none() {
+        let mut out = BytesMut::new();
+        for length in [0, 1, 9, 10, 16, 255, 4096] {
+            out.clear();
+            encode_chunk(&vec![b'x'; length], &mut out);
+            let expected = format!("{length:x}\r\n{}\r\n", "x".repeat(length));
+            assert_eq!(out, if length == 0 { "" } else { &expected });
+        }
+    }
+
+    #[test]
+    fn the_last_chunk_carries_the_trailers_that_may_be_some() {
+        let mut trailers = HeaderMap::new();
+        trailers.append("x-a", HeaderValue::from_static("1"));
+        trailers.append("x-a", HeaderValue::from_static("2"));
+        trailers.append("content-length", HeaderValue::from_static("3"));
+        let mut out = BytesMut::new();
+        encode_last_chunk(Some(&trailers), &mut out);
+        assert_eq!(out, "0\r\nx-a: 1\r\nx-a: 2\r\n\r\n");
+        out.clear();
+        encode_last_chunk(None, &mut out);
+        assert_eq!(out, "0\r\n\r\n");
+    }
+}

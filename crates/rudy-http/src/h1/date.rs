@@ -44,3 +44,36 @@ impl DateLine {
 fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_line_is_a_field_with_its_crlf() {
+        assert_eq!(DateLine::new(at(784_111_777)).as_bytes(), b"date: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
+    }
+
+    #[test]
+    fn times_that_the_format_does_not_have_are_its_ends() {
+        assert_eq!(
+            DateLine::new(at(u64::from(u32::MAX) * 100)).as_bytes(),
+            b"date: Fri, 31 Dec 9999 23:59:59 GMT\r\n"
+        );
+        let before = UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(DateLine::new(before).as_bytes(), b"date: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
+    }
+
+    #[test]
+    fn the_line_changes_with_the_second_whichever_way_the_clock_goes() {
+        let mut line = DateLine::new(at(10));
+        for seconds in [10, 11, 9] {
+            line.update(at(seconds) + Duration::from_millis(999));
+            assert_eq!(line.as_bytes(), DateLine::new(at(seconds)).as_bytes());
+        }
+    }
+}

@@ -237,3 +237,101 @@ pub(super) fn is_forbidden_trailer(name: &HeaderName) -> bool {
     ];
     FORBIDDEN.contains(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h1::lines::Lines;
+
+    /// Reads a request with these field lines.
+    fn read(version: &str, lines: &[&[u8]]) -> Result<Head, Refusal> {
+        let mut head = format!("POST / HTTP/{version}\r\n").into_bytes();
+        for line in lines {
+            head.extend_from_slice(line);
+            head.extend_from_slice(b"\r\n");
+        }
+        head.extend_from_slice(b"\r\n");
+        let section = Lines::default().find_head(&head, &Limits::default())?.expect("the head is whole");
+        Head::parse(&head, &section, &Limits::default())
+    }
+
+    fn body(lines: &[&[u8]]) -> Result<BodyLength, Refusal> {
+        let lines: Vec<&[u8]> = [&b"Host: a"[..]].into_iter().chain(lines.iter().copied()).collect();
+        read("1.1", &lines).map(|head| *head.request.body())
+    }
+
+    #[test]
+    fn lengths_of_bodies() {
+        assert_eq!(body(&[]), Ok(BodyLength::Known(0)));
+        assert_eq!(body(&[b"content-length:7"]), Ok(BodyLength::Known(7)));
+        assert_eq!(body(&[b"Content-Length:\t 16777216 "]), Ok(BodyLength::Known(16_777_216)));
+        assert_eq!(body(&[b"Content-Length: 16777217"]), Err(Refusal::BodyTooLarge));
+        assert_eq!(body(&[b"Content-Length: 18446744073709551615"]), Err(Refusal::BodyTooLarge));
+        assert_eq!(body(&[b"Transfer-Encoding: CHUNKED"]), Ok(BodyLength::Chunked));
+        assert_eq!(body(&[b"Transfer-Encoding: ,", b"Transfer-Encoding: chunked"]), Ok(BodyLength::Chunked));
+        for wrong in ["18446744073709551616", "", "-1", "+1", "1,1", "1 1", "1.0", "0x1", "\u{661}"] {
+            let line = format!("Content-Length: {wrong}");
+            assert_eq!(body(&[line.as_bytes()]), Err(Refusal::BadContentLength), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn both_lengths_are_refused_whatever_they_say() {
+        for coding in ["chunked", "gzip", "identity", ""] {
+            let line = format!("Transfer-Encoding: {coding}");
+            assert_eq!(
+                body(&[line.as_bytes(), b"Content-Length: 0"]),
+                Err(Refusal::AmbiguousLength),
+                "{coding}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_is_a_token_and_a_value_has_no_control_characters() {
+        for byte in (0..=u8::MAX).filter(|byte| *byte != b'\n') {
+            let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            let name = [b'a', byte, b'b', b':'];
+            // A colon ends the name.
+            assert_eq!(
+                read("1.0", &[&name]).is_ok(),
+                is_token || byte == b':',
+                "name {}",
+                byte.escape_ascii()
+            );
+            let is_text = byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+            let value = [b'a', b':', b'b', byte, b'c'];
+            assert_eq!(read("1.0", &[&value]).is_ok(), is_text, "value {}", byte.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn white_space_around_a_value_is_not_part_of_it() {
+        let head = read("1.0", &[b"a: \t b c\t ", b"d:", b"e:   "]).expect("in order");
+        let value = |name: &str| head.request.headers()[name].as_bytes().to_vec();
+        assert_eq!((value("a"), value("d"), value("e")), (b"b c".to_vec(), Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn who_wants_to_go_on() {
+        let wants = |version: &str, options: &[&[u8]]| {
+            let lines: Vec<&[u8]> = [&b"Host: a"[..]].into_iter().chain(options.iter().copied()).collect();
+            read(version, &lines).expect("in order").keep_alive
+        };
+        assert!(wants("1.1", &[]));
+        assert!(!wants("1.0", &[]));
+        assert!(wants("1.0", &[b"Connection: Keep-Alive"]));
+        assert!(!wants("1.1", &[b"Connection: keep-alive, Close"]));
+        assert!(!wants("1.1", &[b"Connection: a", b"Connection: ,, b , close ,"]));
+        assert!(wants("1.1", &[b"Connection: closed, not-close"]));
+        assert!(!wants("1.0", &[b"Connection: keep-alives"]));
+    }
+
+    #[test]
+    fn more_fields_than_a_map_holds_are_refused_not_a_panic() {
+        let limits = Limits { head_bytes: 1 << 20, head_fields: 1 << 20, ..Limits::default() };
+        let head = [b"GET / HTTP/1.0\r\n", "a:\r\n".repeat(40_000).as_bytes(), b"\r\n"].concat();
+        let section = Lines::default().find_head(&head, &limits).unwrap().expect("the head is whole");
+        assert_eq!(Head::parse(&head, &section, &limits).unwrap_err(), Refusal::HeadTooLarge);
+    }
+}

@@ -52,3 +52,71 @@ impl Pace {
         self.moved?.checked_add(stall)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(10);
+    const RATE: u32 = 500;
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an instant can only be had from the clock; it is never read again"
+    )]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
+    fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    #[test]
+    fn nothing_is_due_while_nobody_waits() {
+        let mut pace = Pace::default();
+        assert_eq!((pace.rate_deadline(GRACE, RATE), pace.stall_deadline(GRACE)), (None, None));
+        let now = start();
+        pace.wait(now);
+        pace.moved(1, now);
+        assert_eq!((pace.rate_deadline(GRACE, RATE), pace.stall_deadline(GRACE)), (None, None));
+    }
+
+    #[test]
+    fn bytes_buy_time_at_the_minimum_rate() {
+        let (mut pace, now) = (Pace::default(), start());
+        pace.wait(now);
+        assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(10)));
+        pace.moved(1000, now + seconds(4));
+        pace.wait(now + seconds(4));
+        assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(12)));
+    }
+
+    #[test]
+    fn time_in_which_the_service_takes_nothing_does_not_count() {
+        let (mut pace, now) = (Pace::default(), start());
+        pace.wait(now);
+        pace.moved(0, now + seconds(4));
+        // A minute later the service wants more.
+        pace.wait(now + seconds(64));
+        assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(70)));
+        assert_eq!(pace.stall_deadline(GRACE), Some(now + seconds(74)));
+    }
+
+    #[test]
+    fn to_wait_again_does_not_begin_anew() {
+        let (mut pace, now) = (Pace::default(), start());
+        pace.wait(now);
+        pace.wait(now + seconds(9));
+        assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(10)));
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_no_deadline() {
+        let (mut pace, now) = (Pace::default(), start());
+        pace.wait(now);
+        assert_eq!(pace.rate_deadline(GRACE, 0), None, "no minimum");
+        assert_eq!(pace.rate_deadline(Duration::MAX, RATE), None, "time without end");
+        assert_eq!(pace.stall_deadline(Duration::MAX), None);
+    }
+}

@@ -113,3 +113,114 @@ fn authority(uri: &Uri) -> Option<(&[u8], Option<&[u8]>)> {
 fn narrow(length: usize) -> Result<u32, Refusal> {
     u32::try_from(length).map_err(|_| Refusal::HeadTooLarge)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(line: &[u8]) -> Result<RequestLine, Refusal> {
+        RequestLine::split(line, 0..line.len(), &Limits::default())
+    }
+
+    /// The method and target of a line behind an empty one, so that positions count.
+    fn read(method: &str, target: &str) -> Result<(Method, Uri), Refusal> {
+        let head = Bytes::from(format!("\r\n{method} {target} HTTP/1.1\r\n"));
+        let line = RequestLine::split(&head, 2..head.len() - 2, &Limits::default())?;
+        assert_eq!(line.end(), head.len());
+        let method = line.method(&head)?;
+        let target = line.target(&head, &method)?;
+        Ok((method, target))
+    }
+
+    #[test]
+    fn versions() {
+        let version = |text: &str| split(format!("GET / {text}").as_bytes()).map(|line| line.version);
+        assert_eq!(version("HTTP/1.0"), Ok(Version::HTTP_10));
+        for minor in 1..=9 {
+            assert_eq!(version(&format!("HTTP/1.{minor}")), Ok(Version::HTTP_11));
+        }
+        assert_eq!(version("HTTP/0.9"), Err(Refusal::Http09));
+        assert_eq!(version("HTTP/2.0"), Err(Refusal::UnsupportedVersion));
+        assert_eq!(version("HTTP/9.9"), Err(Refusal::UnsupportedVersion));
+        for wrong in [
+            "",
+            "http/1.1",
+            "HTTP/1",
+            "HTTP/1.",
+            "HTTP/11.1",
+            "HTTP/1.1x",
+            "HTTP/a.1",
+            "HTTP 1.1",
+            "HTTPS/1.1",
+        ] {
+            assert_eq!(version(wrong), Err(Refusal::BadRequestLine), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_method_is_any_token_and_nothing_else() {
+        for byte in 0..=u8::MAX {
+            let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            let head = [b'A', byte, b' ', b'/', b' ', b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'];
+            let method = split(&head).and_then(|line| line.method(&head));
+            // A space ends the method, and leaves one word too many.
+            assert_eq!(method.is_ok(), is_token, "{}", byte.escape_ascii());
+        }
+        let long = "A".repeat(4000);
+        assert_eq!(read(&long, "/").map(|(method, _)| method.to_string()), Ok(long));
+    }
+
+    #[test]
+    fn targets_of_the_four_forms() {
+        let valid = [
+            ("GET", "/"),
+            ("GET", "//a"),
+            ("GET", "/a?b=c&d"),
+            ("GET", "/?"),
+            ("OPTIONS", "*"),
+            ("OPTIONS", "/"),
+            ("GET", "http://a"),
+            ("GET", "https://[::1]:443/b"),
+            ("GET", "HTTP://a/"),
+            ("CONNECT", "a:443"),
+            ("CONNECT", "[::1]:443"),
+        ];
+        for (method, target) in valid {
+            assert!(read(method, target).is_ok(), "{method} {target}");
+        }
+        let invalid = [
+            ("GET", "*"),
+            ("POST", "*"),
+            ("OPTIONS", "*a"),
+            ("GET", "a"),
+            ("GET", "a:80"),
+            ("GET", "http://"),
+            ("GET", "http:///a"),
+            ("GET", "http:/a"),
+            ("GET", "http://u@a/"),
+            ("GET", "http://a:x/"),
+            ("GET", "ftp://a/"),
+            ("GET", "/#"),
+            ("GET", "/a#b"),
+            ("CONNECT", "/"),
+            ("CONNECT", "*"),
+            ("CONNECT", "a"),
+            ("CONNECT", "a:"),
+            ("CONNECT", ":443"),
+            ("CONNECT", "http://a:443/"),
+            ("CONNECT", "a:443/b"),
+        ];
+        for (method, target) in invalid {
+            assert_eq!(read(method, target).map(drop), Err(Refusal::BadTarget), "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn a_target_has_no_control_characters() {
+        for byte in (0..=b' ').chain([0x7f]) {
+            let head = Bytes::from([b"GET /a", &[byte][..], b" HTTP/1.1"].concat());
+            let target = split(&head).and_then(|line| line.target(&head, &Method::GET));
+            assert!(target.is_err(), "{}", byte.escape_ascii());
+        }
+    }
+}
