@@ -29,7 +29,8 @@ pub struct Limits {
     pub body_rate_min: u32,
     /// Bytes a second that a peer must take of an answer on average while we wait for it, once `rate_grace` is over (cut).
     pub send_rate_min: u32,
-    /// How long a body or an answer may be slower than its minimum rate: mobile networks pause for seconds.
+    /// How long a body or an answer may be slower than its minimum rate: mobile networks pause for seconds. One that was
+    /// faster before may pause for three times as long, and no longer.
     pub rate_grace: Duration,
     /// How long an answer may make no progress at all (cut).
     pub send_stall_time: Duration,

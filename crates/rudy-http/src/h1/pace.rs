@@ -2,6 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+/// Whoever was faster than the minimum before may pause, but not as long as that would buy: 16 MiB sent in a second would
+/// hold a connection for nine hours. So many times the grace is the most, 30 s with the default.
+const PAUSE_GRACES: u32 = 3;
+
 /// Measures one direction of an exchange against its minimum rate.
 ///
 /// Only the time in which we wait for the peer counts: while a service is busy and takes nothing, its client is not slow.
@@ -33,8 +37,8 @@ impl Pace {
         }
     }
 
-    /// When the peer is too slow: it has had `grace` and a second for each `rate` bytes it has moved. `None` while we do
-    /// not wait, or where there is no minimum.
+    /// When the peer is too slow: it has had `grace` and a second for each `rate` bytes it has moved, or three times `grace`
+    /// in one pause. `None` while we do not wait, or where there is no minimum.
     #[must_use]
     pub fn rate_deadline(&self, grace: Duration, rate: u32) -> Option<Instant> {
         let since = self.waiting?;
@@ -42,7 +46,8 @@ impl Pace {
             return None;
         }
         let allowed = grace.saturating_add(Duration::from_secs(self.bytes / u64::from(rate)));
-        since.checked_add(allowed.saturating_sub(self.waited))
+        let pause = allowed.saturating_sub(self.waited).min(grace.saturating_mul(PAUSE_GRACES));
+        since.checked_add(pause)
     }
 
     /// When a peer that moves nothing at all has stalled. `None` while we do not wait.
@@ -90,6 +95,22 @@ mod tests {
         pace.moved(1000, now + seconds(4));
         pace.wait(now + seconds(4));
         assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(12)));
+    }
+
+    #[test]
+    fn a_fast_start_buys_no_endless_pause() {
+        let (mut pace, now) = (Pace::default(), start());
+        pace.wait(now);
+        pace.moved(16 << 20, now + seconds(1));
+        pace.wait(now + seconds(1));
+        assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(31)));
+        pace.moved(1, now + seconds(30));
+        pace.wait(now + seconds(30));
+        assert_eq!(
+            pace.rate_deadline(GRACE, RATE),
+            Some(now + seconds(60)),
+            "but as many pauses as it likes"
+        );
     }
 
     #[test]
