@@ -6,3 +6,4 @@ mod connections;
 mod content;
 mod paths;
 mod ranges;
+mod redbot;
