@@ -6,6 +6,8 @@ mod binary;
 pub mod conformance;
 mod connection;
 mod curl;
+mod descriptors;
+mod load;
 mod program;
 mod server;
 
@@ -13,6 +15,8 @@ pub use answer::Answer;
 pub use binary::binary;
 pub use connection::Connection;
 pub use curl::{Curl, Fetched};
+pub use descriptors::descriptors;
+pub use load::{Load, Tally};
 pub use program::{program, redbot, skip};
 pub use server::{Builder, Server};
 

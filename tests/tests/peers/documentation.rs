@@ -1,0 +1,93 @@
+//! Every file of rendered documentation, fetched over few connections and compared byte by byte.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use rudy_tests::{Connection, Server, binary, skip};
+
+const CONNECTIONS: usize = 4;
+
+#[test]
+fn the_documentation_of_this_workspace_comes_as_it_is() {
+    let target = binary().parent().and_then(Path::parent).expect("rudy stands in target/PROFILE");
+    let documentation = target.join("doc");
+    if !documentation.join("rudy_http/index.html").is_file() {
+        skip("the documentation is not built; `cargo doc --workspace --no-deps` builds it");
+        return;
+    }
+    let fetched = fetch_all(&documentation);
+    assert!(fetched > 1000, "only {fetched} files");
+}
+
+/// A far larger corpus, 52,000 files in 780 MB, which rustup installs with most toolchains. A bonus where it is there:
+/// no `setup` could bring it everywhere, so that it is missing skips nothing.
+#[test]
+fn the_documentation_of_the_toolchain_comes_as_it_is() {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output().expect("rustc built this");
+    let sysroot = String::from_utf8(output.stdout).expect("a path that cargo could use");
+    let documentation = Path::new(sysroot.trim_end()).join("share/doc/rust/html");
+    if documentation.is_dir() {
+        let fetched = fetch_all(&documentation);
+        assert!(fetched > 10_000, "only {fetched} files");
+    }
+}
+
+/// Serves the folder and fetches everything in it. Returns how many files that was.
+fn fetch_all(folder: &Path) -> usize {
+    let mut files = Vec::new();
+    collect(folder, &mut files);
+    let server = Server::folder(folder);
+    let address = server.address();
+    thread::scope(|scope| {
+        for part in files.chunks(files.len().div_ceil(CONNECTIONS)) {
+            scope.spawn(move || fetch(address, folder, part));
+        }
+    });
+    files.len()
+}
+
+/// All files below `folder` but the hidden ones, which are not served.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("the folder can be read") {
+        let entry = entry.expect("the folder can be read");
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        if entry.file_type().expect("the folder can be read").is_dir() {
+            collect(&entry.path(), files);
+        } else {
+            files.push(entry.path());
+        }
+    }
+}
+
+/// Fetches the files on one connection, an `index.html` by the name of its folder as well.
+fn fetch(address: SocketAddr, root: &Path, files: &[PathBuf]) {
+    let mut connection = Connection::open(address);
+    let mut compare = |target: &str, content: &[u8]| {
+        connection.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
+        let answer = connection.answer();
+        assert_eq!(answer.status, 200, "{target}");
+        assert!(answer.body == content, "{target} comes with other content");
+    };
+    for file in files {
+        let content = fs::read(file).expect("the file can be read");
+        let target = target(file.strip_prefix(root).expect("the file is below the root"));
+        compare(&target, &content);
+        if let Some(folder) = target.strip_suffix("/index.html") {
+            compare(&format!("{folder}/"), &content);
+        }
+    }
+}
+
+/// The target for a path: everything but letters, digits and what cannot be mistaken is encoded (RFC 3986 §2.3).
+fn target(path: &Path) -> String {
+    let encode = |&byte: &u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => char::from(byte).into(),
+        _ => format!("%{byte:02X}"),
+    };
+    std::iter::once("/".to_owned()).chain(path.as_os_str().as_encoded_bytes().iter().map(encode)).collect()
+}

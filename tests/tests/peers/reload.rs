@@ -1,0 +1,94 @@
+//! The configuration is changed and read again every 100 ms while clients are served.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rudy_tests::{Answer, Connection, Load, Server};
+use rustix::process::Signal;
+
+const RELOADS: u32 = 40;
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// A download that lasts as long as the reloads do: more than the sockets between hold.
+const LARGE_BYTES: u64 = 256 * 1024 * 1024;
+
+/// How many requests each client sends on a connection: for ever, some, one.
+const CLIENTS: &[u64] = &[u64::MAX, u64::MAX, 10, 3, 1, 1];
+
+/// Every second generation listens on one more address.
+fn configuration(generation: u32) -> String {
+    let more = if generation % 2 == 1 { ", \"127.0.0.2:0\"" } else { "" };
+    format!(
+        "listen = [\"127.0.0.1:0\"{more}]\n\
+         limits.head_fields = {}\n\
+         [[site]]\nroot = \".\"\n\
+         [[site.route]]\npath = \"/generation\"\nrespond = {{ body = \"{generation}\" }}\n",
+        50 + generation
+    )
+}
+
+fn check(target: &str, answer: &Answer) {
+    assert_eq!(answer.status, 200, "{target}: {}", answer.head);
+    match target {
+        "/generation" => {
+            assert!(answer.text().parse::<u32>().is_ok_and(|n| n <= RELOADS), "{}", answer.text());
+        }
+        _ => assert!(answer.text().starts_with("listen = "), "{}", answer.text()),
+    }
+}
+
+fn generation(connection: &mut Connection) -> u32 {
+    connection.send(b"GET /generation HTTP/1.1\r\nHost: test\r\n\r\n");
+    connection.answer().text().parse().expect("a number")
+}
+
+/// Has the server read `generation`, and waits until it has. Returns the address it listens on now in addition.
+fn reload(server: &mut Server, generation: u32) -> Option<SocketAddr> {
+    fs::write(server.path().join("rudy.toml"), configuration(generation))
+        .expect("a temp folder can be written");
+    server.forget_lines();
+    server.signal(Signal::HUP);
+    let added = (generation % 2 == 1).then(|| server.wait_for_line("listens on http://127.0.0.2:"));
+    server.wait_for_line("the configuration was read again");
+    let url = added?.split("http://").nth(1).expect("a URL").trim_end_matches('/').to_owned();
+    Some(url.parse().expect("an address"))
+}
+
+#[test]
+fn nothing_is_lost_while_the_configuration_changes_every_100_ms() {
+    let mut server = Server::config(&configuration(0));
+    let large = fs::File::create(server.path().join("large")).unwrap();
+    large.set_len(LARGE_BYTES).unwrap();
+    let mut first = server.connect();
+    assert_eq!(generation(&mut first), 0);
+    let mut download = server.connect();
+    download.send(b"GET /large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    let load = Load::start(server.address(), CLIENTS, &["/generation", "/rudy.toml"], check);
+    let mut through_added: Vec<(Connection, u32)> = Vec::new();
+    let mut downloaded = 0;
+    let begin = Instant::now();
+    for n in 1..=RELOADS {
+        if let Some(added) = reload(&mut server, n) {
+            let mut connection = Connection::open(added);
+            assert_eq!(generation(&mut connection), n);
+            through_added.push((connection, n));
+        } else {
+            let gone = through_added[through_added.len() - 1].0.socket().peer_addr().unwrap();
+            assert!(TcpStream::connect(gone).is_err(), "{gone} is still listened on");
+        }
+        assert_eq!(generation(&mut server.connect()), n, "a new connection has the new configuration");
+        downloaded += download.read_exactly(1 << 20).len() as u64;
+        // The period is what is tested; there is no event to wait for.
+        thread::sleep((begin + n * PERIOD).saturating_duration_since(Instant::now()));
+    }
+    let tally = load.stop();
+    assert!(tally.answers > u64::from(RELOADS) && tally.connections > u64::from(RELOADS), "{tally:?}");
+    assert_eq!(generation(&mut first), 0, "the oldest connection lives on with what it began with");
+    for (connection, n) in &mut through_added {
+        assert_eq!(generation(connection), *n, "so do those whose address is gone");
+    }
+    let all = downloaded + download.read_to_end().len() as u64;
+    assert!(all > LARGE_BYTES, "{all} bytes with the head");
+}

@@ -1,0 +1,142 @@
+//! Clients that are slow on purpose, beside an ordinary one.
+
+use std::fs;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rudy_tests::{Connection, Server, descriptors};
+use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+
+/// Clients that send a head byte by byte, and never its end.
+const DRIBBLING: usize = 1500;
+
+/// Clients that ask for a large file and do not read it. Fewer, because the kernel keeps a megabyte for each.
+const NOT_READING: usize = 500;
+
+/// Pairs of requests that are compared.
+const PAIRS: usize = 10_000;
+
+/// More than the sockets between hold.
+const LARGE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// A server that bears slow clients longer than by default, so that none is sent away while the others are looked at.
+fn serve() -> Server {
+    let server = Server::config(
+        "listen = [\"127.0.0.1:0\"]\n\
+         limits = { head_time = \"10m\", send_stall_time = \"10m\", rate_grace = \"10m\" }\n\
+         [[site]]\n\
+         [[site.route]]\npath = \"/status\"\nstatus = {}\n\
+         [[site.route]]\npath = \"/*\"\nfiles = { root = \".\" }\n",
+    );
+    fs::write(server.path().join("page.html"), "x".repeat(1024)).expect("a temp folder can be written");
+    let large = fs::File::create(server.path().join("large")).expect("a temp folder can be written");
+    large.set_len(LARGE_BYTES).expect("a hole costs nothing");
+    server
+}
+
+fn begin_heads(address: SocketAddr) -> Vec<TcpStream> {
+    let begin = |_| {
+        let mut stream = TcpStream::connect(address).expect("the server accepts");
+        stream.write_all(b"GET / HTTP/1.1\r\nX-Slow: ").expect("the server reads");
+        stream
+    };
+    (0..DRIBBLING).map(begin).collect()
+}
+
+/// Asks for the large file on connections that take only a little of it.
+fn ask_without_reading(address: SocketAddr) -> Vec<TcpStream> {
+    let ask = |_| {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a descriptor is free");
+        // Before connecting, so that the peer never hears of a larger window.
+        sockopt::set_socket_recv_buffer_size(&socket, 4096).expect("the system allows so little");
+        connect(&socket, &address).expect("the server accepts");
+        let mut stream = TcpStream::from(socket);
+        stream.write_all(b"GET /large HTTP/1.1\r\nHost: test\r\n\r\n").expect("the server reads");
+        stream
+    };
+    (0..NOT_READING).map(ask).collect()
+}
+
+/// Sends one byte on each connection, again and again, about one a second on each, until told to stop.
+fn dribble(streams: &[TcpStream], stop: &AtomicBool) {
+    for mut stream in streams.iter().cycle() {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        stream.write_all(b"a").expect("the server bears slow clients for ten minutes");
+        thread::sleep(Duration::from_secs(1) / u32::try_from(streams.len()).expect("thousands"));
+    }
+}
+
+fn open_connections(server: &Server) -> u64 {
+    let status: serde_json::Value = serde_json::from_slice(&server.get("/status").body).expect("JSON");
+    status["connections"]["open"].as_u64().expect("a number")
+}
+
+/// How long one request takes on a connection that is there already, and one on a new connection.
+fn time(server: &Server, kept: &mut Connection) -> [Duration; 2] {
+    let begin = Instant::now();
+    kept.send(b"GET /page.html HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(kept.answer().status, 200);
+    let on_kept = begin.elapsed();
+    let begin = Instant::now();
+    assert_eq!(server.get("/page.html").status, 200);
+    [on_kept, begin.elapsed()]
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// Two servers are asked in turn, one of which has the slow clients, so that whatever else this machine does disturbs
+/// both alike; medians are compared, which single disturbances do not reach.
+#[test]
+fn two_thousand_slow_clients_do_not_slow_the_others() {
+    if !descriptors(3000) {
+        return;
+    }
+    let (beset, calm) = (serve(), serve());
+    let heads = begin_heads(beset.address());
+    let unread = ask_without_reading(beset.address());
+    let (mut on_beset, mut on_calm) = (beset.connect(), calm.connect());
+    let stop = AtomicBool::new(false);
+    let (mut beset_times, mut calm_times) = ([vec![], vec![]], [vec![], vec![]]);
+    thread::scope(|scope| {
+        scope.spawn(|| dribble(&heads, &stop));
+        let _stop = StopAtEnd(&stop);
+        for _ in 0..PAIRS {
+            let pair = (time(&beset, &mut on_beset), time(&calm, &mut on_calm));
+            for n in 0..2 {
+                beset_times[n].push(pair.0[n]);
+                calm_times[n].push(pair.1[n]);
+            }
+        }
+    });
+    let open = open_connections(&beset);
+    assert!(open >= (DRIBBLING + NOT_READING) as u64, "only {open} connections are left");
+    for stream in &unread {
+        assert!(is_open(stream), "an unread answer was given up");
+    }
+    for (n, what) in ["a kept connection", "a new connection"].iter().enumerate() {
+        let (beset, calm) = (median(beset_times[n].clone()), median(calm_times[n].clone()));
+        assert!(beset < 2 * calm, "{what}: {beset:?} beside slow clients, {calm:?} without");
+    }
+}
+
+/// Ends what runs beside a test, also when the test fails.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether the peer has neither closed nor reset the connection, as far as one can see without reading what it sent.
+fn is_open(stream: &TcpStream) -> bool {
+    stream.take_error().is_ok_and(|error| error.is_none()) && stream.peek(&mut [0]).is_ok_and(|n| n == 1)
+}
