@@ -11,8 +11,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c++", "g++"),                   // builds libFuzzer
     ("curl", "curl"),                 // the real client of the file tests
     ("nginx", "nginx"),               // the peer of the benchmarks
-    ("wrk", "wrk"),                   // the load of the benchmarks and of the reload test
-    ("slowhttptest", "slowhttptest"), // slow clients
+    ("wrk", "wrk"),                   // the load of the benchmarks
+    ("slowhttptest", "slowhttptest"), // the slow clients of the tests
     (PYTHON, "python3"),              // runs redbot
 ];
 

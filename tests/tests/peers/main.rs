@@ -11,3 +11,4 @@ mod redbot;
 mod reload;
 mod slow;
 mod slowhttptest;
+mod unprivileged;

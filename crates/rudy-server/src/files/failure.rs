@@ -41,7 +41,10 @@ impl Files {
     pub(super) fn say(&self, failure: &Failure) {
         if let (Some(log), Failure::Refused { path, cause }) = (self.0.log.get(), failure) {
             let path = self.0.root.path().join(path);
-            log.repeated(&format!("open: {cause}"), &format!("cannot read {}: {cause}", path.display()));
+            log.repeated(
+                &format!("cannot read a file: {cause}"),
+                &format!("cannot read {}: {cause}", path.display()),
+            );
         }
     }
 

@@ -92,7 +92,11 @@ impl Root {
         let beneath = if follow_symlinks { ResolveFlags::empty() } else { ResolveFlags::BENEATH };
         let resolve = beneath | ResolveFlags::NO_MAGICLINKS;
         rustix::fs::openat2(&directory, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
-            .map_err(|error| FilesError::NoOpenat2(error.into()))?;
+            .map_err(|error| match error {
+                // An old kernel has no such call; what filters calls refuses it with one of the two.
+                Errno::NOSYS | Errno::PERM => FilesError::NoOpenat2(error.into()),
+                _ => FilesError::Root(path.to_owned(), error.into()),
+            })?;
         Ok(Self {
             path: path.to_owned(),
             resolve,

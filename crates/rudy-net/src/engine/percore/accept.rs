@@ -128,9 +128,9 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
     }
 
     async fn drain(&self) {
-        if let Err(error) = self.listener.refuse_new() {
-            self.trouble(Trouble::Accept, || format!("closing a listener: {error}"));
-        }
+        // Some kernels let only the privileged do this. Then what comes between the last accept and the close is reset, as
+        // it is anywhere without it. There is nothing that an operator could do about it now, so nothing is said.
+        let _best_effort = self.listener.refuse_new();
         // The time is over in any case: that is its point.
         let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_all()).await;
         // What is queued now is all that will be: more than this the kernel does not hold.

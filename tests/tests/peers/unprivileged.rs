@@ -1,0 +1,77 @@
+//! The server as it should run: without any right of root, even where the tests run as root.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rudy_tests::{Server, binary, program};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+/// A folder that everybody can enter, with a copy of `rudy` in it: where it was built may be closed to others.
+fn open_folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    fs::copy(binary(), folder.path().join("rudy")).expect("a temp folder can be written");
+    set_mode(folder.path(), 0o755);
+    folder
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the file is ours");
+}
+
+/// A script for [`rudy_tests::Builder::through_shell`] that runs the copy of `rudy` as nobody; `None` where a test is
+/// skipped because that is not possible.
+fn as_nobody(folder: &TempDir) -> Option<String> {
+    let rudy = folder.path().join("rudy");
+    let run = format!("shift; exec setpriv {{}} {} \"$@\"", rudy.display());
+    program("setpriv")?;
+    let options = "--reuid=65534 --regid=65534 --clear-groups";
+    Some(run.replace("{}", if rustix::process::geteuid().is_root() { options } else { "" }))
+}
+
+#[test]
+fn an_ordinary_user_serves_and_stops_without_a_complaint() {
+    let folder = open_folder();
+    let Some(script) = as_nobody(&folder) else { return };
+    fs::write(folder.path().join("page.html"), "<p>hello").unwrap();
+    let listen = ["--listen", "127.0.0.1:0"];
+    let mut server = Server::build().arg(folder.path()).args(listen).through_shell(&script).start();
+    assert_eq!(server.get("/page.html").text(), "<p>hello");
+    server.signal(Signal::TERM);
+    let (status, stderr) = server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("error"), "{stderr}");
+}
+
+#[test]
+fn what_an_ordinary_user_may_not_read_is_told_to_both_sides() {
+    let folder = open_folder();
+    let Some(script) = as_nobody(&folder) else { return };
+    let (file, closed) = (folder.path().join("closed.txt"), folder.path().join("closed"));
+    fs::write(&file, "closed").unwrap();
+    fs::create_dir(&closed).unwrap();
+    set_mode(&file, 0);
+    set_mode(&closed, 0);
+    let listen = ["--listen", "127.0.0.1:0"];
+    let mut server = Server::build().arg(folder.path()).args(listen).through_shell(&script).start();
+    assert_eq!((server.get("/closed.txt").status, server.get("/closed/").status), (403, 403));
+    server.wait_for_line(&format!("cannot read {}: Permission denied", file.display()));
+    server.signal(Signal::TERM);
+    let (_, stderr) = server.wait();
+    assert!(stderr.contains("cannot read a file: Permission denied (os error 13): 1 more"), "{stderr}");
+}
+
+#[test]
+fn a_folder_that_an_ordinary_user_may_not_enter_is_named() {
+    let folder = open_folder();
+    let Some(script) = as_nobody(&folder) else { return };
+    let closed = folder.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    set_mode(&closed, 0);
+    let output = Server::build().arg(&closed).through_shell(&script).command().output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    let expected = format!("error: cannot open the folder {}: Permission denied", closed.display());
+    assert!(message.starts_with(&expected), "{message}");
+}
