@@ -6,6 +6,7 @@ mod connections;
 mod content;
 mod documentation;
 mod paths;
+mod pipelined;
 mod ranges;
 mod redbot;
 mod reload;
