@@ -160,7 +160,19 @@ impl BodySender {
     pub(crate) fn finish(&self, end: Result<Option<HeaderMap>, RequestBodyError>) {
         let mut state = self.0.lock();
         state.end = Some(end);
+        state.ended = true;
         state.wake_reader();
+    }
+}
+
+impl Drop for BodySender {
+    /// The exchange is over, and the body with it: a reader elsewhere must not wait for ever.
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        if !state.ended {
+            state.end = Some(Err(RequestBodyError::PeerGone));
+            state.wake_reader();
+        }
     }
 }
 
@@ -178,6 +190,8 @@ impl Slot {
 struct State {
     piece: Option<Bytes>,
     end: Option<Result<Option<HeaderMap>, RequestBodyError>>,
+    /// How the body ended has been told.
+    ended: bool,
     wanted: bool,
     dropped: bool,
     reader: Option<Waker>,

@@ -39,7 +39,8 @@ pub trait Observer: Send {
 pub struct Outcome {
     /// The status sent, `None` where the peer was gone before there was one.
     pub status: Option<StatusCode>,
-    /// Bytes of the answer's body that were handed to the kernel, framing not counted.
+    /// Bytes of the answer's body, framing not counted: all that were sent, and of one that broke off also those that were
+    /// ready to be.
     pub body_bytes: u64,
     /// From the whole request head to the first byte of the answer: what came before the answer.
     pub wait: Duration,

@@ -41,6 +41,8 @@ impl Timers {
     pub(crate) fn timer(self: &Arc<Self>) -> Timer {
         let mut wheel = self.lock();
         if wheel.in_use() == 0 {
+            // The ticks of an idle time need not be walked through one by one.
+            wheel.restart(self.tick_before(Instant::now()));
             self.started.notify_one();
         }
         Timer { slot: wheel.take_slot(), timers: self.clone() }
@@ -141,6 +143,12 @@ struct Slot {
 impl Wheel {
     fn in_use(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// Begins anew at this tick; nothing is queued that anybody waits for.
+    fn restart(&mut self, tick: u32) {
+        self.now = self.now.max(tick);
+        self.buckets.iter_mut().for_each(Vec::clear);
     }
 
     fn take_slot(&mut self) -> u32 {

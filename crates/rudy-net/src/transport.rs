@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::task::{Context, Poll, ready};
 
 use rustix::net::SendFlags;
@@ -26,6 +27,10 @@ pub trait Transport: Duplex + 'static {
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>>;
+
+    /// How many bytes the peer has not acknowledged yet. They fall while it reads, long before the socket has room again:
+    /// that is told only when a third of its buffer is free, more than a megabyte where the kernel has let it grow.
+    fn unacknowledged(&self) -> io::Result<u64>;
 
     /// Makes the coming close a reset: the only way to say "cut" where the end of the connection is the end of the body.
     fn reset_on_close(&self) -> io::Result<()>;
@@ -64,11 +69,27 @@ macro_rules! socket_transport {
                 when_writable!(self, cx, rustix::fs::sendfile(&*self, file, Some(&mut offset), length))
             }
 
+            fn unacknowledged(&self) -> io::Result<u64> {
+                unacknowledged(self.as_fd())
+            }
+
             fn reset_on_close(&self) -> io::Result<()> {
                 socket2::SockRef::from(self).set_linger(Some(std::time::Duration::ZERO))
             }
         }
     };
+}
+
+/// `SIOCOUTQ`, tcp(7) and unix(7).
+fn unacknowledged(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    // The ioctl has one number under two names.
+    #[expect(clippy::cast_possible_truncation, reason = "an ioctl's number has 32 bits")]
+    const SIOCOUTQ: rustix::ioctl::Opcode = libc::TIOCOUTQ as rustix::ioctl::Opcode;
+    // SAFETY: the ioctl writes one C int, which is what `Getter` makes room for.
+    #[expect(unsafe_code, reason = "rustix has no function for this ioctl")]
+    let bytes =
+        unsafe { rustix::ioctl::ioctl(socket, rustix::ioctl::Getter::<SIOCOUTQ, std::ffi::c_int>::new()) }?;
+    Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
 socket_transport!(TcpStream);

@@ -48,7 +48,7 @@ pub struct Counters {
     pub requests: Count,
     /// Panics, in handlers or anywhere else in a connection: each is a bug of ours.
     pub panics: Count,
-    /// Requests refused before a service saw them: bad heads, timeouts.
+    /// Peers refused by the protocol: bad heads and bodies, timeouts.
     pub refused: Count,
     /// Bytes of answers handed to the kernel.
     pub sent_bytes: Count,

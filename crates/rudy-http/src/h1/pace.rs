@@ -37,6 +37,12 @@ impl Pace {
         }
     }
 
+    /// The peer has moved bytes, as we see only now; we go on waiting.
+    pub fn progressed(&mut self, bytes: u64, now: Instant) {
+        self.moved(bytes, now);
+        self.wait(now);
+    }
+
     /// When the peer is too slow: it has had `grace` and a second for each `rate` bytes it has moved, or three times `grace`
     /// in one pause. `None` while we do not wait, or where there is no minimum.
     #[must_use]

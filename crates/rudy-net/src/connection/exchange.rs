@@ -37,6 +37,14 @@ pub(super) struct Exchange {
     input_ended: bool,
 }
 
+/// What a deadline that has passed means.
+enum TimeFault {
+    /// The request's body is below its minimum rate.
+    UploadTooSlow,
+    /// The answer is not read, or too slowly.
+    PeerStalled,
+}
+
 enum Answer {
     /// The service is at work.
     Waiting(Pin<Box<dyn Future<Output = Response> + Send>>),
@@ -92,25 +100,46 @@ impl Exchange {
     ) -> Poll<Finish> {
         let now = Instant::now();
         let sent_before = self.sending.sent_bytes;
-        let result = self.poll_all(connection, cx, now);
-        connection.worker.counters.sent_bytes.add(self.sending.sent_bytes - sent_before);
-        if let Poll::Ready(finish) = result {
-            return Poll::Ready(finish);
-        }
-        let limits = &connection.service.limits().http;
-        let upload = self.upload.as_ref().and_then(|upload| upload.deadline(limits));
-        let sending = self.sending.deadline(limits);
-        if upload.is_some_and(|deadline| deadline <= now) {
-            if let Some(upload) = &mut self.upload {
-                upload.too_slow();
+        let mut result = self.poll_all(connection, cx, now);
+        // Twice at the most: what a deadline leads to may have to wait as well, under a deadline of its own.
+        while result.is_pending() {
+            match self.fault_of_time(connection, now) {
+                None => break,
+                Some(TimeFault::UploadTooSlow) => {
+                    result = self.refuse(Refusal::BodyTooSlow, connection, cx, now);
+                }
+                Some(TimeFault::PeerStalled) => result = self.end(Ended::PeerStalled, Ending::Cut),
             }
-            return self.refuse(Refusal::BodyTooSlow, connection, cx, now);
         }
-        if sending.is_some_and(|deadline| deadline <= now) {
-            return self.end(Ended::PeerStalled, Ending::Cut);
+        connection.worker.counters.sent_bytes.add(self.sending.sent_bytes - sent_before);
+        if result.is_pending() {
+            let limits = &connection.service.limits().http;
+            let upload = self.upload.as_ref().and_then(|upload| upload.deadline(limits));
+            let deadline = [upload, self.sending.deadline(limits)].into_iter().flatten().min();
+            connection.timer.set(deadline, cx.waker());
         }
-        connection.timer.set([upload, sending].into_iter().flatten().min(), cx.waker());
-        Poll::Pending
+        result
+    }
+
+    /// Whose time is over, if anybody's.
+    fn fault_of_time<T: Transport, S: Service>(
+        &mut self,
+        connection: &Connection<T, S>,
+        now: Instant,
+    ) -> Option<TimeFault> {
+        let limits = &connection.service.limits().http;
+        if let Some(upload) = &mut self.upload
+            && upload.deadline(limits).is_some_and(|deadline| deadline <= now)
+        {
+            upload.too_slow();
+            return Some(TimeFault::UploadTooSlow);
+        }
+        let is_over = self.sending.deadline(limits).is_some_and(|deadline| deadline <= now);
+        if is_over && self.sending.has_progressed(&connection.io, now) {
+            let deadline = self.sending.deadline(limits);
+            return deadline.filter(|deadline| *deadline <= now).map(|_| TimeFault::PeerStalled);
+        }
+        is_over.then_some(TimeFault::PeerStalled)
     }
 
     fn poll_all<T: Transport, S: Service>(
@@ -131,11 +160,19 @@ impl Exchange {
             };
             self.begin(response, connection, now);
         }
+        // The answers before this one go first: a fault of this one must not take them with it.
+        if self.records.len() > 1 {
+            match self.sending.poll_flush(&mut connection.io, cx, now) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => self.settle_earlier(),
+                Poll::Ready(Err(fault)) => return self.fail(&fault, connection),
+            }
+        }
         let sent = self.sending.poll(&mut connection.io, &mut connection.machine, cx, now);
         match sent {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(())) => Poll::Ready(self.finish(connection)),
-            Poll::Ready(Err(fault)) => self.fail(&fault),
+            Poll::Ready(Err(fault)) => self.fail(&fault, connection),
         }
     }
 
@@ -146,7 +183,8 @@ impl Exchange {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<Finish> {
-        if matches!(self.answer, Answer::Refused) {
+        // Once the answer is encoded whole, what comes belongs to the next request, or to nobody.
+        if connection.machine.phase() != Phase::Exchange {
             return Poll::Pending;
         }
         if let Some(upload) = &mut self.upload {
@@ -155,7 +193,11 @@ impl Exchange {
                 Poll::Ready(Err(UploadFault::Refused(refusal))) => {
                     return self.refuse(refusal, connection, cx, now);
                 }
-                Poll::Ready(Err(UploadFault::PeerGone)) => return self.end(Ended::PeerGone, Ending::Quiet),
+                // An answer that has begun must not pass for a whole one where its end is the close.
+                Poll::Ready(Err(UploadFault::PeerGone)) => {
+                    let is_waiting = matches!(self.answer, Answer::Waiting(_));
+                    return self.end(Ended::PeerGone, if is_waiting { Ending::Quiet } else { Ending::Cut });
+                }
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -177,8 +219,12 @@ impl Exchange {
         now: Instant,
     ) -> Poll<Finish> {
         match self.sending.poll_flush(&mut connection.io, cx, now) {
-            Poll::Ready(Err(fault)) => self.fail(&fault),
-            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(fault)) => self.fail(&fault, connection),
+            Poll::Ready(Ok(())) => {
+                self.settle_earlier();
+                Poll::Pending
+            }
+            Poll::Pending => Poll::Pending,
         }
     }
 
@@ -190,9 +236,9 @@ impl Exchange {
         now: Instant,
     ) {
         let Some(record) = self.records.last_mut() else { return };
-        with_scratch(now, |scratch| {
+        let response = with_scratch(now, |scratch| {
             let out = &mut self.sending.out;
-            connection.begin(&response, self.upload.as_ref(), record, &scratch.date, out);
+            connection.begin(response, self.upload.as_ref(), record, &scratch.date, out)
         });
         self.answer = match response.upgrade {
             Some(upgrade) => Answer::Switching(Some(upgrade)),
@@ -243,11 +289,21 @@ impl Exchange {
         }
     }
 
-    fn fail(&mut self, fault: &SendFault) -> Poll<Finish> {
+    fn fail<T, S>(&mut self, fault: &SendFault, connection: &Connection<T, S>) -> Poll<Finish> {
         match fault {
             SendFault::PeerGone => self.end(Ended::PeerGone, Ending::Broken),
             SendFault::Cut => self.end(Ended::Cut, Ending::Cut),
+            SendFault::Panicked => {
+                connection.worker.counters.panics.add(1);
+                self.end(Ended::Cut, Ending::Cut)
+            }
         }
+    }
+
+    /// The answers before this one have been handed to the kernel.
+    fn settle_earlier(&mut self) {
+        let earlier = self.records.len().saturating_sub(1);
+        self.records.drain(..earlier).for_each(|mut record| record.finish(Ended::Complete));
     }
 
     fn end(&mut self, ended: Ended, ending: Ending) -> Poll<Finish> {
@@ -276,8 +332,12 @@ impl<T: Transport, S: Service> Connection<T, S> {
     fn poll_read_ahead(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<std::io::Result<()>> {
         let limits = &self.service.limits().http;
         with_scratch(now, |scratch| {
-            while self.machine.wants_input(limits) {
-                let mut buffer = ReadBuf::new(&mut scratch.input);
+            loop {
+                let room = self.machine.input_room(limits).min(scratch.input.len());
+                if room == 0 {
+                    return Poll::Pending;
+                }
+                let mut buffer = ReadBuf::new(&mut scratch.input[..room]);
                 match Pin::new(&mut self.io).poll_read(cx, &mut buffer)? {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(()) if buffer.filled().is_empty() => {
@@ -290,7 +350,6 @@ impl<T: Transport, S: Service> Connection<T, S> {
                 // Waiting for an answer and nothing else, the machine only keeps what came.
                 let _ = self.machine.receive(buffer.filled(), now, limits);
             }
-            Poll::Pending
         })
     }
 }

@@ -113,7 +113,9 @@ struct Connection<T, S> {
 
 impl<T: Transport, S: Service> Connection<T, S> {
     async fn end(self, ending: Ending) {
-        let Self { io, service, .. } = self;
+        // What the machine still held of the peer's bytes is not kept while the close waits for its last ones.
+        let Self { io, service, machine, worker, timer, client: _ } = self;
+        drop((machine, worker, timer));
         close(io, ending, service.limits()).await;
     }
 
@@ -124,9 +126,14 @@ impl<T: Transport, S: Service> Connection<T, S> {
             .unwrap_or_else(|_| Call { reply: Reply::Now(self.panicked()), observer: None })
     }
 
-    /// The answer in place of one that a panic prevented. What the handler left behind is not trusted any further.
+    /// The answer in place of one that a panic prevented.
     fn panicked(&mut self) -> Response {
         self.worker.counters.panics.add(1);
+        self.bug()
+    }
+
+    /// The answer in place of one that cannot be given. What led to it is not trusted any further.
+    fn bug(&mut self) -> Response {
         self.machine.close_after_answer();
         Response::text(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -135,6 +142,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
         )
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use http::Request;
+use http::{Request, StatusCode};
 use rudy_http::h1::{AnswerHead, BodyLength, DateLine, Event, Phase, Refusal, Timeout};
 use tokio::io::ReadBuf;
 
@@ -63,12 +63,13 @@ impl<T: Transport, S: Service> Connection<T, S> {
                     }
                 }
             }
-            if self.machine.phase() == Phase::Close {
+            if matches!(self.machine.phase(), Phase::Close | Phase::Upgrade) {
                 return Poll::Ready(Step::End(Ending::Finished));
             }
-            read = 0;
             if matches!(answered, Answered::OutFull) {
-                continue;
+                // There are more requests; but first the other connections of this core have their turn.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             let mut buffer = ReadBuf::new(input);
             match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
@@ -96,13 +97,17 @@ impl<T: Transport, S: Service> Connection<T, S> {
             return Poll::Ready(Step::End(Ending::Quiet));
         }
         match self.machine.timeout(now, &limits.http) {
-            Timeout::NotYet => {
-                self.timer.set(self.machine.deadline(&limits.http), cx.waker());
-                Poll::Pending
-            }
+            Timeout::NotYet => match self.machine.deadline(&limits.http) {
+                Some(deadline) => {
+                    self.timer.set(Some(deadline), cx.waker());
+                    Poll::Pending
+                }
+                // Nothing waits here without a deadline. If it does, it is a bug, and ends.
+                None => Poll::Ready(Step::End(Ending::Broken)),
+            },
             Timeout::Silent => Poll::Ready(Step::End(Ending::Quiet)),
             Timeout::Refuse(refusal) => {
-                self.refuse(refusal, now, date, out);
+                self.refuse(refusal, self.machine.waiting_since(), date, out);
                 Poll::Ready(Step::Exchange(Exchange::flush(Vec::new(), out)))
             }
         }
@@ -128,7 +133,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
                 // Pieces of a body come only while its exchange is under way.
                 Ok(None | Some(_)) => return Answered::All,
                 Err(refusal) => {
-                    self.refuse(refusal, now, date, out);
+                    self.refuse(refusal, self.machine.waiting_since(), date, out);
                     return Answered::All;
                 }
             }
@@ -156,7 +161,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
                 return Some(Exchange::waiting(future, upload, std::mem::take(records), out));
             }
         };
-        self.begin(&response, upload.as_ref(), &mut record, date, out);
+        let response = self.begin(response, upload.as_ref(), &mut record, date, out);
         if upload.is_none()
             && response.upgrade.is_none()
             && self.finish_quickly(&response.body, now, &mut record, out)
@@ -170,18 +175,22 @@ impl<T: Transport, S: Service> Connection<T, S> {
         Some(Exchange::sending(response, upload, std::mem::take(records), out))
     }
 
-    /// Encodes the head of an answer.
+    /// Encodes the head of an answer, and gives the answer back.
     pub(super) fn begin(
         &mut self,
-        response: &Response,
+        response: Response,
         upload: Option<&Upload>,
         record: &mut Record,
         date: &DateLine,
         out: &mut BytesMut,
-    ) {
-        if upload.is_some_and(Upload::is_unwanted) {
-            self.machine.ignore_body();
+    ) -> Response {
+        match upload {
+            Some(upload) if upload.is_unwanted() => self.machine.ignore_body(),
+            // After the head of the answer it would be too late to ask for the body that the answer still reads.
+            Some(_) => self.machine.want_body(out),
+            None => {}
         }
+        let response = self.possible(response);
         if self.worker.is_stopping() {
             self.machine.close_after_answer();
         }
@@ -191,6 +200,18 @@ impl<T: Transport, S: Service> Connection<T, S> {
         };
         record.begin(head.status());
         self.machine.begin(head, response.body.length(), &self.service.limits().http, date, out);
+        response
+    }
+
+    /// An interim answer cannot be the last one, and a change of protocol needs somebody who takes over, and a request that
+    /// allows it: what a service must not answer is answered 500.
+    fn possible(&mut self, response: Response) -> Response {
+        let status = response.status();
+        let upgrades = response.upgrade.is_some() && self.machine.can_upgrade();
+        if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS && upgrades {
+            return response;
+        }
+        self.bug()
     }
 
     /// Encodes the body too, if it is small and in memory, or not sent at all.
@@ -207,10 +228,10 @@ impl<T: Transport, S: Service> Connection<T, S> {
     }
 
     /// Encodes a refusal, and tells the service.
-    pub(super) fn refuse(&mut self, refusal: Refusal, now: Instant, date: &DateLine, out: &mut BytesMut) {
+    pub(super) fn refuse(&mut self, refusal: Refusal, since: Instant, date: &DateLine, out: &mut BytesMut) {
         self.worker.counters.refused.add(1);
         self.machine.refuse(refusal, date, out);
-        refused(&*self.service, &self.client, refusal, now);
+        refused(&*self.service, &self.client, refusal, since);
     }
 
     /// Writes `out`; true if the socket took all of it. What is left stays in `out`.

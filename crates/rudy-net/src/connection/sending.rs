@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -17,9 +18,9 @@ use crate::{Body, FileRange, Frames, Part};
 
 /// Pieces of a stream are gathered up to this before they are written, and no more are asked for until they are.
 const GATHERED_BYTES: usize = 16 * 1024;
-/// How much of a file the kernel is asked to send at once: a fast reader of a large file has to let the others of its
-/// core have their turn.
-const SENDFILE_BYTES: u64 = 512 * 1024;
+/// How much of a file is sent before the other connections of the core have their turn: a tenth of a millisecond's work. A
+/// fast reader would otherwise take a large file whole while they wait.
+const TURN_BYTES: u64 = 512 * 1024;
 
 /// What is still to be sent of an answer.
 #[derive(Default)]
@@ -32,6 +33,8 @@ pub(super) struct Sending {
     /// The end of the body has been encoded.
     ended: bool,
     pace: Pace,
+    /// What the peer had not acknowledged when we last looked, while we wait for it.
+    unacknowledged: Option<u64>,
     /// Bytes handed to the kernel, and bytes of the body among what was encoded.
     pub(super) sent_bytes: u64,
     pub(super) body_bytes: u64,
@@ -44,6 +47,8 @@ pub(super) enum SendFault {
     PeerGone,
     /// The body failed, or is not what its head promised.
     Cut,
+    /// The body panicked.
+    Panicked,
 }
 
 impl From<io::Error> for SendFault {
@@ -94,6 +99,18 @@ impl Sending {
         [rate, stall].into_iter().flatten().min()
     }
 
+    /// At a deadline: whether the peer has read after all. The socket had no room for us, and yet it may have taken what the
+    /// kernel still held.
+    pub(super) fn has_progressed<T: Transport>(&mut self, io: &T, now: Instant) -> bool {
+        let (Some(before), Ok(left)) = (self.unacknowledged, io.unacknowledged()) else { return false };
+        self.unacknowledged = Some(left);
+        if left >= before {
+            return false;
+        }
+        self.pace.progressed(before - left, now);
+        true
+    }
+
     /// Writes what is encoded and nothing else. Ready when all of it is written.
     pub(super) fn poll_flush<T: Transport>(
         &mut self,
@@ -103,7 +120,7 @@ impl Sending {
     ) -> Poll<Result<(), SendFault>> {
         while !self.out.is_empty() {
             let written = Pin::new(&mut *io).poll_write(cx, &self.out);
-            let written = ready!(self.paced(written, now))?;
+            let written = ready!(self.paced(written, io, now))?;
             self.out.advance(written);
         }
         Poll::Ready(Ok(()))
@@ -147,7 +164,7 @@ impl Sending {
         while !bytes.is_empty() {
             let slices = [io::IoSlice::new(&self.out), io::IoSlice::new(&bytes)];
             let written = Pin::new(&mut *io).poll_write_vectored(cx, &slices);
-            let Poll::Ready(written) = self.paced(written, now)? else {
+            let Poll::Ready(written) = self.paced(written, io, now)? else {
                 self.parts.push_front(Part::Bytes(bytes));
                 return Poll::Pending;
             };
@@ -170,27 +187,38 @@ impl Sending {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<Result<(), SendFault>> {
-        while !self.out.is_empty() || range.length > 0 {
-            let sent = if self.out.is_empty() {
-                let length = usize::try_from(range.length.min(SENDFILE_BYTES)).unwrap_or(usize::MAX);
-                io.poll_send_file(cx, &range.file, range.start, length)
-            } else {
-                io.poll_write_more(cx, &self.out)
-            };
-            let Poll::Ready(sent) = self.paced(sent, now)? else {
+        let mut turn_bytes = TURN_BYTES;
+        while range.length > 0 {
+            if !self.out.is_empty() {
+                let written = io.poll_write_more(cx, &self.out);
+                let Poll::Ready(written) = self.paced(written, io, now)? else {
+                    self.parts.push_front(Part::File(range));
+                    return Poll::Pending;
+                };
+                self.out.advance(written);
+                continue;
+            }
+            if turn_bytes == 0 {
+                self.parts.push_front(Part::File(range));
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let length = usize::try_from(range.length.min(turn_bytes)).unwrap_or(usize::MAX);
+            let sent = io
+                .poll_send_file(cx, &range.file, range.start, length)
+                .map_err(|error| fault_of_file(&error));
+            let Poll::Ready(sent) = self.paced(sent, io, now)? else {
                 self.parts.push_front(Part::File(range));
                 return Poll::Pending;
             };
-            if !self.out.is_empty() {
-                self.out.advance(sent);
-                continue;
-            }
             if sent == 0 || has_changed(&range) {
                 return Poll::Ready(Err(SendFault::Cut));
             }
-            range.start += sent as u64;
-            range.length -= sent as u64;
-            self.count_bare(sent as u64, machine)?;
+            let sent = sent as u64;
+            range.start += sent;
+            range.length -= sent;
+            turn_bytes = turn_bytes.saturating_sub(sent);
+            self.count_bare(sent, machine)?;
         }
         Poll::Ready(Ok(()))
     }
@@ -208,7 +236,9 @@ impl Sending {
                 ready!(self.poll_flush(io, cx, now))?;
                 continue;
             }
-            match stream.as_mut().poll_frame(cx) {
+            // A panic in a body is a fault of that body: the answer is cut, and the connection closed as it should be.
+            let frame = catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll_frame(cx)));
+            match frame.map_err(|_| SendFault::Panicked)? {
                 Poll::Pending => {
                     ready!(self.poll_flush(io, cx, now))?;
                     return Poll::Pending;
@@ -234,19 +264,39 @@ impl Sending {
     }
 
     /// Keeps the pace of the peer: it is waited for while the socket takes nothing.
-    fn paced(&mut self, moved: Poll<io::Result<usize>>, now: Instant) -> Poll<Result<usize, SendFault>> {
+    fn paced<T: Transport, E: Into<SendFault>>(
+        &mut self,
+        moved: Poll<Result<usize, E>>,
+        io: &T,
+        now: Instant,
+    ) -> Poll<Result<usize, SendFault>> {
         match moved {
             Poll::Pending => {
+                if self.unacknowledged.is_none() {
+                    self.unacknowledged = io.unacknowledged().ok();
+                }
                 self.pace.wait(now);
                 Poll::Pending
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
             Poll::Ready(Ok(bytes)) => {
+                self.unacknowledged = None;
                 self.pace.moved(bytes as u64, now);
                 self.sent_bytes += bytes as u64;
                 Poll::Ready(Ok(bytes))
             }
         }
+    }
+}
+
+/// `sendfile` tells the faults of the file and those of the socket in the same way.
+fn fault_of_file(error: &io::Error) -> SendFault {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::NotConnected
+        | io::ErrorKind::TimedOut => SendFault::PeerGone,
+        _ => SendFault::Cut,
     }
 }
 

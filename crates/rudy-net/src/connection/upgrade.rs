@@ -14,7 +14,8 @@ use crate::{Service, Upgrade, Upgraded};
 
 /// Hands the connection out with the bytes already read, takes it back when it is dropped, and closes it in order.
 pub(super) async fn run<T: Transport, S: Service>(connection: Connection<T, S>, upgrade: Upgrade) {
-    let Connection { io, machine, service, .. } = connection;
+    let Connection { io, machine, service, worker, timer, client: _ } = connection;
+    drop((worker, timer));
     let (give_back, back) = oneshot::channel();
     let lent = Lent { io: Some(io), give_back: Some(give_back) };
     upgrade(Upgraded { unread: machine.into_unread(), io: Box::new(lent) }).await;
@@ -58,6 +59,18 @@ impl<T: AsyncRead + Unpin> AsyncRead for Lent<T> {
 impl<T: AsyncWrite + Unpin> AsyncWrite for Lent<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.io()?.poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.io()?.poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.as_ref().is_some_and(AsyncWrite::is_write_vectored)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

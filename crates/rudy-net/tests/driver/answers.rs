@@ -96,6 +96,20 @@ fn a_stream_ends_with_the_connection_on_http_10() {
 }
 
 #[test]
+fn a_switch_that_cannot_be_is_answered_500() {
+    let server = server();
+    let upgrade = "Host: a\r\nConnection: upgrade\r\nUpgrade: shout\r\n";
+    for request in [
+        format!("GET /switch-to-nothing HTTP/1.1\r\n{upgrade}\r\n"),
+        format!("GET /upgrade HTTP/1.0\r\n{upgrade}\r\n"),
+        format!("POST /upgrade HTTP/1.1\r\n{upgrade}Content-Length: 5\r\n\r\n"),
+    ] {
+        let (answer, ended) = read_to_close(&mut server.send(&request));
+        assert!(answer.starts_with("HTTP/1.1 500 ") && ended, "{request}{answer}");
+    }
+}
+
+#[test]
 fn an_upgrade_gets_the_bytes_that_came_with_it_and_a_close_in_order() {
     let server = server();
     let mut stream =

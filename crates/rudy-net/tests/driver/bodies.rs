@@ -60,6 +60,27 @@ fn continue_is_sent_when_the_service_reads() {
 }
 
 #[test]
+fn continue_is_sent_before_an_answer_that_reads_while_it_is_sent() {
+    let server = server();
+    let mut stream = server
+        .send("POST /stream-echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    assert_eq!(read_until(&mut stream, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(b"hi").unwrap();
+    read_until(&mut stream, "hi");
+}
+
+#[test]
+fn a_body_that_is_read_elsewhere_ends_with_its_exchange() {
+    let server = server();
+    let mut stream = server.send("POST /elsewhere HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
+    read_until(&mut stream, "hello");
+    assert!(server.told.recv().unwrap().contains("went away"));
+    // What is left of it is drained, and the next request is not taken for a part of it.
+    stream.write_all(b"cdeGET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    read_until(&mut stream, "hello");
+}
+
+#[test]
 fn no_continue_is_sent_where_the_answer_needs_no_body() {
     let server = server();
     let mut stream =

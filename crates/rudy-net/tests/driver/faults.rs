@@ -53,6 +53,23 @@ fn a_file_that_changes_in_place_is_cut() {
 }
 
 #[test]
+fn an_answer_that_fails_does_not_take_those_before_it_along() {
+    let server = server();
+    let mut stream = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /fail HTTP/1.1\r\nHost: a\r\n\r\n");
+    read_until(&mut stream, "hello");
+    let ended: Vec<_> = server.outcomes.iter().take(2).map(|outcome| outcome.ended).collect();
+    assert_eq!(ended, [Ended::Complete, Ended::Cut]);
+}
+
+#[test]
+fn a_panic_in_a_body_cuts_the_answer() {
+    let server = server();
+    let mut stream = server.send("GET /panic-in-body HTTP/1.0\r\n\r\n");
+    assert!(!read_to_close(&mut stream).1, "reset: its end would pass for the end of the body");
+    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::Cut);
+}
+
+#[test]
 fn a_panic_is_answered_500_and_ends_only_its_connection() {
     let server = server();
     let mut other = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -33,6 +33,7 @@ pub(crate) struct Script {
     pub(crate) go: Arc<Notify>,
     began: Mutex<Sender<()>>,
     outcomes: Mutex<Sender<Outcome>>,
+    told: Mutex<Sender<String>>,
     refusals: Mutex<Sender<String>>,
 }
 
@@ -44,6 +45,8 @@ pub(crate) struct Server {
     pub(crate) began: Receiver<()>,
     pub(crate) outcomes: Receiver<Outcome>,
     pub(crate) refusals: Receiver<String>,
+    /// How bodies ended that were read elsewhere.
+    pub(crate) told: Receiver<String>,
     /// The file that `/file` and its kin send.
     pub(crate) path: tempfile::NamedTempFile,
 }
@@ -58,6 +61,7 @@ impl Server {
         let (began_sender, began) = channel();
         let (outcome_sender, outcomes) = channel();
         let (refusal_sender, refusals) = channel();
+        let (told_sender, told) = channel();
         let go = Arc::new(Notify::new());
         let (engine, _) = engine(Script {
             limits,
@@ -66,9 +70,10 @@ impl Server {
             began: Mutex::new(began_sender),
             outcomes: Mutex::new(outcome_sender),
             refusals: Mutex::new(refusal_sender),
+            told: Mutex::new(told_sender),
         });
         let address = listen_tcp(&engine);
-        Self { address, engine: Box::new(engine), go, began, outcomes, refusals, path }
+        Self { address, engine: Box::new(engine), go, began, outcomes, refusals, told, path }
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
@@ -136,11 +141,30 @@ impl Script {
             "/file-that-shrank" => self.file_of(2 * FILE_BYTES).into(),
             "/parts" => self.parts().into(),
             "/large" => Response::text(StatusCode::OK, "text/plain", vec![b'x'; 1 << 20]).into(),
+            "/elsewhere" => self.read_elsewhere(request.into_body()).into(),
+            "/switch-to-nothing" => Response::new(StatusCode::SWITCHING_PROTOCOLS).into(),
+            "/panic-in-body" => streamed(Pieces([Ok("part"), Ok("panic")].into())).into(),
             "/panic" => panic!("on purpose"),
             "/panic-later" => Reply::Later(Box::pin(async { panic!("on purpose, later") })),
             "/upgrade" => upgrade().into(),
             _ => Response::text(StatusCode::OK, "text/plain", "hello").into(),
         }
+    }
+
+    /// Answers at once, and reads the body in a task of its own, which tells how that ended.
+    fn read_elsewhere(&self, mut body: RequestBody) -> Response {
+        let told = self.told.lock().unwrap().clone();
+        tokio::spawn(async move {
+            let end = loop {
+                match body.next_piece().await {
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => break error.to_string(),
+                    None => break "the end".to_owned(),
+                }
+            };
+            let _ = told.send(end);
+        });
+        Response::text(StatusCode::OK, "text/plain", "hello")
     }
 
     fn wait(&self) -> Reply {
@@ -242,6 +266,7 @@ impl http_body::Body for Pieces {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let trailer = (HeaderName::from_static("x-end"), HeaderValue::from_static("yes"));
         Poll::Ready(match self.0.pop_front() {
+            Some(Ok("panic")) => panic!("on purpose, in a body"),
             Some(Ok("")) => Some(Ok(Frame::trailers(HeaderMap::from_iter([trailer])))),
             Some(Ok(piece)) => Some(Ok(Frame::data(Bytes::from_static(piece.as_bytes())))),
             Some(Err(error)) => Some(Err(error.into())),

@@ -1,6 +1,7 @@
 //! Peers that are slow. The limits are short here, and what is waited for is what the server does, not the clock.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use rudy_net::{Ended, Limits};
@@ -67,6 +68,30 @@ fn a_peer_that_does_not_read_is_cut() {
     assert_eq!(outcome.ended, Ended::PeerStalled);
     let error = std::io::copy(&mut stream, &mut std::io::sink()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_peer_that_reads_steadily_is_not_cut() {
+    let server = server(|limits| {
+        limits.send_stall_time = SHORT * 4;
+        limits.idle_time = SHORT;
+    });
+    let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
+    let address = server.address;
+    // One idle connection after the other, each closed after its time: longer in all than the stall time.
+    let waiting = std::thread::spawn(move || {
+        for _ in 0..8 {
+            read_to_close(&mut TcpStream::connect(address).unwrap());
+        }
+    });
+    let mut piece = [0; 2 * 1024];
+    while !waiting.is_finished() {
+        stream.read_exact(&mut piece).unwrap();
+        // The pace of this reader is what is tested: less in a stall time than the socket's buffers hold.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(server.outcomes.try_recv().is_err(), "still being sent");
+    waiting.join().unwrap();
 }
 
 #[test]

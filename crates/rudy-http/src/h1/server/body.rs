@@ -46,6 +46,12 @@ impl BodyDecoder {
         drained: &mut u64,
         limits: &Limits,
     ) -> Result<(usize, bool), Refusal> {
+        if let Self::Length(remaining) = self {
+            let length = usize::try_from(*remaining).map_or(bytes.len(), |left| left.min(bytes.len()));
+            *remaining -= length as u64;
+            *drained += length as u64;
+            return Ok((length, *remaining == 0));
+        }
         let mut used = 0;
         loop {
             let (more, decoded) = self.decode(&bytes[used..], limits)?;

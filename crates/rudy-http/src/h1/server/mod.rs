@@ -118,10 +118,29 @@ impl ServerConnection {
         }
     }
 
-    /// Whether more bytes are welcome: a client that pipelines far ahead has to wait until its answers are on the way.
+    /// How many more bytes are welcome: a client that pipelines far ahead has to wait until its answers are on the way.
+    #[must_use]
+    pub fn input_room(&self, limits: &Limits) -> usize {
+        if self.input_ended { 0 } else { limits.head_bytes.saturating_sub(self.pending.len()) }
+    }
+
+    /// Whether any are.
     #[must_use]
     pub fn wants_input(&self, limits: &Limits) -> bool {
-        !self.input_ended && self.pending.len() < limits.head_bytes
+        self.input_room(limits) > 0
+    }
+
+    /// Whether the request under way can make the connection change its protocol: not from HTTP/1.0, and not before all of
+    /// it is there (RFC 9110 §7.8).
+    #[must_use]
+    pub fn can_upgrade(&self) -> bool {
+        matches!(self.receiving, Receiving::Done) && self.request.version == Version::HTTP_11
+    }
+
+    /// Since when it has waited for what it is waiting for.
+    #[must_use]
+    pub fn waiting_since(&self) -> Instant {
+        self.since
     }
 
     /// Whether [`Self::receive`] may find another event in what it already has.

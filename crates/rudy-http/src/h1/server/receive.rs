@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use bytes::Buf;
+use bytes::{Buf, BytesMut};
 use http::Method;
 
 use super::body::BodyDecoder;
@@ -44,10 +44,17 @@ impl ServerConnection {
         self.pending.extend_from_slice(input);
         let mut pending = std::mem::take(&mut self.pending);
         let (used, event) = self.advance(&pending, now, limits)?;
-        pending.advance(used);
-        // An empty buffer is given back, so that an idle connection holds none.
-        if !pending.is_empty() {
-            self.pending = pending;
+        // A part of a head that is left over gets a buffer of its size; what it came in may be many times that, and would be
+        // held for as long as the peer takes for the rest.
+        self.pending = match event {
+            None if used > 0 => BytesMut::from(&pending[used..]),
+            _ => {
+                pending.advance(used);
+                pending
+            }
+        };
+        if self.pending.is_empty() {
+            self.pending = BytesMut::new();
         }
         Ok(event)
     }
