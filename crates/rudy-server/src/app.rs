@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::uri::Scheme;
 use http::{Method, StatusCode};
 use rudy_net::{Call, Client, Limits, Outcome, Reply, Request, Response, Service};
 
@@ -68,6 +69,11 @@ impl App {
             return answer_unless_read(request)
                 .unwrap_or_else(|| Response::new(StatusCode::NO_CONTENT))
                 .into();
+        }
+        // RFC 9110 §7.4: an https resource asked for over a connection that nothing secures MUST be refused.
+        if request.uri().scheme() == Some(&Scheme::HTTPS) {
+            let explanation = "This connection is not encrypted: https is not spoken on it.";
+            return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }
         match self.router.find(request_host(request), request.uri().path()) {
             Ok(found) => match found.handler {
@@ -163,6 +169,7 @@ mod tests {
             ("OPTIONS", "example.org", "/ping", 204),
             ("GET", "example.org", "/p%69ng", 200),
             ("GET", "other.org", "http://example.org/ping", 200),
+            ("GET", "example.org", "https://example.org/ping", 421),
             ("GET", "example.org", "/pong", 404),
             ("BREW", "example.org", "/pong", 501),
             ("GET", "example.org", "/../ping", 400),

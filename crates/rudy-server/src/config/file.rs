@@ -235,7 +235,8 @@ pub struct LimitsTable {
     pub body_rate_min: u32,
     /// Bytes a second that a peer must take of an answer on average once `rate_grace` is over (cut). 0: no minimum.
     pub send_rate_min: u32,
-    /// How long a body or an answer may be slower than its minimum rate.
+    /// How long a body or an answer may be slower than its minimum rate. One that was faster before may pause for three
+    /// times as long, and no longer.
     pub rate_grace: Time,
     /// How long an answer may make no progress at all (cut).
     pub send_stall_time: Time,
