@@ -19,7 +19,7 @@ fn the_documentation_of_this_workspace_comes_as_it_is() {
         return;
     }
     let fetched = fetch_all(&documentation);
-    assert!(fetched > 1000, "only {fetched} files");
+    assert!(fetched > 500, "only {fetched} files");
 }
 
 /// A far larger corpus, 52,000 files in 780 MB, which rustup installs with most toolchains. A bonus where it is there:
