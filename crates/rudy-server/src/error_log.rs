@@ -82,7 +82,8 @@ impl ErrorLog {
         self.say(&mut self.lock(), Blame::Error, message);
     }
 
-    /// Something is amiss, perhaps again and again: said once a minute for each `kind` and counted in between.
+    /// Something is amiss, perhaps again and again: said once a minute for each `kind` and counted in between. The
+    /// count is told by `kind` alone, so that is worded for people too.
     pub fn repeated(&self, kind: &str, message: &str) {
         self.say_once(Blame::Error, kind, message);
     }

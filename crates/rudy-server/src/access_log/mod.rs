@@ -211,8 +211,8 @@ fn micros(duration: Duration) -> u64 {
 fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
     Box::new(move |trouble| match trouble {
         Trouble::Dropped(lines) => {
-            let why = "they came faster than they could be written";
-            errors.repeated("access-log-dropped", &format!("{name}: {lines} lines dropped: {why}"));
+            let message = format!("{name}: lines come faster than they can be written; dropped: {lines}");
+            errors.repeated("lines of the access log were dropped", &message);
             let now = SystemTime::now();
             let mut clock = LocalClock::new();
             Some(match format {
@@ -221,7 +221,8 @@ fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
             })
         }
         Trouble::Failed(error, lines) => {
-            errors.repeated("access-log-failed", &format!("{name}: {lines} lines lost: {error}"));
+            let message = format!("{name}: {error}; lines lost: {lines}");
+            errors.repeated("lines of the access log were lost", &message);
             None
         }
     })

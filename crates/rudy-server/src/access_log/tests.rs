@@ -169,8 +169,11 @@ fn lines_that_are_missing_are_told_in_the_log_and_in_the_error_log() {
     errors.close();
     said.rewind().unwrap();
     let said = io::read_to_string(said).unwrap();
-    assert!(said.contains("error: access log x: 12 lines dropped: they came faster than"), "{said}");
-    assert!(said.contains("error: access log x: 3 lines lost: no storage space"), "{said}");
+    assert!(
+        said.contains("error: access log x: lines come faster than they can be written; dropped: 12"),
+        "{said}"
+    );
+    assert!(said.contains("error: access log x: no storage space; lines lost: 3"), "{said}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Files {
         if let Some(log) = self.0.log.get() {
             let named = self.0.root.path().join(path);
             let message = format!("{} is to answer, and is not a file that is there", named.display());
-            log.repeated("missing page", &message);
+            log.repeated("a page that is to answer is not there", &message);
         }
     }
 
@@ -63,7 +63,7 @@ impl Files {
             let root = self.0.root.path().display();
             let message =
                 format!("cannot open the root {root} anew: {cause}; the folder that is open is served on");
-            log.repeated("root", &message);
+            log.repeated("a root cannot be opened anew", &message);
         }
     }
 }

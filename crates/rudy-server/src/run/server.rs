@@ -165,8 +165,10 @@ impl Server {
 
     pub(super) fn tell_service_manager(&self, state: State) {
         if let Err(error) = service_manager::tell(state) {
-            self.errors
-                .repeated("notify", &format!("cannot tell the service manager (NOTIFY_SOCKET): {error}"));
+            self.errors.repeated(
+                "the service manager cannot be told",
+                &format!("cannot tell the service manager (NOTIFY_SOCKET): {error}"),
+            );
         }
     }
 }
