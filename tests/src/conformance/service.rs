@@ -1,4 +1,4 @@
-//! The [`site`](super::site) as a service, as an engine serves it.
+//! The [`site`] as a service, as an engine serves it.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
