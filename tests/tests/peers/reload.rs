@@ -46,8 +46,10 @@ fn generation(connection: &mut Connection) -> u32 {
 
 /// Has the server read `generation`, and waits until it has. Returns the address it listens on now in addition.
 fn reload(server: &mut Server, generation: u32) -> Option<SocketAddr> {
-    fs::write(server.path().join("rudy.toml"), configuration(generation))
-        .expect("a temp folder can be written");
+    // By renaming, as the file is served as well: written in place it could be seen half done.
+    let (new, place) = (server.path().join("rudy.new"), server.path().join("rudy.toml"));
+    fs::write(&new, configuration(generation)).expect("a temp folder can be written");
+    fs::rename(&new, &place).expect("a temp folder can be written");
     server.forget_lines();
     server.signal(Signal::HUP);
     let added = (generation % 2 == 1).then(|| server.wait_for_line("listens on http://127.0.0.2:"));
