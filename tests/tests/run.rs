@@ -269,14 +269,23 @@ fn wait_for_text(path: &Path, ready: impl Fn(&str) -> bool) -> String {
 
 #[test]
 fn a_renamed_access_log_is_opened_anew_at_sighup() {
+    a_renamed_access_log_is_opened_anew(Signal::HUP, "the configuration was read again");
+}
+
+#[test]
+fn a_renamed_access_log_is_opened_anew_at_sigusr1() {
+    a_renamed_access_log_is_opened_anew(Signal::USR1, "the access log was opened anew");
+}
+
+fn a_renamed_access_log_is_opened_anew(signal: Signal, told: &str) {
     let folder = tempfile::tempdir().unwrap();
     let (log, renamed) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
     let mut server = Server::build().config(&answering("hello", "")).arg("--access-log").arg(&log).start();
     assert_eq!(server.get("/before").status, 200);
     wait_for_text(&log, |text| text.contains("/before"));
     fs::rename(&log, &renamed).unwrap();
-    server.signal(Signal::HUP);
-    server.wait_for_line("the configuration was read again");
+    server.signal(signal);
+    server.wait_for_line(told);
     assert_eq!(server.get("/after").status, 200);
     let after = wait_for_text(&log, |text| text.contains("/after"));
     assert!(!after.contains("/before"), "{after}");

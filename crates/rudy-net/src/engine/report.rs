@@ -76,6 +76,10 @@ impl fmt::Display for Trouble {
     }
 }
 
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = REPORT_PERIOD.as_secs();
@@ -85,13 +89,13 @@ impl fmt::Display for Report {
             }
             Self::Began { trouble, detail } => write!(f, "{trouble}: {detail}; new ones are sent away"),
             Self::GoesOn { trouble: trouble @ Trouble::Accept, count } => {
-                write!(f, "{trouble}: failed {count} times in the last {seconds} s")
+                write!(f, "{trouble}: failed {} in the last {seconds} s", times(*count))
             }
             Self::GoesOn { trouble, count } => {
                 write!(f, "{trouble}: {count} sent away in the last {seconds} s")
             }
             Self::Over { trouble: trouble @ Trouble::Accept, total } => {
-                write!(f, "{trouble}: over, having failed {total} times")
+                write!(f, "{trouble}: over, having failed {}", times(*total))
             }
             Self::Over { trouble, total } => write!(f, "{trouble}: over, {total} were sent away"),
             Self::ConnectionPanicked => {

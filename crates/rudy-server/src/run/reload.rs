@@ -90,7 +90,7 @@ impl Server {
         }
     }
 
-    fn reopen_access_log(&self) {
+    pub(super) fn reopen_access_log(&self) {
         if let Some(log) = &self.access_log
             && let Err(error) = log.reopen()
         {

@@ -120,6 +120,10 @@ impl Server {
                     return self.stop(Stop { name: "SIGHUP", number: 1 });
                 }
                 Asked::Reload => self.reload(),
+                Asked::ReopenLog => {
+                    self.reopen_access_log();
+                    self.errors.notice("SIGUSR1: the access log was opened anew");
+                }
             }
         }
     }
@@ -189,6 +193,7 @@ async fn second_stop(signals: &mut Signals, errors: &ErrorLog) -> Stop {
         match signals.next().await {
             Asked::Stop(stop) => return stop,
             Asked::Reload => errors.notice("SIGHUP: not heeded, the server is stopping"),
+            Asked::ReopenLog => errors.notice("SIGUSR1: not heeded, the server is stopping"),
         }
     }
 }

@@ -9,6 +9,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) enum Asked {
     /// SIGHUP: read the configuration again and open the logs anew.
     Reload,
+    /// SIGUSR1: open the access log anew and nothing else, as nginx and its log rotation have it.
+    ReopenLog,
     /// SIGTERM or SIGINT: stop.
     Stop(Stop),
 }
@@ -25,6 +27,7 @@ pub(super) struct Stop {
 /// Catches the signals from its making on.
 pub(super) struct Signals {
     hangup: Signal,
+    user_1: Signal,
     terminate: Signal,
     interrupt: Signal,
 }
@@ -34,6 +37,7 @@ impl Signals {
     pub(super) fn catch() -> io::Result<Self> {
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
+            user_1: signal(SignalKind::user_defined1())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
@@ -46,6 +50,7 @@ impl Signals {
             _ = self.terminate.recv() => Asked::Stop(Stop { name: "SIGTERM", number: 15 }),
             _ = self.interrupt.recv() => Asked::Stop(Stop { name: "SIGINT", number: 2 }),
             _ = self.hangup.recv() => Asked::Reload,
+            _ = self.user_1.recv() => Asked::ReopenLog,
         }
     }
 }
