@@ -278,18 +278,18 @@ fn a_renamed_access_log_is_opened_anew_at_sigusr1() {
 }
 
 fn a_renamed_access_log_is_opened_anew(signal: Signal, told: &str) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
     let (log, renamed) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
     let mut server = Server::build().config(&answering("hello", "")).arg("--access-log").arg(&log).start();
     assert_eq!(server.get("/before").status, 200);
     wait_for_text(&log, |text| text.contains("/before"));
-    fs::rename(&log, &renamed).unwrap();
+    fs::rename(&log, &renamed).expect("the log can be renamed");
     server.signal(signal);
     server.wait_for_line(told);
     assert_eq!(server.get("/after").status, 200);
     let after = wait_for_text(&log, |text| text.contains("/after"));
     assert!(!after.contains("/before"), "{after}");
-    assert!(!fs::read_to_string(&renamed).unwrap().contains("/after"));
+    assert!(!fs::read_to_string(&renamed).expect("the renamed log is there").contains("/after"));
 }
 
 /// The threads of a server that write access logs: one for each log that somebody still holds.
