@@ -11,7 +11,7 @@ mod upgrade;
 mod upload;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -94,6 +94,16 @@ fn last<C, F: Future<Output = ()> + Send + 'static>(
         Some(connection) => Stage::Last(Box::pin(end(connection))),
         None => Stage::Last(Box::pin(std::future::ready(()))),
     }
+}
+
+/// Lets the other connections of the core have their turn, and comes back after them.
+///
+/// Not `wake_by_ref`: a task that wakes itself is run again before the runtime looks at its sockets, up to 61 times, and
+/// whoever has just sent a request waits for all of them. `yield_now` comes back after that look.
+fn give_turn<R>(cx: &mut Context<'_>) -> Poll<R> {
+    // Its first poll is always pending, and leaves the waker with the runtime.
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
+    Poll::Pending
 }
 
 /// What the quick way comes to when it cannot go on by itself.

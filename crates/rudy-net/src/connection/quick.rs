@@ -12,7 +12,7 @@ use tokio::io::ReadBuf;
 use super::exchange::Exchange;
 use super::record::{Record, refused};
 use super::upload::Upload;
-use super::{Connection, Step};
+use super::{Connection, Step, give_turn};
 use crate::close::Ending;
 use crate::scratch::{Scratch, with_scratch};
 use crate::transport::Transport;
@@ -68,8 +68,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
             }
             if matches!(answered, Answered::OutFull) {
                 // There are more requests; but first the other connections of this core have their turn.
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
+                return give_turn(cx);
             }
             let mut buffer = ReadBuf::new(input);
             match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {

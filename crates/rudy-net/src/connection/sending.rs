@@ -13,6 +13,7 @@ use http::HeaderMap;
 use rudy_http::Limits;
 use rudy_http::h1::{Pace, ServerConnection};
 
+use super::give_turn;
 use crate::transport::Transport;
 use crate::{Body, FileRange, Frames, Part};
 
@@ -200,8 +201,7 @@ impl Sending {
             }
             if turn_bytes == 0 {
                 self.parts.push_front(Part::File(range));
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
+                return give_turn(cx);
             }
             let length = usize::try_from(range.length.min(turn_bytes)).unwrap_or(usize::MAX);
             let sent = io

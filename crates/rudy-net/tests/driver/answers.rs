@@ -83,6 +83,24 @@ fn a_large_file_arrives_whole_behind_its_head() {
     assert!(large.iter().all(|byte| *byte == b'x'));
 }
 
+/// A turn is 512 KiB, so there are 128 of them in the file. A driver that sends what the socket takes leaves the core two or
+/// three times in all.
+#[test]
+fn a_fast_download_leaves_the_core_to_others() {
+    let server = Server::start_on(1, Limits::default());
+    let mut download = server.send("GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let mut other = server.connect();
+    let reader = std::thread::spawn(move || std::io::copy(&mut download, &mut std::io::sink()).unwrap());
+    let mut answered = 0;
+    while !reader.is_finished() {
+        other.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        read_until(&mut other, "hello");
+        answered += 1;
+    }
+    assert!(reader.join().unwrap() > FILE_BYTES);
+    assert!(answered > 20, "{answered} requests were answered beside the download");
+}
+
 #[test]
 fn a_stream_ends_with_the_connection_on_http_10() {
     let server = server();

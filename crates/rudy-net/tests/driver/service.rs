@@ -21,7 +21,7 @@ use rudy_net::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::support::{engine, listen_tcp};
+use crate::support::{engine_of, listen_tcp};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -56,6 +56,11 @@ pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Server {
     pub(crate) fn start(limits: Limits) -> Self {
+        Self::start_on(2, limits)
+    }
+
+    /// A server whose connections share so many cores.
+    pub(crate) fn start_on(cores: usize, limits: Limits) -> Self {
         let path = tempfile::NamedTempFile::new().unwrap();
         path.as_file().set_len(FILE_BYTES).unwrap();
         let (began_sender, began) = channel();
@@ -63,15 +68,18 @@ impl Server {
         let (refusal_sender, refusals) = channel();
         let (told_sender, told) = channel();
         let go = Arc::new(Notify::new());
-        let (engine, _) = engine(Script {
-            limits,
-            file: Arc::new(path.reopen().unwrap()),
-            go: go.clone(),
-            began: Mutex::new(began_sender),
-            outcomes: Mutex::new(outcome_sender),
-            refusals: Mutex::new(refusal_sender),
-            told: Mutex::new(told_sender),
-        });
+        let (engine, _) = engine_of(
+            cores,
+            Script {
+                limits,
+                file: Arc::new(path.reopen().unwrap()),
+                go: go.clone(),
+                began: Mutex::new(began_sender),
+                outcomes: Mutex::new(outcome_sender),
+                refusals: Mutex::new(refusal_sender),
+                told: Mutex::new(told_sender),
+            },
+        );
         let address = listen_tcp(&engine);
         Self { address, engine: Box::new(engine), go, began, outcomes, refusals, told, path }
     }

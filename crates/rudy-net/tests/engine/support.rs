@@ -42,10 +42,15 @@ pub(crate) type Reports = Arc<Mutex<Vec<Report>>>;
 
 /// An engine of two cores, whatever the machine has, and what it reports.
 pub(crate) fn engine<S: Service>(service: S) -> (impl Engine, Reports) {
+    engine_of(2, service)
+}
+
+/// An engine of so many cores, and what it reports.
+pub(crate) fn engine_of<S: Service>(cores: usize, service: S) -> (impl Engine, Reports) {
     let reports = Reports::default();
     let sink = reports.clone();
     let reporter = move |report: &Report| sink.lock().unwrap().push(report.clone());
-    let options = Options { cores: Some(2.try_into().unwrap()) };
+    let options = Options { cores: Some(cores.try_into().unwrap()) };
     let engine = percore::start(&options, Arc::new(Fixed(Arc::new(service))), Arc::new(reporter)).unwrap();
     (engine, reports)
 }
