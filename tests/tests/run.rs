@@ -47,6 +47,13 @@ fn a_folder_is_served_where_it_says() {
 }
 
 #[test]
+fn a_port_is_enough_to_say_where() {
+    let server = Server::build().files(&[("index.html", b"page")]).args(["-p", "0"]).start();
+    assert_eq!(server.get("/").text(), "page");
+    assert_eq!(server.addresses().len(), 2, "that port, and the one that every test asks for");
+}
+
+#[test]
 fn a_folder_is_listed_and_a_single_page_answers_only_if_asked() {
     let files: &[(&str, &[u8])] = &[("a/b.txt", b"b"), ("index.html", b"page")];
     let plain = Server::files(files);

@@ -2,6 +2,7 @@
 
 mod allocator;
 
+use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,7 +41,7 @@ enum Command {
 
 /// Serve a folder, or what a rudy.toml says.
 ///
-/// Without --listen it is served on 127.0.0.1:8080, where only this machine can reach it.
+/// Without --listen or --port it is served on 127.0.0.1:8080, where only this machine can reach it.
 ///
 /// SIGTERM and SIGINT (Ctrl-C) let what is under way finish and end with exit code 0, a second one ends at once.
 ///
@@ -50,6 +51,7 @@ enum Command {
     verbatim_doc_comment,
     after_help = "Examples:
   rudy serve                                  the working folder, on this machine only
+  rudy serve public -p 8000                   a folder at another port
   rudy serve public --browse --listen :8080   a folder with listings, for everybody
   rudy serve --config rudy.toml               what the file says; see `rudy check`"
 )]
@@ -60,6 +62,9 @@ struct Serve {
     /// Serve what this file says, instead of a folder
     #[arg(long, value_name = "FILE", conflicts_with_all = ["browse", "spa"])]
     config: Option<PathBuf>,
+    /// Listen on 127.0.0.1 at this port; may be given again
+    #[arg(short, long, value_name = "PORT")]
+    port: Vec<u16>,
     /// Listen there: 127.0.0.1:8080, :8080 (every address), unix:PATH, systemd; may be given again
     #[arg(long, value_name = "ADDR")]
     listen: Vec<Address>,
@@ -78,6 +83,10 @@ struct Serve {
     /// Threads that carry connections [default: one for each core]
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroUsize>,
+}
+
+fn on_this_machine(port: u16) -> Address {
+    Address::Ip((Ipv4Addr::LOCALHOST, port).into())
 }
 
 fn main() -> ExitCode {
@@ -102,7 +111,7 @@ impl From<Serve> for Options {
         };
         Self {
             source,
-            listen: serve.listen,
+            listen: serve.port.into_iter().map(on_this_machine).chain(serve.listen).collect(),
             access_log: serve.access_log.map(|path| Destination::new(&path)),
             json_log: serve.json_log,
             cores: serve.cores,
