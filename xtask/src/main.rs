@@ -38,6 +38,9 @@ enum Chore {
     Setup,
     /// Rudy beside nginx: CPU per request, memory per idle connection. Needs wrk and nginx, takes four minutes.
     Bench(bench::Arguments),
+    /// The server that `bench --floor` measures.
+    #[command(hide = true)]
+    Floor { address: std::net::SocketAddrV4 },
 }
 
 fn main() -> ExitCode {
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Setup => setup::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Floor { address } => bench::floor::serve(address),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,6 +21,12 @@ pub(super) fn describe(kinds: [Kind; 2]) -> Outcome<Vec<(&'static str, String)>>
         let version = said(Command::new(Kind::Rudy.program()).arg("--version"))?;
         lines.push(("rudy", format!("{version}, started as `{}`", Kind::Rudy.started_as())));
     }
+    if kinds.contains(&Kind::Floor) {
+        lines.push((
+            "floor",
+            format!("an epoll loop that receives and sends, `{}`", Kind::Floor.started_as()),
+        ));
+    }
     let version = said(Command::new(Kind::Nginx.program()).arg("-v"))?;
     lines.push(("nginx", format!("{version}, started as `{}`", Kind::Nginx.started_as())));
     lines.push(("wrk", said(Command::new(WRK).arg("-v"))?));

@@ -4,6 +4,7 @@
 //! that a busy machine disturbs least. The rounds are interleaved, A B, B A, so that a change in the machine's mood
 //! falls on both; what counts is the median of the rounds' ratios, with the smallest and largest beside it.
 
+pub(crate) mod floor;
 mod idle;
 mod load;
 mod machine;
@@ -34,6 +35,9 @@ pub(crate) struct Arguments {
     /// nginx against itself: what a ratio comes to here where there is no difference.
     #[arg(long)]
     control: bool,
+    /// An epoll loop that only receives and sends, in place of Rudy: the least that a server costs here. Small rows only.
+    #[arg(long, conflicts_with = "control")]
+    floor: bool,
     /// The result as JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -67,6 +71,9 @@ const ROWS: &[Row] = &[
     row("10m", "10 MiB file, 64 connections", site::MIB_10, 64, 1.00),
 ];
 
+/// The rows whose answers the floor has.
+const FLOOR_ROWS: [&str; 3] = ["1k-64", "1k-512", "304"];
+
 /// The row that is not a load: connections held idle, and what each may cost.
 const IDLE: &str = "idle";
 const IDLE_CONNECTIONS: u32 = 9000;
@@ -74,10 +81,17 @@ const IDLE_BYTES_AT_MOST: f64 = 1024.0;
 
 /// Measures every row that was asked for and prints the table.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
-    let kinds = [if arguments.control { Kind::Nginx } else { Kind::Rudy }, Kind::Nginx];
+    let can_be_had = |name: &str| !arguments.floor || FLOOR_ROWS.contains(&name);
+    let asked = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
+    let wanted = |name: &str| asked(name) && can_be_had(name);
+    let first = match (arguments.control, arguments.floor) {
+        (true, _) => Kind::Nginx,
+        (_, true) => Kind::Floor,
+        _ => Kind::Rudy,
+    };
+    let kinds = [first, Kind::Nginx];
     require_programs()?;
-    if !arguments.control {
+    if first == Kind::Rudy {
         eprintln!("building the release binary");
         command::run(workspace::cargo().args([
             "build",
@@ -102,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if wanted(IDLE) {
         report.rows.push(idle::measure(&start(kinds, &site)?)?);
     }
-    if arguments.control {
+    if first != Kind::Rudy {
         report.rows.iter_mut().for_each(|row| row.at_most = None);
     }
     report.print(arguments.json);

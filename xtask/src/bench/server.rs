@@ -29,6 +29,7 @@ const POLL_TIME: Duration = Duration::from_millis(50);
 pub(super) enum Kind {
     Rudy,
     Nginx,
+    Floor,
 }
 
 impl Kind {
@@ -36,6 +37,7 @@ impl Kind {
         match self {
             Self::Rudy => "rudy",
             Self::Nginx => "nginx",
+            Self::Floor => "floor",
         }
     }
 
@@ -44,6 +46,7 @@ impl Kind {
         match self {
             Self::Rudy => "rudy serve DIR/www --listen 127.0.0.1:PORT".into(),
             Self::Nginx => format!("nginx -c {NGINX_CONFIGURATION} -p DIR/"),
+            Self::Floor => "cargo xtask floor 127.0.0.1:PORT".into(),
         }
     }
 
@@ -52,6 +55,7 @@ impl Kind {
         match self {
             Self::Rudy => workspace::target().join("release/rudy"),
             Self::Nginx => command::find("nginx").unwrap_or_else(|| "nginx".into()),
+            Self::Floor => std::env::current_exe().unwrap_or_else(|_| "xtask".into()),
         }
     }
 }
@@ -78,6 +82,9 @@ impl Server {
         match kind {
             Kind::Rudy => {
                 command.arg("serve").arg(site.files()).arg("--listen").arg(address.to_string());
+            }
+            Kind::Floor => {
+                command.arg("floor").arg(address.to_string());
             }
             Kind::Nginx => {
                 let configuration = site.folder().join(format!("nginx-{}.conf", address.port()));
