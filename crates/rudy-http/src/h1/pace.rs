@@ -37,9 +37,9 @@ impl Pace {
         }
     }
 
-    /// The peer has moved bytes, as we see only now; we go on waiting.
-    pub fn progressed(&mut self, bytes: u64, now: Instant) {
-        self.moved(bytes, now);
+    /// The peer has taken bytes that counted as moved when the kernel had them; we go on waiting.
+    pub fn progressed(&mut self, now: Instant) {
+        self.moved(0, now);
         self.wait(now);
     }
 
@@ -128,6 +128,16 @@ mod tests {
         pace.wait(now + seconds(64));
         assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(70)));
         assert_eq!(pace.stall_deadline(GRACE), Some(now + seconds(74)));
+    }
+
+    #[test]
+    fn progress_ends_a_pause_and_buys_no_time_a_second_time() {
+        let (mut pace, now) = (Pace::default(), start());
+        pace.moved(5000, now);
+        pace.wait(now);
+        pace.progressed(now + seconds(8));
+        assert_eq!(pace.stall_deadline(GRACE), Some(now + seconds(18)));
+        assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(20)));
     }
 
     #[test]

@@ -79,13 +79,9 @@ impl Exchange {
         records: Vec<Record>,
         out: &BytesMut,
     ) -> Box<Self> {
-        let mut sending = Sending::open(out);
-        let answer = match response.upgrade {
-            Some(upgrade) => Answer::Switching(Some(upgrade)),
-            None => Answer::Sending,
-        };
-        sending.set_body(response.body);
-        Self::new(answer, upload, sending, records)
+        let mut exchange = Self::new(Answer::Sending, upload, Sending::open(out), records);
+        exchange.take(response);
+        exchange
     }
 
     fn new(answer: Answer, upload: Option<Upload>, sending: Sending, records: Vec<Record>) -> Box<Self> {
@@ -240,6 +236,11 @@ impl Exchange {
             let out = &mut self.sending.out;
             connection.begin(response, self.upload.as_ref(), record, &scratch.date, out)
         });
+        self.take(response);
+    }
+
+    /// What follows the head of the answer.
+    fn take(&mut self, response: Response) {
         self.answer = match response.upgrade {
             Some(upgrade) => Answer::Switching(Some(upgrade)),
             None => Answer::Sending,

@@ -108,7 +108,7 @@ impl Sending {
         if left >= before {
             return false;
         }
-        self.pace.progressed(before - left, now);
+        self.pace.progressed(now);
         true
     }
 

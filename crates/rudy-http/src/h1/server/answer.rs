@@ -83,14 +83,8 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Whether pieces of the body go on the wire as they are, so that the caller may send them itself, past
-    /// [`Self::piece`], and only say with [`Self::bare`] how many bytes they were.
-    #[must_use]
-    pub fn is_bare(&self) -> bool {
-        matches!(self.sending, Sending::Body(Framing::Length(_) | Framing::UntilClose))
-    }
-
-    /// The caller sends `length` bytes of the body by itself.
+    /// The caller sends `length` bytes of the body by itself, past [`Self::piece`]: it may where the length was given to
+    /// [`Self::begin`], because then the body goes on the wire as it is.
     ///
     /// # Errors
     ///

@@ -143,12 +143,6 @@ impl ServerConnection {
         self.since
     }
 
-    /// Whether [`Self::receive`] may find another event in what it already has.
-    #[must_use]
-    pub fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
     /// Whether the whole request is there and its answer is not finished: what comes now belongs to later requests, and is
     /// only kept.
     #[must_use]
