@@ -126,7 +126,9 @@ impl Default for Limits {
             connections: None,
             connections_per_address: None,
             linger_time: Duration::from_secs(5),
-            linger_bytes: 256 * 1024,
+            // As much as a body may have: a client that sends one which nobody takes reads its answer only after it, and a
+            // close before would be a reset that destroys the answer.
+            linger_bytes: 16 * 1024 * 1024,
         }
     }
 }
