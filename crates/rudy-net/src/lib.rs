@@ -15,7 +15,7 @@ mod timers;
 pub mod transport;
 mod worker;
 
-pub use message::{Body, FileRange, Frames, Head, Part, Reply, Request, Response, Upgrade, Upgraded};
+pub use message::{Body, FileRange, Frames, Head, Live, Part, Reply, Request, Response, Upgrade, Upgraded};
 pub use request_body::{RequestBody, RequestBodyError};
 pub use service::{Call, Client, Ended, Limits, Observer, Outcome, Peer, Service};
 pub use worker::{Count, Counters, Worker};

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -117,6 +119,8 @@ pub enum Body {
     Parts(VecDeque<Part>),
     /// Whatever comes, when it comes.
     Stream(Frames),
+    /// What comes whether or not the peer reads it.
+    Live(Box<dyn Live>),
 }
 
 impl Body {
@@ -129,8 +133,24 @@ impl Body {
             Self::File(range) => Some(range.length),
             Self::Parts(parts) => Some(parts.iter().map(Part::length).sum()),
             Self::Stream(frames) => frames.size_hint().exact(),
+            Self::Live(_) => None,
         }
     }
+}
+
+/// A body whose pieces come at their own time, read or not: a ticking stream, a broadcast.
+///
+/// It has no timer of its own: the connection, which has one anyway, asks again when the body is [due](Self::due).
+pub trait Live: Send {
+    /// The next piece, `None` at the end. Pending, it is asked again when the waker of `cx` says so, or when it is due.
+    fn poll_piece(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Option<Bytes>>;
+
+    /// Asked in place of [`Self::poll_piece`] while the peer does not take what it was sent: ready when the peer has fallen
+    /// so far behind that it is dropped.
+    fn poll_overrun(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()>;
+
+    /// When it wants to be asked again although nothing wakes it.
+    fn due(&self) -> Option<Instant>;
 }
 
 /// A piece of a body made of several.

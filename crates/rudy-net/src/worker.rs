@@ -50,6 +50,8 @@ pub struct Counters {
     pub panics: Count,
     /// Peers refused by the protocol: bad heads and bodies, timeouts.
     pub refused: Count,
+    /// Peers dropped because they fell too far behind a stream that does not wait for them.
+    pub dropped: Count,
     /// Bytes of answers handed to the kernel.
     pub sent_bytes: Count,
     /// Bytes read.

@@ -111,7 +111,8 @@ impl Exchange {
         if result.is_pending() {
             let limits = &connection.service.limits().http;
             let upload = self.upload.as_ref().and_then(|upload| upload.deadline(limits));
-            let deadline = [upload, self.sending.deadline(limits)].into_iter().flatten().min();
+            let due = self.sending.due();
+            let deadline = [upload, self.sending.deadline(limits), due].into_iter().flatten().min();
             connection.timer.set(deadline, cx.waker());
         }
         result
@@ -294,6 +295,10 @@ impl Exchange {
         match fault {
             SendFault::PeerGone => self.end(Ended::PeerGone, Ending::Broken),
             SendFault::Cut => self.end(Ended::Cut, Ending::Cut),
+            SendFault::Overrun => {
+                connection.worker.counters.dropped.add(1);
+                self.end(Ended::PeerStalled, Ending::Cut)
+            }
             SendFault::Panicked => {
                 connection.worker.counters.panics.add(1);
                 self.end(Ended::Cut, Ending::Cut)

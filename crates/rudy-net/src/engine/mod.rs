@@ -6,6 +6,7 @@
 mod addresses;
 mod admission;
 mod descriptors;
+mod model;
 pub mod percore;
 mod report;
 mod shed;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use descriptors::raise_descriptor_limit;
+pub use model::{Model, UnknownModel};
 pub use report::{Report, Reporter, Trouble};
 
 use crate::listen::{Address, Bound, Listener};
