@@ -134,6 +134,7 @@ async fn collect(body: Body) -> Vec<u8> {
             }
             all
         }
+        Body::Live(_) => panic!("a file has an end"),
     }
 }
 
