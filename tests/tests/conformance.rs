@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use rudy_net::engine::{Engine, Options, Report, percore};
+use rudy_net::engine::{self, Engine, Model, Options, Report};
 use rudy_tests::conformance::socket::{Served, ends_with_wait};
 use rudy_tests::conformance::{Case, End, Seen, Sites, Step, check, load_all, pure};
 
@@ -26,7 +26,17 @@ fn cases_hold_in_one_piece_and_at_every_split() {
 
 #[test]
 fn percore_does_as_the_machine_does() {
-    assert_engine_conforms(percore_engine);
+    assert_engine_conforms(Model::PerCore);
+}
+
+#[test]
+fn task_does_as_the_machine_does() {
+    assert_engine_conforms(Model::Task);
+}
+
+#[test]
+fn mailbox_does_as_the_machine_does() {
+    assert_engine_conforms(Model::Mailbox);
 }
 
 #[test]
@@ -65,15 +75,16 @@ fn sent_bytes(case: &Case) -> usize {
     case.steps.iter().map(|step| if let Step::Send(bytes) = step { bytes.len() } else { 0 }).sum()
 }
 
-fn percore_engine(sites: Arc<Sites>) -> Box<dyn Engine> {
-    let options = Options { cores: std::num::NonZeroUsize::new(2) };
+fn start(model: Model, sites: Arc<Sites>) -> Box<dyn Engine> {
+    let options = Options { model, cores: std::num::NonZeroUsize::new(2) };
     let reporter = |report: &Report| panic!("the engine has something to report: {report:?}");
-    Box::new(percore::start(&options, sites, Arc::new(reporter)).expect("the engine starts"))
+    engine::start(&options, sites, Arc::new(reporter)).expect("the engine starts")
 }
 
 /// Runs every case on an engine: in one piece, in two, and byte by byte where that does not take long. Those that take
 /// time take it together.
-fn assert_engine_conforms(start: fn(Arc<Sites>) -> Box<dyn Engine>) {
+fn assert_engine_conforms(model: Model) {
+    let start = move |sites| start(model, sites);
     let cases = cases();
     let (slow, quick): (Vec<_>, Vec<_>) = cases.iter().partition(|case| ends_with_wait(case));
     let served = Served::start(start);

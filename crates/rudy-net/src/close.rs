@@ -1,8 +1,11 @@
 //! The one way in which a connection ends.
 
+use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::Poll;
 
+use rustix::net::Shutdown;
 use tokio::io::{AsyncWriteExt, ReadBuf};
 
 use crate::Limits;
@@ -57,7 +60,7 @@ async fn drain<T: Transport>(io: &mut T, most: u64) {
     }
 }
 
-async fn read_some<T: Transport>(io: &mut T) -> std::io::Result<usize> {
+async fn read_some<T: Transport>(io: &mut T) -> io::Result<usize> {
     std::future::poll_fn(|cx| {
         with_scratch(std::time::Instant::now(), |scratch| {
             let mut buffer = ReadBuf::new(&mut scratch.input);
@@ -69,4 +72,9 @@ async fn read_some<T: Transport>(io: &mut T) -> std::io::Result<usize> {
         })
     })
     .await
+}
+
+/// The first step by itself, for a socket that others hold too.
+pub(crate) fn stop_writing(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::shutdown(socket, Shutdown::Write)?)
 }

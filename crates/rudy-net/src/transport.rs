@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 
-use rustix::net::SendFlags;
+use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -32,56 +32,73 @@ pub trait Transport: Duplex + 'static {
     /// that is told only when a third of its buffer is free, more than a megabyte where the kernel has let it grow.
     fn unacknowledged(&self) -> io::Result<u64>;
 
+    /// Whether the peer has sent something that was not read yet, an end not counted.
+    fn has_unread(&self) -> bool;
+
     /// Makes the coming close a reset: the only way to say "cut" where the end of the connection is the end of the body.
     fn reset_on_close(&self) -> io::Result<()>;
 }
 
-/// Tries an operation on a ready socket until it works or would block. The kernel's answer clears tokio's readiness.
-macro_rules! when_writable {
-    ($stream:expr, $cx:expr, $operation:expr) => {
-        loop {
-            ready!($stream.poll_write_ready($cx))?;
-            match $stream.try_io(Interest::WRITABLE, || $operation.map_err(io::Error::from)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return Poll::Ready(result),
-            }
-        }
-    };
+/// A socket that a runtime watches, used through a shared reference: two tasks may each have one direction of it.
+pub(crate) trait Socket: AsFd + Send + Sync + 'static {
+    /// Ready when there may be something to read.
+    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Ready when there may be room to write.
+    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Tries an operation; that it would block clears the readiness.
+    fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R>;
 }
 
-macro_rules! socket_transport {
-    ($stream:ty) => {
-        impl Transport for $stream {
-            fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-                // NOSIGNAL: a peer that has gone is an error to handle here, not a signal.
-                let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
-                when_writable!(self, cx, rustix::net::send(&*self, bytes, flags))
-            }
-
-            fn poll_send_file(
-                &mut self,
-                cx: &mut Context<'_>,
-                file: &File,
-                mut offset: u64,
-                length: usize,
-            ) -> Poll<io::Result<usize>> {
-                when_writable!(self, cx, rustix::fs::sendfile(&*self, file, Some(&mut offset), length))
-            }
-
-            fn unacknowledged(&self) -> io::Result<u64> {
-                unacknowledged(self.as_fd())
-            }
-
-            fn reset_on_close(&self) -> io::Result<()> {
-                socket2::SockRef::from(self).set_linger(Some(std::time::Duration::ZERO))
-            }
+/// Tries an operation on a ready socket until it works or would block.
+pub(crate) fn when_writable<S: Socket, R>(
+    socket: &S,
+    cx: &mut Context<'_>,
+    mut operation: impl FnMut() -> rustix::io::Result<R>,
+) -> Poll<io::Result<R>> {
+    loop {
+        ready!(socket.poll_write_ready(cx))?;
+        match socket.try_io(Interest::WRITABLE, || operation().map_err(io::Error::from)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return Poll::Ready(result),
         }
-    };
+    }
+}
+
+pub(crate) fn poll_write_more<S: Socket>(
+    socket: &S,
+    cx: &mut Context<'_>,
+    bytes: &[u8],
+) -> Poll<io::Result<usize>> {
+    // NOSIGNAL: a peer that has gone is an error to handle here, not a signal.
+    when_writable(socket, cx, || rustix::net::send(socket, bytes, SendFlags::MORE | SendFlags::NOSIGNAL))
+}
+
+pub(crate) fn poll_send_file<S: Socket>(
+    socket: &S,
+    cx: &mut Context<'_>,
+    file: &File,
+    mut offset: u64,
+    length: usize,
+) -> Poll<io::Result<usize>> {
+    when_writable(socket, cx, || rustix::fs::sendfile(socket, file, Some(&mut offset), length))
+}
+
+/// See [`Transport::has_unread`].
+pub(crate) fn has_unread(socket: impl AsFd) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    rustix::net::recv(socket, &mut [0_u8; 1], flags).is_ok_and(|(_, bytes)| bytes > 0)
+}
+
+/// See [`Transport::reset_on_close`].
+pub(crate) fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
+    socket2::SockRef::from(&socket).set_linger(Some(std::time::Duration::ZERO))
 }
 
 /// `SIOCOUTQ`, tcp(7) and unix(7).
-fn unacknowledged(socket: BorrowedFd<'_>) -> io::Result<u64> {
+pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<u64> {
     // The ioctl has one number under two names.
     #[expect(clippy::cast_possible_truncation, reason = "an ioctl's number has 32 bits")]
     const SIOCOUTQ: rustix::ioctl::Opcode = libc::TIOCOUTQ as rustix::ioctl::Opcode;
@@ -92,5 +109,55 @@ fn unacknowledged(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::try_from(bytes).unwrap_or(0))
 }
 
-socket_transport!(TcpStream);
-socket_transport!(UnixStream);
+macro_rules! socket {
+    ($stream:ty) => {
+        impl Socket for $stream {
+            fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_read_ready(cx)
+            }
+
+            fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_write_ready(cx)
+            }
+
+            fn try_io<R>(
+                &self,
+                interest: Interest,
+                operation: impl FnOnce() -> io::Result<R>,
+            ) -> io::Result<R> {
+                self.try_io(interest, operation)
+            }
+        }
+
+        impl Transport for $stream {
+            fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+                poll_write_more(self, cx, bytes)
+            }
+
+            fn poll_send_file(
+                &mut self,
+                cx: &mut Context<'_>,
+                file: &File,
+                offset: u64,
+                length: usize,
+            ) -> Poll<io::Result<usize>> {
+                poll_send_file(self, cx, file, offset, length)
+            }
+
+            fn unacknowledged(&self) -> io::Result<u64> {
+                unacknowledged(self)
+            }
+
+            fn has_unread(&self) -> bool {
+                has_unread(self)
+            }
+
+            fn reset_on_close(&self) -> io::Result<()> {
+                reset_on_close(self)
+            }
+        }
+    };
+}
+
+socket!(TcpStream);
+socket!(UnixStream);

@@ -38,7 +38,7 @@ impl Served {
     ///
     /// It does not start.
     #[must_use]
-    pub fn start(start: fn(Arc<Sites>) -> Box<dyn Engine>) -> Self {
+    pub fn start(start: impl FnOnce(Arc<Sites>) -> Box<dyn Engine>) -> Self {
         let sites = Sites::new();
         let engine = start(sites.clone());
         let address: Address = "127.0.0.1:0".parse().expect("an address");

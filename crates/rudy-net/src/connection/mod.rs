@@ -36,7 +36,7 @@ pub(crate) fn serve<T: Transport, S: Service>(
     let machine = ServerConnection::new(Instant::now());
     Serve {
         connection: Some(Connection { io, machine, client, service, worker, timer }),
-        stage: Stage::Quick,
+        stage: Stage::Serving(None),
     }
 }
 
@@ -50,8 +50,8 @@ pub(crate) struct Serve<T, S> {
 
 /// What a connection is at, besides waiting for requests. Everything that runs only now and then is boxed.
 enum Stage {
-    Quick,
-    Exchange(Box<Exchange>),
+    /// Waiting for requests, or at one that takes longer. One variant, so that the whole enum takes 16 bytes.
+    Serving(Option<Box<Exchange>>),
     /// The close, or another protocol.
     Last(Pin<Box<dyn Future<Output = ()> + Send>>),
 }
@@ -64,18 +64,18 @@ impl<T: Transport, S: Service> Future for Serve<T, S> {
         loop {
             let finish = match (&mut this.stage, &mut this.connection) {
                 (Stage::Last(last), _) => return last.as_mut().poll(cx),
-                (Stage::Exchange(exchange), Some(connection)) => ready!(exchange.poll(connection, cx)),
-                (Stage::Quick, Some(connection)) => match ready!(connection.poll_quick(cx)) {
+                (Stage::Serving(Some(exchange)), Some(connection)) => ready!(exchange.poll(connection, cx)),
+                (Stage::Serving(None), Some(connection)) => match ready!(connection.poll_quick(cx)) {
                     Step::End(ending) => Finish::End(ending),
                     Step::Exchange(exchange) => {
-                        this.stage = Stage::Exchange(exchange);
+                        this.stage = Stage::Serving(Some(exchange));
                         continue;
                     }
                 },
                 (_, None) => return Poll::Ready(()),
             };
             this.stage = match (finish, &mut this.connection) {
-                (Finish::Next, _) => Stage::Quick,
+                (Finish::Next, _) => Stage::Serving(None),
                 (Finish::End(ending), connection) => last(connection.take(), |it| it.end(ending)),
                 (Finish::Upgrade(upgrade), connection) => {
                     last(connection.take(), |it| upgrade::run(it, upgrade))

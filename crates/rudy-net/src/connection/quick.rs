@@ -92,7 +92,8 @@ impl<T: Transport, S: Service> Connection<T, S> {
         out: &mut BytesMut,
     ) -> Poll<Step> {
         let limits = self.service.limits();
-        if self.worker.is_stopping() && self.machine.phase() == Phase::Idle {
+        // What the kernel has and the runtime has not told us of yet is a request that came in time.
+        if self.worker.is_stopping() && self.machine.phase() == Phase::Idle && !self.io.has_unread() {
             return Poll::Ready(Step::End(Ending::Quiet));
         }
         match self.machine.timeout(now, &limits.http) {

@@ -3,13 +3,19 @@
 //! An engine accepts connections, holds them to the limits that span connections, and has each served by the one
 //! driver. Which threads that happens on is its own affair.
 
+mod accept;
 mod addresses;
 mod admission;
+mod carrier;
 mod descriptors;
+mod lane;
+mod mailbox;
 mod model;
-pub mod percore;
+mod percore;
 mod report;
+mod running;
 mod shed;
+mod task;
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -37,7 +43,10 @@ pub trait Source: Send + Sync + 'static {
 /// What an engine is started with.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Threads that carry connections; `None` is one for each core that this process may use.
+    /// The concurrency model.
+    pub model: Model,
+    /// Threads that carry connections in `percore`, `task` and `mailbox`; `None` is one for each core that this process
+    /// may use.
     pub cores: Option<NonZeroUsize>,
 }
 
@@ -49,15 +58,32 @@ impl Options {
     }
 }
 
+/// Starts an engine. Nothing is accepted until it is given a listener.
+///
+/// Where the service sets no limit of connections it is what the descriptor limit of now leaves room for: call
+/// [`raise_descriptor_limit`] first.
+pub fn start<S: Source>(
+    options: &Options,
+    source: Arc<S>,
+    reporter: Arc<dyn Reporter>,
+) -> io::Result<Box<dyn Engine>> {
+    match options.model {
+        Model::PerCore => percore::start(options, source, reporter),
+        Model::Task => task::start(options, source, reporter),
+        Model::Mailbox => mailbox::start(options, source, reporter),
+        Model::Serial | Model::Thread | Model::Pool(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
 /// A running engine. Dropping it ends it at once, as [`Engine::stop_now`] does.
 pub trait Engine: Send + Sync {
-    /// Its workers, one for each core: add up their counters.
+    /// Its workers: add up their counters.
     fn workers(&self) -> &[Arc<Worker>];
 
     /// The addresses that it accepts from, as they were asked for, each with where it is bound.
     fn listening(&self) -> Vec<(Address, Vec<Bound>)>;
 
-    /// Accepts from one more listener. It must have been bound for as many cores as there are workers.
+    /// Accepts from one more listener. It must have been bound for as many as there are workers.
     fn listen(&self, listener: Listener) -> io::Result<()>;
 
     /// Stops accepting from an address: what the kernel has queued is accepted still, then the sockets are closed.

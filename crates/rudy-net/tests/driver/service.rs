@@ -80,8 +80,8 @@ impl Server {
                 told: Mutex::new(told_sender),
             },
         );
-        let address = listen_tcp(&engine);
-        Self { address, engine: Box::new(engine), go, began, outcomes, refusals, told, path }
+        let address = listen_tcp(&*engine);
+        Self { address, engine, go, began, outcomes, refusals, told, path }
     }
 
     pub(crate) fn connect(&self) -> TcpStream {

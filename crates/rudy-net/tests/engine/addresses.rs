@@ -5,7 +5,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
 use rudy_net::Limits;
-use rudy_net::engine::Engine;
 use rudy_net::listen::{Address, Bound, Inherited, ListenError, Listener, Owner};
 
 use crate::support::{eventually, greeter, is_child, sum};
@@ -153,9 +152,9 @@ fn use_inherited_sockets() {
         let listener = bind(name, &inherited).unwrap();
         let Bound::Ip(address) = listener.bound()[0] else { panic!("expected a TCP socket") };
         engine.listen(listener).unwrap();
-        let before = sum(&engine, |counters| &counters.accepted);
+        let before = sum(&*engine, |counters| &counters.accepted);
         TcpStream::connect(address).unwrap();
-        eventually("it is accepted", || sum(&engine, |counters| &counters.accepted) == before + 1);
+        eventually("it is accepted", || sum(&*engine, |counters| &counters.accepted) == before + 1);
     }
 }
 

@@ -15,7 +15,7 @@ fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(100), maximum: Some(100) }).unwrap();
     let (engine, reports) = greeter(Limits::default());
-    let address = listen_tcp(&engine);
+    let address = listen_tcp(&*engine);
     // The clients live in this process too, so they get their descriptors before there are none.
     let clients: Vec<_> = (0..20).map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()).collect();
     let later = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -28,7 +28,7 @@ fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
         // Closing the client leaves a descriptor free; it is taken, so that the next one finds none either.
         std::mem::forget(File::open("/dev/null").unwrap());
     }
-    assert_eq!(sum(&engine, |counters| &counters.shed), 20);
+    assert_eq!(sum(&*engine, |counters| &counters.shed), 20);
     let seen = reports.lock().unwrap().clone();
     assert!(matches!(&seen[..], [Report::Began { trouble: Trouble::Descriptors, .. }]), "{seen:?}");
 

@@ -16,8 +16,8 @@ fn a_connection_beyond_the_limit_is_answered_503_and_closed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rudy.sock");
     let (engine, reports) = greeter(Limits { connections: Some(0), ..Limits::default() });
-    let address = listen_tcp(&engine);
-    listen(&engine, &format!("unix:{}", path.display()));
+    let address = listen_tcp(&*engine);
+    listen(&*engine, &format!("unix:{}", path.display()));
     for _ in 0..5 {
         // With a request already sent, which a careless close would answer with a reset.
         let mut stream = TcpStream::connect(address).unwrap();
@@ -25,8 +25,8 @@ fn a_connection_beyond_the_limit_is_answered_503_and_closed() {
         assert_unavailable(&read_all(stream));
     }
     assert_unavailable(&read_all(UnixStream::connect(&path).unwrap()));
-    assert_eq!(sum(&engine, |counters| &counters.shed), 6);
-    assert_eq!(sum(&engine, |counters| &counters.accepted), 0);
+    assert_eq!(sum(&*engine, |counters| &counters.shed), 6);
+    assert_eq!(sum(&*engine, |counters| &counters.accepted), 0);
     let trouble = Trouble::Connections;
     assert_eq!(*reports.lock().unwrap(), [Report::Began { trouble, detail: "the limit is 0".to_owned() }]);
 }
@@ -34,14 +34,14 @@ fn a_connection_beyond_the_limit_is_answered_503_and_closed() {
 #[test]
 fn a_flood_of_connections_beyond_the_limit_is_answered_to_the_last() {
     let (engine, _) = greeter(Limits { connections: Some(0), ..Limits::default() });
-    let address = listen_tcp(&engine);
+    let address = listen_tcp(&*engine);
     // More than are closed in order at the same time: the rest is closed at once. None has sent anything, so that no
     // reset destroys its answer.
     let streams: Vec<_> = (0..400).map(|_| TcpStream::connect(address).unwrap()).collect();
     for stream in streams {
         assert_unavailable(&read_all(stream));
     }
-    assert_eq!(sum(&engine, |counters| &counters.shed), 400);
+    assert_eq!(sum(&*engine, |counters| &counters.shed), 400);
 }
 
 fn assert_unavailable(answer: &str) {
@@ -54,26 +54,26 @@ fn assert_unavailable(answer: &str) {
 #[test]
 fn the_limit_counts_connections_that_are_open_and_no_others() {
     let (engine, _) = greeter(Limits { connections: Some(1), ..Limits::default() });
-    let address = listen_tcp(&engine);
+    let address = listen_tcp(&*engine);
     let first = TcpStream::connect(address).unwrap();
     assert_greeted(&exchange(&first, REQUEST).unwrap());
     assert_unavailable(&read_all(TcpStream::connect(address).unwrap()));
     assert_greeted(&exchange(&first, REQUEST).unwrap());
     drop(first);
-    eventually("the first is closed", || sum(&engine, |counters| &counters.closed) == 1);
+    eventually("the first is closed", || sum(&*engine, |counters| &counters.closed) == 1);
     assert_greeted(&exchange(TcpStream::connect(address).unwrap(), REQUEST).unwrap());
 }
 
 #[test]
 fn the_limit_by_address_holds_for_each_address_by_itself() {
     let (engine, reports) = greeter(Limits { connections_per_address: Some(1), ..Limits::default() });
-    let address = listen_tcp(&engine);
+    let address = listen_tcp(&*engine);
     let first = TcpStream::connect(address).unwrap();
     assert_greeted(&exchange(&first, REQUEST).unwrap());
     assert_unavailable(&read_all(TcpStream::connect(address).unwrap()));
     assert_greeted(&exchange(connect_from([127, 0, 0, 2], address), REQUEST).unwrap());
     drop(first);
-    eventually("the first is closed", || sum(&engine, |counters| &counters.closed) >= 1);
+    eventually("the first is closed", || sum(&*engine, |counters| &counters.closed) >= 1);
     eventually("there is room again", || {
         exchange(TcpStream::connect(address).unwrap(), REQUEST).is_ok_and(|answer| answer.contains(" 200 "))
     });

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use http::StatusCode;
-use rudy_net::engine::{Engine, Options, Report, Source, Stopped, percore};
+use rudy_net::engine::{self, Options, Report, Source, Stopped};
 use rudy_net::listen::{Address, Inherited, Listener};
 use rudy_net::{Call, Client, Limits, Outcome, Request, Response, Service};
 
@@ -21,20 +21,20 @@ async fn an_engine_accepts_on_every_listener_and_ends_when_it_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rudy.sock");
     let (engine, _) = greeter(Limits::default());
-    let address = listen_tcp(&engine);
-    listen(&engine, &format!("unix:{}", path.display()));
+    let address = listen_tcp(&*engine);
+    listen(&*engine, &format!("unix:{}", path.display()));
     assert_eq!(engine.listening().len(), 2);
 
     let mut tcp = TcpStream::connect(address).unwrap();
     let mut unix = UnixStream::connect(&path).unwrap();
-    eventually("both are accepted", || sum(&engine, |counters| &counters.accepted) == 2);
+    eventually("both are accepted", || sum(&*engine, |counters| &counters.accepted) == 2);
 
     assert_eq!(engine.stop(Duration::from_secs(10)).await, Stopped { cut: 0 });
     assert_eq!(tcp.read(&mut [0]).unwrap(), 0);
     assert_eq!(unix.read(&mut [0]).unwrap(), 0);
     assert!(TcpStream::connect(address).is_err());
     assert!(!path.exists(), "the file of the socket is removed");
-    assert_eq!(sum(&engine, |counters| &counters.closed), 2);
+    assert_eq!(sum(&*engine, |counters| &counters.closed), 2);
 }
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rudy.sock");
     let (engine, _) = greeter(Limits::default());
-    let tcp: Address = format!("127.0.0.1:{}", listen_tcp(&engine).port()).parse().unwrap();
+    let tcp: Address = format!("127.0.0.1:{}", listen_tcp(&*engine).port()).parse().unwrap();
     let Address::Ip(to) = tcp else { panic!("it was written as an IP address") };
     assert!(engine.unlisten(&"127.0.0.1:0".parse().unwrap()).await, "it is known by what was asked for");
     let unix: Address = format!("unix:{}", path.display()).parse().unwrap();
@@ -56,9 +56,9 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
     // Each round takes a second: that is when a client tries again whose first packet was dropped.
     for _ in 0..5 {
         for address in [&tcp, &unix] {
-            let before = sum(&engine, |counters| &counters.requests);
+            let before = sum(&*engine, |counters| &counters.requests);
             engine.listen(Listener::bind(address, 2, &Inherited::default()).unwrap()).unwrap();
-            eventually("there is traffic", || sum(&engine, |counters| &counters.requests) > before + 20);
+            eventually("there is traffic", || sum(&*engine, |counters| &counters.requests) > before + 20);
         }
         assert!(engine.unlisten(&tcp).await);
         assert!(engine.unlisten(&unix).await);
@@ -107,8 +107,8 @@ fn connections_live_on_with_the_service_that_they_began_with() {
     let before = Arc::new(Greeter { limits: limits.clone() });
     let after = Arc::new(Greeter { limits: Limits { connections: Some(0), ..limits } });
     let source = Arc::new(Swapped(Mutex::new(before)));
-    let engine = percore::start(&Options::default(), source.clone(), Arc::new(|_: &Report| {})).unwrap();
-    let address = listen_tcp(&engine);
+    let engine = engine::start(&Options::default(), source.clone(), Arc::new(|_: &Report| {})).unwrap();
+    let address = listen_tcp(&*engine);
     let first = TcpStream::connect(address).unwrap();
     assert_greeted(&exchange(&first, REQUEST).unwrap());
     *source.0.lock().unwrap() = after;
@@ -136,13 +136,13 @@ fn a_panic_ends_its_connection_and_no_other() {
     }
 
     let (engine, reports) = engine(Broken(Limits::default()));
-    let address = listen_tcp(&engine);
+    let address = listen_tcp(&*engine);
     let other = TcpStream::connect(address).unwrap();
     assert_greeted(&exchange(&other, REQUEST).unwrap());
     exchange(TcpStream::connect(address).unwrap(), b"GARBAGE\r\n\r\n").unwrap_err();
     eventually("it is reported", || *reports.lock().unwrap() == [Report::ConnectionPanicked]);
-    assert_eq!(sum(&engine, |counters| &counters.closed), 1);
-    assert_eq!(sum(&engine, |counters| &counters.panics), 1);
+    assert_eq!(sum(&*engine, |counters| &counters.closed), 1);
+    assert_eq!(sum(&*engine, |counters| &counters.panics), 1);
     assert_greeted(&exchange(&other, REQUEST).unwrap());
     assert_greeted(&exchange(TcpStream::connect(address).unwrap(), REQUEST).unwrap());
 }

@@ -42,7 +42,7 @@ impl Service for Waiting {
     fn refused(&self, _client: &Client, _reason: &str, _outcome: &Outcome) {}
 }
 
-fn waiting() -> (impl Engine, Arc<AtomicU64>, Arc<Semaphore>) {
+fn waiting() -> (Box<dyn Engine>, Arc<AtomicU64>, Arc<Semaphore>) {
     let (called, permits) = (Arc::new(AtomicU64::new(0)), Arc::new(Semaphore::new(0)));
     let service = Waiting { limits: Limits::default(), called: called.clone(), permits: permits.clone() };
     (engine(service).0, called, permits)
@@ -51,7 +51,7 @@ fn waiting() -> (impl Engine, Arc<AtomicU64>, Arc<Semaphore>) {
 #[tokio::test]
 async fn stopping_finishes_the_answer_under_way() {
     let (engine, called, permits) = waiting();
-    let mut stream = TcpStream::connect(listen_tcp(&engine)).unwrap();
+    let mut stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
     stream.write_all(REQUEST).unwrap();
     eventually("the service is called", || called.load(Ordering::SeqCst) == 1);
     // The peer reads meanwhile and hangs up, or the server would wait for it to do so.
@@ -71,7 +71,7 @@ async fn stopping_finishes_the_answer_under_way() {
 #[tokio::test]
 async fn idle_connections_do_not_hold_up_the_end() {
     let (engine, _) = greeter(Limits::default());
-    let address = listen_tcp(&engine);
+    let address = listen_tcp(&*engine);
     let mut streams: Vec<_> = (0..20).map(|_| TcpStream::connect(address).unwrap()).collect();
     for stream in &streams[..10] {
         assert_greeted(&exchange(stream, REQUEST).unwrap());
@@ -85,7 +85,7 @@ async fn idle_connections_do_not_hold_up_the_end() {
 #[tokio::test]
 async fn what_does_not_end_in_its_grace_time_is_cut_and_counted() {
     let (engine, called, _permits) = waiting();
-    let mut stream = TcpStream::connect(listen_tcp(&engine)).unwrap();
+    let mut stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
     stream.write_all(REQUEST).unwrap();
     eventually("the service is called", || called.load(Ordering::SeqCst) == 1);
     assert_eq!(engine.stop(Duration::ZERO).await, Stopped { cut: 1 });
@@ -95,7 +95,7 @@ async fn what_does_not_end_in_its_grace_time_is_cut_and_counted() {
 #[tokio::test]
 async fn a_stop_under_way_can_be_cut_short() {
     let (engine, called, _permits) = waiting();
-    let mut stream = TcpStream::connect(listen_tcp(&engine)).unwrap();
+    let mut stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
     stream.write_all(REQUEST).unwrap();
     eventually("the service is called", || called.load(Ordering::SeqCst) == 1);
     let (stopped, ()) = tokio::join!(engine.stop(Duration::MAX), async { engine.stop_now() });
@@ -108,7 +108,7 @@ async fn a_stop_under_way_can_be_cut_short() {
 #[tokio::test]
 async fn connections_that_wait_to_be_accepted_are_answered_before_the_end() {
     let (engine, _) = greeter(Limits::default());
-    let address = listen_tcp(&engine);
+    let address = listen_tcp(&*engine);
     let streams: Vec<_> = (0..300)
         .map(|_| {
             let mut stream = TcpStream::connect(address).unwrap();

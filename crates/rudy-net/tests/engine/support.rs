@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::StatusCode;
-use rudy_net::engine::{Engine, Options, Report, Source, percore};
+use rudy_net::engine::{self, Engine, Model, Options, Report, Source};
 use rudy_net::listen::{Address, Bound, Inherited, Listener};
 use rudy_net::{Call, Client, Limits, Outcome, Request, Response, Service};
 
@@ -41,26 +41,26 @@ impl<S: Service> Source for Fixed<S> {
 pub(crate) type Reports = Arc<Mutex<Vec<Report>>>;
 
 /// An engine of two cores, whatever the machine has, and what it reports.
-pub(crate) fn engine<S: Service>(service: S) -> (impl Engine, Reports) {
+pub(crate) fn engine<S: Service>(service: S) -> (Box<dyn Engine>, Reports) {
     engine_of(2, service)
 }
 
 /// An engine of so many cores, and what it reports.
-pub(crate) fn engine_of<S: Service>(cores: usize, service: S) -> (impl Engine, Reports) {
+pub(crate) fn engine_of<S: Service>(cores: usize, service: S) -> (Box<dyn Engine>, Reports) {
     let reports = Reports::default();
     let sink = reports.clone();
     let reporter = move |report: &Report| sink.lock().unwrap().push(report.clone());
-    let options = Options { cores: Some(cores.try_into().unwrap()) };
-    let engine = percore::start(&options, Arc::new(Fixed(Arc::new(service))), Arc::new(reporter)).unwrap();
+    let options = Options { model: Model::PerCore, cores: Some(cores.try_into().unwrap()) };
+    let engine = engine::start(&options, Arc::new(Fixed(Arc::new(service))), Arc::new(reporter)).unwrap();
     (engine, reports)
 }
 
-pub(crate) fn greeter(limits: Limits) -> (impl Engine, Reports) {
+pub(crate) fn greeter(limits: Limits) -> (Box<dyn Engine>, Reports) {
     engine(Greeter { limits })
 }
 
 /// Has `engine` listen on `address` and says where that is.
-pub(crate) fn listen(engine: &impl Engine, address: &str) -> Bound {
+pub(crate) fn listen(engine: &dyn Engine, address: &str) -> Bound {
     let address: Address = address.parse().unwrap();
     let listener = Listener::bind(&address, engine.workers().len(), &Inherited::default()).unwrap();
     let bound = listener.bound()[0].clone();
@@ -68,7 +68,7 @@ pub(crate) fn listen(engine: &impl Engine, address: &str) -> Bound {
     bound
 }
 
-pub(crate) fn listen_tcp(engine: &impl Engine) -> std::net::SocketAddr {
+pub(crate) fn listen_tcp(engine: &dyn Engine) -> std::net::SocketAddr {
     match listen(engine, "127.0.0.1:0") {
         Bound::Ip(address) => address,
         Bound::Unix(path) => panic!("a TCP address became {}", path.display()),
@@ -86,7 +86,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("never came true: {what}");
 }
 
-pub(crate) fn sum(engine: &impl Engine, count: fn(&rudy_net::Counters) -> &rudy_net::Count) -> u64 {
+pub(crate) fn sum(engine: &dyn Engine, count: fn(&rudy_net::Counters) -> &rudy_net::Count) -> u64 {
     engine.workers().iter().map(|worker| count(&worker.counters).get()).sum()
 }
 

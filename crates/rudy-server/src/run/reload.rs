@@ -1,6 +1,5 @@
 //! SIGHUP: another configuration takes over whole, or the old one stays whole.
 
-use rudy_net::engine::Engine;
 use rudy_net::listen::{Address, ListenError, Listener, Owner};
 
 use super::exit::Failure;

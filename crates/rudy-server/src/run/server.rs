@@ -4,8 +4,7 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use rudy_net::engine::percore::{self, PerCore};
-use rudy_net::engine::{self, Engine, Report, raise_descriptor_limit};
+use rudy_net::engine::{self, Engine, Model, Report, raise_descriptor_limit};
 use rudy_net::listen::{Address, Inherited, Listener};
 use tokio::runtime::Runtime;
 
@@ -29,7 +28,7 @@ pub(super) struct Server {
     pub(super) vitals: Arc<Vitals>,
     inherited: Inherited,
     pub(super) generations: Arc<Generations>,
-    pub(super) engine: PerCore<Generations>,
+    pub(super) engine: Box<dyn Engine>,
     signals: Signals,
     pub(super) runtime: Runtime,
     /// Whether stderr was a terminal at the start.
@@ -53,8 +52,8 @@ impl Server {
             errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
         }
         let generations = Generations::new(app);
-        let engine_options = engine::Options { cores: config.cores };
-        let engine = percore::start(&engine_options, generations.clone(), reporter(&errors))
+        let engine_options = engine::Options { model: Model::PerCore, cores: config.cores };
+        let engine = engine::start(&engine_options, generations.clone(), reporter(&errors))
             .map_err(Failure::cannot("start the threads that carry connections"))?;
         vitals.set_workers(engine.workers().to_vec());
         let server = Self {

@@ -1,8 +1,4 @@
-//! The default engine: for each core a thread with a runtime of its own. A connection stays on the core that accepted
-//! it, so that nothing of it is ever shared with another.
-
-mod accept;
-mod thread;
+//! A running engine: its lanes, its listeners, and the orders that they are given.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,50 +9,56 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use self::accept::Acceptor;
-use self::thread::{Core, Order, Shared};
+use super::accept::Acceptor;
+use super::carrier::Carrier;
+use super::lane::{Lane, Order, Shared};
+use super::{Engine, Reporter, Source, Stopped, Wait};
 use crate::Worker;
-use crate::engine::{Engine, Options, Reporter, Source, Stopped, Wait};
 use crate::listen::{Address, Bound, Listener, Ownership, Socket, SocketFile};
 
 /// A longer grace time is taken for this one: as good as for ever, and no clock overflows.
 const GRACE_TIME_MAX: Duration = Duration::from_hours(24 * 365);
 
-/// A running `percore` engine.
-pub struct PerCore<S> {
+/// An engine whose connections are carried by `C`.
+pub(super) struct Running<S, C> {
     source: Arc<S>,
+    carrier: Arc<C>,
     shared: Arc<Shared>,
     workers: Vec<Arc<Worker>>,
-    cores: Vec<(Arc<Core>, Handle)>,
+    lanes: Vec<(Arc<Lane>, Handle)>,
     /// `None` once the engine is to stop.
     listeners: Mutex<Option<Vec<OpenListener>>>,
     order: watch::Sender<Order>,
 }
 
-/// Starts the threads. Nothing is accepted until the engine is given a listener.
-///
-/// Where the service sets no limit of connections it is what the descriptor limit of now leaves room for: call
-/// [`raise_descriptor_limit`](crate::engine::raise_descriptor_limit) first.
-pub fn start<S: Source>(
-    options: &Options,
-    source: Arc<S>,
-    reporter: Arc<dyn Reporter>,
-) -> io::Result<PerCore<S>> {
-    let count = options.core_count();
-    let shared = Arc::new(Shared::new(reporter, count));
-    let order = watch::Sender::new(Order::Serve);
-    let mut cores = Vec::with_capacity(count);
-    for index in 0..count {
-        let core = Arc::new(Core::new(shared.clone())?);
-        // When a later one fails, `order` is dropped, and those that have started end.
-        let handle = thread::spawn(index, core.clone(), order.subscribe())?;
-        cores.push((core, handle));
+/// A lane to be started, and the orders that it is to obey.
+pub(super) type NewLane = (Arc<Lane>, watch::Receiver<Order>);
+
+impl<S: Source, C: Carrier> Running<S, C> {
+    /// An engine of so many lanes. `start` starts all of them and says on which runtime each runs; if it fails those that
+    /// have started end, because nobody holds the sender of their orders any more.
+    pub(super) fn start(
+        lanes: usize,
+        carrier: C,
+        source: Arc<S>,
+        reporter: Arc<dyn Reporter>,
+        start: impl FnOnce(Vec<NewLane>, &Arc<C>) -> io::Result<Vec<Handle>>,
+    ) -> io::Result<Self> {
+        let carrier = Arc::new(carrier);
+        let shared = Arc::new(Shared::new(reporter, lanes));
+        let order = watch::Sender::new(Order::Serve);
+        let lanes = (0..lanes).map(|_| Lane::new(shared.clone()).map(Arc::new));
+        let lanes = lanes.collect::<io::Result<Vec<_>>>()?;
+        let new = lanes.iter().map(|lane| (lane.clone(), order.subscribe())).collect();
+        let handles = start(new, &carrier)?;
+        let workers = lanes.iter().map(|lane| lane.worker.clone()).collect();
+        let lanes = lanes.into_iter().zip(handles).collect();
+        let listeners = Mutex::new(Some(Vec::new()));
+        Ok(Self { source, carrier, shared, workers, lanes, listeners, order })
     }
-    let workers = cores.iter().map(|(core, _)| core.worker.clone()).collect();
-    Ok(PerCore { source, shared, workers, cores, listeners: Mutex::new(Some(Vec::new())), order })
 }
 
-/// A listener from which the cores accept.
+/// A listener from which the lanes accept.
 struct OpenListener {
     address: Address,
     bound: Vec<Bound>,
@@ -84,26 +86,26 @@ impl OpenListener {
     }
 }
 
-impl<S: Source> PerCore<S> {
-    /// Has a core accept from a socket until `closing` says otherwise.
+impl<S: Source, C: Carrier> Running<S, C> {
+    /// Has a lane accept from a socket until `closing` says otherwise.
     fn accept(
         &self,
-        (core, handle): &(Arc<Core>, Handle),
+        (lane, handle): &(Arc<Lane>, Handle),
         socket: Socket,
         drains: bool,
         closing: watch::Receiver<bool>,
     ) -> io::Result<JoinHandle<()>> {
-        // Registers the socket with the poller of that core.
+        // Registers the socket with the poller of that runtime.
         let _entered = handle.enter();
-        let (source, core) = (self.source.clone(), core.clone());
+        let (source, lane, carrier) = (self.source.clone(), lane.clone(), self.carrier.clone());
         Ok(match socket {
             Socket::Tcp(socket) => {
                 let listener = TcpListener::from_std(socket)?;
-                handle.spawn(Acceptor { listener, source, core, drains }.run(closing))
+                handle.spawn(Acceptor { listener, source, lane, carrier, drains }.run(closing))
             }
             Socket::Unix(socket) => {
                 let listener = UnixListener::from_std(socket)?;
-                handle.spawn(Acceptor { listener, source, core, drains }.run(closing))
+                handle.spawn(Acceptor { listener, source, lane, carrier, drains }.run(closing))
             }
         })
     }
@@ -121,7 +123,7 @@ impl<S: Source> PerCore<S> {
     }
 }
 
-impl<S: Source> Engine for PerCore<S> {
+impl<S: Source, C: Carrier> Engine for Running<S, C> {
     fn workers(&self) -> &[Arc<Worker>] {
         &self.workers
     }
@@ -132,9 +134,9 @@ impl<S: Source> Engine for PerCore<S> {
     }
 
     fn listen(&self, listener: Listener) -> io::Result<()> {
-        if listener.cores.len() != self.cores.len() {
+        if listener.cores.len() != self.lanes.len() {
             return Err(io::Error::other(
-                "the listener was bound for another number of cores than the engine has",
+                "the listener was bound for another number of workers than the engine has",
             ));
         }
         let (file, drains) = match listener.ownership {
@@ -144,9 +146,9 @@ impl<S: Source> Engine for PerCore<S> {
         };
         let closing = watch::Sender::new(false);
         let mut acceptors = Vec::new();
-        for (core, sockets) in self.cores.iter().zip(listener.cores) {
+        for (lane, sockets) in self.lanes.iter().zip(listener.cores) {
             for socket in sockets {
-                acceptors.push(self.accept(core, socket, drains, closing.subscribe())?);
+                acceptors.push(self.accept(lane, socket, drains, closing.subscribe())?);
             }
         }
         let (address, bound) = (listener.address, listener.bound);

@@ -1,27 +1,23 @@
-//! Accepting: one task for each listening socket of a core.
+//! Accepting: one task for each listening socket of a lane.
 
 use std::convert::Infallible;
-use std::os::fd::AsFd;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{future, io};
 
-use pin_project_lite::pin_project;
 use rustix::io::Errno;
 use socket2::{SockFilter, SockRef};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 
-use super::thread::{Core, OpenConnection};
-use crate::engine::shed::Shedder;
-use crate::engine::{Source, Trouble};
+use super::carrier::{Accepted, Carrier};
+use super::lane::{Lane, OpenConnection};
+use super::shed::Shedder;
+use super::{Source, Trouble};
 use crate::listen::BACKLOG;
-use crate::transport::Transport;
-use crate::{Client, Peer, Service, connection};
+use crate::{Client, Peer, Service};
 
-/// Connections accepted in a row before the core turns to those that it has.
+/// Connections accepted in a row before those that there are have their turn.
 const ACCEPT_BATCH: usize = 32;
 
 /// The pause after an error that will not go away by trying again at once.
@@ -32,7 +28,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_millis(50);
 
 /// A socket that connections come from.
 pub(super) trait Incoming: Send + Sync + 'static {
-    type Io: Transport + AsFd;
+    type Io: Accepted;
 
     /// The next connection. Dropping the future loses none.
     fn next(&self) -> impl Future<Output = io::Result<(Self::Io, Peer)>> + Send;
@@ -83,36 +79,46 @@ impl Incoming for UnixListener {
     }
 }
 
-/// Accepts from one socket on one core.
-pub(super) struct Acceptor<L, S> {
+/// Accepts from one socket for one lane.
+pub(super) struct Acceptor<L, S, C> {
     pub(super) listener: L,
     pub(super) source: Arc<S>,
-    pub(super) core: Arc<Core>,
+    pub(super) lane: Arc<Lane>,
+    pub(super) carrier: Arc<C>,
     /// Whether what is queued has to be accepted before the end. What waits at an inherited socket waits for whoever
     /// the service manager starts next.
     pub(super) drains: bool,
 }
 
-impl<L: Incoming, S: Source> Acceptor<L, S> {
+impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
     /// Accepts until `closing` becomes true, then what is queued.
     pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
+        let mut in_hand = None;
         tokio::select! {
-            never = self.accept_all() => match never {},
+            never = self.accept_all(&mut in_hand) => match never {},
             // An error is an engine that was dropped.
             _ = closing.wait_for(|closing| *closing) => {}
+        }
+        if let Some((io, peer)) = in_hand {
+            self.take(io, peer);
         }
         if self.drains {
             self.drain().await;
         }
     }
 
-    async fn accept_all(&self) -> Infallible {
+    /// `in_hand` is the connection that waits for room: the others wait in the kernel's queue behind it.
+    async fn accept_all(&self, in_hand: &mut Option<(L::Io, Peer)>) -> Infallible {
         loop {
             let mut progress = false;
             for _ in 0..ACCEPT_BATCH {
                 match self.listener.next().await {
-                    Ok((io, peer)) => {
-                        self.take(io, peer);
+                    Ok(next) => {
+                        *in_hand = Some(next);
+                        self.carrier.room(&self.lane.worker.counters).await;
+                        if let Some((io, peer)) = in_hand.take() {
+                            self.take(io, peer);
+                        }
                         progress = true;
                     }
                     Err(error) => progress |= self.failed(&error).await,
@@ -132,7 +138,7 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
         // it is anywhere without it. There is nothing that an operator could do about it now, so nothing is said.
         let _best_effort = self.listener.refuse_new();
         // The time is over in any case: that is its point.
-        let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_all()).await;
+        let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_queued()).await;
         // What is queued now is all that will be: more than this the kernel does not hold.
         for _ in 0..=BACKLOG {
             match self.next_if_ready().await {
@@ -142,6 +148,18 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
                 Some(Err(error)) => {
                     self.trouble(Trouble::Accept, || format!("closing a listener: {error}"));
                     break;
+                }
+            }
+        }
+    }
+
+    /// Accepts without asking for room: those who are in the queue of a socket that closes have nowhere else to wait.
+    async fn accept_queued(&self) -> Infallible {
+        loop {
+            match self.listener.next().await {
+                Ok((io, peer)) => self.take(io, peer),
+                Err(error) => {
+                    self.failed(&error).await;
                 }
             }
         }
@@ -158,16 +176,15 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
 
     fn take(&self, io: L::Io, peer: Peer) {
         let service = self.source.current();
-        let shared = &self.core.shared;
+        let shared = &self.lane.shared;
         match shared.admission.enter(service.limits(), &peer) {
             Ok(place) => {
-                let open = OpenConnection::new(self.core.clone(), place);
+                let open = OpenConnection::new(self.lane.clone(), place);
                 let client = Client { peer, number: shared.next_number() };
-                let serving = connection::serve(io, client, service, self.core.worker.clone());
-                tokio::spawn(Connection { serving, open });
+                self.carrier.carry(io, client, service, open);
             }
             Err(refusal) => {
-                self.core.worker.counters.shed.add(1);
+                self.lane.worker.counters.shed.add(1);
                 self.trouble(refusal.trouble(), || refusal.to_string());
                 shared.shedder.send_away(io, service);
             }
@@ -194,22 +211,22 @@ impl<L: Incoming, S: Source> Acceptor<L, S> {
     /// Out of descriptors: gives up the spare one to accept a connection with, sends that away, takes the spare back.
     /// `false` where that did not help, because others took the descriptor first.
     async fn shed_with_spare(&self, error: &io::Error) -> bool {
-        let released = self.core.spare.release();
+        let released = self.lane.spare.release();
         let next = if released { self.next_if_ready().await } else { None };
         let shed = match next {
             Some(Ok((io, _))) => {
-                self.core.worker.counters.shed.add(1);
+                self.lane.worker.counters.shed.add(1);
                 Shedder::send_away_at_once(&io);
                 true
             }
             _ => false,
         };
         self.trouble(Trouble::Descriptors, || error.to_string());
-        self.core.spare.refill() && shed
+        self.lane.spare.refill() && shed
     }
 
     fn trouble(&self, trouble: Trouble, detail: impl FnOnce() -> String) {
-        self.core.shared.reports.happened(trouble, detail);
+        self.lane.shared.reports.happened(trouble, detail);
     }
 }
 
@@ -236,22 +253,4 @@ fn concerns_one_connection(error: &io::Error) -> bool {
 
 fn errno(error: &io::Error) -> Option<Errno> {
     error.raw_os_error().map(Errno::from_raw_os_error)
-}
-
-pin_project! {
-    /// A connection being served, and its place. Not an `async` block: that would hold the future twice, once as what
-    /// it was made from and once as what it waits for, and idle connections are what memory goes to.
-    struct Connection<F> {
-        #[pin]
-        serving: F,
-        open: OpenConnection,
-    }
-}
-
-impl<F: Future<Output = ()>> Future for Connection<F> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.project().serving.poll(cx)
-    }
 }

@@ -1,0 +1,63 @@
+//! How a connection is carried: what makes one engine different from another.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use tokio::net::{TcpStream, UnixStream};
+
+use super::lane::OpenConnection;
+use crate::transport::{Socket, Transport};
+use crate::{Client, Counters, Service, connection};
+
+/// A socket as it was accepted, registered with the runtime of the lane.
+pub(super) trait Accepted: Transport + Socket {}
+
+impl Accepted for TcpStream {}
+impl Accepted for UnixStream {}
+
+/// Carries connections. One for all lanes of an engine.
+pub(super) trait Carrier: Send + Sync + 'static {
+    /// Ready when one more connection can be carried. Until then connections wait in the kernel's queue.
+    fn room(&self, _counters: &Counters) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
+    /// Serves a connection to its end, without waiting for it. Called on the runtime of its lane.
+    fn carry<T: Accepted, S: Service>(&self, io: T, client: Client, service: Arc<S>, open: OpenConnection);
+
+    /// Connections are to end after the answer under way: wakes what no timer wakes.
+    fn finish(&self) {}
+
+    /// Cuts what a dropped runtime does not.
+    fn cut(&self) {}
+}
+
+/// A task for each connection on the runtime that accepted it.
+pub(super) struct Tasks;
+
+impl Carrier for Tasks {
+    fn carry<T: Accepted, S: Service>(&self, io: T, client: Client, service: Arc<S>, open: OpenConnection) {
+        let serving = connection::serve(io, client, service, open.worker());
+        tokio::spawn(Connection { serving, open });
+    }
+}
+
+pin_project! {
+    /// A connection being served, and its place. Not an `async` block: that would hold the future twice, once as what
+    /// it was made from and once as what it waits for, and idle connections are what memory goes to.
+    pub(super) struct Connection<F> {
+        #[pin]
+        pub(super) serving: F,
+        pub(super) open: OpenConnection,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Connection<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().serving.poll(cx)
+    }
+}

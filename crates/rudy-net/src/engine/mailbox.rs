@@ -1,0 +1,342 @@
+//! `mailbox`: two tasks for each connection. The owner of the socket reads and sends what came to the handler as a message,
+//! and only when the handler has asked for one: "active once". The handler writes to the socket by itself.
+//!
+//! The race that such a hand-over is known for, packets that arrive before the handler owns the socket and go astray,
+//! cannot happen: without a credit nothing is read, so what comes early waits in the kernel, and only a handler that
+//! runs gives a credit.
+
+use std::fs::File;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+
+use super::carrier::{Accepted, Carrier, Connection};
+use super::lane::OpenConnection;
+use super::{Engine, Options, Reporter, Source, task};
+use crate::close::stop_writing;
+use crate::scratch::with_scratch;
+use crate::transport::{self, Socket, Transport, when_writable};
+use crate::{Client, Service, connection};
+
+pub(super) fn start<S: Source>(
+    options: &Options,
+    source: Arc<S>,
+    reporter: Arc<dyn Reporter>,
+) -> io::Result<Box<dyn Engine>> {
+    task::start_with(Mailboxes, options, source, reporter)
+}
+
+struct Mailboxes;
+
+impl Carrier for Mailboxes {
+    fn carry<T: Accepted, S: Service>(&self, io: T, client: Client, service: Arc<S>, open: OpenConnection) {
+        let (owner, mailbox) = pair(io);
+        tokio::spawn(owner.run());
+        let serving = connection::serve(mailbox, client, service, open.worker());
+        tokio::spawn(Connection { serving, open });
+    }
+}
+
+fn pair<S: Socket>(socket: S) -> (Owner<S>, Mailbox<S>) {
+    let (socket, slot) = (Arc::new(socket), Arc::new(Slot::default()));
+    (Owner { socket: socket.clone(), slot: slot.clone() }, Mailbox { socket, slot })
+}
+
+/// Reads for the handler.
+struct Owner<S> {
+    socket: Arc<S>,
+    slot: Arc<Slot>,
+}
+
+impl<S: Socket> Owner<S> {
+    /// Hands over a message for each credit, until the handler has dropped its mailbox.
+    async fn run(self) {
+        std::future::poll_fn(|cx| self.slot.poll_hand_over(cx, |cx, credit| self.poll_read(cx, credit)))
+            .await;
+    }
+
+    /// What has come, `credit` bytes at most. Empty at the end.
+    fn poll_read(&self, cx: &mut Context<'_>, credit: usize) -> Poll<io::Result<Bytes>> {
+        with_scratch(Instant::now(), |scratch| {
+            let room = credit.min(scratch.input.len());
+            loop {
+                ready!(self.socket.poll_read_ready(cx))?;
+                let read = self.socket.try_io(Interest::READABLE, || {
+                    let input = &mut scratch.input[..room];
+                    let (bytes, _) = rustix::net::recv(&*self.socket, input, RecvFlags::DONTWAIT)?;
+                    Ok(bytes)
+                });
+                match read {
+                    Ok(bytes) => return Poll::Ready(Ok(Bytes::copy_from_slice(&scratch.input[..bytes]))),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+        })
+    }
+}
+
+/// The handler's end: reads are messages, writes go to the socket.
+struct Mailbox<S> {
+    socket: Arc<S>,
+    slot: Arc<Slot>,
+}
+
+impl<S> Drop for Mailbox<S> {
+    fn drop(&mut self) {
+        self.slot.abandon();
+    }
+}
+
+impl<S: Socket> AsyncRead for Mailbox<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let message = ready!(self.slot.poll_message(cx, buffer.remaining()))?;
+        buffer.put_slice(&message);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: Socket> AsyncWrite for Mailbox<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        when_writable(&*self.socket, cx, || rustix::net::send(&*self.socket, bytes, SendFlags::NOSIGNAL))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        when_writable(&*self.socket, cx, || {
+            let mut nothing = rustix::net::SendAncillaryBuffer::default();
+            rustix::net::sendmsg(&*self.socket, slices, &mut nothing, SendFlags::NOSIGNAL)
+        })
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(stop_writing(&*self.socket))
+    }
+}
+
+impl<S: Socket> Transport for Mailbox<S> {
+    fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        transport::poll_write_more(&*self.socket, cx, bytes)
+    }
+
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        transport::poll_send_file(&*self.socket, cx, file, offset, length)
+    }
+
+    fn unacknowledged(&self) -> io::Result<u64> {
+        transport::unacknowledged(&*self.socket)
+    }
+
+    fn has_unread(&self) -> bool {
+        self.slot.holds_message() || transport::has_unread(&*self.socket)
+    }
+
+    fn reset_on_close(&self) -> io::Result<()> {
+        transport::reset_on_close(&*self.socket)
+    }
+}
+
+/// Where a message waits: at most one, and none that was not asked for.
+#[derive(Default)]
+struct Slot(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// How many bytes the handler takes; 0 while it has not asked.
+    credit: usize,
+    message: Option<io::Result<Bytes>>,
+    abandoned: bool,
+    handler: Option<Waker>,
+    owner: Option<Waker>,
+}
+
+impl Slot {
+    /// The message that was asked for. Asks for one where none is on its way.
+    fn poll_message(&self, cx: &mut Context<'_>, credit: usize) -> Poll<io::Result<Bytes>> {
+        let mut state = self.lock();
+        if let Some(message) = state.message.take() {
+            return Poll::Ready(message);
+        }
+        state.handler = Some(cx.waker().clone());
+        if state.credit == 0 {
+            wake(&mut state.owner);
+        }
+        state.credit = credit;
+        Poll::Pending
+    }
+
+    /// Puts a message there for each credit. Ready when there will be no more of them.
+    ///
+    /// The read is a part of the step, under the lock: at no time is a message neither in the socket nor in the slot.
+    fn poll_hand_over(
+        &self,
+        cx: &mut Context<'_>,
+        mut read: impl FnMut(&mut Context<'_>, usize) -> Poll<io::Result<Bytes>>,
+    ) -> Poll<()> {
+        let mut state = self.lock();
+        if state.abandoned {
+            return Poll::Ready(());
+        }
+        state.owner = Some(cx.waker().clone());
+        if state.credit > 0 {
+            let message = ready!(read(cx, state.credit));
+            state.credit = 0;
+            state.message = Some(message);
+            wake(&mut state.handler);
+        }
+        Poll::Pending
+    }
+
+    fn holds_message(&self) -> bool {
+        self.lock().message.as_ref().is_some_and(|message| !message.as_ref().is_ok_and(Bytes::is_empty))
+    }
+
+    /// Nobody will ask any more.
+    fn abandon(&self) {
+        let mut state = self.lock();
+        state.abandoned = true;
+        wake(&mut state.owner);
+    }
+
+    /// Every step leaves the state whole, whatever panics.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::io::Write;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    /// What may happen next, in any order.
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Arrive,
+        OwnerRuns,
+        HandlerRuns,
+    }
+
+    /// Every order of arrivals and turns, the owner first, the handler first, or packets before either: the handler gets
+    /// every byte once and in order, and nothing is read that it did not ask for.
+    #[test]
+    fn no_order_of_arrival_and_hand_over_loses_a_byte() {
+        const STEPS: u32 = 9;
+        for order in 0..3_u32.pow(STEPS) {
+            let steps = (0..STEPS).map(|at| match order / 3_u32.pow(at) % 3 {
+                0 => Step::Arrive,
+                1 => Step::OwnerRuns,
+                _ => Step::HandlerRuns,
+            });
+            let mut world = World::default();
+            steps.clone().for_each(|step| world.take(step));
+            for _ in 0..2 * STEPS {
+                world.take(Step::OwnerRuns);
+                world.take(Step::HandlerRuns);
+            }
+            let sent: Vec<u8> = (0..world.arrived).collect();
+            assert_eq!(world.received, sent, "{:?}", steps.collect::<Vec<_>>());
+        }
+    }
+
+    #[derive(Default)]
+    struct World {
+        slot: Slot,
+        arrived: u8,
+        kernel: VecDeque<u8>,
+        received: Vec<u8>,
+        credits: u32,
+        reads: u32,
+    }
+
+    impl World {
+        fn take(&mut self, step: Step) {
+            let cx = &mut Context::from_waker(Waker::noop());
+            match step {
+                Step::Arrive => {
+                    self.kernel.push_back(self.arrived);
+                    self.arrived += 1;
+                }
+                Step::OwnerRuns => {
+                    let ended = self.slot.poll_hand_over(cx, |_, _| match self.kernel.pop_front() {
+                        Some(byte) => {
+                            self.reads += 1;
+                            Poll::Ready(Ok(Bytes::copy_from_slice(&[byte])))
+                        }
+                        None => Poll::Pending,
+                    });
+                    assert!(ended.is_pending());
+                    assert!(self.reads <= self.credits, "read without a credit");
+                }
+                Step::HandlerRuns => match self.slot.poll_message(cx, 1) {
+                    Poll::Ready(message) => self.received.extend_from_slice(&message.unwrap()),
+                    Poll::Pending => self.credits = self.reads + 1,
+                },
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_before_the_handler_asks_waits_in_the_kernel() {
+        let (mut client, server) = std::os::unix::net::UnixStream::pair().unwrap();
+        server.set_nonblocking(true).unwrap();
+        let (owner, mut mailbox) = pair(UnixStream::from_std(server).unwrap());
+        let socket = owner.socket.clone();
+        let owner = tokio::spawn(owner.run());
+        client.write_all(b"early").unwrap();
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(rustix::io::ioctl_fionread(&*socket).unwrap(), 5);
+
+        let mut buffer = [0; 3];
+        mailbox.read_exact(&mut buffer).await.unwrap();
+        assert_eq!(&buffer, b"ear");
+        assert_eq!(rustix::io::ioctl_fionread(&*socket).unwrap(), 2, "one credit, one message");
+        drop(client);
+        let mut rest = Vec::new();
+        mailbox.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"ly");
+        drop(mailbox);
+        owner.await.unwrap();
+    }
+}

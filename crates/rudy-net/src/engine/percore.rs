@@ -1,0 +1,25 @@
+//! `percore`, the default engine: for each core a thread with a runtime of its own. A connection stays on the core that
+//! accepted it, so that nothing of it is ever shared with another.
+
+use std::io;
+use std::sync::Arc;
+
+use super::carrier::Tasks;
+use super::running::Running;
+use super::{Engine, Options, Reporter, Source, lane};
+
+pub(super) fn start<S: Source>(
+    options: &Options,
+    source: Arc<S>,
+    reporter: Arc<dyn Reporter>,
+) -> io::Result<Box<dyn Engine>> {
+    let engine = Running::start(options.core_count(), Tasks, source, reporter, |lanes, carrier| {
+        let lanes = lanes.into_iter().enumerate();
+        lanes
+            .map(|(index, (lane, orders))| {
+                lane::spawn(format!("rudy-core-{index}"), lane, carrier.clone(), orders)
+            })
+            .collect()
+    })?;
+    Ok(Box::new(engine))
+}

@@ -1,0 +1,65 @@
+//! `task`: a task for each connection on one work-stealing runtime, so that a core with nothing to do takes over what
+//! waits at another. What this costs beside `percore` is what there is to see: locks, and caches that come too late.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::task::JoinSet;
+
+use super::carrier::{Carrier, Tasks};
+use super::lane::{BLOCKING_THREADS_MAX, TellEnd};
+use super::running::{NewLane, Running};
+use super::{Engine, Options, Reporter, Source};
+
+/// How long the end waits for the threads of the runtime: as long as one poll of a connection takes, on a busy machine. A
+/// read that blocks on a disk is not waited for.
+const END_TIME: Duration = Duration::from_secs(1);
+
+pub(super) fn start<S: Source>(
+    options: &Options,
+    source: Arc<S>,
+    reporter: Arc<dyn Reporter>,
+) -> io::Result<Box<dyn Engine>> {
+    start_with(Tasks, options, source, reporter)
+}
+
+/// Starts an engine on one work-stealing runtime. It has as many lanes as threads, so that counters and timers are not
+/// everybody's; a connection keeps its lane wherever it runs.
+pub(super) fn start_with<S: Source, C: Carrier>(
+    carrier: C,
+    options: &Options,
+    source: Arc<S>,
+    reporter: Arc<dyn Reporter>,
+) -> io::Result<Box<dyn Engine>> {
+    let engine = Running::start(options.core_count(), carrier, source, reporter, spawn)?;
+    Ok(Box::new(engine))
+}
+
+fn spawn<C: Carrier>(lanes: Vec<NewLane>, carrier: &Arc<C>) -> io::Result<Vec<Handle>> {
+    let count = lanes.len();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(count)
+        .enable_io()
+        .enable_time()
+        .thread_name("rudy-task")
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .build()?;
+    let handle = runtime.handle().clone();
+    let carrier = carrier.clone();
+    std::thread::Builder::new().name("rudy-orders".to_owned()).spawn(move || {
+        let ended: Vec<_> = lanes.iter().map(|(lane, _)| TellEnd(lane.shared.clone())).collect();
+        runtime.block_on(async {
+            let mut running = JoinSet::new();
+            for (lane, orders) in lanes {
+                let carrier = carrier.clone();
+                running.spawn(async move { lane.run(&*carrier, orders).await });
+            }
+            running.join_all().await;
+        });
+        runtime.shutdown_timeout(END_TIME);
+        drop(ended);
+    })?;
+    Ok(vec![handle; count])
+}
