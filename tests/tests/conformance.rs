@@ -76,7 +76,7 @@ fn sent_bytes(case: &Case) -> usize {
 }
 
 fn start(model: Model, sites: Arc<Sites>) -> Box<dyn Engine> {
-    let options = Options { model, cores: std::num::NonZeroUsize::new(2) };
+    let options = Options { model, cores: std::num::NonZeroUsize::new(2), threads_max: None };
     let reporter = |report: &Report| panic!("the engine has something to report: {report:?}");
     engine::start(&options, sites, Arc::new(reporter)).expect("the engine starts")
 }

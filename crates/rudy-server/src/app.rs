@@ -33,7 +33,7 @@ impl App {
             compile(config).map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
         Ok(Self {
             router,
-            limits: config.limits.clone(),
+            limits: config.limits_in_effect(),
             access_log: None,
             error_log: None,
             vitals: Arc::default(),

@@ -8,7 +8,7 @@ use crate::routing::{CanonicalPath, HostPattern, Hosts, PathPattern, Route, Rout
 
 /// Makes the routes of a configuration ready, or says everything that is wrong with them.
 pub(crate) fn compile(config: &Config) -> Result<Router<Handler>, Vec<Problem>> {
-    let mut problems = Vec::new();
+    let mut problems = config.engine.problems(&Place::file(0));
     let mut hosts = Hosts::default();
     let mut sites = Vec::new();
     for (number, site) in config.sites.iter().enumerate() {

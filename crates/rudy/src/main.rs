@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use rudy_net::engine::Model;
 use rudy_net::listen::Address;
 use rudy_server::access_log::Destination;
 use rudy_server::run::{self, Options, Source};
@@ -80,7 +81,13 @@ struct Serve {
     /// Write the access log as JSON lines instead of the combined format
     #[arg(long)]
     json_log: bool,
-    /// Threads that carry connections [default: one for each core]
+    /// How connections are carried: percore, task, mailbox, thread, pool:N, serial [default: percore]
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<Model>,
+    /// Let a connection have more than one request in serial and pool:N too
+    #[arg(long)]
+    keep_alive: bool,
+    /// Threads that carry connections in percore, task and mailbox [default: one for each core]
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroUsize>,
 }
@@ -114,7 +121,9 @@ impl From<Serve> for Options {
             listen: serve.port.into_iter().map(on_this_machine).chain(serve.listen).collect(),
             access_log: serve.access_log.map(|path| Destination::new(&path)),
             json_log: serve.json_log,
+            engine: serve.engine,
             cores: serve.cores,
+            keep_alive: serve.keep_alive.then_some(true),
         }
     }
 }

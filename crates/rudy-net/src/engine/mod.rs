@@ -48,7 +48,13 @@ pub struct Options {
     /// Threads that carry connections in `percore`, `task` and `mailbox`; `None` is one for each core that this process
     /// may use.
     pub cores: Option<NonZeroUsize>,
+    /// Threads that `thread` has at most; `None` is [`THREADS_MAX`].
+    pub threads_max: Option<NonZeroUsize>,
 }
+
+/// Threads that `thread` has at most unless told otherwise: what stays under the limits that a machine sets by default
+/// (`kernel.threads-max`, a service's `TasksMax`), and more than are of use.
+pub const THREADS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 impl Options {
     /// The number of threads that these options mean here.

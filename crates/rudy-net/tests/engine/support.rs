@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::StatusCode;
-use rudy_net::engine::{self, Engine, Model, Options, Report, Source};
+use rudy_net::engine::{self, Engine, Options, Report, Source};
 use rudy_net::listen::{Address, Bound, Inherited, Listener};
 use rudy_net::{Call, Client, Limits, Outcome, Request, Response, Service};
 
@@ -50,7 +50,7 @@ pub(crate) fn engine_of<S: Service>(cores: usize, service: S) -> (Box<dyn Engine
     let reports = Reports::default();
     let sink = reports.clone();
     let reporter = move |report: &Report| sink.lock().unwrap().push(report.clone());
-    let options = Options { model: Model::PerCore, cores: Some(cores.try_into().unwrap()) };
+    let options = Options { cores: Some(cores.try_into().unwrap()), ..Options::default() };
     let engine = engine::start(&options, Arc::new(Fixed(Arc::new(service))), Arc::new(reporter)).unwrap();
     (engine, reports)
 }

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::diagnostics::{Place, Problem, Source, Spans};
 use super::nearest::nearest;
-use super::values::{ListenAddress, Size, Time};
+use super::values::{EngineName, ListenAddress, Size, Time};
 use crate::routing::{HostPattern, PathPattern};
 
 /// Adds what is wrong with `document` to `problems`, and where each value stands to `source`.
@@ -215,6 +215,7 @@ fn check_format(format: &str, text: &str) -> Result<(), String> {
     match format {
         "rudy-time" => text.parse::<Time>().map(drop),
         "rudy-size" => text.parse::<Size>().map(drop),
+        "rudy-engine" => text.parse::<EngineName>().map(drop),
         "rudy-listen" => text.parse::<ListenAddress>().map(drop),
         "rudy-host" => text.parse::<HostPattern>().map(drop),
         "rudy-path" => text.parse::<PathPattern>().map(drop),
@@ -226,6 +227,7 @@ fn what_it_is(format: &str) -> Option<&'static str> {
     match format {
         "rudy-time" => Some("a length of time (\"10s\")"),
         "rudy-size" => Some("a size (\"16KiB\")"),
+        "rudy-engine" => Some("an engine (\"percore\")"),
         "rudy-listen" => Some("an address to listen on (\"127.0.0.1:8080\")"),
         "rudy-host" => Some("a host (\"example.org\")"),
         "rudy-path" => Some("a path (\"/docs/*\")"),

@@ -1,11 +1,12 @@
 //! The configuration in effect as a text for people: what `rudy check` prints.
 
+use rudy_net::engine::{Model, THREADS_MAX};
 use serde_json::Value;
 
 use super::diagnostics::visible;
 use super::file::{LimitsTable, StatusAudience};
 use super::values::Time;
-use super::{AccessLogOptions, Config, FilesTable, Handler, Site};
+use super::{AccessLogOptions, Config, EngineOptions, FilesTable, Handler, Site};
 use crate::access_log::Format;
 
 impl Config {
@@ -19,12 +20,21 @@ impl Config {
         sections.extend(self.sites.iter().map(|site| section(&title_of(site), routes_of(site))));
         sections.push(section("Limits that are not the default", limits_that_differ(&self.limits)));
         sections.push(section("Running", self.running()));
-        sections.push(section("Notices", one_column(self.notices.clone())));
+        sections.push(section("Notices", one_column(self.notices())));
         sections.into_iter().flatten().collect::<Vec<_>>().join("\n")
     }
 
     fn running(&self) -> Vec<Vec<String>> {
-        let cores = self.cores.map_or("one for each core".to_owned(), |cores| cores.to_string());
+        let EngineOptions { model, cores, threads, keep_alive: _ } = self.engine;
+        let threads = match model {
+            Model::Serial => "1".to_owned(),
+            Model::Pool(threads) => threads.to_string(),
+            Model::Thread => format!("one for each connection, {} at most", threads.unwrap_or(THREADS_MAX)),
+            Model::Task | Model::Mailbox | Model::PerCore => {
+                cores.map_or("one for each core".to_owned(), |cores| cores.to_string())
+            }
+        };
+        let keep_alive = if self.engine.keeps_alive() { "on" } else { "off" };
         let log = match &self.access_log {
             None => "none".to_owned(),
             Some(AccessLogOptions { destination, format }) => {
@@ -35,10 +45,16 @@ impl Config {
                 format!("{format} lines to {destination}")
             }
         };
-        [("threads", cores), ("access log", log), ("shutdown grace", Time(self.shutdown_grace).to_string())]
-            .into_iter()
-            .map(|(name, value)| vec![name.to_owned(), value])
-            .collect()
+        [
+            ("engine", model.to_string()),
+            ("threads", threads),
+            ("keep-alive", keep_alive.to_owned()),
+            ("access log", log),
+            ("shutdown grace", Time(self.shutdown_grace).to_string()),
+        ]
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), value])
+        .collect()
     }
 }
 

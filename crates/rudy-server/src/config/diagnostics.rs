@@ -50,7 +50,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// The whole file.
-    pub(super) fn file(source: usize) -> Self {
+    pub(crate) fn file(source: usize) -> Self {
         Self { source, pointer: String::new() }
     }
 

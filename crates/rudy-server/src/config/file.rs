@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::files::FilesTable;
-use super::values::{ListenAddress, Size, Time};
+use super::values::{EngineName, ListenAddress, Size, Time};
 use crate::routing::{HostPattern, PathPattern};
 
 /// The configuration file of Rudy, a web server.
@@ -20,9 +20,20 @@ pub struct MainFile {
     /// over). `127.0.0.1:8080` if absent.
     #[schemars(length(min = 1))]
     pub listen: Option<Vec<ListenAddress>>,
-    /// Threads that carry connections. If absent, one for each core that the process may use.
+    /// How connections are carried: `percore` (a task each on the core that accepted it), `task` (a task each on
+    /// whichever core has time), `mailbox` (as `task`, and what comes is handed over as messages), `thread` (a thread
+    /// each), `pool:16` (16 threads take one after the other), `serial` (one after the other). Changes with the next start.
+    pub engine: EngineName,
+    /// Threads that carry connections in the engines `percore`, `task` and `mailbox`. If absent, one for each core that the
+    /// process may use.
     #[schemars(range(min = 1, max = 1024))]
     pub cores: Option<u16>,
+    /// Threads that the engine `thread` has at most, one for each connection; further connections wait.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub threads: Option<u32>,
+    /// Whether a connection may have more than one request. If absent it may, except in `serial` and `pool:N`, where an idle
+    /// connection would hold a thread for itself.
+    pub keep_alive: Option<bool>,
     /// Files that add sites, as a path whose last part may have `*`: `conf.d/*.toml`. Relative to this file.
     pub include: Option<String>,
     /// What a peer may send, how slowly, and for how long.

@@ -18,8 +18,8 @@ use super::file::{AccessLogTable, IncludedFile, LimitsTable, LogFormat, MainFile
 use super::files::FilesTable;
 use super::include::{Included, files_to_include};
 use super::schema::schema_of;
-use super::values::ListenAddress;
-use super::{AccessLogOptions, Config, Handler, Route, Site};
+use super::values::{EngineName, ListenAddress};
+use super::{AccessLogOptions, Config, EngineOptions, Handler, Route, Site};
 use crate::access_log::{Destination, Format};
 use crate::routing::HostPattern;
 
@@ -55,8 +55,7 @@ impl Loader {
                 loader.config.listen =
                     listen.into_iter().map(|address| table.resolve_address(address.0)).collect();
             }
-            let cores = table.value::<u16>("cores", &mut loader.problems);
-            loader.config.cores = cores.and_then(|cores| NonZeroUsize::new(cores.into()));
+            loader.config.engine = table.engine(&mut loader.problems);
             if let Some(limits) = table.value::<LimitsTable>("limits", &mut loader.problems) {
                 limits.check(&table.place.key("limits"), !table.has_wrong("limits"), &mut loader.problems);
                 loader.config.limits = limits.into();
@@ -82,7 +81,7 @@ impl Loader {
     fn include(&mut self, path: &Path, pattern: &str, main: &Table<'_>) {
         match files_to_include(path, pattern) {
             Ok(Included { files, notices }) => {
-                self.config.notices.extend(notices);
+                self.config.ignored.extend(notices);
                 let schema = schema_of::<IncludedFile>();
                 for file in files {
                     self.file(&file, &schema, Self::sites);
@@ -246,6 +245,14 @@ impl<'a> Table<'a> {
             Some(Table { entries, place, wrong: self.wrong, folder: self.folder })
         };
         values.iter().enumerate().map(inner).collect()
+    }
+
+    fn engine(&self, problems: &mut Vec<Problem>) -> EngineOptions {
+        let model = self.value::<EngineName>("engine", problems).unwrap_or_default().0;
+        let cores = self.value::<u16>("cores", problems).and_then(|cores| NonZeroUsize::new(cores.into()));
+        let threads =
+            self.value::<u32>("threads", problems).and_then(|threads| NonZeroUsize::new(threads as usize));
+        EngineOptions { model, cores, threads, keep_alive: self.value("keep_alive", problems) }
     }
 
     fn resolve_log(&self, log: &AccessLogTable) -> AccessLogOptions {

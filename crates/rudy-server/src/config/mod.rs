@@ -3,6 +3,7 @@
 mod check;
 mod describe;
 mod diagnostics;
+mod engine;
 pub(crate) mod fields;
 pub mod file;
 pub(crate) mod files;
@@ -15,12 +16,12 @@ mod schema;
 mod tests;
 mod values;
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Place, Problem, Sources};
+pub use engine::EngineOptions;
 use file::{RedirectTable, RespondTable, Shutdown, StatusTable};
 pub use files::{CacheControlTable, CompressionOptions, CompressionTable, FilesTable};
 use rudy_net::listen::Address;
@@ -38,8 +39,8 @@ use crate::routing::{HostPattern, PathPattern};
 pub struct Config {
     /// Where to accept connections.
     pub listen: Vec<Address>,
-    /// Threads that carry connections; `None` is one for each core that the process may use.
-    pub cores: Option<NonZeroUsize>,
+    /// How connections are carried.
+    pub engine: EngineOptions,
     /// What peers may do.
     pub limits: rudy_net::Limits,
     /// Where a line for each request goes.
@@ -48,8 +49,8 @@ pub struct Config {
     pub shutdown_grace: Duration,
     /// The sites, in written order.
     pub sites: Vec<Site>,
-    /// What is worth saying though it is no error: files in an included folder that were not taken.
-    pub notices: Vec<String>,
+    /// What was not taken, with the reason: files in an included folder.
+    pub ignored: Vec<String>,
     pub(crate) sources: Arc<Sources>,
 }
 
@@ -98,6 +99,15 @@ pub enum Handler {
     Status(StatusTable),
 }
 
+impl Handler {
+    /// Whether its answers have no end.
+    fn is_endless(&self) -> bool {
+        match self {
+            Self::Files(_) | Self::Redirect(_) | Self::Respond(_) | Self::Status(_) => false,
+        }
+    }
+}
+
 impl Config {
     /// One site for every host that serves the files as `files` says, on 127.0.0.1:8080.
     ///
@@ -115,12 +125,12 @@ impl Config {
     fn empty() -> Self {
         Self {
             listen: vec![Address::Ip(([127, 0, 0, 1], 8080).into())],
-            cores: None,
+            engine: EngineOptions::default(),
             limits: rudy_net::Limits::default(),
             access_log: None,
             shutdown_grace: Shutdown::default().grace.0,
             sites: Vec::new(),
-            notices: Vec::new(),
+            ignored: Vec::new(),
             sources: Arc::default(),
         }
     }

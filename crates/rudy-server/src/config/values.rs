@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use rudy_net::engine::{Model, UnknownModel};
 use rudy_net::listen::Address;
 use serde::{Deserialize, Serialize};
 
@@ -124,6 +125,25 @@ impl fmt::Display for ListenAddress {
     }
 }
 
+/// An engine, as [`rudy_net::engine`] names it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EngineName(pub Model);
+
+impl FromStr for EngineName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|error: UnknownModel| error.to_string())
+    }
+}
+
+impl fmt::Display for EngineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Text on the outside, a checked value on the inside. `format` names the checker that the validator calls, see
 /// [`super::check`]; editors see `pattern` or the examples.
 macro_rules! written_as_text {
@@ -164,6 +184,9 @@ written_as_text!(out: Size, "rudy-size",
     { "type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]+ *([kKMG]?B|[KMGT]iB)$" });
 written_as_text!(ListenAddress, "rudy-listen",
     { "type": "string", "examples": ["127.0.0.1:8080", "[::1]:80", ":8080", "unix:/run/rudy.sock", "systemd"] });
+
+written_as_text!(EngineName, "rudy-engine",
+    { "type": "string", "pattern": "^(serial|thread|pool:[0-9]+|task|mailbox|percore)$" });
 
 pub(crate) use written_as_text;
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use http::{HeaderValue, StatusCode, header};
+use rudy_net::engine::Model;
 use rudy_net::{Client, Counters, Request, Response, Worker};
 use serde_json::{Value, json};
 
@@ -15,25 +16,26 @@ use crate::pages;
 #[derive(Debug)]
 pub struct Vitals {
     started: Instant,
-    workers: OnceLock<Vec<Arc<Worker>>>,
+    engine: OnceLock<(Model, Vec<Arc<Worker>>)>,
 }
 
 impl Vitals {
     /// Counts the time from now.
     #[must_use]
     pub fn new() -> Self {
-        Self { started: Instant::now(), workers: OnceLock::new() }
+        Self { started: Instant::now(), engine: OnceLock::new() }
     }
 
-    /// Says who counts, once the workers are there. A second call changes nothing.
-    pub fn set_workers(&self, workers: Vec<Arc<Worker>>) {
-        let _already_set = self.workers.set(workers);
+    /// Says which engine runs and who counts, once the workers are there. A second call changes nothing.
+    pub fn set_engine(&self, model: Model, workers: Vec<Arc<Worker>>) {
+        let _already_set = self.engine.set((model, workers));
     }
 
     /// Everything that is counted, added up over the workers.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let workers = self.workers.get().map_or(&[][..], Vec::as_slice);
+        let (model, workers) =
+            self.engine.get().map_or((None, &[][..]), |(model, workers)| (Some(model), workers));
         let sum =
             |count: fn(&Counters) -> u64| workers.iter().map(|worker| count(&worker.counters)).sum::<u64>();
         // Closed first: a connection that ends in between is counted as open, never as less than none.
@@ -42,6 +44,7 @@ impl Vitals {
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "uptime_s": self.started.elapsed().as_secs(),
+            "engine": model.map(ToString::to_string),
             "workers": workers.len(),
             "connections": {
                 "open": accepted.saturating_sub(closed),
@@ -125,7 +128,7 @@ mod tests {
         two.counters.requests.add(11);
         two.counters.sent_bytes.add(1000);
         let vitals = Vitals::new();
-        vitals.set_workers(vec![one, two]);
+        vitals.set_engine(Model::PerCore, vec![one, two]);
         let response = ask(StatusAudience::Loopback, Peer::Unix, &vitals);
         let Body::Bytes(body) = response.body else { panic!("a body") };
         let json: Value = serde_json::from_slice(&body).unwrap();

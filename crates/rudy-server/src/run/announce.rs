@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, absolute};
 
+use rudy_net::engine::Model;
 use rudy_net::listen::Bound;
 
 use super::{Options, Source};
@@ -27,6 +28,10 @@ pub(super) fn announce(
     }
     for place in bound {
         writeln!(out, "  {}", url(place))?;
+    }
+    if config.engine.model != Model::default() {
+        let answers = if config.engine.keeps_alive() { "" } else { ", one answer for each connection" };
+        writeln!(out, "Engine: {}{answers}.", config.engine.model)?;
     }
     if let Source::Folder { path, browse, .. } = &options.source {
         writeln!(out, "{}", if bound.iter().all(is_loopback) { ONLY_HERE } else { EVERYBODY })?;

@@ -14,6 +14,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 pub use exit::Exit;
+use rudy_net::engine::Model;
 use rudy_net::listen::Address;
 
 use self::exit::Failure;
@@ -33,8 +34,12 @@ pub struct Options {
     pub access_log: Option<Destination>,
     /// Whether the access log is JSON, whatever the configuration says.
     pub json_log: bool,
+    /// How connections are carried, instead of what the configuration says.
+    pub engine: Option<Model>,
     /// Threads that carry connections, instead of what the configuration says.
     pub cores: Option<NonZeroUsize>,
+    /// Whether a connection may have more than one request, instead of what the configuration says.
+    pub keep_alive: Option<bool>,
 }
 
 /// Where what is served comes from.
@@ -105,7 +110,10 @@ impl Options {
             let log = config.access_log.as_mut();
             log.ok_or(Failure::JsonLogOfNothing)?.format = Format::Json;
         }
-        config.cores = self.cores.or(config.cores);
+        let engine = &mut config.engine;
+        engine.model = self.engine.unwrap_or(engine.model);
+        engine.cores = self.cores.or(engine.cores);
+        engine.keep_alive = self.keep_alive.or(engine.keep_alive);
         Ok(config)
     }
 }

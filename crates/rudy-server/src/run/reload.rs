@@ -24,7 +24,8 @@ impl Server {
     }
 
     fn try_reload(&mut self) -> Result<(), Failure> {
-        let config = self.options.config()?;
+        let mut config = self.options.config()?;
+        let engine_changes = config.go_on_with(self.config.engine).map_err(Failure::Config)?;
         // Everything that may fail comes first; the listeners last of it, because they are felt outside.
         let same_log = config.access_log == self.config.access_log;
         let access_log =
@@ -36,15 +37,15 @@ impl Server {
 
         self.generations.replace(app);
         self.access_log = access_log;
-        let old = std::mem::replace(&mut self.config, config);
+        self.config = config;
         self.listen(listeners);
         self.unlisten(&gone);
         if same_log {
             self.reopen_access_log();
         }
         self.tell_notices();
-        if old.cores != self.config.cores {
-            self.errors.notice("the number of cores changes with the next start");
+        if engine_changes {
+            self.errors.notice("`engine`, `cores` and `threads` change with the next start");
         }
         self.errors.notice(match self.options.source {
             Source::Folder { .. } => "SIGHUP: there is no configuration to read; the logs were opened anew",

@@ -4,7 +4,7 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use rudy_net::engine::{self, Engine, Model, Report, raise_descriptor_limit};
+use rudy_net::engine::{self, Engine, Report, raise_descriptor_limit};
 use rudy_net::listen::{Address, Inherited, Listener};
 use tokio::runtime::Runtime;
 
@@ -52,10 +52,9 @@ impl Server {
             errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
         }
         let generations = Generations::new(app);
-        let engine_options = engine::Options { model: Model::PerCore, cores: config.cores };
-        let engine = engine::start(&engine_options, generations.clone(), reporter(&errors))
+        let engine = engine::start(&config.engine.for_start(), generations.clone(), reporter(&errors))
             .map_err(Failure::cannot("start the threads that carry connections"))?;
-        vitals.set_workers(engine.workers().to_vec());
+        vitals.set_engine(config.engine.model, engine.workers().to_vec());
         let server = Self {
             has_terminal: io::stderr().is_terminal(),
             options,
@@ -128,7 +127,7 @@ impl Server {
     }
 
     pub(super) fn tell_notices(&self) {
-        self.config.notices.iter().for_each(|notice| self.errors.notice(notice));
+        self.config.notices().iter().for_each(|notice| self.errors.notice(notice));
     }
 
     /// Lets nobody in any more and waits for what is under way: until the grace time is over or a second signal comes.

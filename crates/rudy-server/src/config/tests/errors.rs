@@ -53,7 +53,7 @@ error: unknown key `colour`
 2 | colour = "red"
   | ^^^^^^ not known here
   |
-  = help: the keys known here are `access_log`, `cores`, `include`, `limits`, `listen`, `shutdown`, `site`
+  = help: the keys known here are `access_log`, `cores`, `engine`, `include`, `keep_alive`, `limits`, `listen`, `shutdown`, `site`, `threads`
 
 error: unknown key `hed_time`
  --> rudy.toml:5:1
@@ -318,6 +318,23 @@ error: expected a list, found a table
 
 "]]
     );
+}
+
+#[test]
+fn an_engine_that_is_none_and_what_an_engine_has_no_use_for_are_said() {
+    for (text, expected) in [
+        (
+            "engine = \"treads\"",
+            "no engine is called `treads`; there are serial, thread, pool:N, task, mailbox, percore",
+        ),
+        ("engine = \"pool\"", "`pool` needs its number of threads: `pool:16`"),
+        ("engine = \"serial\"\ncores = 2", "`cores` is not for the engine `serial`"),
+        ("engine = \"thread\"\ncores = 2", "`cores` is not for the engine `thread`"),
+        ("threads = 100", "`threads` is not for the engine `percore`"),
+    ] {
+        let said = errors(&format!("{text}\n[[site]]\nroot = \"public\"\n"));
+        assert!(said.contains(expected), "{text}: {said}");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn included_files_add_sites_and_paths_go_by_the_file_that_names_them() {
     let Handler::Respond(respond) = &routes[0].handler else { panic!("respond") };
     assert!(respond.body_file.as_ref().unwrap().ends_with("conf.d/b.txt"));
     assert!(matches!(&config.listen[0], Address::Unix { path, .. } if path.is_absolute()));
-    assert_eq!(config.notices.len(), 1, "{:?}", config.notices);
+    assert_eq!(config.ignored.len(), 1, "{:?}", config.ignored);
 }
 
 #[test]
@@ -104,7 +104,9 @@ Limits that are not the default
   head_time    5s    (default 10s)
 
 Running
+  engine          percore
   threads         one for each core
+  keep-alive      on
   access log      JSON lines to standard output
   shutdown grace  30s
 
