@@ -1,6 +1,7 @@
 //! Every case of `tests/conformance`, run against the protocol machine and over loopback on every engine.
 
 use std::collections::HashSet;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +28,21 @@ fn cases_hold_in_one_piece_and_at_every_split() {
 #[test]
 fn percore_does_as_the_machine_does() {
     assert_engine_conforms(Model::PerCore);
+}
+
+#[test]
+fn serial_does_as_the_machine_does() {
+    assert_engine_conforms(Model::Serial);
+}
+
+#[test]
+fn thread_does_as_the_machine_does() {
+    assert_engine_conforms(Model::Thread);
+}
+
+#[test]
+fn pool_does_as_the_machine_does() {
+    assert_engine_conforms(Model::Pool(NonZeroUsize::MIN.saturating_add(1)));
 }
 
 #[test]
@@ -76,7 +92,7 @@ fn sent_bytes(case: &Case) -> usize {
 }
 
 fn start(model: Model, sites: Arc<Sites>) -> Box<dyn Engine> {
-    let options = Options { model, cores: std::num::NonZeroUsize::new(2), threads_max: None };
+    let options = Options { model, cores: NonZeroUsize::new(2), threads_max: None };
     let reporter = |report: &Report| panic!("the engine has something to report: {report:?}");
     engine::start(&options, sites, Arc::new(reporter)).expect("the engine starts")
 }

@@ -78,3 +78,9 @@ async fn read_some<T: Transport>(io: &mut T) -> io::Result<usize> {
 pub(crate) fn stop_writing(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::shutdown(socket, Shutdown::Write)?)
 }
+
+/// Has a thread that blocks in a read come back from it: with what the kernel has queued, then with the end of input.
+pub(crate) fn stop_reading(socket: impl AsFd) {
+    // It fails where the connection is broken, and then no read blocks.
+    let _ = rustix::net::shutdown(socket, Shutdown::Read);
+}

@@ -34,11 +34,16 @@ impl Scratch {
         }
     }
 
-    fn refresh(&mut self, now: Instant) {
+    /// Brings the date up to this time.
+    pub(crate) fn refresh_date(&mut self, now: Instant) {
         if now.saturating_duration_since(self.date_checked) >= DATE_AGE {
             self.date.update(SystemTime::now());
             self.date_checked = now;
         }
+    }
+
+    fn refresh(&mut self, now: Instant) {
+        self.refresh_date(now);
         self.out.clear();
         if self.out.capacity() > OUT_KEPT_BYTES {
             self.out = BytesMut::with_capacity(READ_BYTES);

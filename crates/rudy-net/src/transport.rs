@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags};
-use tokio::io::{AsyncRead, AsyncWrite, Interest};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 /// Bytes both ways, and nothing else.
@@ -16,6 +18,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
 /// A byte stream with what a server wants of it beyond reading and writing.
 pub trait Transport: Duplex + 'static {
+    /// Whether [`Self::poll_read_request`] may block its thread, and time pass in it.
+    const BLOCKS: bool = false;
+
+    /// Reads what comes of the next request. A transport that has a thread to itself may block here, until `until` and no
+    /// longer; `is_idle` says that nothing of a request has come yet, so that a stopping server need not wait for it.
+    fn poll_read_request(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+        _until: Option<Instant>,
+        _is_idle: bool,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(self).poll_read(cx, buffer)
+    }
+
     /// Writes, saying that more follows at once, so that a head and the file after it share a packet.
     fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 

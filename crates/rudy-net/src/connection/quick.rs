@@ -41,11 +41,11 @@ impl<T: Transport, S: Service> Connection<T, S> {
         with_scratch(now, |scratch| self.quick(cx, now, scratch))
     }
 
-    fn quick(&mut self, cx: &mut Context<'_>, now: Instant, scratch: &mut Scratch) -> Poll<Step> {
-        let Scratch { input, out, date, .. } = scratch;
+    fn quick(&mut self, cx: &mut Context<'_>, mut now: Instant, scratch: &mut Scratch) -> Poll<Step> {
         let mut records = Vec::new();
         let mut read = 0;
         loop {
+            let Scratch { input, out, date, .. } = scratch;
             let answered = self.answer(&input[..read], now, date, out, &mut records);
             if let Answered::Exchange(exchange) = answered {
                 return Poll::Ready(Step::Exchange(exchange));
@@ -71,16 +71,32 @@ impl<T: Transport, S: Service> Connection<T, S> {
                 return give_turn(cx);
             }
             let mut buffer = ReadBuf::new(input);
-            match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
-                Poll::Pending => return self.wait(cx, now, date, out),
+            let polled = self.poll_read(cx, &mut buffer);
+            read = buffer.filled().len();
+            if T::BLOCKS {
+                now = Instant::now();
+                scratch.refresh_date(now);
+            }
+            match polled {
+                Poll::Pending => return self.wait(cx, now, &scratch.date, &mut scratch.out),
                 Poll::Ready(Err(_)) => return Poll::Ready(Step::End(Ending::Broken)),
-                Poll::Ready(Ok(())) => read = buffer.filled().len(),
+                Poll::Ready(Ok(())) => {}
             }
             if read == 0 {
                 return Poll::Ready(Step::End(Ending::Quiet));
             }
             self.worker.counters.received_bytes.add(read as u64);
         }
+    }
+
+    /// Reads what comes next. How long it may take need be known only where the transport waits for it.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        if !T::BLOCKS {
+            return Pin::new(&mut self.io).poll_read(cx, buffer);
+        }
+        let until = self.machine.deadline(&self.service.limits().http);
+        let is_idle = self.machine.phase() == Phase::Idle;
+        self.io.poll_read_request(cx, buffer, until, is_idle)
     }
 
     /// Nothing to read: sets the deadline, unless it has passed or the server is stopping.

@@ -100,7 +100,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
             _ = closing.wait_for(|closing| *closing) => {}
         }
         if let Some((io, peer)) = in_hand {
-            self.take(io, peer);
+            self.take(io, peer, true);
         }
         if self.drains {
             self.drain().await;
@@ -109,15 +109,20 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
 
     /// `in_hand` is the connection that waits for room: the others wait in the kernel's queue behind it.
     async fn accept_all(&self, in_hand: &mut Option<(L::Io, Peer)>) -> Infallible {
+        // Whether connections may have come to the queue while there was no room.
+        let mut behind = false;
         loop {
             let mut progress = false;
             for _ in 0..ACCEPT_BATCH {
-                match self.listener.next().await {
+                match self.next(&mut behind).await {
                     Ok(next) => {
                         *in_hand = Some(next);
-                        self.carrier.room(&self.lane.worker.counters).await;
+                        if !self.carrier.has_room() {
+                            behind = true;
+                            self.carrier.room().await;
+                        }
                         if let Some((io, peer)) = in_hand.take() {
-                            self.take(io, peer);
+                            self.take(io, peer, behind);
                         }
                         progress = true;
                     }
@@ -143,7 +148,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         for _ in 0..=BACKLOG {
             match self.next_if_ready().await {
                 None => break,
-                Some(Ok((io, peer))) => self.take(io, peer),
+                Some(Ok((io, peer))) => self.take_without_room(io, peer),
                 Some(Err(error)) if concerns_one_connection(&error) => {}
                 Some(Err(error)) => {
                     self.trouble(Trouble::Accept, || format!("closing a listener: {error}"));
@@ -157,12 +162,21 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
     async fn accept_queued(&self) -> Infallible {
         loop {
             match self.listener.next().await {
-                Ok((io, peer)) => self.take(io, peer),
+                Ok((io, peer)) => self.take_without_room(io, peer),
                 Err(error) => {
                     self.failed(&error).await;
                 }
             }
         }
+    }
+
+    /// The next connection. One that has to be waited for has not waited itself: then nobody is `behind`.
+    async fn next(&self, behind: &mut bool) -> io::Result<(L::Io, Peer)> {
+        if let Some(next) = self.next_if_ready().await {
+            return next;
+        }
+        *behind = false;
+        self.listener.next().await
     }
 
     async fn next_if_ready(&self) -> Option<io::Result<(L::Io, Peer)>> {
@@ -174,12 +188,17 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         }
     }
 
-    fn take(&self, io: L::Io, peer: Peer) {
+    fn take_without_room(&self, io: L::Io, peer: Peer) {
+        self.take(io, peer, !self.carrier.has_room());
+    }
+
+    fn take(&self, io: L::Io, peer: Peer, waited: bool) {
         let service = self.source.current();
         let shared = &self.lane.shared;
         match shared.admission.enter(service.limits(), &peer) {
             Ok(place) => {
                 let open = OpenConnection::new(self.lane.clone(), place);
+                self.lane.worker.counters.waited.add(waited.into());
                 let client = Client { peer, number: shared.next_number() };
                 self.carrier.carry(io, client, service, open);
             }

@@ -1,5 +1,6 @@
 //! How a connection is carried: what makes one engine different from another.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,18 +10,39 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::lane::OpenConnection;
 use crate::transport::{Socket, Transport};
-use crate::{Client, Counters, Service, connection};
+use crate::{Client, Service, connection};
 
 /// A socket as it was accepted, registered with the runtime of the lane.
-pub(super) trait Accepted: Transport + Socket {}
+pub(super) trait Accepted: Transport + Socket {
+    /// The socket by itself, which no runtime watches and which blocks.
+    fn into_blocking(self) -> io::Result<socket2::Socket>;
+}
 
-impl Accepted for TcpStream {}
-impl Accepted for UnixStream {}
+impl Accepted for TcpStream {
+    fn into_blocking(self) -> io::Result<socket2::Socket> {
+        let socket = socket2::Socket::from(self.into_std()?);
+        socket.set_nonblocking(false)?;
+        Ok(socket)
+    }
+}
+
+impl Accepted for UnixStream {
+    fn into_blocking(self) -> io::Result<socket2::Socket> {
+        let socket = socket2::Socket::from(self.into_std()?);
+        socket.set_nonblocking(false)?;
+        Ok(socket)
+    }
+}
 
 /// Carries connections. One for all lanes of an engine.
 pub(super) trait Carrier: Send + Sync + 'static {
-    /// Ready when one more connection can be carried. Until then connections wait in the kernel's queue.
-    fn room(&self, _counters: &Counters) -> impl Future<Output = ()> + Send {
+    /// Whether one more connection can be carried.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Ready when there is room. Until then connections wait in the kernel's queue.
+    fn room(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 

@@ -133,9 +133,10 @@ pub(super) fn spawn(
     thread::Builder::new().name(name).spawn(move || {
         let _ended = TellEnd(lane.shared.clone());
         runtime.block_on(lane.run(&*carrier, orders));
+        // Before the runtime: a handler elsewhere that waits for one of its timers would panic.
+        carrier.cut();
         // Drops what is left of the connections. A read that blocks on a disk is not waited for.
         runtime.shutdown_background();
-        carrier.cut();
     })?;
     Ok(handle)
 }
@@ -168,6 +169,11 @@ impl OpenConnection {
     /// Whose counters and timers are its.
     pub(super) fn worker(&self) -> Arc<Worker> {
         self.lane.worker.clone()
+    }
+
+    /// Where its troubles are told.
+    pub(super) fn reports(&self) -> Arc<Reports> {
+        self.lane.shared.reports.clone()
     }
 }
 

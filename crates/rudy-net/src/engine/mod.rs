@@ -6,6 +6,7 @@
 mod accept;
 mod addresses;
 mod admission;
+mod blocking;
 mod carrier;
 mod descriptors;
 mod lane;
@@ -77,7 +78,9 @@ pub fn start<S: Source>(
         Model::PerCore => percore::start(options, source, reporter),
         Model::Task => task::start(options, source, reporter),
         Model::Mailbox => mailbox::start(options, source, reporter),
-        Model::Serial | Model::Thread | Model::Pool(_) => Err(io::ErrorKind::Unsupported.into()),
+        Model::Serial => blocking::start_pool(1, source, reporter),
+        Model::Pool(threads) => blocking::start_pool(threads.get(), source, reporter),
+        Model::Thread => blocking::start_threads(options, source, reporter),
     }
 }
 

@@ -57,12 +57,19 @@ pub enum Trouble {
     Address,
     /// No descriptor is left: new connections are answered 503 where possible, and closed.
     Descriptors,
+    /// No thread can be started for a connection: it waits for one to end, or is answered 503 where there is none.
+    Threads,
     /// Accepting failed for another reason, such as the kernel being out of memory; it is tried again.
     Accept,
 }
 
 impl Trouble {
-    const COUNT: usize = 4;
+    const ALL: [Self; 5] = [Self::Connections, Self::Address, Self::Descriptors, Self::Threads, Self::Accept];
+
+    /// Whether it is something that failed, rather than a connection that was sent away.
+    fn is_failure(self) -> bool {
+        matches!(self, Self::Threads | Self::Accept)
+    }
 }
 
 impl fmt::Display for Trouble {
@@ -71,6 +78,7 @@ impl fmt::Display for Trouble {
             Self::Connections => "too many connections",
             Self::Address => "too many connections from one address",
             Self::Descriptors => "out of descriptors",
+            Self::Threads => "cannot start threads for connections",
             Self::Accept => "cannot accept connections",
         })
     }
@@ -87,14 +95,17 @@ impl fmt::Display for Report {
             Self::Began { trouble: trouble @ Trouble::Accept, detail } => {
                 write!(f, "{trouble}: {detail}; trying again")
             }
+            Self::Began { trouble: trouble @ Trouble::Threads, detail } => {
+                write!(f, "{trouble}: {detail}; new ones wait for others to end")
+            }
             Self::Began { trouble, detail } => write!(f, "{trouble}: {detail}; new ones are sent away"),
-            Self::GoesOn { trouble: trouble @ Trouble::Accept, count } => {
+            Self::GoesOn { trouble, count } if trouble.is_failure() => {
                 write!(f, "{trouble}: failed {} in the last {seconds} s", times(*count))
             }
             Self::GoesOn { trouble, count } => {
                 write!(f, "{trouble}: {count} sent away in the last {seconds} s")
             }
-            Self::Over { trouble: trouble @ Trouble::Accept, total } => {
+            Self::Over { trouble, total } if trouble.is_failure() => {
                 write!(f, "{trouble}: over, having failed {}", times(*total))
             }
             Self::Over { trouble, total } => write!(f, "{trouble}: over, {total} were sent away"),
@@ -108,7 +119,7 @@ impl fmt::Display for Report {
 /// Tells a reporter at once that a trouble begins, sums up every few seconds while it goes on, and says when it is over.
 pub(super) struct Reports {
     reporter: Arc<dyn Reporter>,
-    troubles: [Mutex<Tally>; Trouble::COUNT],
+    troubles: [Mutex<Tally>; Trouble::ALL.len()],
 }
 
 #[derive(Default)]
@@ -152,7 +163,7 @@ impl Reports {
 
     /// What has not been told yet, when nobody is left to tell it later.
     pub(super) fn finish(&self) {
-        for trouble in [Trouble::Connections, Trouble::Address, Trouble::Descriptors, Trouble::Accept] {
+        for trouble in Trouble::ALL {
             if self.tally(trouble).begun {
                 self.sum_up(trouble);
             }
