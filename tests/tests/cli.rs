@@ -45,11 +45,18 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["serve", "--help"])), file!["cli/serve-help.txt"]);
     assert_data_eq!(success(&rudy(&["check", "--help"])), file!["cli/check-help.txt"]);
     assert_data_eq!(success(&rudy(&["schema", "--help"])), file!["cli/schema-help.txt"]);
+    assert_data_eq!(success(&rudy(&["tail", "--help"])), file!["cli/tail-help.txt"]);
 }
 
 #[test]
 fn every_help_has_an_example() {
-    for command in [&["--help"][..], &["serve", "--help"], &["check", "--help"], &["schema", "--help"]] {
+    for command in [
+        &["--help"][..],
+        &["serve", "--help"],
+        &["check", "--help"],
+        &["schema", "--help"],
+        &["tail", "--help"],
+    ] {
         let help = success(&rudy(command));
         assert!(help.contains("Example"), "{help}");
     }
@@ -87,6 +94,21 @@ fn wrong_flags_are_told_with_exit_code_2() {
                 "error: invalid value '8080' for '--listen <ADDR>': [..] write `127.0.0.1:8080` for this machine only[..]\n..."
             ],
         ),
+        (&["tail"], str!["error: the following required arguments were not provided:\n  <FILE>...\n..."]),
+        (
+            &["tail", "--grep", "a(b", "x"],
+            str![
+                "error: invalid value 'a(b' for '--grep <REGEX>': regex parse error:\n    a(b\n     ^\nerror: unclosed group\n..."
+            ],
+        ),
+        (
+            &["tail", "-"],
+            str![[r#"
+error: standard input is not followed: name a file
+
+"#]],
+        ),
+        (&["tail", "/[.log"], str!["error: cannot follow \"/[.log\": unclosed character class[..]\n"]),
     ] {
         let (code, message) = failure(&rudy(arguments));
         assert_eq!(code, Some(2), "{message}");

@@ -6,6 +6,7 @@ mod compile;
 pub mod config;
 pub mod error_log;
 pub mod files;
+pub mod follow;
 mod handlers;
 mod line_writer;
 mod local_time;
@@ -13,6 +14,7 @@ mod methods;
 pub mod pages;
 mod routing;
 pub mod run;
+pub mod tail;
 
 pub use app::App;
 pub use handlers::Vitals;

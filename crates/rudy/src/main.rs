@@ -1,6 +1,7 @@
 //! The command line: flags to calls. No logic.
 
 mod allocator;
+mod tail;
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
@@ -38,6 +39,7 @@ enum Command {
     /// Print the JSON Schema of rudy.toml, for editors that complete and check it
     #[command(after_help = "Example: rudy schema > rudy.schema.json")]
     Schema,
+    Tail(tail::Tail),
 }
 
 /// Serve a folder, or what a rudy.toml says.
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => run::serve(serve.into()),
         Command::Check { config } => run::check(&config),
         Command::Schema => run::schema(),
+        Command::Tail(tail) => rudy_server::tail::run(&tail.into()),
     };
     exit.into()
 }

@@ -252,7 +252,7 @@ impl Diagnostics {
 
 /// Values of a file stand in these texts, and their control characters would be obeyed by a terminal. (In the lines of the
 /// file itself, annotate-snippets replaces them.)
-pub(super) fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
         .collect()

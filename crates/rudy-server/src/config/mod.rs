@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use diagnostics::Diagnostics;
-pub(crate) use diagnostics::{Place, Problem, Sources};
+pub(crate) use diagnostics::{Place, Problem, Sources, visible};
 pub use engine::EngineOptions;
 use file::{RedirectTable, RespondTable, Shutdown, StatusTable};
 pub use files::{CacheControlTable, CompressionOptions, CompressionTable, FilesTable};

@@ -1,0 +1,216 @@
+//! How a line is shown: as it is, with the name of its file, or as JSON.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use crate::follow::{LINE_BYTES_MAX, Line};
+use crate::local_time::LocalClock;
+
+/// Longest name, in characters, for which others leave room.
+const NAME_WIDTH_MAX: usize = 40;
+/// Names that keep their colour and their room. Files whose name is the date come and go.
+const NAMES_MAX: usize = 1000;
+/// Cyan, green, yellow, magenta, blue, red: of the terminal's first eight, those that are seen on black and on white.
+const COLOURS: [u8; 6] = [36, 32, 33, 35, 34, 31];
+
+/// Who reads the lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    Program,
+    Terminal,
+    ColourTerminal,
+}
+
+#[derive(Debug)]
+pub(super) struct Show {
+    json: bool,
+    has_names: bool,
+    reader: Reader,
+    names: Vec<PathBuf>,
+    width: usize,
+    clock: LocalClock,
+}
+
+/// A line as JSON.
+#[derive(Serialize)]
+struct Object<'a> {
+    time: String,
+    file: Cow<'a, str>,
+    line: Cow<'a, str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut: bool,
+}
+
+impl Show {
+    pub(super) fn new(json: bool, has_names: bool, reader: Reader) -> Self {
+        Self { json, has_names, reader, names: Vec::new(), width: 0, clock: LocalClock::new() }
+    }
+
+    /// Lines of this file may come: their name gets its room and its colour.
+    pub(super) fn note_name(&mut self, name: &Path) {
+        if self.names.iter().any(|known| known == name) {
+            return;
+        }
+        if self.names.len() >= NAMES_MAX {
+            self.names.clear();
+            self.width = 0;
+        }
+        self.width = self.width.max(width_of(name).min(NAME_WIDTH_MAX));
+        self.names.push(name.to_owned());
+    }
+
+    /// Adds a line, read at `time`, to `out`.
+    pub(super) fn line(&mut self, line: &Line<'_>, time: SystemTime, out: &mut Vec<u8>) {
+        if self.json {
+            self.object(line, time, out);
+        } else {
+            if self.has_names {
+                self.name(line.file, out);
+            }
+            self.text(line.text, out);
+            if line.is_cut {
+                out.extend_from_slice(format!(" [cut after {LINE_BYTES_MAX} bytes]").as_bytes());
+            }
+        }
+        out.push(b'\n');
+    }
+
+    fn object(&mut self, line: &Line<'_>, time: SystemTime, out: &mut Vec<u8>) {
+        let object = Object {
+            time: self.clock.rfc3339(time).to_string(),
+            file: line.file.to_string_lossy(),
+            line: String::from_utf8_lossy(line.text),
+            cut: line.is_cut,
+        };
+        // Writing text to memory cannot fail.
+        let _ = serde_json::to_writer(out, &object);
+    }
+
+    fn name(&self, name: &Path, out: &mut Vec<u8>) {
+        let padding = " ".repeat(self.width.saturating_sub(width_of(name)));
+        let number = self.names.iter().position(|known| known == name).unwrap_or(0);
+        let (begin, end) = if self.reader == Reader::ColourTerminal {
+            (format!("\x1b[{}m", COLOURS[number % COLOURS.len()]), "\x1b[0m")
+        } else {
+            (String::new(), "")
+        };
+        let name = crate::config::visible(&name.to_string_lossy());
+        out.extend_from_slice(format!("{begin}{name}{padding} |{end} ").as_bytes());
+    }
+
+    /// A program gets the bytes as they are. A terminal would obey what is in them, and anybody may write to a log: of
+    /// what it obeys only colours are let through, and tabs.
+    fn text(&self, text: &[u8], out: &mut Vec<u8>) {
+        if self.reader == Reader::Program
+            || !text.iter().any(|byte| byte.is_ascii_control() || !byte.is_ascii())
+        {
+            return out.extend_from_slice(text);
+        }
+        let text = String::from_utf8_lossy(text);
+        let mut rest = &*text;
+        let mut has_colour = false;
+        while let Some(c) = rest.chars().next() {
+            let length = colour_length(rest);
+            if length > 0 {
+                if self.reader == Reader::ColourTerminal {
+                    has_colour = true;
+                    out.extend_from_slice(&rest.as_bytes()[..length]);
+                }
+                rest = &rest[length..];
+                continue;
+            }
+            if c.is_control() && c != '\t' {
+                out.extend_from_slice(c.escape_default().to_string().as_bytes());
+            } else {
+                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            rest = &rest[c.len_utf8()..];
+        }
+        if has_colour {
+            out.extend_from_slice(b"\x1b[0m");
+        }
+    }
+}
+
+/// Bytes of the control sequence for colours (SGR, ECMA-48 §8.3.117) with which a text begins; 0 where it does not.
+fn colour_length(text: &str) -> usize {
+    let Some(parameters) = text.strip_prefix("\x1b[") else { return 0 };
+    let length = parameters.bytes().take_while(|byte| byte.is_ascii_digit() || b";:".contains(byte)).count();
+    if parameters[length..].starts_with('m') { "\x1b[".len() + length + 1 } else { 0 }
+}
+
+fn width_of(name: &Path) -> usize {
+    crate::config::visible(&name.to_string_lossy()).chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    fn shown(mut show: Show, lines: &[(&str, &[u8])]) -> String {
+        let mut out = Vec::new();
+        for (name, _) in lines {
+            show.note_name(Path::new(name));
+        }
+        for (name, text) in lines {
+            let line = Line { file: Path::new(name), text, is_cut: false };
+            show.line(&line, UNIX_EPOCH, &mut out);
+        }
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn names_stand_in_a_column_of_their_own_and_have_colours_on_a_terminal() {
+        let lines: &[(&str, &[u8])] = &[("a.log", b"one"), ("error.log", b"two")];
+        assert_eq!(shown(Show::new(false, false, Reader::Program), lines), "one\ntwo\n");
+        let named = "a.log     | one\nerror.log | two\n";
+        assert_eq!(shown(Show::new(false, true, Reader::Terminal), lines), named);
+        let coloured = "\x1b[36ma.log     |\x1b[0m one\n\x1b[32merror.log |\x1b[0m two\n";
+        assert_eq!(shown(Show::new(false, true, Reader::ColourTerminal), lines), coloured);
+    }
+
+    #[test]
+    fn a_terminal_is_not_told_what_to_do_by_a_log() {
+        let line: &[(&str, &[u8])] = &[("a", b"\x1b[31mred\x1b[2J\x07\tcaf\xc3\xa9 \xff\x1b[")];
+        for (reader, expected) in [
+            (Reader::Program, "\x1b[31mred\x1b[2J\x07\tcafé \u{fffd}\x1b[\n"),
+            (Reader::Terminal, "red\\u{1b}[2J\\u{7}\tcafé \u{fffd}\\u{1b}[\n"),
+            (Reader::ColourTerminal, "\x1b[31mred\\u{1b}[2J\\u{7}\tcafé \u{fffd}\\u{1b}[\x1b[0m\n"),
+        ] {
+            assert_eq!(shown(Show::new(false, false, reader), line), expected);
+        }
+    }
+
+    #[test]
+    fn a_cut_line_says_so() {
+        for (json, expected) in [(false, "[cut after 65536 bytes]\n"), (true, "\"cut\":true}\n")] {
+            let mut out = Vec::new();
+            let line = Line { file: Path::new("a"), text: b"x", is_cut: true };
+            Show::new(json, false, Reader::Program).line(&line, UNIX_EPOCH, &mut out);
+            let out = String::from_utf8(out).unwrap();
+            assert!(out.ends_with(expected), "{out}");
+        }
+    }
+
+    #[test]
+    fn as_json_a_line_is_an_object_with_its_file_and_the_time() {
+        let json =
+            shown(Show::new(true, true, Reader::ColourTerminal), &[("a\n", b"caf\xc3\xa9 \"\xff\x1b")]);
+        let object: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&object["file"], &object["line"]), (&"a\n".into(), &"café \"\u{fffd}\u{1b}".into()));
+        assert!(object["time"].as_str().unwrap().starts_with("19"), "{json}");
+        assert_eq!(object.get("cut"), None);
+    }
+
+    #[test]
+    fn names_are_bounded() {
+        let mut show = Show::new(false, true, Reader::Program);
+        (0..10 * NAMES_MAX).for_each(|n| show.note_name(Path::new(&format!("{n:0100}"))));
+        assert!(show.names.len() <= NAMES_MAX && show.width == NAME_WIDTH_MAX);
+    }
+}

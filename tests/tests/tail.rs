@@ -1,0 +1,197 @@
+//! `rudy tail`: files that are written, rotated and made anew under its eyes.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use rudy_tests::{PATIENCE, binary};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A running `rudy tail`. It is killed when this is dropped.
+struct Tail {
+    child: Child,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+}
+
+impl Tail {
+    fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut child = command(folder, arguments).spawn().expect("rudy can be started");
+        let stdout = lines_of(child.stdout.take().expect("it was asked for"));
+        let stderr = lines_of(child.stderr.take().expect("it was asked for"));
+        Self { child, stdout, stderr }
+    }
+
+    /// The next line on its stdout.
+    fn line(&self) -> String {
+        self.stdout.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            panic!("no line came; stderr: {:?}", self.stderr.try_iter().collect::<Vec<_>>())
+        })
+    }
+
+    /// The next line on its stderr.
+    fn told(&self) -> String {
+        self.stderr.recv_timeout(PATIENCE).expect("something is said")
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("tail").args(arguments).current_dir(folder).env("TZ", "UTC");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            // Nobody listens any more: read on, so that the pipe does not fill.
+            let _ = sender.send(line);
+        }
+    });
+    lines
+}
+
+fn append(path: &Path, text: &str) {
+    let file = fs::OpenOptions::new().append(true).create(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a temp folder can be written");
+}
+
+fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    for (name, content) in files {
+        fs::write(folder.path().join(name), content).expect("it can be written");
+    }
+    folder
+}
+
+fn once(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, &[arguments, &["--no-follow"]].concat()).output().expect("rudy can be started")
+}
+
+#[test]
+fn lines_come_as_they_are_written_whatever_becomes_of_the_file() {
+    let folder = folder_with(&[("app.log", "1\n2\n3\n")]);
+    let log = folder.path().join("app.log");
+    let tail = Tail::start(folder.path(), &["-f", "-n", "2", "app.log"]);
+    assert_eq!([tail.line(), tail.line()], ["2", "3"]);
+    append(&log, "4\nhal");
+    assert_eq!(tail.line(), "4");
+    append(&log, "f\n");
+    assert_eq!(tail.line(), "half");
+
+    fs::rename(&log, folder.path().join("app.log.1")).unwrap();
+    append(&folder.path().join("app.log.1"), "late\n");
+    assert_eq!(tail.line(), "late");
+    append(&log, "5\n");
+    assert_eq!(tail.line(), "5");
+
+    fs::write(&log, "").unwrap();
+    while !tail.told().contains("app.log was emptied") {}
+    append(&log, "6\n");
+    assert_eq!(tail.line(), "6");
+
+    fs::remove_file(&log).unwrap();
+    assert_eq!(tail.told(), "error: app.log is not followed: it is not there yet");
+    append(&log, "7\n");
+    assert_eq!(tail.line(), "7");
+}
+
+#[test]
+fn a_pattern_in_quotes_finds_files_and_folders_that_appear_later() {
+    let folder = folder_with(&[]);
+    let tail = Tail::start(folder.path(), &["*/app.log", "other.log"]);
+    assert_eq!(tail.told(), "error: other.log is not followed: it is not there yet");
+    fs::create_dir(folder.path().join("x")).unwrap();
+    append(&folder.path().join("x/app.log"), "one\n");
+    assert_eq!(tail.line(), "x/app.log | one");
+    append(&folder.path().join("other.log"), "two\n");
+    assert_eq!(tail.line(), "other.log | two");
+}
+
+#[test]
+fn the_last_lines_of_several_files_are_named_and_searched() {
+    let folder = folder_with(&[("a.log", "x 1\ny 2\nx 3\n"), ("longer.log", "x 4\nx 5")]);
+    let output = once(folder.path(), &["*.log", "--grep", "^x"]);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "a.log      | x 1\na.log      | x 3\nlonger.log | x 4\nlonger.log | x 5\n"
+    );
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn as_json_every_line_is_an_object() {
+    let folder = folder_with(&[("a.log", "say \"x\"\n")]);
+    let output = once(folder.path(), &["--json", "a.log"]);
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&object["file"], &object["line"]), (&"a.log".into(), &"say \"x\"".into()));
+    assert!(object["time"].as_str().unwrap().ends_with("+00:00"), "{object}");
+}
+
+#[test]
+fn the_end_of_a_large_file_is_found_without_reading_it() {
+    let folder = folder_with(&[]);
+    let path = folder.path().join("large.log");
+    fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+    append(&path, "\nlast\n");
+    let output = once(folder.path(), &["-n", "1", "large.log"]);
+    assert_eq!(output.stdout, b"last\n");
+}
+
+#[test]
+fn without_following_a_missing_file_is_exit_code_1_and_the_others_are_shown() {
+    let folder = folder_with(&[("a.log", "x\n")]);
+    let output = once(folder.path(), &["missing.log", "a.log"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "a.log | x\n");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "error: missing.log is not followed: it is not there yet\n"
+    );
+}
+
+#[test]
+fn it_ends_quietly_when_its_reader_has_gone() {
+    let folder = folder_with(&[("a.log", "x\n")]);
+    let mut child = command(folder.path(), &["a.log"]).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    // No other line will ever come.
+    drop(stdout);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
+}
+
+#[test]
+fn ctrl_c_ends_it_as_it_ends_every_tail() {
+    let folder = folder_with(&[("a.log", "x\n")]);
+    let mut tail = Tail::start(folder.path(), &["a.log"]);
+    assert_eq!(tail.line(), "x");
+    kill_process(Pid::from_child(&tail.child), Signal::INT).unwrap();
+    assert_eq!(tail.child.wait().unwrap().signal(), Some(Signal::INT.as_raw()));
+}
+
+#[test]
+fn a_full_disk_is_told_with_exit_code_1() {
+    let folder = folder_with(&[("a.log", "x\n")]);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command(folder.path(), &["a.log"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.starts_with("error: cannot write to standard output: No space left"), "{told}");
+}
