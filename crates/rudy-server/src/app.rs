@@ -81,6 +81,9 @@ impl App {
                 Handler::Redirect(redirect) => redirect.answer(request, found.pattern).into(),
                 Handler::Respond(respond) => respond.answer(request).into(),
                 Handler::Status(status) => status.answer(request, client, &self.vitals).into(),
+                Handler::Stream(stream) => stream.answer(request).into(),
+                Handler::Delay(delay) => delay.call(request),
+                Handler::Info(info) => info.answer(request, client, &self.vitals).into(),
             },
             Err(not_found) => answer_nobody(request, not_found).into(),
         }

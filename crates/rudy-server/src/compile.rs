@@ -3,7 +3,7 @@
 use crate::config::files::problem_of;
 use crate::config::{self, Config, FilesTable, Place, Problem};
 use crate::files::{Files, FilesOptions};
-use crate::handlers::{Redirect, Respond, Status};
+use crate::handlers::{Delay, Info, Redirect, Respond, Status, Stream};
 use crate::routing::{CanonicalPath, HostPattern, Hosts, PathPattern, Route, Router};
 
 /// Makes the routes of a configuration ready, or says everything that is wrong with them.
@@ -34,6 +34,9 @@ pub(crate) enum Handler {
     Redirect(Redirect),
     Respond(Respond),
     Status(Status),
+    Stream(Stream),
+    Delay(Delay),
+    Info(Info),
 }
 
 fn handler(route: &config::Route) -> Result<Handler, Vec<Problem>> {
@@ -43,6 +46,9 @@ fn handler(route: &config::Route) -> Result<Handler, Vec<Problem>> {
         config::Handler::Redirect(table) => Redirect::new(table, &route.paths, place).map(Handler::Redirect),
         config::Handler::Respond(table) => Respond::new(table, place).map(Handler::Respond),
         config::Handler::Status(table) => Ok(Handler::Status(Status::new(table))),
+        config::Handler::Stream(table) => Stream::new(table, place).map(Handler::Stream),
+        config::Handler::Delay(table) => Delay::new(table, place).map(Handler::Delay),
+        config::Handler::Info(table) => Ok(Handler::Info(Info::new(table))),
     }
 }
 

@@ -4,9 +4,9 @@ use rudy_net::engine::{Model, THREADS_MAX};
 use serde_json::Value;
 
 use super::diagnostics::visible;
-use super::file::{LimitsTable, StatusAudience};
+use super::file::{Audience, LimitsTable};
 use super::values::Time;
-use super::{AccessLogOptions, Config, EngineOptions, FilesTable, Handler, Site};
+use super::{AccessLogOptions, Config, EngineOptions, FilesTable, Handler, Site, StreamFormat, StreamTable};
 use crate::access_log::Format;
 
 impl Config {
@@ -87,13 +87,28 @@ fn what_answers(handler: &Handler) -> (&'static str, String) {
             };
             ("respond", format!("{}{body}", respond.status))
         }
-        Handler::Status(status) => {
-            let audience = match status.allow {
-                StatusAudience::Loopback => "for this machine only",
-                StatusAudience::Anyone => "for anyone",
-            };
-            ("status", audience.to_owned())
-        }
+        Handler::Status(status) => ("status", for_whom(status.allow).to_owned()),
+        Handler::Stream(stream) => ("stream", stream_detail(stream)),
+        Handler::Delay(delay) => ("delay", format!("{} after {}", delay.status, delay.time)),
+        Handler::Info(info) => ("info", for_whom(info.allow).to_owned()),
+    }
+}
+
+fn for_whom(audience: Audience) -> &'static str {
+    match audience {
+        Audience::Loopback => "for this machine only",
+        Audience::Anyone => "for anyone",
+    }
+}
+
+fn stream_detail(stream: &StreamTable) -> String {
+    let what = match stream.format {
+        StreamFormat::Plain => "lines of text",
+        StreamFormat::Sse => "Server-Sent Events",
+    };
+    match stream.count {
+        Some(count) => format!("{count} {what}, {} apart", stream.interval),
+        None => format!("{what}, {} apart, for ever", stream.interval),
     }
 }
 

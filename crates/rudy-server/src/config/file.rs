@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::files::FilesTable;
+use super::streams::StreamTable;
 use super::values::{EngineName, ListenAddress, Size, Time};
 use crate::routing::{HostPattern, PathPattern};
 
@@ -78,6 +79,9 @@ pub struct SiteTable {
     { "required": ["redirect"] },
     { "required": ["respond"] },
     { "required": ["status"] },
+    { "required": ["stream"] },
+    { "required": ["delay"] },
+    { "required": ["info"] },
 ]))]
 pub struct RouteTable {
     /// The paths: `/about` that one; `/docs/*` the path `/docs` and everything below it; otherwise a pattern in which `*`
@@ -93,6 +97,12 @@ pub struct RouteTable {
     pub respond: Option<RespondTable>,
     /// Answers with the server's counters as JSON.
     pub status: Option<StatusTable>,
+    /// Answers with a stream that ticks: a line at each interval, for ever.
+    pub stream: Option<StreamTable>,
+    /// Gives an answer after a time.
+    pub delay: Option<DelayTable>,
+    /// Answers with who answers: process, thread, task, engine, connection, request.
+    pub info: Option<InfoTable>,
 }
 
 /// One value, or a list of them.
@@ -169,13 +179,53 @@ fn ok() -> u16 {
 pub struct StatusTable {
     /// Who may see it; others are told 403.
     #[serde(default)]
-    pub allow: StatusAudience,
+    pub allow: Audience,
 }
 
-/// Who may see the status.
+/// An answer that comes after a time, so that many requests are under way at once.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DelayTable {
+    /// How long the answer is waited for, from 1 ms to 10 min.
+    pub time: Time,
+    /// The status.
+    #[schemars(range(min = 200, max = 599))]
+    pub status: u16,
+    /// The body, as text. If neither it nor `body_file` is given, a line says how long was waited.
+    pub body: Option<String>,
+    /// A file that holds the body (1 MiB at most: it is kept in memory). Relative to the file that names it.
+    #[schemars(length(min = 1))]
+    pub body_file: Option<PathBuf>,
+    /// Fields of the answer, as for `respond`.
+    pub headers: BTreeMap<String, String>,
+}
+
+impl Default for DelayTable {
+    fn default() -> Self {
+        Self {
+            // The time of the measurements that this handler repeats.
+            time: Time(std::time::Duration::from_millis(40)),
+            status: ok(),
+            body: None,
+            body_file: None,
+            headers: BTreeMap::new(),
+        }
+    }
+}
+
+/// Who answers, as text or, for those who ask for it, as JSON: process, thread, task, engine, connection, request.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InfoTable {
+    /// Who may see it; others are told 403.
+    #[serde(default)]
+    pub allow: Audience,
+}
+
+/// Who may see what the server tells of itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum StatusAudience {
+pub enum Audience {
     /// Peers on this machine: a loopback address or a Unix socket.
     #[default]
     Loopback,

@@ -61,7 +61,8 @@ impl LimitsTable {
     }
 }
 
-fn out_of_bounds<T: std::fmt::Display>(place: &Place, value: &T, least: &T, most: &T) -> Problem {
+/// Says between what a value has to be.
+pub(crate) fn out_of_bounds<T: std::fmt::Display>(place: &Place, value: &T, least: &T, most: &T) -> Problem {
     Problem::value(place, format!("{value} is out of bounds")).label(format!("expected {least} to {most}"))
 }
 

@@ -19,7 +19,7 @@ use super::files::FilesTable;
 use super::include::{Included, files_to_include};
 use super::schema::schema_of;
 use super::values::{EngineName, ListenAddress};
-use super::{AccessLogOptions, Config, EngineOptions, Handler, Route, Site};
+use super::{AccessLogOptions, Config, EngineOptions, Route, Site};
 use crate::access_log::{Destination, Format};
 use crate::routing::HostPattern;
 
@@ -148,18 +148,8 @@ impl Loader {
 
     fn route(&mut self, route: &Table<'_>) -> Option<Route> {
         let table: RouteTable = route.whole(&mut self.problems)?;
-        let RouteTable { path, files, redirect, respond, status } = table;
-        let mut handlers = Vec::new();
-        handlers.extend(files.map(|mut files| {
-            files.root = route.folder.join(&files.root);
-            ("files", Handler::Files(files))
-        }));
-        handlers.extend(redirect.map(|redirect| ("redirect", Handler::Redirect(redirect))));
-        handlers.extend(respond.map(|mut respond| {
-            respond.body_file = respond.body_file.map(|file| route.folder.join(file));
-            ("respond", Handler::Respond(respond))
-        }));
-        handlers.extend(status.map(|status| ("status", Handler::Status(status))));
+        let paths = table.path.as_slice().to_vec();
+        let mut handlers = table.handlers(route.folder);
         if let [(first, _), (second, _), ..] = handlers.as_slice() {
             let title = format!("a route has one handler, and this one has `{first}` and `{second}`");
             let problem = Problem::key(&route.place.key(second), title).label("a second handler");
@@ -171,11 +161,11 @@ impl Loader {
                 return None;
             }
             let problem = Problem::value(&route.place, "this route has no handler");
-            self.problems.push(problem.label("expected `files`, `redirect`, `respond` or `status`"));
+            self.problems.push(problem.label(format!("expected {}", RouteTable::kinds())));
             return None;
         };
         Some(Route {
-            paths: path.as_slice().to_vec(),
+            paths,
             handler,
             paths_place: route.place.key("path"),
             handler_place: route.place.key(kind),

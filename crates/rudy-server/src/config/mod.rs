@@ -11,7 +11,9 @@ mod include;
 mod limits;
 mod load;
 mod nearest;
+mod route;
 mod schema;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -22,10 +24,12 @@ use std::time::Duration;
 pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Place, Problem, Sources, visible};
 pub use engine::EngineOptions;
-use file::{RedirectTable, RespondTable, Shutdown, StatusTable};
+use file::{DelayTable, InfoTable, RedirectTable, RespondTable, Shutdown, StatusTable};
 pub use files::{CacheControlTable, CompressionOptions, CompressionTable, FilesTable};
+pub(crate) use limits::out_of_bounds;
 use rudy_net::listen::Address;
 pub use schema::json_schema;
+pub use streams::{StreamFormat, StreamTable};
 pub(crate) use values::written_as_text;
 pub use values::{ListenAddress, Size, Time};
 
@@ -97,13 +101,25 @@ pub enum Handler {
     Respond(RespondTable),
     /// The server's counters.
     Status(StatusTable),
+    /// A stream that ticks.
+    Stream(StreamTable),
+    /// An answer after a time.
+    Delay(DelayTable),
+    /// Who answers.
+    Info(InfoTable),
 }
 
 impl Handler {
     /// Whether its answers have no end.
     fn is_endless(&self) -> bool {
         match self {
-            Self::Files(_) | Self::Redirect(_) | Self::Respond(_) | Self::Status(_) => false,
+            Self::Stream(stream) => stream.count.is_none(),
+            Self::Files(_)
+            | Self::Redirect(_)
+            | Self::Respond(_)
+            | Self::Status(_)
+            | Self::Delay(_)
+            | Self::Info(_) => false,
         }
     }
 }

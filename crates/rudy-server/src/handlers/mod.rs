@@ -1,10 +1,17 @@
-//! The handlers that need no folder: each is made ready when the configuration is read, and answers at once.
+//! The handlers that need no folder: each is made ready when the configuration is read.
 
+mod audience;
+mod delay;
+mod info;
 mod redirect;
 mod respond;
 mod status;
+mod stream;
 
+pub(crate) use delay::Delay;
+pub(crate) use info::Info;
 pub(crate) use redirect::Redirect;
 pub(crate) use respond::Respond;
 pub(crate) use status::Status;
 pub use status::Vitals;
+pub(crate) use stream::Stream;

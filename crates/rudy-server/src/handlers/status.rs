@@ -8,9 +8,8 @@ use rudy_net::engine::Model;
 use rudy_net::{Client, Counters, Request, Response, Worker};
 use serde_json::{Value, json};
 
-use crate::config::file::{StatusAudience, StatusTable};
+use crate::config::file::{Audience, StatusTable};
 use crate::methods::answer_unless_read;
-use crate::pages;
 
 /// What the status is told from: one for the life of the process, whatever is reloaded.
 #[derive(Debug)]
@@ -29,6 +28,17 @@ impl Vitals {
     /// Says which engine runs and who counts, once the workers are there. A second call changes nothing.
     pub fn set_engine(&self, model: Model, workers: Vec<Arc<Worker>>) {
         let _already_set = self.engine.set((model, workers));
+    }
+
+    /// The engine that runs, once it does.
+    pub(super) fn engine(&self) -> Option<Model> {
+        self.engine.get().map(|(model, _)| *model)
+    }
+
+    /// Requests answered so far, and under way.
+    pub(super) fn requests(&self) -> u64 {
+        let workers = self.engine.get().map_or(&[][..], |(_, workers)| workers);
+        workers.iter().map(|worker| worker.counters.requests.get()).sum()
     }
 
     /// Everything that is counted, added up over the workers.
@@ -50,6 +60,7 @@ impl Vitals {
                 "open": accepted.saturating_sub(closed),
                 "accepted": accepted,
                 "shed": sum(|counters| counters.shed.get()),
+                "dropped": sum(|counters| counters.dropped.get()),
             },
             "requests": {
                 "answered": sum(|counters| counters.requests.get()),
@@ -82,7 +93,7 @@ fn resident_bytes() -> Option<u64> {
 /// The counters, for those who may see them.
 #[derive(Debug)]
 pub(crate) struct Status {
-    audience: StatusAudience,
+    audience: Audience,
 }
 
 impl Status {
@@ -90,15 +101,10 @@ impl Status {
         Self { audience: table.allow }
     }
 
-    /// Answers a request. Others are told 403: that there is a status page is no secret, and 404 would have the operator
-    /// look for a mistake in the routes.
+    /// Answers a request.
     pub(crate) fn answer(&self, request: &Request, client: &Client, vitals: &Vitals) -> Response {
-        if let Some(answer) = answer_unless_read(request) {
+        if let Some(answer) = answer_unless_read(request).or_else(|| self.audience.refuse(request, client)) {
             return answer;
-        }
-        if self.audience == StatusAudience::Loopback && !client.peer.is_local() {
-            let explanation = "The status is shown on this machine only.";
-            return pages::error(StatusCode::FORBIDDEN, request.headers(), explanation);
         }
         let mut text = vitals.to_json().to_string();
         text.push('\n');
@@ -114,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    fn ask(allow: StatusAudience, peer: Peer, vitals: &Vitals) -> Response {
+    fn ask(allow: Audience, peer: Peer, vitals: &Vitals) -> Response {
         let request = http::Request::get("/status").body(RequestBody::empty()).unwrap();
         Status::new(&StatusTable { allow }).answer(&request, &Client { peer, number: 1 }, vitals)
     }
@@ -125,14 +131,15 @@ mod tests {
         one.counters.accepted.add(5);
         two.counters.accepted.add(2);
         one.counters.closed.add(3);
+        two.counters.dropped.add(9);
         two.counters.requests.add(11);
         two.counters.sent_bytes.add(1000);
         let vitals = Vitals::new();
         vitals.set_engine(Model::PerCore, vec![one, two]);
-        let response = ask(StatusAudience::Loopback, Peer::Unix, &vitals);
+        let response = ask(Audience::Loopback, Peer::Unix, &vitals);
         let Body::Bytes(body) = response.body else { panic!("a body") };
         let json: Value = serde_json::from_slice(&body).unwrap();
-        assert_eq!(json["connections"], json!({ "open": 4, "accepted": 7, "shed": 0 }));
+        assert_eq!(json["connections"], json!({ "open": 4, "accepted": 7, "shed": 0, "dropped": 9 }));
         assert_eq!(json["requests"]["answered"], 11);
         assert_eq!(json["bytes"]["sent"], 1000);
         assert!(json["memory"]["resident_bytes"].as_u64().unwrap() > 100_000);
@@ -143,9 +150,9 @@ mod tests {
         let vitals = Vitals::new();
         let near = Peer::Ip(([127, 0, 0, 1], 1).into());
         let far = Peer::Ip(([192, 0, 2, 1], 1).into());
-        assert_eq!(ask(StatusAudience::Loopback, near, &vitals).status(), 200);
-        assert_eq!(ask(StatusAudience::Loopback, Peer::Unix, &vitals).status(), 200);
-        assert_eq!(ask(StatusAudience::Loopback, far, &vitals).status(), 403);
-        assert_eq!(ask(StatusAudience::Anyone, far, &vitals).status(), 200);
+        assert_eq!(ask(Audience::Loopback, near, &vitals).status(), 200);
+        assert_eq!(ask(Audience::Loopback, Peer::Unix, &vitals).status(), 200);
+        assert_eq!(ask(Audience::Loopback, far, &vitals).status(), 403);
+        assert_eq!(ask(Audience::Anyone, far, &vitals).status(), 200);
     }
 }

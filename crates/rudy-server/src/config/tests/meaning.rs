@@ -71,11 +71,27 @@ redirect = { to = "https://{host}/" }
 path = "/ping"
 respond = { body = "pong\n" }
 
+[[site.route]]
+path = "/test/*"
+stream = { format = "sse", interval = "500ms", count = 10 }
+
 [[site]]
 
 [[site.route]]
 path = "/status"
 status = { allow = "anyone" }
+
+[[site.route]]
+path = "/info"
+info = {}
+
+[[site.route]]
+path = "/ticks"
+stream = {}
+
+[[site.route]]
+path = "/wait"
+delay = { time = "2s", status = 503 }
 
 [[site.route]]
 path = "/*"
@@ -94,10 +110,14 @@ Listens on
 Site example.org, *.example.org
   1  /old/* *.php  redirect  307 to https://{host}/
   2  /ping         respond   200 with 5 bytes of text
+  3  /test/*       stream    10 Server-Sent Events, 500ms apart
 
 Site for every other host
   1  /status  status   for anyone
-  2  /*       respond  404
+  2  /info    info     for this machine only
+  3  /ticks   stream   lines of text, 1s apart, for ever
+  4  /wait    delay    503 after 2s
+  5  /*       respond  404
 
 Limits that are not the default
   connections  1000  (default none)

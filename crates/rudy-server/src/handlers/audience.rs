@@ -1,0 +1,18 @@
+//! Who may see what the server tells of itself.
+
+use http::StatusCode;
+use rudy_net::{Client, Request, Response};
+
+use crate::config::file::Audience;
+use crate::pages;
+
+impl Audience {
+    /// The answer to those who may not see it, `None` for the others. It is 403: that there is such a page is no secret, and
+    /// 404 would have the operator look for a mistake in the routes.
+    pub(super) fn refuse(self, request: &Request, client: &Client) -> Option<Response> {
+        (self == Self::Loopback && !client.peer.is_local()).then(|| {
+            let explanation = "This is shown on the server's own machine only.";
+            pages::error(StatusCode::FORBIDDEN, request.headers(), explanation)
+        })
+    }
+}

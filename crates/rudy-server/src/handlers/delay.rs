@@ -1,0 +1,117 @@
+//! Gives an answer after a time, as one does that waits for a database: it is how many of them are under way at once that shows
+//! what an engine makes of waiting.
+
+use std::time::Duration;
+
+use rudy_net::{Reply, Request};
+
+use super::Respond;
+use crate::config::file::{DelayTable, RespondTable};
+use crate::config::{Place, Problem, Time, out_of_bounds};
+
+/// The time's bounds. The longest that anybody waits for an answer, and that a stop of the server has to cut.
+const TIME_MIN: Duration = Duration::from_millis(1);
+const TIME_MAX: Duration = Duration::from_mins(10);
+
+/// One answer, and how long it is waited for.
+#[derive(Debug)]
+pub(crate) struct Delay {
+    time: Duration,
+    respond: Respond,
+}
+
+impl Delay {
+    /// Makes the answer ready.
+    pub(crate) fn new(table: &DelayTable, place: &Place) -> Result<Self, Vec<Problem>> {
+        let DelayTable { time, status, body, body_file, headers } = table.clone();
+        // These end with their head (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
+        let is_silent = body_file.is_some() || matches!(status, 204 | 205 | 304);
+        let body = body.or_else(|| (!is_silent).then(|| format!("This took {time}.\n")));
+        let respond = Respond::new(&RespondTable { status, body, body_file, headers }, place);
+        if !(TIME_MIN..=TIME_MAX).contains(&time.0) {
+            let mut problems = respond.err().unwrap_or_default();
+            problems.push(out_of_bounds(&place.key("time"), &time, &Time(TIME_MIN), &Time(TIME_MAX)));
+            return Err(problems);
+        }
+        Ok(Self { time: time.0, respond: respond? })
+    }
+
+    /// Answers a request, after the time whatever the answer is. It takes a timer, and no thread where the engine has none to
+    /// hold.
+    pub(crate) fn call(&self, request: &Request) -> Reply {
+        let response = self.respond.answer(request);
+        let time = self.time;
+        Reply::Later(Box::pin(async move {
+            tokio::time::sleep(time).await;
+            response
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use http::StatusCode;
+    use rudy_net::{Body, RequestBody, Response};
+
+    use super::*;
+
+    fn delay(table: &str) -> Result<Delay, Vec<Problem>> {
+        Delay::new(&toml::from_str(table).unwrap(), &Place::nowhere())
+    }
+
+    /// The answer, and how long it took.
+    fn ask(table: &str, method: &str) -> (Response, Duration) {
+        let delay = delay(table).unwrap();
+        let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let start = Instant::now();
+            let Reply::Later(response) = delay.call(&request) else { panic!("it waits") };
+            (response.await, start.elapsed())
+        })
+    }
+
+    #[test]
+    fn the_answer_does_not_come_before_its_time() {
+        for ms in [1, 7] {
+            let (response, waited) = ask(&format!("time = '{ms}ms'"), "GET");
+            assert_eq!(response.status(), StatusCode::OK);
+            assert!(waited >= Duration::from_millis(ms), "{waited:?}");
+        }
+    }
+
+    #[test]
+    fn the_answer_is_a_short_text_or_what_is_given() {
+        for (table, method, status, text) in [
+            ("", "GET", 200, "This took 40ms.\n"),
+            ("time = '1ms'\nbody = 'a'", "GET", 200, "a"),
+            ("body = ''", "GET", 200, ""),
+            ("status = 503", "POST", 503, "This took 40ms.\n"),
+            ("status = 204", "GET", 204, ""),
+        ] {
+            let (response, _) = ask(table, method);
+            assert_eq!(response.status(), status, "{table}");
+            let body = match &response.body {
+                Body::Bytes(bytes) => bytes.clone(),
+                Body::Empty => bytes::Bytes::new(),
+                _ => panic!("a text is in memory"),
+            };
+            assert_eq!(body, text, "{table}");
+        }
+        assert_eq!(ask("time = '1ms'", "POST").0.status(), 405);
+    }
+
+    #[test]
+    fn what_cannot_be_answered_or_waited_for_is_refused_beforehand() {
+        for (table, errors) in [
+            ("time = '0s'", 1),
+            ("time = '11m'", 1),
+            ("time = '0s'\nbody_file = '/nowhere'", 2),
+            ("body = 'a'\nbody_file = 'b'", 1),
+        ] {
+            assert_eq!(delay(table).unwrap_err().len(), errors, "{table}");
+        }
+    }
+}

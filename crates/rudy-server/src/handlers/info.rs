@@ -1,0 +1,136 @@
+//! Answers with who answers: process, thread, task, engine, connection, request. What differs from one request to the next shows
+//! what the engine does.
+
+use std::{process, thread};
+
+use http::{HeaderValue, StatusCode, header};
+use rudy_http::semantics::negotiation::choose_media_type;
+use rudy_net::{Client, Request, Response};
+use serde_json::{Map, Value, json};
+
+use super::Vitals;
+use crate::config::file::{Audience, InfoTable};
+use crate::methods::answer_unless_read;
+
+/// Who answers, for those who may see it.
+#[derive(Debug)]
+pub(crate) struct Info {
+    audience: Audience,
+}
+
+impl Info {
+    pub(crate) fn new(table: &InfoTable) -> Self {
+        Self { audience: table.allow }
+    }
+
+    /// Answers a request, as text or as JSON.
+    pub(crate) fn answer(&self, request: &Request, client: &Client, vitals: &Vitals) -> Response {
+        if let Some(answer) = answer_unless_read(request).or_else(|| self.audience.refuse(request, client)) {
+            return answer;
+        }
+        let facts = facts(client, vitals);
+        let offers = ["text/plain", "application/json"];
+        let json = choose_media_type(request.headers().get_all(header::ACCEPT), &offers) == Some(offers[1]);
+        let mut response = if json {
+            Response::text(StatusCode::OK, "application/json", as_json(facts))
+        } else {
+            Response::text(StatusCode::OK, "text/plain; charset=utf-8", as_text(facts))
+        };
+        let fields = response.headers_mut();
+        fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        fields.insert(header::VARY, HeaderValue::from_static("Accept"));
+        response
+    }
+}
+
+type Facts = [(&'static str, Value); 7];
+
+/// What is known of this moment, on this thread.
+fn facts(client: &Client, vitals: &Vitals) -> Facts {
+    [
+        ("process", json!(process::id())),
+        // As the kernel numbers it, and `top -H` shows it: that of the first thread is the process's own.
+        ("thread", json!(rustix::thread::gettid().as_raw_pid())),
+        ("thread_name", json!(thread::current().name())),
+        // The number means something only beside another one, and other engines have none.
+        ("task", json!(tokio::task::try_id().and_then(|id| id.to_string().parse::<u64>().ok()))),
+        ("engine", json!(vitals.engine().map(|model| model.to_string()))),
+        ("connection", json!(client.number)),
+        ("requests_in_all", json!(vitals.requests())),
+    ]
+}
+
+/// A line for each fact that there is.
+fn as_text(facts: Facts) -> String {
+    let line = |(name, value): (&str, Value)| match value {
+        Value::Null => String::new(),
+        Value::String(text) => format!("{name}: {text}\n"),
+        other => format!("{name}: {other}\n"),
+    };
+    facts.into_iter().map(line).collect()
+}
+
+/// All of them, in one line.
+fn as_json(facts: Facts) -> String {
+    let object: Map<_, _> = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    format!("{}\n", Value::Object(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rudy_net::engine::Model;
+    use rudy_net::{Body, Peer, RequestBody, Worker};
+
+    use super::*;
+
+    fn ask(peer: Peer, accept: &str, vitals: &Vitals) -> (Response, String) {
+        let request = http::Request::get("/info").header(header::ACCEPT, accept);
+        let request = request.body(RequestBody::empty()).unwrap();
+        let info = Info::new(&InfoTable::default());
+        let response = info.answer(&request, &Client { peer, number: 7 }, vitals);
+        let Body::Bytes(body) = &response.body else { panic!("a text is in memory") };
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        (response, text)
+    }
+
+    #[test]
+    fn text_and_json_tell_the_same() {
+        let worker = Worker::default();
+        worker.counters.requests.add(5);
+        let vitals = Vitals::new();
+        vitals.set_engine(Model::Thread, vec![Arc::new(worker)]);
+        let (response, json) = ask(Peer::Unix, "application/json", &vitals);
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["process"], process::id());
+        assert_eq!((&json["engine"], &json["connection"]), (&json!("thread"), &json!(7)));
+        assert_eq!((&json["requests_in_all"], &json["task"]), (&json!(5), &Value::Null));
+
+        let (response, text) = ask(Peer::Unix, "text/html,*/*;q=0.8", &vitals);
+        assert_eq!(response.headers()[header::CACHE_CONTROL], "no-store");
+        for (name, value) in json.as_object().unwrap() {
+            let value = value.as_str().map_or(value.to_string(), str::to_owned);
+            assert_eq!(text.contains(&format!("{name}: {value}\n")), value != "null", "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_task_has_its_number() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let task = runtime.spawn(async { (tokio::task::id(), facts(&client(), &Vitals::new())) });
+        let (id, facts) = runtime.block_on(task).unwrap();
+        assert!(as_text(facts).contains(&format!("\ntask: {id}\n")));
+    }
+
+    #[test]
+    fn only_this_machine_sees_it() {
+        let far = Peer::Ip(([192, 0, 2, 1], 1).into());
+        assert_eq!(ask(far, "*/*", &Vitals::new()).0.status(), 403);
+    }
+
+    fn client() -> Client {
+        Client { peer: Peer::Unix, number: 1 }
+    }
+}

@@ -1,0 +1,160 @@
+//! The text of a chunk: what the operator wrote, with places for a number and a path.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+
+use crate::config::StreamFormat;
+
+/// A text with places to fill in, framed for its format: what it makes can be sent as it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Template(Box<[Piece]>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    Literal(Box<str>),
+    Number,
+    Path,
+}
+
+/// What is wrong with a text, and what was expected.
+pub(super) type Wrong = (String, String);
+
+impl Template {
+    /// Reads a text as it is written in a configuration.
+    pub(super) fn new(text: &str, format: StreamFormat) -> Result<Self, Wrong> {
+        let pieces = parse(text)?;
+        Ok(Self(match format {
+            StreamFormat::Plain => pieces.into_iter().chain([literal("\n")]).collect(),
+            StreamFormat::Sse => event(pieces),
+        }))
+    }
+
+    /// Whether it shows the path.
+    pub(super) fn shows_path(&self) -> bool {
+        self.0.contains(&Piece::Path)
+    }
+
+    /// The text with its places filled in: one allocation, of exactly its length. The path must not break a line.
+    pub(super) fn fill_in(&self, number: u64, path: &str) -> Bytes {
+        let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+        let length = self.0.iter().map(|piece| match piece {
+            Piece::Literal(text) => text.len(),
+            Piece::Number => digits,
+            Piece::Path => path.len(),
+        });
+        let mut text = String::with_capacity(length.sum());
+        for piece in &self.0 {
+            match piece {
+                Piece::Literal(literal) => text.push_str(literal),
+                Piece::Number => {
+                    let _a_string_takes_all = write!(text, "{number}");
+                }
+                Piece::Path => text.push_str(path),
+            }
+        }
+        text.into()
+    }
+}
+
+/// Takes a text apart at its placeholders. Braces around anything but a name are text: JSON needs no escapes.
+fn parse(text: &str) -> Result<Vec<Piece>, Wrong> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    let mut searched = 0;
+    while let Some(brace) = rest[searched..].find('{').map(|at| searched + at) {
+        let inside = &rest[brace + 1..];
+        let name = &inside[..inside.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(inside.len())];
+        if name.is_empty() || !inside[name.len()..].starts_with('}') {
+            searched = brace + 1;
+            continue;
+        }
+        pieces.push(literal(&rest[..brace]));
+        pieces.push(match name {
+            "n" => Piece::Number,
+            "path" => Piece::Path,
+            other => {
+                return Err((
+                    format!("nothing is known as {{{other}}}"),
+                    "expected {n} or {path}".to_owned(),
+                ));
+            }
+        });
+        rest = &inside[name.len() + 1..];
+        searched = 0;
+    }
+    pieces.push(literal(rest));
+    pieces.retain(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()));
+    Ok(pieces)
+}
+
+/// An event as the HTML standard has it (§9.2.6): its id, a `data` line for each line of the text, an empty line. A line ends
+/// with LF, CR, or both.
+fn event(pieces: Vec<Piece>) -> Box<[Piece]> {
+    let lines = pieces.into_iter().map(|piece| match piece {
+        Piece::Literal(text) => {
+            literal(&text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\ndata: "))
+        }
+        placeholder => placeholder,
+    });
+    let id = [literal("id: "), Piece::Number, literal("\ndata: ")];
+    id.into_iter().chain(lines).chain([literal("\n\n")]).collect()
+}
+
+fn literal(text: &str) -> Piece {
+    Piece::Literal(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill_in(text: &str, format: StreamFormat) -> String {
+        let filled = Template::new(text, format).unwrap().fill_in(1090, "/a%0Ab");
+        String::from_utf8(filled.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_the_text_with_its_places_filled_in() {
+        for (text, line) in [
+            ("Chunk {n} for id {path}", "Chunk 1090 for id /a%0Ab\n"),
+            ("{n}{path}{n}", "1090/a%0Ab1090\n"),
+            ("", "\n"),
+            (r#"{"n":{n},"path":"{path}"}"#, "{\"n\":1090,\"path\":\"/a%0Ab\"}\n"),
+            ("{{n}} {N} { } {", "{1090} {N} { } {\n"),
+            ("für {n}", "für 1090\n"),
+        ] {
+            assert_eq!(fill_in(text, StreamFormat::Plain), line, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_event_has_an_id_and_a_data_line_for_each_line() {
+        for (text, event) in [
+            ("Chunk {n}", "id: 1090\ndata: Chunk 1090\n\n"),
+            ("", "id: 1090\ndata: \n\n"),
+            ("a\nb\r\nc\rd\n", "id: 1090\ndata: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"),
+            ("a\n\n{path}", "id: 1090\ndata: a\ndata: \ndata: /a%0Ab\n\n"),
+            ("event: {n}\nid: 7", "id: 1090\ndata: event: 1090\ndata: id: 7\n\n"),
+        ] {
+            assert_eq!(fill_in(text, StreamFormat::Sse), event, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_that_nothing_is_known_for_is_said() {
+        let (title, label) = Template::new("{n} {paht}", StreamFormat::Plain).unwrap_err();
+        assert_eq!(
+            (title.as_str(), label.as_str()),
+            ("nothing is known as {paht}", "expected {n} or {path}")
+        );
+    }
+
+    #[test]
+    fn a_number_takes_the_room_that_was_reckoned() {
+        let template = Template::new("{n}", StreamFormat::Plain).unwrap();
+        for number in [0, 1, 9, 10, 99, 100, u64::MAX] {
+            assert_eq!(template.fill_in(number, ""), format!("{number}\n"));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! One client's stream: which chunk is due when, and when the client is too far behind.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rudy_net::Live;
+
+use super::Settings;
+
+/// A stream under way. There is one for each client, so it is small: 56 bytes, and the path.
+///
+/// Chunk n is due n - 1 intervals after the first one, however late those before it were sent: nothing drifts. What a server
+/// that stood still has missed is sent without delay, `queue` chunks of it at most; those before are left out, and the numbers
+/// show it.
+pub(super) struct Ticks {
+    settings: Arc<Settings>,
+    path: Box<str>,
+    /// When chunk 1 is due.
+    first: Instant,
+    /// The number of the next one; 0 is the welcome.
+    next: u64,
+    /// The client does not take what it was sent.
+    stalled: bool,
+}
+
+impl Ticks {
+    /// A stream whose first chunk is due at `first`.
+    pub(super) fn new(settings: Arc<Settings>, path: Box<str>, first: Instant) -> Self {
+        let next = u64::from(settings.welcome.is_none());
+        Self { settings, path, first, next, stalled: false }
+    }
+
+    /// The last chunk that is due by `now`, sent or not; 0 where none is.
+    fn newest(&self, now: Instant) -> u64 {
+        let Some(since_first) = now.checked_duration_since(self.first) else { return 0 };
+        let intervals = since_first.as_nanos() / self.settings.interval.as_nanos();
+        let newest = u64::try_from(intervals).unwrap_or(u64::MAX).saturating_add(1);
+        newest.min(self.settings.count.unwrap_or(u64::MAX))
+    }
+
+    /// The oldest chunk that may still wait at `now`.
+    fn oldest(&self, now: Instant) -> u64 {
+        (self.newest(now) + 1).saturating_sub(self.settings.queue)
+    }
+
+    /// The number of the next chunk, the welcome not counted.
+    fn next_chunk(&self) -> u64 {
+        self.next.max(1)
+    }
+}
+
+impl Live for Ticks {
+    fn poll_piece(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
+        self.stalled = false;
+        let text = match &self.settings.welcome {
+            Some(welcome) if self.next == 0 => welcome,
+            _ if self.settings.count.is_some_and(|count| self.next > count) => return Poll::Ready(None),
+            _ if self.newest(now) < self.next => return Poll::Pending,
+            _ => {
+                self.next = self.next.max(self.oldest(now));
+                &self.settings.text
+            }
+        };
+        let piece = text.fill_in(self.next, &self.path);
+        self.next += 1;
+        Poll::Ready(Some(piece))
+    }
+
+    fn poll_overrun(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<()> {
+        self.stalled = true;
+        let waiting = (self.newest(now) + 1).saturating_sub(self.next_chunk());
+        if waiting >= self.settings.queue { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// While the client takes nothing, the chunk that overruns the queue is the only one that matters.
+    fn due(&self) -> Option<Instant> {
+        let more = if self.stalled { self.settings.queue - 1 } else { 0 };
+        let number = self.next_chunk().checked_add(more)?;
+        if self.settings.count.is_some_and(|count| number > count) {
+            return None;
+        }
+        let interval_ns = u64::try_from(self.settings.interval.as_nanos()).ok()?;
+        // After 584 years this is `None`, and the stream is quiet.
+        let since_first = Duration::from_nanos(interval_ns.checked_mul(number - 1)?);
+        self.first.checked_add(since_first)
+    }
+}
