@@ -3,7 +3,7 @@
 //!
 //! What is served is none of its business: a [`Service`] answers a [`Request`] with a [`Response`].
 
-mod close;
+pub mod close;
 mod connection;
 pub mod engine;
 pub mod listen;

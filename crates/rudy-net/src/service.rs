@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use crate::close::Linger;
 use crate::{Reply, Request};
 
 /// Answers requests. One value serves many connections at once, on every engine.
@@ -117,6 +118,14 @@ pub struct Limits {
     pub linger_time: Duration,
     /// How many bytes it may go on sending.
     pub linger_bytes: u64,
+}
+
+impl Limits {
+    /// What a close waits for.
+    #[must_use]
+    pub fn linger(&self) -> Linger {
+        Linger { time: self.linger_time, bytes: self.linger_bytes }
+    }
 }
 
 impl Default for Limits {

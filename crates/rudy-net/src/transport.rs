@@ -17,7 +17,7 @@ pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
 /// A byte stream with what a server wants of it beyond reading and writing.
-pub trait Transport: Duplex + 'static {
+pub trait Transport: Duplex + AsFd + 'static {
     /// Whether [`Self::poll_read_request`] may block its thread, and time pass in it.
     const BLOCKS: bool = false;
 
@@ -51,9 +51,6 @@ pub trait Transport: Duplex + 'static {
 
     /// Whether the peer has sent something that was not read yet, an end not counted.
     fn has_unread(&self) -> bool;
-
-    /// Makes the coming close a reset: the only way to say "cut" where the end of the connection is the end of the body.
-    fn reset_on_close(&self) -> io::Result<()>;
 }
 
 /// A socket that a runtime watches, used through a shared reference: two tasks may each have one direction of it.
@@ -109,11 +106,6 @@ pub(crate) fn has_unread(socket: impl AsFd) -> bool {
     rustix::net::recv(socket, &mut [0_u8; 1], flags).is_ok_and(|(_, bytes)| bytes > 0)
 }
 
-/// See [`Transport::reset_on_close`].
-pub(crate) fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
-    socket2::SockRef::from(&socket).set_linger(Some(std::time::Duration::ZERO))
-}
-
 /// `SIOCOUTQ`, tcp(7) and unix(7).
 pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<u64> {
     // The ioctl has one number under two names.
@@ -167,10 +159,6 @@ macro_rules! socket {
 
             fn has_unread(&self) -> bool {
                 has_unread(self)
-            }
-
-            fn reset_on_close(&self) -> io::Result<()> {
-                reset_on_close(self)
             }
         }
     };

@@ -202,7 +202,7 @@ impl Exchange {
             match connection.poll_read_ahead(cx, now) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => self.input_ended = true,
-                Poll::Ready(Err(_)) => return self.end(Ended::PeerGone, Ending::Broken),
+                Poll::Ready(Err(_)) => return self.end(Ended::PeerGone, Ending::Cut),
             }
         }
         Poll::Pending
@@ -293,7 +293,7 @@ impl Exchange {
 
     fn fail<T, S>(&mut self, fault: &SendFault, connection: &Connection<T, S>) -> Poll<Finish> {
         match fault {
-            SendFault::PeerGone => self.end(Ended::PeerGone, Ending::Broken),
+            SendFault::PeerGone => self.end(Ended::PeerGone, Ending::Cut),
             SendFault::Cut => self.end(Ended::Cut, Ending::Cut),
             SendFault::Overrun => {
                 connection.worker.counters.dropped.add(1);

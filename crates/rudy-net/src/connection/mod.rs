@@ -20,12 +20,12 @@ use http::StatusCode;
 use rudy_http::h1::ServerConnection;
 
 use self::exchange::{Exchange, Finish};
-use crate::close::{Ending, close};
+use crate::close::{Ending, close, close_at_once};
 use crate::timers::Timer;
 use crate::transport::Transport;
 use crate::{Call, Client, Reply, Request, Response, Service, Worker};
 
-/// Serves one connection from its first byte to its close. Ends by itself; dropping it closes the socket hard.
+/// Serves one connection from its first byte to its close. Ends by itself; dropped before, it closes without waiting.
 pub(crate) fn serve<T: Transport, S: Service>(
     io: T,
     client: Client,
@@ -42,7 +42,7 @@ pub(crate) fn serve<T: Transport, S: Service>(
 
 /// A connection being served. Not an `async fn`: its future would keep room for its arguments beside what they have
 /// become, 144 bytes more, and idle connections are what memory goes to.
-pub(crate) struct Serve<T, S> {
+pub(crate) struct Serve<T: Transport, S: Service> {
     /// Taken when the connection comes to its end.
     connection: Option<Connection<T, S>>,
     stage: Stage,
@@ -81,6 +81,16 @@ impl<T: Transport, S: Service> Future for Serve<T, S> {
                     last(connection.take(), |it| upgrade::run(it, upgrade))
                 }
             };
+        }
+    }
+}
+
+impl<T: Transport, S: Service> Drop for Serve<T, S> {
+    /// Dropped in the middle: the server is being stopped, or there is a bug in us. A close under way sees to itself.
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            let in_answer = matches!(self.stage, Stage::Serving(Some(_)));
+            close_at_once(connection.io, if in_answer { Ending::Cut } else { Ending::Quiet });
         }
     }
 }
@@ -126,7 +136,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
         // What the machine still held of the peer's bytes is not kept while the close waits for its last ones.
         let Self { io, service, machine, worker, timer, client: _ } = self;
         drop((machine, worker, timer));
-        close(io, ending, service.limits()).await;
+        close(io, ending, service.limits().linger()).await;
     }
 
     /// Has the service answer. A panic in it is answered 500, and ends only this connection.

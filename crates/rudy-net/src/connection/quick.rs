@@ -59,7 +59,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
                     }
                     Err(_) => {
                         records.drain(..).for_each(|mut record| record.finish(Ended::PeerGone));
-                        return Poll::Ready(Step::End(Ending::Broken));
+                        return Poll::Ready(Step::End(Ending::Cut));
                     }
                 }
             }
@@ -79,7 +79,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
             }
             match polled {
                 Poll::Pending => return self.wait(cx, now, &scratch.date, &mut scratch.out),
-                Poll::Ready(Err(_)) => return Poll::Ready(Step::End(Ending::Broken)),
+                Poll::Ready(Err(_)) => return Poll::Ready(Step::End(Ending::Cut)),
                 Poll::Ready(Ok(())) => {}
             }
             if read == 0 {
@@ -119,7 +119,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
                     Poll::Pending
                 }
                 // Nothing waits here without a deadline. If it does, it is a bug, and ends.
-                None => Poll::Ready(Step::End(Ending::Broken)),
+                None => Poll::Ready(Step::End(Ending::Cut)),
             },
             Timeout::Silent => Poll::Ready(Step::End(Ending::Quiet)),
             Timeout::Refuse(refusal) => {

@@ -1,6 +1,7 @@
 //! A connection that goes on in another protocol.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
 use super::Connection;
-use crate::close::{Ending, close};
+use crate::close::{Closing, Ending};
 use crate::transport::Transport;
 use crate::{Service, Upgrade, Upgraded};
 
@@ -19,34 +20,34 @@ pub(super) async fn run<T: Transport, S: Service>(connection: Connection<T, S>, 
     let (give_back, back) = oneshot::channel();
     let lent = Lent { io: Some(io), give_back: Some(give_back) };
     upgrade(Upgraded { unread: machine.into_unread(), io: Box::new(lent) }).await;
-    if let Ok(io) = back.await {
-        close(io, Ending::Finished, service.limits()).await;
+    if let Ok(closing) = back.await {
+        closing.close(Ending::Finished, service.limits().linger()).await;
     }
 }
 
 /// The connection in somebody else's hands. Dropped, it goes back to be closed.
-struct Lent<T> {
+struct Lent<T: AsFd> {
     /// Taken only by `drop`.
     io: Option<T>,
-    give_back: Option<oneshot::Sender<T>>,
+    give_back: Option<oneshot::Sender<Closing<T>>>,
 }
 
-impl<T: Unpin> Lent<T> {
+impl<T: AsFd + Unpin> Lent<T> {
     fn io(&mut self) -> io::Result<Pin<&mut T>> {
         self.io.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 }
 
-impl<T> Drop for Lent<T> {
+impl<T: AsFd> Drop for Lent<T> {
     fn drop(&mut self) {
         if let (Some(io), Some(give_back)) = (self.io.take(), self.give_back.take()) {
-            // If nobody waits for it the server is stopping, and the socket is closed here.
-            let _ = give_back.send(io);
+            // If nobody waits for it the server is stopping, or there was a panic: it is cut.
+            let _ = give_back.send(Closing::new(io, Ending::Cut));
         }
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Lent<T> {
+impl<T: AsyncRead + AsFd + Unpin> AsyncRead for Lent<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -56,7 +57,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Lent<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Lent<T> {
+impl<T: AsyncWrite + AsFd + Unpin> AsyncWrite for Lent<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.io()?.poll_write(cx, bytes)
     }

@@ -205,7 +205,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
             Err(refusal) => {
                 self.lane.worker.counters.shed.add(1);
                 self.trouble(refusal.trouble(), || refusal.to_string());
-                shared.shedder.send_away(io, service);
+                shared.shedder.send_away(io, service.limits());
             }
         }
     }
@@ -235,7 +235,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         let shed = match next {
             Some(Ok((io, _))) => {
                 self.lane.worker.counters.shed.add(1);
-                Shedder::send_away_at_once(&io);
+                Shedder::send_away_at_once(io);
                 true
             }
             _ => false,

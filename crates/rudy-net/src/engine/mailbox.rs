@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -95,6 +96,12 @@ impl<S> Drop for Mailbox<S> {
     }
 }
 
+impl<S: Socket> AsFd for Mailbox<S> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 impl<S: Socket> AsyncRead for Mailbox<S> {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -157,10 +164,6 @@ impl<S: Socket> Transport for Mailbox<S> {
 
     fn has_unread(&self) -> bool {
         self.slot.holds_message() || transport::has_unread(&*self.socket)
-    }
-
-    fn reset_on_close(&self) -> io::Result<()> {
-        transport::reset_on_close(&*self.socket)
     }
 }
 

@@ -4,11 +4,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::SendFlags;
 use tokio::sync::Semaphore;
 
-use crate::Service;
-use crate::close::{Ending, close};
+use crate::Limits;
+use crate::close::{Ending, Linger, close, close_at_once};
 use crate::transport::Transport;
 
 /// Connections that are sent away in order at the same time; beyond it they are closed at once, and the answer may be lost
@@ -38,30 +38,28 @@ impl Shedder {
     }
 
     /// Answers 503 and closes in order, or at once where too many are closing already. Must be called on a tokio runtime.
-    pub(super) fn send_away<T: Transport + AsFd, S: Service>(&self, io: T, service: Arc<S>) {
+    pub(super) fn send_away(&self, io: impl Transport, limits: &Limits) {
         let Ok(permit) = self.lingering.clone().try_acquire_owned() else {
-            return Self::send_away_at_once(&io);
+            return Self::send_away_at_once(io);
         };
         answer(&io);
+        let linger = limits.linger();
+        let linger = Linger { time: linger.time.min(LINGER_TIME), ..linger };
         tokio::spawn(async move {
-            // Over in time or not: it is closed now.
-            let _ = tokio::time::timeout(LINGER_TIME, close(io, Ending::Finished, service.limits())).await;
+            close(io, Ending::Finished, linger).await;
             drop(permit);
         });
     }
 
-    /// Answers 503; the caller closes at once, because a descriptor or a task is too much to keep.
-    pub(super) fn send_away_at_once<T: AsFd>(io: &T) {
-        answer(io);
-        // It may have gone; it is about to be closed in any case.
-        let _ = rustix::net::shutdown(io, Shutdown::Write);
-        // A close with unread bytes is a reset, which destroys the answer: most requests have come as one packet.
-        let _ = rustix::net::recv(io, &mut [0; 4096], RecvFlags::DONTWAIT);
+    /// Answers 503 and closes at once, because a descriptor or a task is too much to keep.
+    pub(super) fn send_away_at_once(io: impl AsFd) {
+        answer(&io);
+        close_at_once(io, Ending::Finished);
     }
 }
 
 /// Best effort: the send buffer of a new connection is empty, so all of it is taken, or the peer has gone.
-fn answer<T: AsFd>(io: &T) {
+fn answer(io: impl AsFd) {
     let _ = rustix::net::send(io, UNAVAILABLE, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use super::open::Registry;
 use super::park::Parker;
+use crate::close::{Ending, close_at_once};
 use crate::engine::Trouble;
 use crate::engine::lane::OpenConnection;
 use crate::engine::shed::Shedder;
@@ -24,6 +25,13 @@ pub(super) struct Job {
     pub(super) socket: socket2::Socket,
     pub(super) open: OpenConnection,
     pub(super) carry: Carry,
+}
+
+impl Job {
+    /// Ends the connection: nobody carries it any more.
+    fn cut(self) {
+        close_at_once(self.socket, Ending::Cut);
+    }
 }
 
 /// Carries a connection to its end, on the thread that it is called on.
@@ -119,7 +127,8 @@ impl Crew {
         let reports = job.open.reports();
         let mut state = self.lock();
         if state.cut {
-            return;
+            drop(state);
+            return job.cut();
         }
         let starts = state.idle <= state.jobs.len() && state.threads < self.most;
         state.jobs.push_back(job);
@@ -138,7 +147,7 @@ impl Crew {
         drop(state);
         if let Some(job) = job {
             job.open.worker().counters.shed.add(1);
-            Shedder::send_away_at_once(&job.socket);
+            Shedder::send_away_at_once(job.socket);
         }
     }
 
@@ -214,7 +223,7 @@ impl Crew {
         state.cut = true;
         let waiting = std::mem::take(&mut state.jobs);
         drop(state);
-        drop(waiting);
+        waiting.into_iter().for_each(Job::cut);
         self.called.notify_all();
         self.registry.cut();
         let mut state = self.lock();

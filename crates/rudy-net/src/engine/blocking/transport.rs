@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -99,6 +100,12 @@ impl Blocking {
 /// NOSIGNAL: a peer that has gone is an error to handle here, not a signal.
 const SEND_FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
+impl AsFd for Blocking {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.open.socket.as_fd()
+    }
+}
+
 impl AsyncRead for Blocking {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -189,9 +196,5 @@ impl Transport for Blocking {
 
     fn has_unread(&self) -> bool {
         transport::has_unread(&self.open.socket)
-    }
-
-    fn reset_on_close(&self) -> io::Result<()> {
-        transport::reset_on_close(&self.open.socket)
     }
 }
