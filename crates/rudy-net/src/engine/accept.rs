@@ -100,7 +100,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
             _ = closing.wait_for(|closing| *closing) => {}
         }
         if let Some((io, peer)) = in_hand {
-            self.take(io, peer, true);
+            self.take(io, peer);
         }
         if self.drains {
             self.drain().await;
@@ -109,7 +109,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
 
     /// `in_hand` is the connection that waits for room: the others wait in the kernel's queue behind it.
     async fn accept_all(&self, in_hand: &mut Option<(L::Io, Peer)>) -> Infallible {
-        // Whether connections may have come to the queue while there was no room.
+        // Whether what is in the queue may have come while there was no room.
         let mut behind = false;
         loop {
             let mut progress = false;
@@ -117,12 +117,11 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
                 match self.next(&mut behind).await {
                     Ok(next) => {
                         *in_hand = Some(next);
-                        if !self.carrier.has_room() {
-                            behind = true;
-                            self.carrier.room().await;
-                        }
+                        behind |= !self.carrier.has_room();
+                        self.lane.worker.counters.waited.add(behind.into());
+                        self.carrier.room().await;
                         if let Some((io, peer)) = in_hand.take() {
-                            self.take(io, peer, behind);
+                            self.take(io, peer);
                         }
                         progress = true;
                     }
@@ -189,16 +188,16 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
     }
 
     fn take_without_room(&self, io: L::Io, peer: Peer) {
-        self.take(io, peer, !self.carrier.has_room());
+        self.lane.worker.counters.waited.add((!self.carrier.has_room()).into());
+        self.take(io, peer);
     }
 
-    fn take(&self, io: L::Io, peer: Peer, waited: bool) {
+    fn take(&self, io: L::Io, peer: Peer) {
         let service = self.source.current();
         let shared = &self.lane.shared;
         match shared.admission.enter(service.limits(), &peer) {
             Ok(place) => {
                 let open = OpenConnection::new(self.lane.clone(), place);
-                self.lane.worker.counters.waited.add(waited.into());
                 let client = Client { peer, number: shared.next_number() };
                 self.carrier.carry(io, client, service, open);
             }

@@ -6,6 +6,7 @@ use std::net::Shutdown;
 use rudy_net::{Ended, Limits};
 
 use crate::service::{FILE_BYTES, Server, read_to_close, read_until};
+use crate::support::is_serial;
 
 fn server() -> Server {
     Server::start(Limits::default())
@@ -87,6 +88,9 @@ fn a_large_file_arrives_whole_behind_its_head() {
 /// three times in all.
 #[test]
 fn a_fast_download_leaves_the_core_to_others() {
+    if is_serial() {
+        return;
+    }
     let server = Server::start_on(1, Limits::default());
     let mut download = server.send("GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let mut other = server.connect();

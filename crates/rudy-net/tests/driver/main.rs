@@ -6,6 +6,9 @@
 #[expect(dead_code, reason = "shared with the engine's tests, which use more of it")]
 mod support;
 
+#[path = "../engine/engines.rs"]
+mod engines;
+
 mod answers;
 mod bodies;
 mod faults;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rudy_net::{Ended, Limits};
 
 use crate::service::{Server, read_to_close, read_until};
+use crate::support::is_serial;
 
 fn server(change: impl FnOnce(&mut rudy_http::Limits)) -> Server {
     let mut limits = Limits::default();
@@ -46,6 +47,9 @@ fn a_body_below_its_rate_is_answered_408() {
 
 #[test]
 fn a_service_that_takes_its_time_does_not_make_its_client_slow() {
+    if is_serial() {
+        return;
+    }
     let server = server(|limits| {
         limits.rate_grace = SHORT;
         limits.send_stall_time = SHORT;
@@ -72,6 +76,9 @@ fn a_peer_that_does_not_read_is_cut() {
 
 #[test]
 fn a_peer_that_reads_steadily_is_not_cut() {
+    if is_serial() {
+        return;
+    }
     let server = server(|limits| {
         limits.send_stall_time = SHORT * 4;
         limits.idle_time = SHORT;

@@ -139,15 +139,15 @@ fn use_inherited_sockets() {
         let (pid, count, names) = (get("LISTEN_PID"), get("LISTEN_FDS"), get("LISTEN_FDNAMES"));
         Inherited::take(pid.as_deref(), count.as_deref(), names.as_deref()).unwrap()
     };
+    let (engine, _) = greeter(Limits::default());
     let inherited = take();
     let bind = |address: &str, inherited: &Inherited| {
-        Listener::bind(&address.parse::<Address>().unwrap(), 2, inherited)
+        Listener::bind(&address.parse::<Address>().unwrap(), engine.workers().len(), inherited)
     };
     let error = bind("systemd:other", &inherited).unwrap_err().to_string();
     assert!(error.contains("none is called `other`; passed were `web`"), "{error}");
     assert!(bind("systemd", &take()).is_err(), "they are taken once");
 
-    let (engine, _) = greeter(Limits::default());
     for name in ["systemd:web", "systemd"] {
         let listener = bind(name, &inherited).unwrap();
         let Bound::Ip(address) = listener.bound()[0] else { panic!("expected a TCP socket") };

@@ -8,7 +8,7 @@ use rudy_net::engine::{Report, Trouble};
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{
-    REQUEST, assert_greeted, eventually, exchange, greeter, listen, listen_tcp, read_all, sum,
+    REQUEST, assert_greeted, eventually, exchange, greeter, is_serial, listen, listen_tcp, read_all, sum,
 };
 
 #[test]
@@ -53,6 +53,9 @@ fn assert_unavailable(answer: &str) {
 
 #[test]
 fn the_limit_counts_connections_that_are_open_and_no_others() {
+    if is_serial() {
+        return;
+    }
     let (engine, _) = greeter(Limits { connections: Some(1), ..Limits::default() });
     let address = listen_tcp(&*engine);
     let first = TcpStream::connect(address).unwrap();
@@ -66,6 +69,9 @@ fn the_limit_counts_connections_that_are_open_and_no_others() {
 
 #[test]
 fn the_limit_by_address_holds_for_each_address_by_itself() {
+    if is_serial() {
+        return;
+    }
     let (engine, reports) = greeter(Limits { connections_per_address: Some(1), ..Limits::default() });
     let address = listen_tcp(&*engine);
     let first = TcpStream::connect(address).unwrap();

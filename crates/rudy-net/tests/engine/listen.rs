@@ -12,12 +12,15 @@ use rudy_net::listen::{Address, Inherited, Listener};
 use rudy_net::{Call, Client, Limits, Outcome, Request, Response, Service};
 
 use crate::support::{
-    Greeter, LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, listen,
-    listen_tcp, read_all, sum,
+    Greeter, LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen,
+    listen_tcp, model, read_all, sum,
 };
 
 #[tokio::test]
 async fn an_engine_accepts_on_every_listener_and_ends_when_it_is_stopped() {
+    if is_serial() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rudy.sock");
     let (engine, _) = greeter(Limits::default());
@@ -57,7 +60,8 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
     for _ in 0..5 {
         for address in [&tcp, &unix] {
             let before = sum(&*engine, |counters| &counters.requests);
-            engine.listen(Listener::bind(address, 2, &Inherited::default()).unwrap()).unwrap();
+            let listener = Listener::bind(address, engine.workers().len(), &Inherited::default());
+            engine.listen(listener.unwrap()).unwrap();
             eventually("there is traffic", || sum(&*engine, |counters| &counters.requests) > before + 20);
         }
         assert!(engine.unlisten(&tcp).await);
@@ -103,11 +107,15 @@ fn connections_live_on_with_the_service_that_they_began_with() {
         }
     }
 
+    if is_serial() {
+        return;
+    }
     let limits = Limits::default();
     let before = Arc::new(Greeter { limits: limits.clone() });
     let after = Arc::new(Greeter { limits: Limits { connections: Some(0), ..limits } });
     let source = Arc::new(Swapped(Mutex::new(before)));
-    let engine = engine::start(&Options::default(), source.clone(), Arc::new(|_: &Report| {})).unwrap();
+    let options = Options { model: model(), ..Options::default() };
+    let engine = engine::start(&options, source.clone(), Arc::new(|_: &Report| {})).unwrap();
     let address = listen_tcp(&*engine);
     let first = TcpStream::connect(address).unwrap();
     assert_greeted(&exchange(&first, REQUEST).unwrap());
@@ -135,6 +143,9 @@ fn a_panic_ends_its_connection_and_no_other() {
         }
     }
 
+    if is_serial() {
+        return;
+    }
     let (engine, reports) = engine(Broken(Limits::default()));
     let address = listen_tcp(&*engine);
     let other = TcpStream::connect(address).unwrap();

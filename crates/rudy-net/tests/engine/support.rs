@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::StatusCode;
-use rudy_net::engine::{self, Engine, Options, Report, Source};
+use rudy_net::engine::{self, Engine, Model, Options, Report, Source};
 use rudy_net::listen::{Address, Bound, Inherited, Listener};
-use rudy_net::{Call, Client, Limits, Outcome, Request, Response, Service};
+use rudy_net::{Call, Client, Limits, Outcome, Reply, Request, Response, Service};
+use tokio::sync::Semaphore;
 
 /// Answers every request with a greeting.
 pub(crate) struct Greeter {
@@ -18,6 +20,31 @@ pub(crate) struct Greeter {
 impl Service for Greeter {
     fn call(&self, _request: Request, _client: &Client) -> Call {
         Call { reply: Response::text(StatusCode::OK, "text/plain", "hello").into(), observer: None }
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn refused(&self, _client: &Client, _reason: &str, _outcome: &Outcome) {}
+}
+
+/// Answers when it is let to.
+pub(crate) struct Waiting {
+    pub(crate) limits: Limits,
+    called: Arc<AtomicU64>,
+    permits: Arc<Semaphore>,
+}
+
+impl Service for Waiting {
+    fn call(&self, _request: Request, _client: &Client) -> Call {
+        self.called.fetch_add(1, Ordering::SeqCst);
+        let permits = self.permits.clone();
+        let reply = Reply::Later(Box::pin(async move {
+            permits.acquire().await.unwrap().forget();
+            Response::text(StatusCode::OK, "text/plain", "hello")
+        }));
+        Call { reply, observer: None }
     }
 
     fn limits(&self) -> &Limits {
@@ -40,6 +67,19 @@ impl<S: Service> Source for Fixed<S> {
 
 pub(crate) type Reports = Arc<Mutex<Vec<Report>>>;
 
+/// Names the engine that the tests of a process run on: `RUDY_TEST_ENGINE=pool:4 cargo test …`.
+pub(crate) const ENGINE: &str = "RUDY_TEST_ENGINE";
+
+/// The engine that the tests of this process run on.
+pub(crate) fn model() -> Model {
+    std::env::var(ENGINE).map_or(Model::default(), |name| name.parse().unwrap())
+}
+
+/// Whether one connection keeps all others waiting. What a test does with two at once is not for such an engine.
+pub(crate) fn is_serial() -> bool {
+    model() == Model::Serial
+}
+
 /// An engine of two cores, whatever the machine has, and what it reports.
 pub(crate) fn engine<S: Service>(service: S) -> (Box<dyn Engine>, Reports) {
     engine_of(2, service)
@@ -47,12 +87,24 @@ pub(crate) fn engine<S: Service>(service: S) -> (Box<dyn Engine>, Reports) {
 
 /// An engine of so many cores, and what it reports.
 pub(crate) fn engine_of<S: Service>(cores: usize, service: S) -> (Box<dyn Engine>, Reports) {
+    let options = Options { model: model(), cores: Some(cores.try_into().unwrap()), ..Options::default() };
+    start(&options, service)
+}
+
+/// An engine as the options have it, and what it reports.
+pub(crate) fn start<S: Service>(options: &Options, service: S) -> (Box<dyn Engine>, Reports) {
     let reports = Reports::default();
     let sink = reports.clone();
     let reporter = move |report: &Report| sink.lock().unwrap().push(report.clone());
-    let options = Options { cores: Some(cores.try_into().unwrap()), ..Options::default() };
-    let engine = engine::start(&options, Arc::new(Fixed(Arc::new(service))), Arc::new(reporter)).unwrap();
+    let engine = engine::start(options, Arc::new(Fixed(Arc::new(service))), Arc::new(reporter)).unwrap();
     (engine, reports)
+}
+
+/// A service that answers when it is let to: how many requests it has, and what lets it answer so many.
+pub(crate) fn waiting() -> (Waiting, Arc<AtomicU64>, Arc<Semaphore>) {
+    let (called, permits) = (Arc::new(AtomicU64::new(0)), Arc::new(Semaphore::new(0)));
+    let service = Waiting { limits: Limits::default(), called: called.clone(), permits: permits.clone() };
+    (service, called, permits)
 }
 
 pub(crate) fn greeter(limits: Limits) -> (Box<dyn Engine>, Reports) {

@@ -1,0 +1,145 @@
+//! What is particular to the engines whose connections have a thread each.
+
+use std::fs;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroUsize;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use rudy_net::Limits;
+use rudy_net::engine::{Engine, Model, Options};
+
+use crate::support::{
+    Greeter, LAST_REQUEST, REQUEST, assert_greeted, eventually, exchange, is_child, listen_tcp, read_all,
+    start, sum, waiting,
+};
+
+fn options(model: Model, threads_max: usize) -> Options {
+    Options { model, cores: None, threads_max: NonZeroUsize::new(threads_max) }
+}
+
+fn pool(threads: usize) -> Model {
+    Model::Pool(NonZeroUsize::new(threads).unwrap())
+}
+
+/// Sends a request on a connection of its own, and reads to the end on a thread of its own.
+fn ask(address: SocketAddr) -> JoinHandle<String> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(LAST_REQUEST).unwrap();
+    std::thread::spawn(|| read_all(stream))
+}
+
+fn waited(engine: &dyn Engine) -> u64 {
+    sum(engine, |counters| &counters.waited)
+}
+
+#[test]
+fn connections_beyond_the_threads_wait_for_one_and_are_counted() {
+    for options in [options(Model::Thread, 2), options(pool(2), 1), options(Model::Serial, 1)] {
+        let threads = if options.model == Model::Serial { 1 } else { 2 };
+        let (service, called, permits) = waiting();
+        let (engine, reports) = start(&options, service);
+        let address = listen_tcp(&*engine);
+        let clients: Vec<_> = (0..6).map(|_| ask(address)).collect();
+        for answered in 0..6 - threads {
+            // As many requests as there are threads are under way; each that is answered lets one more begin.
+            let expected = (answered + threads) as u64;
+            eventually("the threads are at work", || called.load(Ordering::SeqCst) == expected);
+            permits.add_permits(1);
+        }
+        permits.add_permits(threads);
+        for client in clients {
+            assert_greeted(&client.join().unwrap());
+        }
+        assert_eq!(called.load(Ordering::SeqCst), 6);
+        assert_eq!(waited(&*engine), 6 - threads as u64, "{}", options.model);
+        assert_eq!(sum(&*engine, |counters| &counters.shed), 0, "nobody is refused");
+        assert!(reports.lock().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_crowd_that_finds_the_threads_free_together_is_counted_whole() {
+    let (service, called, permits) = waiting();
+    let (engine, _) = start(&options(pool(4), 1), service);
+    let address = listen_tcp(&*engine);
+    let first: Vec<_> = (0..4).map(|_| ask(address)).collect();
+    eventually("all threads are taken", || called.load(Ordering::SeqCst) == 4);
+    let crowd: Vec<_> = (0..8).map(|_| ask(address)).collect();
+    eventually("one of them is in hand", || waited(&*engine) == 1);
+    permits.add_permits(12);
+    for client in first.into_iter().chain(crowd) {
+        assert_greeted(&client.join().unwrap());
+    }
+    assert_eq!(waited(&*engine), 8);
+}
+
+#[tokio::test]
+async fn connections_that_wait_for_a_thread_are_answered_before_the_end() {
+    let (service, called, permits) = waiting();
+    let (engine, _) = start(&options(Model::Serial, 1), service);
+    let address = listen_tcp(&*engine);
+    let clients: Vec<_> = (0..5).map(|_| ask(address)).collect();
+    eventually("the thread is at work", || called.load(Ordering::SeqCst) == 1);
+    permits.add_permits(5);
+    assert_eq!(engine.stop(std::time::Duration::from_mins(10)).await.cut, 0);
+    for client in clients {
+        assert_greeted(&client.join().unwrap());
+    }
+}
+
+#[test]
+fn an_engine_that_is_dropped_cuts_what_waits_for_a_thread_and_what_has_one() {
+    let (service, called, _permits) = waiting();
+    let (engine, _) = start(&options(Model::Thread, 1), service);
+    let address = listen_tcp(&*engine);
+    let clients: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for mut client in &clients {
+        client.write_all(REQUEST).unwrap();
+    }
+    eventually("the thread is at work", || called.load(Ordering::SeqCst) == 1);
+    drop(engine);
+    for mut client in clients {
+        assert!(!matches!(std::io::Read::read(&mut client, &mut [0]), Ok(1..)));
+    }
+}
+
+/// The names of this process's threads that carry connections.
+fn carrying_threads() -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("rudy-conn-")).collect()
+}
+
+#[test]
+fn a_thread_ends_with_its_connection_and_those_of_a_pool_stay() {
+    if !is_child("threads::a_thread_ends_with_its_connection_and_those_of_a_pool_stay") {
+        return;
+    }
+    let greeter = || Greeter { limits: Limits::default() };
+    let (engine, _) = start(&options(Model::Thread, 100), greeter());
+    let address = listen_tcp(&*engine);
+    let mut clients: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for client in &clients {
+        assert_greeted(&exchange(client, REQUEST).unwrap());
+    }
+    assert_eq!(carrying_threads().len(), 5);
+    clients.truncate(2);
+    eventually("the threads of three have ended", || carrying_threads().len() == 2);
+    for client in &clients {
+        assert_greeted(&exchange(client, REQUEST).unwrap());
+    }
+    drop(engine);
+    eventually("all have ended", || carrying_threads().is_empty());
+
+    let (engine, _) = start(&options(pool(3), 1), greeter());
+    eventually("they have their names", || carrying_threads().len() == 3);
+    let address = listen_tcp(&*engine);
+    for _ in 0..10 {
+        assert_greeted(&exchange(TcpStream::connect(address).unwrap(), LAST_REQUEST).unwrap());
+    }
+    assert_eq!(carrying_threads().len(), 3);
+    drop(engine);
+    eventually("all have ended", || carrying_threads().is_empty());
+}
