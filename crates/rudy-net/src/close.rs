@@ -175,3 +175,202 @@ pub(crate) fn stop_reading(socket: impl AsFd) {
 fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
     socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{ErrorKind, Read, Write};
+    use std::os::fd::BorrowedFd;
+    use std::os::unix::net::UnixStream;
+    use std::pin::pin;
+    use std::sync::{Arc, Mutex};
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// What a step comes to.
+    #[derive(Debug, Clone, Copy)]
+    enum Outcome {
+        Done,
+        Fails,
+        Never,
+        /// Of a read: there is always more.
+        Endless,
+    }
+
+    /// What can go wrong, together.
+    #[derive(Debug, Clone, Copy)]
+    struct Faults {
+        stop_writing: Outcome,
+        read: Outcome,
+        /// The descriptor refuses whatever is done to a socket.
+        socket_fails: bool,
+    }
+
+    fn all_faults() -> impl Iterator<Item = Faults> {
+        use Outcome::{Done, Endless, Fails, Never};
+        let steps = [Done, Fails, Never].into_iter();
+        let steps = steps.flat_map(|first| [Done, Fails, Never, Endless].map(|second| (first, second)));
+        steps.flat_map(|(stop_writing, read)| {
+            [false, true].map(|socket_fails| Faults { stop_writing, read, socket_fails })
+        })
+    }
+
+    /// A connection with these faults, which notes what is done to it.
+    struct Faulty {
+        faults: Faults,
+        socket: UnixStream,
+        no_socket: File,
+        log: Log,
+    }
+
+    type Log = Arc<Mutex<Vec<&'static str>>>;
+
+    impl Faulty {
+        fn note(&self, step: &'static str) {
+            let mut log = self.log.lock().unwrap();
+            if log.last() != Some(&step) {
+                log.push(step);
+            }
+        }
+    }
+
+    impl Drop for Faulty {
+        fn drop(&mut self) {
+            self.note("dropped");
+        }
+    }
+
+    impl AsFd for Faulty {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            if self.faults.socket_fails { self.no_socket.as_fd() } else { self.socket.as_fd() }
+        }
+    }
+
+    fn fault<R>() -> Poll<io::Result<R>> {
+        Poll::Ready(Err(io::Error::other("injected")))
+    }
+
+    impl AsyncRead for Faulty {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            self.note("read");
+            match self.faults.read {
+                Outcome::Done => Poll::Ready(Ok(())),
+                Outcome::Fails => fault(),
+                Outcome::Never => Poll::Pending,
+                Outcome::Endless => {
+                    buffer.put_slice(&vec![b'x'; buffer.remaining()]);
+                    Poll::Ready(Ok(()))
+                }
+            }
+        }
+    }
+
+    impl AsyncWrite for Faulty {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            unreachable!("a close writes nothing")
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.note("shutdown");
+            match self.faults.stop_writing {
+                Outcome::Done => Poll::Ready(stop_writing(&self.socket)),
+                Outcome::Fails => fault(),
+                Outcome::Never | Outcome::Endless => Poll::Pending,
+            }
+        }
+    }
+
+    /// A faulty connection, its peer, and the same socket once more: so that what was done to it can be seen after its
+    /// close.
+    fn faulty(faults: Faults) -> (Faulty, UnixStream, UnixStream, Log) {
+        let (socket, peer) = UnixStream::pair().unwrap();
+        let (again, log) = (socket.try_clone().unwrap(), Log::default());
+        let no_socket = File::open("/dev/null").unwrap();
+        (Faulty { faults, socket, no_socket, log: log.clone() }, peer, again, log)
+    }
+
+    /// Both directions have ended, although the socket itself is still open.
+    fn assert_stopped(peer: &mut UnixStream, faults: Faults) {
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0, "{faults:?}: still being written");
+        assert_eq!(
+            peer.write(b"x").unwrap_err().kind(),
+            ErrorKind::BrokenPipe,
+            "{faults:?}: still being read"
+        );
+    }
+
+    const LINGER: Linger = Linger { time: Duration::from_millis(5), bytes: 1024 * 1024 };
+
+    #[tokio::test]
+    async fn no_failed_step_keeps_another_from_being_taken() {
+        for faults in all_faults() {
+            let (io, mut peer, _again, log) = faulty(faults);
+            close(io, Ending::Finished, LINGER).await;
+            assert_eq!(*log.lock().unwrap(), ["shutdown", "read", "dropped"], "{faults:?}");
+            if !faults.socket_fails {
+                assert_stopped(&mut peer, faults);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_quiet_end_waits_for_nobody() {
+        for faults in all_faults() {
+            let (io, mut peer, _again, log) = faulty(faults);
+            close(io, Ending::Quiet, Linger { time: Duration::MAX, ..LINGER }).await;
+            assert_eq!(*log.lock().unwrap(), ["shutdown", "dropped"], "{faults:?}");
+            if !faults.socket_fails {
+                assert_stopped(&mut peer, faults);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cut_is_a_reset_and_nothing_before_it() {
+        for faults in all_faults() {
+            let (io, _peer, again, log) = faulty(faults);
+            close(io, Ending::Cut, LINGER).await;
+            assert_eq!(*log.lock().unwrap(), ["dropped"], "{faults:?}");
+            let linger = socket2::SockRef::from(&again).linger().unwrap();
+            assert_eq!(linger, (!faults.socket_fails).then_some(Duration::ZERO), "{faults:?}");
+        }
+    }
+
+    /// A server that stops drops what is under way, at whatever step it is.
+    #[tokio::test]
+    async fn a_close_that_is_dropped_takes_the_steps_that_are_left() {
+        for (faults, polled) in all_faults().flat_map(|faults| [(faults, false), (faults, true)]) {
+            let (io, mut peer, _again, log) = faulty(faults);
+            {
+                let mut closing = pin!(close(io, Ending::Finished, Linger { time: Duration::MAX, ..LINGER }));
+                if polled {
+                    let _ = closing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                }
+            }
+            assert_eq!(log.lock().unwrap().last(), Some(&"dropped"), "{faults:?}");
+            if !faults.socket_fails {
+                assert_stopped(&mut peer, faults);
+            }
+        }
+    }
+
+    #[test]
+    fn at_once_what_has_come_is_read_up_to_its_limit() {
+        for (sent, left) in [(0, 0), (1, 0), (AT_ONCE_BYTES, 0), (AT_ONCE_BYTES + 1, 1)] {
+            let (socket, mut peer) = UnixStream::pair().unwrap();
+            peer.write_all(&vec![b'x'; sent]).unwrap();
+            let again = socket.try_clone().unwrap();
+            close_at_once(socket, Ending::Quiet);
+            assert_eq!(rustix::io::ioctl_fionread(&again).unwrap(), left, "{sent}");
+        }
+    }
+}
