@@ -15,6 +15,7 @@ pub mod pages;
 mod routing;
 pub mod run;
 pub mod tail;
+mod topic;
 
 pub use app::App;
 pub use handlers::Vitals;
