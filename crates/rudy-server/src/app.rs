@@ -14,6 +14,7 @@ use crate::handlers::Vitals;
 use crate::methods::{answer_unless_known, answer_unless_read};
 use crate::pages;
 use crate::routing::{NotFound, Router, request_host};
+use crate::topic::Topics;
 
 /// Everything that answers requests under one configuration. A reload makes another one; connections under way keep the
 /// one they began with.
@@ -24,6 +25,7 @@ pub struct App {
     access_log: Option<AccessLog>,
     error_log: Option<ErrorLog>,
     vitals: Arc<Vitals>,
+    topics: Arc<Topics>,
 }
 
 impl App {
@@ -37,6 +39,7 @@ impl App {
             access_log: None,
             error_log: None,
             vitals: Arc::default(),
+            topics: Arc::default(),
         })
     }
 
@@ -50,8 +53,10 @@ impl App {
     #[must_use]
     pub fn with_error_log(self, log: ErrorLog) -> Self {
         for handler in self.router.handlers() {
-            if let Handler::Files(files) = handler {
-                files.log_to(log.clone());
+            match handler {
+                Handler::Files(files) => files.log_to(log.clone()),
+                Handler::Tail(tail) => tail.log_to(log.clone()),
+                _ => {}
             }
         }
         Self { error_log: Some(log), ..self }
@@ -63,10 +68,16 @@ impl App {
         Self { vitals, ..self }
     }
 
-    fn reply(&self, request: &Request, client: &Client) -> Reply {
+    /// Has those who listen and those who publish meet here, whichever configuration they came under.
+    #[must_use]
+    pub fn with_topics(self, topics: Arc<Topics>) -> Self {
+        Self { topics, ..self }
+    }
+
+    fn reply(&self, request: Request, client: &Client) -> Reply {
         // RFC 9110 §9.3.7: a question about the server as a whole.
         if request.uri().path() == "*" && request.method() == Method::OPTIONS {
-            return answer_unless_read(request)
+            return answer_unless_read(&request)
                 .unwrap_or_else(|| Response::new(StatusCode::NO_CONTENT))
                 .into();
         }
@@ -75,17 +86,19 @@ impl App {
             let explanation = "This connection is not encrypted: https is not spoken on it.";
             return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }
-        match self.router.find(request_host(request), request.uri().path()) {
+        match self.router.find(request_host(&request), request.uri().path()) {
             Ok(found) => match found.handler {
-                Handler::Files(files) => files.call(request, &found.path_below(request.uri().path())),
-                Handler::Redirect(redirect) => redirect.answer(request, found.pattern).into(),
-                Handler::Respond(respond) => respond.answer(request).into(),
-                Handler::Status(status) => status.answer(request, client, &self.vitals).into(),
-                Handler::Stream(stream) => stream.answer(request).into(),
-                Handler::Delay(delay) => delay.call(request),
-                Handler::Info(info) => info.answer(request, client, &self.vitals).into(),
+                Handler::Files(files) => files.call(&request, &found.path_below(request.uri().path())),
+                Handler::Redirect(redirect) => redirect.answer(&request, found.pattern).into(),
+                Handler::Respond(respond) => respond.answer(&request).into(),
+                Handler::Status(status) => status.answer(&request, client, &self.vitals).into(),
+                Handler::Stream(stream) => stream.answer(&request).into(),
+                Handler::Broadcast(broadcast) => broadcast.call(request, client, &self.topics),
+                Handler::Tail(tail) => tail.answer(&request, client).into(),
+                Handler::Delay(delay) => delay.call(&request),
+                Handler::Info(info) => info.answer(&request, client, &self.vitals).into(),
             },
-            Err(not_found) => answer_nobody(request, not_found).into(),
+            Err(not_found) => answer_nobody(&request, not_found).into(),
         }
     }
 }
@@ -93,7 +106,7 @@ impl App {
 impl Service for App {
     fn call(&self, request: Request, client: &Client) -> Call {
         let observer = self.access_log.as_ref().map(|log| log.observe(&request, client));
-        Call { reply: self.reply(&request, client), observer }
+        Call { reply: self.reply(request, client), observer }
     }
 
     fn limits(&self) -> &Limits {

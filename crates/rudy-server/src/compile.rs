@@ -3,7 +3,7 @@
 use crate::config::files::problem_of;
 use crate::config::{self, Config, FilesTable, Place, Problem};
 use crate::files::{Files, FilesOptions};
-use crate::handlers::{Delay, Info, Redirect, Respond, Status, Stream};
+use crate::handlers::{Broadcast, Delay, Info, Redirect, Respond, Status, Stream, Tail};
 use crate::routing::{CanonicalPath, HostPattern, Hosts, PathPattern, Route, Router};
 
 /// Makes the routes of a configuration ready, or says everything that is wrong with them.
@@ -17,7 +17,7 @@ pub(crate) fn compile(config: &Config) -> Result<Router<Handler>, Vec<Problem>> 
         endless_redirects(site, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
-            match handler(route) {
+            match handler(site, route) {
                 Ok(handler) => routes.push(Route { paths: route.paths.clone(), handler }),
                 Err(more) => problems.extend(more),
             }
@@ -35,11 +35,13 @@ pub(crate) enum Handler {
     Respond(Respond),
     Status(Status),
     Stream(Stream),
+    Broadcast(Broadcast),
+    Tail(Tail),
     Delay(Delay),
     Info(Info),
 }
 
-fn handler(route: &config::Route) -> Result<Handler, Vec<Problem>> {
+fn handler(site: &config::Site, route: &config::Route) -> Result<Handler, Vec<Problem>> {
     let place = &route.handler_place;
     match &route.handler {
         config::Handler::Files(table) => open(table, place).map(Handler::Files),
@@ -47,6 +49,10 @@ fn handler(route: &config::Route) -> Result<Handler, Vec<Problem>> {
         config::Handler::Respond(table) => Respond::new(table, place).map(Handler::Respond),
         config::Handler::Status(table) => Ok(Handler::Status(Status::new(table))),
         config::Handler::Stream(table) => Stream::new(table, place).map(Handler::Stream),
+        config::Handler::Broadcast(table) => {
+            Broadcast::new(table, &site.hosts, place).map(Handler::Broadcast)
+        }
+        config::Handler::Tail(table) => Tail::new(table, place).map(Handler::Tail),
         config::Handler::Delay(table) => Delay::new(table, place).map(Handler::Delay),
         config::Handler::Info(table) => Ok(Handler::Info(Info::new(table))),
     }

@@ -20,3 +20,4 @@ mod topic;
 pub use app::App;
 pub use handlers::Vitals;
 pub use routing::{HostPattern, PathPattern};
+pub use topic::Topics;

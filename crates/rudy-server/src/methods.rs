@@ -63,22 +63,32 @@ pub(crate) fn is_known(method: &Method) -> bool {
 ///
 /// OPTIONS gets 204 with Allow, a method that exists 405 with Allow, any other 501 (RFC 9110 §9.1, §15.5.6, §15.6.2).
 pub(crate) fn answer_unless_read(request: &Request) -> Option<Response> {
+    match *request.method() {
+        Method::GET | Method::HEAD => None,
+        _ => Some(answer_others(request, READ_METHODS, "This is read: GET and HEAD.")),
+    }
+}
+
+/// The answer to a method other than those that do something here, as for [`answer_unless_read`]. `allow` names those,
+/// OPTIONS among them; `explanation` says it in words.
+pub(crate) fn answer_others(request: &Request, allow: &'static str, explanation: &str) -> Response {
     let mut response = match *request.method() {
-        Method::GET | Method::HEAD => return None,
         Method::OPTIONS => Response::new(StatusCode::NO_CONTENT),
-        ref other if !is_known(other) => return answer_unless_known(request),
-        _ => pages::error(StatusCode::METHOD_NOT_ALLOWED, request.headers(), "This is read: GET and HEAD."),
+        ref other if !is_known(other) => return unknown(request),
+        _ => pages::error(StatusCode::METHOD_NOT_ALLOWED, request.headers(), explanation),
     };
     // RFC 9110 §15.5.6: MUST be in a 405.
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(READ_METHODS));
-    Some(response)
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
 }
 
 /// The answer to a method that nobody has heard of, 501; `None` for the others.
 pub(crate) fn answer_unless_known(request: &Request) -> Option<Response> {
-    (!is_known(request.method())).then(|| {
-        pages::error(StatusCode::NOT_IMPLEMENTED, request.headers(), "This method is not known here.")
-    })
+    (!is_known(request.method())).then(|| unknown(request))
+}
+
+fn unknown(request: &Request) -> Response {
+    pages::error(StatusCode::NOT_IMPLEMENTED, request.headers(), "This method is not known here.")
 }
 
 #[cfg(test)]

@@ -6,7 +6,10 @@ use serde_json::Value;
 use super::diagnostics::visible;
 use super::file::{Audience, LimitsTable};
 use super::values::Time;
-use super::{AccessLogOptions, Config, EngineOptions, FilesTable, Handler, Site, StreamFormat, StreamTable};
+use super::{
+    AccessLogOptions, BroadcastTable, Config, EngineOptions, FilesTable, Handler, Site, StreamFormat,
+    StreamTable, TailTable,
+};
 use crate::access_log::Format;
 
 impl Config {
@@ -89,6 +92,8 @@ fn what_answers(handler: &Handler) -> (&'static str, String) {
         }
         Handler::Status(status) => ("status", for_whom(status.allow).to_owned()),
         Handler::Stream(stream) => ("stream", stream_detail(stream)),
+        Handler::Broadcast(broadcast) => ("broadcast", broadcast_detail(broadcast)),
+        Handler::Tail(tail) => ("tail", tail_detail(tail)),
         Handler::Delay(delay) => ("delay", format!("{} after {}", delay.status, delay.time)),
         Handler::Info(info) => ("info", for_whom(info.allow).to_owned()),
     }
@@ -101,11 +106,28 @@ fn for_whom(audience: Audience) -> &'static str {
     }
 }
 
-fn stream_detail(stream: &StreamTable) -> String {
-    let what = match stream.format {
+fn broadcast_detail(broadcast: &BroadcastTable) -> String {
+    let publishers = match broadcast.publish {
+        Audience::Loopback => "this machine",
+        Audience::Anyone => "anyone",
+    };
+    format!("{}, published by {publishers}", for_whom(broadcast.allow))
+}
+
+fn tail_detail(tail: &TailTable) -> String {
+    let files: Vec<_> = tail.files.as_slice().iter().map(|file| file.display().to_string()).collect();
+    format!("{} as {}, {}", files.join(" "), written_as(tail.format), for_whom(tail.allow))
+}
+
+fn written_as(format: StreamFormat) -> &'static str {
+    match format {
         StreamFormat::Plain => "lines of text",
         StreamFormat::Sse => "Server-Sent Events",
-    };
+    }
+}
+
+fn stream_detail(stream: &StreamTable) -> String {
+    let what = written_as(stream.format);
     match stream.count {
         Some(count) => format!("{count} {what}, {} apart", stream.interval),
         None => format!("{what}, {} apart, for ever", stream.interval),

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::files::FilesTable;
-use super::streams::StreamTable;
+use super::streams::{BroadcastTable, StreamTable, TailTable};
 use super::values::{EngineName, ListenAddress, Size, Time};
 use crate::routing::{HostPattern, PathPattern};
 
@@ -80,6 +80,8 @@ pub struct SiteTable {
     { "required": ["respond"] },
     { "required": ["status"] },
     { "required": ["stream"] },
+    { "required": ["broadcast"] },
+    { "required": ["tail"] },
     { "required": ["delay"] },
     { "required": ["info"] },
 ]))]
@@ -99,6 +101,10 @@ pub struct RouteTable {
     pub status: Option<StatusTable>,
     /// Answers with a stream that ticks: a line at each interval, for ever.
     pub stream: Option<StreamTable>,
+    /// Answers with the lines that are published at the path that is asked for, to everybody who listens there.
+    pub broadcast: Option<BroadcastTable>,
+    /// Answers with the lines of files, as they are written.
+    pub tail: Option<TailTable>,
     /// Gives an answer after a time.
     pub delay: Option<DelayTable>,
     /// Answers with who answers: process, thread, task, engine, connection, request.
@@ -122,6 +128,12 @@ impl<T> OneOrMany<T> {
             Self::One(one) => std::slice::from_ref(one),
             Self::Many(many) => many,
         }
+    }
+}
+
+impl<T> FromIterator<T> for OneOrMany<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        Self::Many(values.into_iter().collect())
     }
 }
 

@@ -29,7 +29,7 @@ pub use files::{CacheControlTable, CompressionOptions, CompressionTable, FilesTa
 pub(crate) use limits::out_of_bounds;
 use rudy_net::listen::Address;
 pub use schema::json_schema;
-pub use streams::{StreamFormat, StreamTable};
+pub use streams::{BroadcastTable, StreamFormat, StreamTable, TailTable};
 pub(crate) use values::written_as_text;
 pub use values::{ListenAddress, Size, Time};
 
@@ -103,6 +103,10 @@ pub enum Handler {
     Status(StatusTable),
     /// A stream that ticks.
     Stream(StreamTable),
+    /// Lines that are published, for everybody who listens.
+    Broadcast(BroadcastTable),
+    /// Lines of files, as they are written.
+    Tail(TailTable),
     /// An answer after a time.
     Delay(DelayTable),
     /// Who answers.
@@ -114,6 +118,7 @@ impl Handler {
     fn is_endless(&self) -> bool {
         match self {
             Self::Stream(stream) => stream.count.is_none(),
+            Self::Broadcast(_) | Self::Tail(_) => true,
             Self::Files(_)
             | Self::Redirect(_)
             | Self::Respond(_)

@@ -6,12 +6,24 @@ use super::Handler;
 use super::file::RouteTable;
 
 /// The keys of the handlers, in the order of [`RouteTable::handlers`].
-const KINDS: [&str; 7] = ["files", "redirect", "respond", "status", "stream", "delay", "info"];
+const KINDS: [&str; 9] =
+    ["files", "redirect", "respond", "status", "stream", "broadcast", "tail", "delay", "info"];
 
 impl RouteTable {
     /// The handlers that are given, each with its key; paths in them are relative to `folder`. There should be one.
     pub(super) fn handlers(self, folder: &Path) -> Vec<(&'static str, Handler)> {
-        let Self { path: _, mut files, redirect, mut respond, status, stream, mut delay, info } = self;
+        let Self {
+            path: _,
+            mut files,
+            redirect,
+            mut respond,
+            status,
+            stream,
+            broadcast,
+            mut tail,
+            mut delay,
+            info,
+        } = self;
         if let Some(files) = &mut files {
             files.root = folder.join(&files.root);
         }
@@ -22,12 +34,17 @@ impl RouteTable {
         for file in body_files.into_iter().flatten() {
             *file = folder.join(&*file);
         }
+        if let Some(tail) = &mut tail {
+            tail.files = tail.files.as_slice().iter().map(|file| folder.join(file)).collect();
+        }
         let given = [
             files.map(Handler::Files),
             redirect.map(Handler::Redirect),
             respond.map(Handler::Respond),
             status.map(Handler::Status),
             stream.map(Handler::Stream),
+            broadcast.map(Handler::Broadcast),
+            tail.map(Handler::Tail),
             delay.map(Handler::Delay),
             info.map(Handler::Info),
         ];

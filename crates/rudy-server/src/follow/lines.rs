@@ -7,11 +7,11 @@ use memchr::memchr;
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Takes a line without its end, and whether something of it was left out.
-pub(super) type OnLine<'a> = dyn FnMut(&[u8], bool) + 'a;
+pub(crate) type OnLine<'a> = dyn FnMut(&[u8], bool) + 'a;
 
 /// The beginning of a line whose end has not come yet.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     partial: Vec<u8>,
     /// The line was too long and has been handed out; its rest is passed over.
     is_passing_over: bool,
@@ -19,7 +19,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Hands out the lines that these bytes end, and holds what is left.
-    pub(super) fn push(&mut self, mut bytes: &[u8], on_line: &mut OnLine<'_>) {
+    pub(crate) fn push(&mut self, mut bytes: &[u8], on_line: &mut OnLine<'_>) {
         while let Some(end) = memchr(b'\n', bytes) {
             self.end_line(&bytes[..end], on_line);
             bytes = &bytes[end + 1..];
@@ -28,7 +28,7 @@ impl Lines {
     }
 
     /// No more will come: hands out what is held.
-    pub(super) fn finish(&mut self, on_line: &mut OnLine<'_>) {
+    pub(crate) fn finish(&mut self, on_line: &mut OnLine<'_>) {
         self.is_passing_over = false;
         let partial = std::mem::take(&mut self.partial);
         if !partial.is_empty() {

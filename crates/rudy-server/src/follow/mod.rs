@@ -20,6 +20,7 @@ use std::time::Instant;
 use self::decide::{Identity, Names, compare};
 use self::file::Followed;
 pub use self::lines::LINE_BYTES_MAX;
+pub(crate) use self::lines::Lines;
 use self::pattern::Found;
 pub use self::pattern::Pattern;
 pub use self::watch::Stopper;

@@ -16,7 +16,7 @@ use super::{Options, announce};
 use crate::access_log::AccessLog;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
-use crate::{App, Vitals};
+use crate::{App, Topics, Vitals};
 
 /// A server that runs.
 pub(super) struct Server {
@@ -26,6 +26,7 @@ pub(super) struct Server {
     pub(super) errors: ErrorLog,
     pub(super) access_log: Option<AccessLog>,
     pub(super) vitals: Arc<Vitals>,
+    pub(super) topics: Arc<Topics>,
     inherited: Inherited,
     pub(super) generations: Arc<Generations>,
     pub(super) engine: Box<dyn Engine>,
@@ -45,7 +46,8 @@ impl Server {
         report_panics(&errors);
         let access_log = open_access_log(&config, &errors)?;
         let vitals = Arc::new(Vitals::new());
-        let app = build(&config, access_log.as_ref(), &errors, &vitals)?;
+        let topics = Arc::new(Topics::default());
+        let app = build(&config, access_log.as_ref(), &errors, &vitals, &topics)?;
         let inherited = take_inherited()?;
 
         if let Err(error) = raise_descriptor_limit() {
@@ -62,6 +64,7 @@ impl Server {
             errors,
             access_log,
             vitals,
+            topics,
             inherited,
             generations,
             engine,
@@ -208,9 +211,10 @@ pub(super) fn build(
     access_log: Option<&AccessLog>,
     errors: &ErrorLog,
     vitals: &Arc<Vitals>,
+    topics: &Arc<Topics>,
 ) -> Result<App, Failure> {
     let app = App::new(config).map_err(Failure::Config)?;
-    let app = app.with_vitals(vitals.clone()).with_error_log(errors.clone());
+    let app = app.with_vitals(vitals.clone()).with_topics(topics.clone()).with_error_log(errors.clone());
     Ok(match access_log {
         Some(log) => app.with_access_log(log.clone()),
         None => app,

@@ -2,6 +2,7 @@
 
 mod framing;
 mod ring;
+mod topics;
 mod wakers;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ pub(crate) use framing::{Framing, Id};
 pub(crate) use ring::{Draft, History};
 use ring::{Read, Ring};
 use rudy_net::Live;
+pub use topics::Topics;
 use wakers::{BATCH, Wakers};
 
 /// Messages, and those who listen to them.
@@ -28,8 +30,10 @@ pub(crate) struct Topic {
 struct State {
     ring: Ring,
     wakers: Wakers,
-    /// When a message or a listener came or went last.
-    used_at: Instant,
+    /// When the last message came.
+    published_at: Instant,
+    /// When the last listener went.
+    left_at: Instant,
 }
 
 /// From where on somebody listens.
@@ -55,7 +59,9 @@ pub(crate) struct Listening {
 impl Topic {
     pub(crate) fn new(framing: Framing) -> Self {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
-        let state = State { ring: Ring::default(), wakers: Wakers::default(), used_at: Instant::now() };
+        let now = Instant::now();
+        let (ring, wakers) = (Ring::default(), Wakers::default());
+        let state = State { ring, wakers, published_at: now, left_at: now };
         Self { framing, epoch: u64::try_from(epoch).unwrap_or(u64::MAX), state: Mutex::new(state) }
     }
 
@@ -64,7 +70,7 @@ impl Topic {
     pub(crate) fn publish(&self, draft: &Draft, history: History) -> Id {
         let mut state = self.lock();
         state.ring.push(draft, self.framing, self.epoch, history);
-        state.used_at = Instant::now();
+        state.published_at = Instant::now();
         let number = state.ring.next() - 1;
         drop(state);
         if !draft.is_empty() {
@@ -78,7 +84,6 @@ impl Topic {
         let mut state = self.lock();
         let (next, is_known) = self.find(&state.ring, start);
         let slot = state.wakers.take_slot();
-        state.used_at = now;
         drop(state);
         let mut hello = listening.hello;
         if !is_known {
@@ -90,16 +95,17 @@ impl Topic {
         Listener { topic: self.clone(), hello, next, slot, period, due: period.map(|period| now + period) }
     }
 
-    /// How many listen.
-    pub(crate) fn listeners(&self) -> usize {
-        self.lock().wakers.in_use()
+    /// Whether nobody has listened for `time`.
+    pub(crate) fn is_deserted(&self, now: Instant, time: Duration) -> bool {
+        let state = self.lock();
+        state.wakers.in_use() == 0 && now.saturating_duration_since(state.left_at) >= time
     }
 
     /// Whether nobody listens, and there is nothing that anybody could still come for: nothing was published, or not
     /// for `time`.
     pub(crate) fn is_over(&self, now: Instant, time: Duration) -> bool {
         let state = self.lock();
-        let is_old = now.saturating_duration_since(state.used_at) >= time;
+        let is_old = now.saturating_duration_since(state.published_at.max(state.left_at)) >= time;
         state.wakers.in_use() == 0 && (is_old || state.ring.next() == 1)
     }
 
@@ -204,7 +210,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let mut state = self.topic.lock();
         state.wakers.give_back(self.slot);
-        state.used_at = Instant::now();
+        state.left_at = Instant::now();
     }
 }
 

@@ -70,14 +70,18 @@ mod tests {
         let slots: Vec<_> = (0..100).map(|_| wakers.take_slot()).collect();
         wakers.give_back(slots[3]);
         assert_eq!((wakers.take_slot(), wakers.in_use()), (slots[3], 100));
-        slots.iter().for_each(|slot| wakers.set(*slot, Waker::noop()));
+        for slot in &slots {
+            wakers.set(*slot, Waker::noop());
+        }
         let mut batch = Vec::new();
         assert_eq!(wakers.take(0, &mut batch), BATCH);
         assert_eq!(batch.len(), BATCH);
         batch.clear();
         assert_eq!(wakers.take(BATCH, &mut batch), 100);
         assert_eq!((batch.len(), wakers.take(0, &mut Vec::new())), (100 - BATCH, 100));
-        slots.iter().for_each(|slot| wakers.give_back(*slot));
+        for slot in &slots {
+            wakers.give_back(*slot);
+        }
         assert_eq!((wakers.in_use(), wakers.slots.capacity()), (0, 0));
     }
 }

@@ -96,7 +96,8 @@ impl Stream {
     }
 }
 
-fn fields(format: StreamFormat) -> HeaderMap {
+/// The fields of every answer that goes on and on.
+pub(super) fn fields(format: StreamFormat) -> HeaderMap {
     let content_type = match format {
         StreamFormat::Plain => "text/plain; charset=utf-8",
         StreamFormat::Sse => "text/event-stream",

@@ -1,0 +1,142 @@
+//! One source, many listeners: what is sent to a path goes to everybody who listens there.
+
+mod publish;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::{HeaderValue, Method, StatusCode, header};
+use rudy_net::{Client, Reply, Request, Response};
+
+use self::publish::receive;
+use super::subscribe::Subscribe;
+use crate::config::file::Audience;
+use crate::config::{BroadcastTable, Place, Problem, StreamFormat};
+use crate::methods::answer_others;
+use crate::pages;
+use crate::routing::{CanonicalPath, HostPattern, request_host};
+use crate::topic::{History, Topic, Topics};
+
+const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
+/// The longest path that names a topic, in bytes: the topic keeps it.
+const NAME_BYTES_MAX: usize = 256;
+
+/// The topics of one route.
+#[derive(Debug)]
+pub(crate) struct Broadcast {
+    subscribe: Subscribe,
+    publishers: Audience,
+    listeners: Audience,
+    history: History,
+    history_time: Duration,
+    topics_max: usize,
+    /// Names the site: a topic is found by it and its path, so that a reload that leaves both leaves the topic.
+    site: String,
+}
+
+impl Broadcast {
+    /// Makes the topics of a route ready, in a site of these hosts.
+    pub(crate) fn new(
+        table: &BroadcastTable,
+        hosts: &[HostPattern],
+        place: &Place,
+    ) -> Result<Self, Vec<Problem>> {
+        let BroadcastTable { last, heartbeat, retry, .. } = *table;
+        let subscribe = Subscribe::new(StreamFormat::Sse, last, heartbeat, retry, place);
+        let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+        Ok(Self {
+            subscribe: subscribe?,
+            publishers: table.publish,
+            listeners: table.allow,
+            history: History { messages: table.history.into(), bytes: table.history_bytes.0 },
+            history_time: table.history_time.0,
+            topics_max: table.topics as usize,
+            site: hosts.join(" "),
+        })
+    }
+
+    /// Answers a request: listens with GET, publishes with POST or PUT.
+    pub(crate) fn call(&self, request: Request, client: &Client, topics: &Topics) -> Reply {
+        match *request.method() {
+            Method::GET | Method::HEAD => self.listen(&request, client, topics).into(),
+            Method::POST | Method::PUT => self.publish(request, client, topics),
+            _ => answer_others(&request, METHODS, "Listen with GET, publish with POST or PUT.").into(),
+        }
+    }
+
+    fn listen(&self, request: &Request, client: &Client, topics: &Topics) -> Response {
+        if let Some(refusal) = self.listeners.refuse(request, client) {
+            return refusal;
+        }
+        match self.topic(request, topics) {
+            Ok(topic) => self.subscribe.answer(&topic, request),
+            Err(none) => none.refuse(request),
+        }
+    }
+
+    fn publish(&self, request: Request, client: &Client, topics: &Topics) -> Reply {
+        let forbidden = |explanation| pages::error(StatusCode::FORBIDDEN, request.headers(), explanation);
+        if self.publishers == Audience::Loopback && !client.peer.is_local() {
+            return forbidden("Only the server's own machine may publish here.").into();
+        }
+        if is_from_another_site(&request) {
+            return forbidden("A page of another site may not publish here.").into();
+        }
+        match self.topic(&request, topics) {
+            Ok(topic) => {
+                let (head, body) = request.into_parts();
+                Reply::Later(Box::pin(receive(topic, body, self.history, head.headers)))
+            }
+            Err(none) => none.refuse(&request).into(),
+        }
+    }
+
+    fn topic(&self, request: &Request, topics: &Topics) -> Result<Arc<Topic>, NoTopic> {
+        // The route has taken this path, so it is one.
+        let path = CanonicalPath::parse(request.uri().path()).map_err(|_| NoTopic::BadName)?;
+        if path.as_str().len() > NAME_BYTES_MAX {
+            return Err(NoTopic::LongName);
+        }
+        let now = Instant::now();
+        let topic = topics.get(&self.site, path.as_str(), self.topics_max, self.history_time, now);
+        topic.ok_or(NoTopic::TooMany)
+    }
+}
+
+/// Why there is no topic for a request.
+enum NoTopic {
+    BadName,
+    LongName,
+    TooMany,
+}
+
+impl NoTopic {
+    fn refuse(&self, request: &Request) -> Response {
+        let error = |status, explanation: &str| pages::error(status, request.headers(), explanation);
+        match self {
+            Self::BadName => error(StatusCode::BAD_REQUEST, "This path names nothing."),
+            Self::LongName => {
+                let explanation = format!("The path of a topic has {NAME_BYTES_MAX} bytes at most.");
+                error(StatusCode::URI_TOO_LONG, &explanation)
+            }
+            Self::TooMany => {
+                let explanation =
+                    "There are as many topics as this server keeps; one that is over makes room.";
+                let mut refusal = error(StatusCode::SERVICE_UNAVAILABLE, explanation);
+                refusal.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
+                refusal
+            }
+        }
+    }
+}
+
+/// Whether a browser sent this for a page from elsewhere. Any page may have a browser send a POST to this machine, where
+/// it counts as one of this machine; but the browser says in whose name (WHATWG Fetch, `Origin`).
+fn is_from_another_site(request: &Request) -> bool {
+    let Some(origin) = request.headers().get(header::ORIGIN) else { return false };
+    let host = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+    !host.is_some_and(|host| host.as_bytes().eq_ignore_ascii_case(request_host(request)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Publishing and listening, without sockets. What bodies do is tested over sockets (`tests/tests/broadcast.rs`).
+
+use rudy_net::{Body, Peer, RequestBody};
+
+use super::*;
+
+fn broadcast(table: &str) -> Result<Broadcast, Vec<Problem>> {
+    Broadcast::new(&toml::from_str(table).unwrap(), &[], &Place::nowhere())
+}
+
+fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, &str)]) -> Response {
+    let topics = Topics::default();
+    let mut request = http::Request::builder().method(method).uri(target);
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(RequestBody::empty()).unwrap();
+    let client = Client { peer: Peer::Ip((peer, 1).into()), number: 1 };
+    match broadcast(table).unwrap().call(request, &client, &topics) {
+        Reply::Now(response) => response,
+        // An empty body has all of its pieces.
+        Reply::Later(later) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(later)
+        }
+    }
+}
+
+const NEAR: [u8; 4] = [127, 0, 0, 1];
+const FAR: [u8; 4] = [192, 0, 2, 1];
+
+#[test]
+fn anyone_listens_and_this_machine_publishes_unless_told_otherwise() {
+    for (table, method, peer, status) in [
+        ("", "GET", FAR, 200),
+        ("", "HEAD", FAR, 200),
+        ("", "POST", FAR, 403),
+        ("", "PUT", FAR, 403),
+        // Let in, it is told that an empty body publishes nothing.
+        ("", "POST", NEAR, 400),
+        ("publish = 'anyone'", "PUT", FAR, 400),
+        ("allow = 'loopback'", "GET", FAR, 403),
+        ("", "OPTIONS", FAR, 204),
+        ("", "DELETE", NEAR, 405),
+        ("", "BREW", NEAR, 501),
+    ] {
+        let answer = ask(table, method, "/news", peer, &[]);
+        assert_eq!(answer.status().as_u16(), status, "{method} from {peer:?} with {table}");
+        let has_allow = answer.headers().get(header::ALLOW).is_some_and(|allow| allow == METHODS);
+        assert_eq!(has_allow, matches!(status, 204 | 405));
+    }
+}
+
+#[test]
+fn a_page_of_another_site_does_not_publish() {
+    for (origin, status) in [
+        ("http://localhost:8080", 400),
+        ("http://LOCALHOST:8080", 400),
+        ("http://localhost", 403),
+        ("https://example.org", 403),
+        ("null", 403),
+    ] {
+        let fields = [("host", "localhost:8080"), ("origin", origin)];
+        assert_eq!(ask("", "POST", "/news", NEAR, &fields).status().as_u16(), status, "{origin}");
+    }
+}
+
+#[test]
+fn listening_is_an_endless_stream_of_events() {
+    let answer = ask("", "GET", "/news", FAR, &[]);
+    assert!(matches!(answer.body, Body::Live(_)));
+    assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/event-stream");
+    assert_eq!(answer.headers()[header::CACHE_CONTROL], "no-store");
+}
+
+#[test]
+fn names_and_topics_are_bounded() {
+    let long = format!("/{}", "x".repeat(NAME_BYTES_MAX));
+    assert_eq!(ask("", "GET", &long, FAR, &[]).status(), 414);
+    let broadcast = broadcast("topics = 1").unwrap();
+    let topics = Topics::default();
+    let listen = |target: &str| {
+        let request = http::Request::get(target).body(RequestBody::empty()).unwrap();
+        broadcast.listen(&request, &Client { peer: Peer::Unix, number: 1 }, &topics)
+    };
+    let first = listen("/caf%C3%A9");
+    assert_eq!(listen("/caf%c3%a9").status(), 200, "another spelling of the same path");
+    let refused = listen("/second");
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()[header::RETRY_AFTER]),
+        (503, &"60".parse().unwrap())
+    );
+    drop(first);
+    assert_eq!(listen("/second").status(), 200, "a topic that nobody listens to makes room");
+}
+
+#[test]
+fn a_heartbeat_out_of_bounds_is_an_error() {
+    for (heartbeat, is_right) in [("0s", true), ("1s", true), ("999ms", false), ("2h", false)] {
+        assert_eq!(broadcast(&format!("heartbeat = '{heartbeat}'")).is_ok(), is_right, "{heartbeat}");
+    }
+}

@@ -1,0 +1,269 @@
+//! The lines of files as they are written: one look at the files, however many look on.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use rudy_net::{Client, Request, Response};
+
+use super::subscribe::{Subscribe, framing};
+use crate::config::file::Audience;
+use crate::config::{Place, Problem, TailTable};
+use crate::error_log::ErrorLog;
+use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
+use crate::methods::answer_unless_read;
+use crate::pages;
+use crate::topic::{Draft, Framing, History, Topic};
+
+/// How long the files are followed after the last client has gone: one that reloads its page finds the history.
+const LINGER_TIME: Duration = Duration::from_mins(1);
+/// So many bytes of lines are published at once.
+const DRAFT_BYTES: usize = 64 * 1024;
+
+/// The files of one route.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    subscribe: Subscribe,
+    audience: Audience,
+    source: Arc<Source>,
+}
+
+/// Who follows the files, and what was read of them.
+#[derive(Debug)]
+struct Source {
+    patterns: Vec<Pattern>,
+    last: u64,
+    has_names: bool,
+    framing: Framing,
+    history: History,
+    log: OnceLock<ErrorLog>,
+    /// What is followed into, while anybody follows. A new topic for each time, because what was written in between is
+    /// missing: a client that comes back with an id from before is told so.
+    topic: Mutex<Option<Arc<Topic>>>,
+}
+
+impl Tail {
+    /// Makes a route's files ready to be followed.
+    pub(crate) fn new(table: &TailTable, place: &Place) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let subscribe = Subscribe::new(table.format, table.last, table.heartbeat, table.retry, place);
+        let subscribe = subscribe.map_err(|wrong| problems.extend(wrong));
+        let mut patterns = Vec::new();
+        for file in table.files.as_slice() {
+            match Pattern::new(file) {
+                Ok(pattern) => patterns.push(pattern),
+                Err(why) => {
+                    let title = format!("{} cannot be followed", file.display());
+                    problems.push(Problem::value(&place.key("files"), title).label(why));
+                }
+            }
+        }
+        let (Ok(subscribe), []) = (subscribe, problems.as_slice()) else { return Err(problems) };
+        let has_several = patterns.len() > 1 || patterns.iter().any(Pattern::is_glob);
+        let source = Source {
+            patterns,
+            last: table.last.into(),
+            has_names: table.names.unwrap_or(has_several),
+            framing: framing(table.format),
+            history: History { messages: table.history.into(), bytes: table.history_bytes.0 },
+            log: OnceLock::new(),
+            topic: Mutex::new(None),
+        };
+        Ok(Self { subscribe, audience: table.allow, source: Arc::new(source) })
+    }
+
+    /// Says in `log` what is not followed, and why. The first log stays.
+    pub(crate) fn log_to(&self, log: ErrorLog) {
+        self.source.log.get_or_init(|| log);
+    }
+
+    /// Answers a request. The first client has the files followed.
+    pub(crate) fn answer(&self, request: &Request, client: &Client) -> Response {
+        if let Some(answer) = answer_unless_read(request).or_else(|| self.audience.refuse(request, client)) {
+            return answer;
+        }
+        let mut topic = self.source.lock();
+        if let Some(topic) = &*topic {
+            return self.subscribe.answer(topic, request);
+        }
+        match self.source.start() {
+            Ok(started) => self.subscribe.answer(topic.insert(started), request),
+            Err(error) => {
+                self.source.say(&format!("cannot start the thread that follows files: {error}"));
+                let explanation = "The files cannot be followed now; the server's log says why.";
+                pages::error(StatusCode::SERVICE_UNAVAILABLE, request.headers(), explanation)
+            }
+        }
+    }
+}
+
+impl Source {
+    fn start(self: &Arc<Self>) -> std::io::Result<Arc<Topic>> {
+        let topic = Arc::new(Topic::new(self.framing));
+        let (source, followed) = (self.clone(), topic.clone());
+        let run = move || source.follow(&followed);
+        thread::Builder::new().name("follow".to_owned()).spawn(run)?;
+        Ok(topic)
+    }
+
+    /// The thread: follows until nobody has listened for a while.
+    fn follow(&self, topic: &Topic) {
+        let _end = EndOfPanic(self);
+        let mut follower = Follower::new(self.patterns.clone(), self.last);
+        let mut draft = Draft::default();
+        loop {
+            follower.read(Instant::now(), &mut |event| self.take(event, &mut draft, topic));
+            topic.publish(&draft, self.history);
+            draft.clear();
+            // Under the lock under which clients begin to listen: none begins while this ends.
+            let mut current = self.lock();
+            if topic.is_deserted(Instant::now(), LINGER_TIME) {
+                *current = None;
+                return;
+            }
+            drop(current);
+            follower.wait();
+        }
+    }
+
+    fn take(&self, event: Event<'_>, draft: &mut Draft, topic: &Topic) {
+        match event {
+            Event::Line(line) => {
+                draft.push(&self.shown(&line));
+                if draft.bytes() >= DRAFT_BYTES {
+                    topic.publish(draft, self.history);
+                    draft.clear();
+                }
+            }
+            Event::Name(_) => {}
+            Event::Notice(what) => {
+                if let Some(log) = self.log.get() {
+                    log.notice(what);
+                }
+            }
+            Event::Trouble(what) => self.say(what),
+        }
+    }
+
+    fn shown(&self, line: &Line<'_>) -> String {
+        let name = if self.has_names { format!("{} | ", line.file.display()) } else { String::new() };
+        let cut = if line.is_cut { format!(" [cut after {LINE_BYTES_MAX} bytes]") } else { String::new() };
+        format!("{name}{}{cut}", String::from_utf8_lossy(line.text))
+    }
+
+    fn say(&self, what: &str) {
+        if let Some(log) = self.log.get() {
+            log.error(what);
+        }
+    }
+
+    /// A panic while the lock is held leaves nothing half done: the topic is set in one step.
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Topic>>> {
+        self.topic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has the next client begin anew, should a bug of ours end the thread.
+struct EndOfPanic<'a>(&'a Source);
+
+impl Drop for EndOfPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            *self.0.lock() = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::task::{Context, Poll, Wake, Waker};
+
+    use rudy_net::{Body, Live, Peer, RequestBody};
+
+    use super::*;
+
+    fn tail(folder: &Path, table: &str) -> Result<Tail, Vec<Problem>> {
+        let mut table: TailTable = toml::from_str(table).unwrap();
+        table.files = table.files.as_slice().iter().map(|file| folder.join(file)).collect();
+        Tail::new(&table, &Place::nowhere())
+    }
+
+    fn ask(tail: &Tail, peer: [u8; 4]) -> Response {
+        let request = http::Request::get("/log").body(RequestBody::empty()).unwrap();
+        tail.answer(&request, &Client { peer: Peer::Ip((peer, 1).into()), number: 1 })
+    }
+
+    fn listen(tail: &Tail) -> Box<dyn Live> {
+        match ask(tail, [127, 0, 0, 1]).body {
+            Body::Live(live) => live,
+            _ => panic!("lines come as they are written"),
+        }
+    }
+
+    struct Unpark(thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    /// Waits until so many bytes have come.
+    fn read(live: &mut dyn Live, bytes: usize) -> String {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut text = String::new();
+        while text.len() < bytes {
+            match live.poll_piece(&mut Context::from_waker(&waker), Instant::now()) {
+                Poll::Ready(piece) => text.push_str(std::str::from_utf8(&piece.unwrap()).unwrap()),
+                Poll::Pending => thread::park(),
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn one_look_at_the_files_serves_all_clients() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.log"), "1\n2\n3\n").unwrap();
+        let tail = tail(folder.path(), "files = 'a.log'\nlast = 2").unwrap();
+        let mut first = listen(&tail);
+        assert_eq!(read(&mut *first, 4), "2\n3\n");
+        let mut second = listen(&tail);
+        assert_eq!(read(&mut *second, 4), "2\n3\n");
+        std::fs::write(folder.path().join("a.log"), "1\n2\n3\n4\n").unwrap();
+        assert_eq!((read(&mut *first, 2), read(&mut *second, 2)), ("4\n".into(), "4\n".into()));
+        assert_eq!(Arc::strong_count(&tail.source), 2, "this handler and one thread");
+    }
+
+    #[test]
+    fn lines_have_the_name_of_their_file_where_there_may_be_several() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.log"), "x\n").unwrap();
+        let name = folder.path().join("a.log").display().to_string();
+        for (table, expected) in [
+            ("files = '*.log'", format!("{name} | x\n")),
+            ("files = '*.log'\nnames = false", "x\n".to_owned()),
+            ("files = 'a.log'\nnames = true", format!("{name} | x\n")),
+        ] {
+            let tail = tail(folder.path(), table).unwrap();
+            assert_eq!(read(&mut *listen(&tail), expected.len()), expected, "{table}");
+        }
+    }
+
+    #[test]
+    fn logs_are_for_this_machine_unless_told_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let far = [192, 0, 2, 1];
+        assert_eq!(ask(&tail(folder.path(), "files = 'a'").unwrap(), far).status(), 403);
+        assert_eq!(ask(&tail(folder.path(), "files = 'a'\nallow = 'anyone'").unwrap(), far).status(), 200);
+    }
+
+    #[test]
+    fn everything_wrong_is_said_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = "files = ['**/a', '[', 'fine']\nheartbeat = '1ms'";
+        assert_eq!(tail(folder.path(), table).unwrap_err().len(), 3);
+    }
+}
