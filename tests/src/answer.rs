@@ -77,20 +77,24 @@ fn read_head(stream: &mut impl BufRead) -> String {
 }
 
 fn read_chunks(stream: &mut impl BufRead, body: &mut Vec<u8>) {
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line).expect("a chunk's size comes");
-        let size = line.trim_end().split(';').next().unwrap_or_default();
-        let size = u64::from_str_radix(size, 16).unwrap_or_else(|_| panic!("no size of a chunk: {line:?}"));
-        if size == 0 {
-            // Trailers, if any, and the empty line.
-            read_head(stream);
-            return;
-        }
-        let taken = stream.by_ref().take(size).read_to_end(body).expect("the chunk comes");
-        assert_eq!(taken as u64, size, "the chunk was cut");
-        let mut end = [0; 2];
-        stream.read_exact(&mut end).expect("CRLF after a chunk");
-        assert_eq!(end, *b"\r\n");
+    while read_chunk(stream, body) {}
+}
+
+/// Reads one chunk; false where it was the last.
+pub(crate) fn read_chunk(stream: &mut impl BufRead, body: &mut Vec<u8>) -> bool {
+    let mut line = String::new();
+    stream.read_line(&mut line).expect("a chunk's size comes");
+    let size = line.trim_end().split(';').next().unwrap_or_default();
+    let size = u64::from_str_radix(size, 16).unwrap_or_else(|_| panic!("no size of a chunk: {line:?}"));
+    if size == 0 {
+        // Trailers, if any, and the empty line.
+        read_head(stream);
+        return false;
     }
+    let taken = stream.by_ref().take(size).read_to_end(body).expect("the chunk comes");
+    assert_eq!(taken as u64, size, "the chunk was cut");
+    let mut end = [0; 2];
+    stream.read_exact(&mut end).expect("CRLF after a chunk");
+    assert_eq!(end, *b"\r\n");
+    true
 }

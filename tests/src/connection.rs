@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
+use crate::answer::read_chunk;
 use crate::{Answer, PATIENCE};
 
 /// A TCP connection. Whatever must come is waited for, but not for ever.
@@ -61,6 +62,18 @@ impl Connection {
     /// Reads one answer, interim or not.
     pub fn next_answer(&mut self) -> Answer {
         Answer::read(&mut self.stream, true)
+    }
+
+    /// Reads the head of an answer, and leaves its body to be read.
+    pub fn head(&mut self) -> Answer {
+        Answer::read(&mut self.stream, false)
+    }
+
+    /// Reads one chunk of a body, as text; `None` at its end.
+    pub fn chunk(&mut self) -> Option<String> {
+        let mut chunk = Vec::new();
+        read_chunk(&mut self.stream, &mut chunk)
+            .then(|| String::from_utf8(chunk).expect("the chunk is UTF-8"))
     }
 
     /// Reads exactly so many bytes.

@@ -42,7 +42,8 @@ pub(crate) struct Stream {
 /// What all streams of one kind share.
 #[derive(Debug)]
 struct Settings {
-    interval: Duration,
+    /// In nanoseconds, which 64 bits hold: this is reckoned with at every chunk.
+    interval_ns: u64,
     text: Template,
     welcome: Option<Template>,
     count: Option<u64>,
@@ -66,7 +67,7 @@ impl Stream {
         let welcome = if table.welcome.is_empty() { None } else { template("welcome", &table.welcome) };
         let (Some(text), []) = (text, problems.as_slice()) else { return Err(problems) };
         let settings = Settings {
-            interval: table.interval.0,
+            interval_ns: u64::try_from(table.interval.0.as_nanos()).unwrap_or(u64::MAX),
             text,
             welcome,
             count: table.count,
@@ -75,7 +76,7 @@ impl Stream {
         let shows_path = settings.welcome.as_ref().is_some_and(Template::shows_path);
         Ok(Self {
             head: Arc::new(Prepared::new(StatusCode::OK, fields(table.format))),
-            spread: Spread::new(Instant::now(), settings.interval),
+            spread: Spread::new(Instant::now(), settings.interval_ns),
             keeps_path: shows_path || settings.text.shows_path(),
             settings: Arc::new(settings),
         })

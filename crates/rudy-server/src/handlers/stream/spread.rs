@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Spread {
     origin: Instant,
-    interval: Duration,
+    interval_ns: u64,
     opened: AtomicU64,
 }
 
@@ -19,19 +19,18 @@ pub(super) struct Spread {
 const GOLDEN_FRACTION: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Spread {
-    pub(super) fn new(origin: Instant, interval: Duration) -> Self {
-        Self { origin, interval, opened: AtomicU64::new(0) }
+    pub(super) fn new(origin: Instant, interval_ns: u64) -> Self {
+        Self { origin, interval_ns, opened: AtomicU64::new(0) }
     }
 
     /// The next stream's first tick: from `now` on, and less than an interval after it.
     pub(super) fn first(&self, now: Instant) -> Instant {
         let fraction = self.opened.fetch_add(1, Ordering::Relaxed).wrapping_mul(GOLDEN_FRACTION);
-        let interval_ns = self.interval.as_nanos();
+        let interval_ns = u128::from(self.interval_ns);
         let phase_ns = (u128::from(fraction) * interval_ns) >> 64;
         let now_ns = now.saturating_duration_since(self.origin).as_nanos() % interval_ns;
         let wait_ns = (phase_ns + interval_ns - now_ns) % interval_ns;
-        // Less than the interval, which is an hour at most.
-        now + Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(0))
+        now + Duration::from_nanos_u128(wait_ns)
     }
 }
 
@@ -44,7 +43,7 @@ mod tests {
     /// How many of 1,000 streams tick in each hundredth of the interval.
     fn slots(opened_after: impl Fn(u32) -> Duration) -> Vec<u32> {
         let origin = Instant::now();
-        let spread = Spread::new(origin, SECOND);
+        let spread = Spread::new(origin, 1_000_000_000);
         let mut slots = vec![0; 100];
         for number in 0..1000 {
             let now = origin + opened_after(number);

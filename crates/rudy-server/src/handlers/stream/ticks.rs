@@ -35,8 +35,9 @@ impl Ticks {
     /// The last chunk that is due by `now`, sent or not; 0 where none is.
     fn newest(&self, now: Instant) -> u64 {
         let Some(since_first) = now.checked_duration_since(self.first) else { return 0 };
-        let intervals = since_first.as_nanos() / self.settings.interval.as_nanos();
-        let newest = u64::try_from(intervals).unwrap_or(u64::MAX).saturating_add(1);
+        // 64 bits of nanoseconds last for 584 years.
+        let since_first_ns = u64::try_from(since_first.as_nanos()).unwrap_or(u64::MAX);
+        let newest = since_first_ns / self.settings.interval_ns + 1;
         newest.min(self.settings.count.unwrap_or(u64::MAX))
     }
 
@@ -81,9 +82,7 @@ impl Live for Ticks {
         if self.settings.count.is_some_and(|count| number > count) {
             return None;
         }
-        let interval_ns = u64::try_from(self.settings.interval.as_nanos()).ok()?;
-        // After 584 years this is `None`, and the stream is quiet.
-        let since_first = Duration::from_nanos(interval_ns.checked_mul(number - 1)?);
-        self.first.checked_add(since_first)
+        let since_first_ns = self.settings.interval_ns.checked_mul(number - 1)?;
+        self.first.checked_add(Duration::from_nanos(since_first_ns))
     }
 }
