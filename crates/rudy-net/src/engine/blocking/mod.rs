@@ -6,6 +6,8 @@
 mod crew;
 mod open;
 mod park;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 use std::io;

@@ -55,6 +55,11 @@ impl Open {
         self.state.load(Ordering::Acquire) == CUT
     }
 
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.state.load(Ordering::Acquire) == IDLE
+    }
+
     /// To end when it is idle: at once if it is already.
     fn finish(&self) {
         if self.state.swap(LAST, Ordering::AcqRel) == IDLE && !has_unread(&self.socket) {

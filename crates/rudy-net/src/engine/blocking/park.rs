@@ -83,6 +83,16 @@ impl Parker {
         *self.lock() = Waiting::default();
     }
 
+    #[cfg(test)]
+    pub(super) fn is_parked(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == PARKED
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_reader(&self) -> bool {
+        self.lock().reader.is_some()
+    }
+
     /// Where another thread waits for the socket while this one is parked already, for something else.
     fn look_again(&self) {
         if self.state.load(Ordering::SeqCst) == PARKED {

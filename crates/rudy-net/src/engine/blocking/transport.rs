@@ -55,7 +55,7 @@ impl Blocking {
     }
 
     /// Has reads block, and for about this time.
-    fn block_for(&mut self, time: Duration) -> io::Result<()> {
+    pub(super) fn block_for(&mut self, time: Duration) -> io::Result<()> {
         self.set_nonblocking(false)?;
         if self.timeout < time / 2 || self.timeout > time + TIMEOUT_SLACK {
             self.open.socket.set_read_timeout(Some(time))?;
@@ -66,7 +66,7 @@ impl Blocking {
 
     fn set_nonblocking(&mut self, nonblocking: bool) -> io::Result<()> {
         if self.is_nonblocking != nonblocking {
-            self.open.socket.set_nonblocking(nonblocking)?;
+            rustix::io::ioctl_fionbio(&self.open.socket, nonblocking)?;
             self.is_nonblocking = nonblocking;
         }
         Ok(())
