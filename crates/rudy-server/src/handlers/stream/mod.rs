@@ -37,6 +37,8 @@ pub(crate) struct Stream {
     spread: Spread,
     /// Whether the path is shown, and so has to be kept.
     keeps_path: bool,
+    /// Whether a client that comes back may say what it has had already.
+    has_ids: bool,
 }
 
 /// What all streams of one kind share.
@@ -79,6 +81,7 @@ impl Stream {
             spread: Spread::new(Instant::now(), settings.interval_ns),
             keeps_path: shows_path || settings.text.shows_path(),
             settings: Arc::new(settings),
+            has_ids: table.format == StreamFormat::Sse,
         })
     }
 
@@ -92,7 +95,12 @@ impl Stream {
             let explanation = format!("The path of a stream has {PATH_BYTES_MAX} bytes at most.");
             return pages::error(StatusCode::URI_TOO_LONG, request.headers(), &explanation);
         }
-        let ticks = Ticks::new(self.settings.clone(), path, self.spread.first(Instant::now()));
+        let had = if self.has_ids { last_event_id(request) } else { 0 };
+        if self.settings.count.is_some_and(|count| had >= count) {
+            // The one answer that keeps an `EventSource` from coming back (HTML §9.2.2).
+            return Response::new(StatusCode::NO_CONTENT);
+        }
+        let ticks = Ticks::new(self.settings.clone(), path, self.spread.first(Instant::now()), had);
         Response::prepared(self.head.clone(), Body::Live(Box::new(ticks)))
     }
 }
@@ -111,6 +119,12 @@ pub(super) fn fields(format: StreamFormat) -> HeaderMap {
         // nginx in front would gather chunks before it hands them on.
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ])
+}
+
+/// The last chunk that a client had before its connection broke; 0 where it had none, or one that was not ours.
+fn last_event_id(request: &Request) -> u64 {
+    let id = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
+    id.and_then(|id| id.parse().ok()).unwrap_or(0)
 }
 
 /// A path as it came, but for what may not stand in one (RFC 3986 §3.3): nothing of it breaks a line, or out of the quotes

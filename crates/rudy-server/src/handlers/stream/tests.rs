@@ -17,6 +17,12 @@ fn request(path: &str) -> Request {
     http::Request::get(path).body(RequestBody::empty()).unwrap()
 }
 
+fn request_after(id: &'static str) -> Request {
+    let mut request = request("/");
+    request.headers_mut().insert("last-event-id", HeaderValue::from_static(id));
+    request
+}
+
 fn just_before(moment: Instant) -> Instant {
     moment.checked_sub(Duration::from_nanos(1)).unwrap()
 }
@@ -29,8 +35,17 @@ struct Client {
 
 impl Client {
     fn new(table: &str, path: &str) -> Self {
+        Self::asking(table, &request(path))
+    }
+
+    /// One that had this event last.
+    fn back(table: &str, id: &'static str) -> Self {
+        Self::asking(table, &request_after(id))
+    }
+
+    fn asking(table: &str, request: &Request) -> Self {
         let start = Instant::now();
-        let Body::Live(live) = stream(table).answer(&request(path)).body else { panic!("a stream") };
+        let Body::Live(live) = stream(table).answer(request).body else { panic!("a stream") };
         Self { live, start }
     }
 
@@ -169,6 +184,31 @@ fn events_are_numbered_and_nothing_of_a_path_breaks_their_lines() {
         assert_eq!(client.piece(start).unwrap(), welcome);
         let first = client.live.due().unwrap();
         assert_eq!(client.piece(first).unwrap(), format!("id: 1\ndata: 1\ndata: {as_it_is_shown}\n\n"));
+    }
+}
+
+#[test]
+fn a_browser_that_comes_back_goes_on_after_what_it_had() {
+    for (id, had) in [("1", 1), ("41", 41), ("3000000", 3_000_000)] {
+        let mut client = Client::back("format = 'sse'\ntext = '{n}'", id);
+        let first = client.live.due().unwrap();
+        assert_eq!(client.piece(just_before(first)), None);
+        assert_eq!(client.piece(first).unwrap(), format!("id: {0}\ndata: {0}\n\n", had + 1));
+        assert_eq!(client.live.due(), Some(first + SECOND));
+    }
+    // Not a number of ours, or not a stream with ids: it begins anew.
+    for (format, id) in
+        [("sse", "0"), ("sse", "a"), ("sse", "-1"), ("sse", "18446744073709551615"), ("plain", "7")]
+    {
+        let mut client = Client::back(&format!("format = '{format}'"), id);
+        assert!(client.piece(client.start).unwrap().contains("Goconntest"), "{format} {id}");
+    }
+}
+
+#[test]
+fn a_browser_that_had_all_is_told_not_to_come_back() {
+    for (id, status) in [("2", 200), ("3", 204), ("4", 204)] {
+        assert_eq!(stream("format = 'sse'\ncount = 3").answer(&request_after(id)).status(), status, "{id}");
     }
 }
 

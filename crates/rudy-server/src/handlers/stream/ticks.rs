@@ -17,7 +17,7 @@ use super::Settings;
 pub(super) struct Ticks {
     settings: Arc<Settings>,
     path: Box<str>,
-    /// When chunk 1 is due.
+    /// When chunk 1 is due; in the past where the client had some already.
     first: Instant,
     /// The number of the next one; 0 is the welcome.
     next: u64,
@@ -26,9 +26,14 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// A stream whose first chunk is due at `first`.
-    pub(super) fn new(settings: Arc<Settings>, path: Box<str>, first: Instant) -> Self {
-        let next = u64::from(settings.welcome.is_none());
+    /// A stream that ticks first at `tick`, for a client that had so many chunks already. Of more than can be reckoned with
+    /// nobody had any: it begins anew.
+    pub(super) fn new(settings: Arc<Settings>, path: Box<str>, tick: Instant, had: u64) -> Self {
+        let had_ns = settings.interval_ns.checked_mul(had);
+        let (first, next) = match had_ns.and_then(|ns| tick.checked_sub(Duration::from_nanos(ns))) {
+            Some(first) if had > 0 => (first, had + 1),
+            _ => (tick, u64::from(settings.welcome.is_none())),
+        };
         Self { settings, path, first, next, stalled: false }
     }
 
