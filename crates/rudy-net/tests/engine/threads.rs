@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use rudy_net::Limits;
-use rudy_net::engine::{Engine, Model, Options};
+use rudy_net::engine::{Engine, Model, Options, Report, Trouble};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::{
     Greeter, LAST_REQUEST, REQUEST, assert_greeted, eventually, exchange, is_child, listen_tcp, read_all,
@@ -25,8 +26,7 @@ fn pool(threads: usize) -> Model {
 
 /// Sends a request on a connection of its own, and reads to the end on a thread of its own.
 fn ask(address: SocketAddr) -> JoinHandle<String> {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(LAST_REQUEST).unwrap();
+    let stream = ask_here(address);
     std::thread::spawn(|| read_all(stream))
 }
 
@@ -142,4 +142,40 @@ fn a_thread_ends_with_its_connection_and_those_of_a_pool_stay() {
     assert_eq!(carrying_threads().len(), 3);
     drop(engine);
     eventually("all have ended", || carrying_threads().is_empty());
+}
+
+#[test]
+fn a_connection_that_no_thread_can_be_started_for_waits_for_another_or_is_sent_away() {
+    if !is_child("threads::a_connection_that_no_thread_can_be_started_for_waits_for_another_or_is_sent_away")
+    {
+        return;
+    }
+    // The limit of threads does not hold for root. The engine's threads inherit the user of this one.
+    let _ = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534));
+    let (engine, reports) = start(&options(Model::Thread, 100), Greeter { limits: Limits::default() });
+    let address = listen_tcp(&*engine);
+    let unlimited = getrlimit(Resource::Nproc);
+    let limited = Rlimit { current: Some(0), ..unlimited };
+
+    let first = TcpStream::connect(address).unwrap();
+    assert_greeted(&exchange(&first, REQUEST).unwrap());
+    setrlimit(Resource::Nproc, limited).unwrap();
+    let second = ask_here(address);
+    eventually("it is told", || reports.lock().unwrap().len() == 1);
+    drop(first);
+    assert_greeted(&read_all(second));
+
+    eventually("no thread is left", || sum(&*engine, |counters| &counters.closed) == 2);
+    let third = read_all(ask_here(address));
+    setrlimit(Resource::Nproc, unlimited).unwrap();
+    assert!(third.starts_with("HTTP/1.1 503 "), "{third}");
+    let seen = reports.lock().unwrap().clone();
+    assert!(matches!(&seen[..], [Report::Began { trouble: Trouble::Threads, .. }]), "{seen:?}");
+    assert_greeted(&read_all(ask_here(address)));
+}
+
+fn ask_here(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(LAST_REQUEST).unwrap();
+    stream
 }

@@ -13,6 +13,7 @@ use super::open::Registry;
 use super::park::Parker;
 use crate::close::{Ending, close_at_once};
 use crate::engine::Trouble;
+use crate::engine::descriptors::connections_within_descriptors;
 use crate::engine::lane::OpenConnection;
 use crate::engine::shed::Shedder;
 use crate::scratch::take_small_scratch;
@@ -90,9 +91,11 @@ impl Crew {
         Ok(crew)
     }
 
-    /// A thread for each connection, so many at most.
+    /// A thread for each connection, so many at most, and no more than the descriptor limit leaves room for: each may need a
+    /// second one, to be woken by.
     pub(super) fn of_threads(most: usize) -> Arc<Self> {
-        Arc::new(Self::new(most, false))
+        let within_descriptors = (connections_within_descriptors() / 2).max(1);
+        Arc::new(Self::new(most.min(within_descriptors), false))
     }
 
     fn new(most: usize, stays: bool) -> Self {
