@@ -157,4 +157,31 @@ mod tests {
             assert_eq!(template.fill_in(number, ""), format!("{number}\n"));
         }
     }
+
+    /// Reads one event as the HTML standard says (§9.2.6): its id and its data. Nothing may stand before, after or beside it.
+    fn read_event(text: &str) -> (String, String) {
+        let lines = text.replace("\r\n", "\n").replace('\r', "\n");
+        let lines = lines.strip_suffix("\n\n").expect("an empty line ends it");
+        let mut fields = lines.split('\n').map(|line| line.split_once(": ").expect("every line is a field"));
+        let (name, id) = fields.next().unwrap();
+        assert_eq!(name, "id");
+        let data = fields.inspect(|(name, _)| assert_eq!(*name, "data")).map(|(_, line)| line);
+        (id.to_owned(), data.collect::<Vec<_>>().join("\n"))
+    }
+
+    proptest::proptest! {
+        /// Whatever is written, a browser reads the text that a plain stream has.
+        #[test]
+        fn an_event_carries_the_text_of_the_line(text in "([a-z:é \r\n]|\\{n\\}|\\{path\\}|[{}]){0,20}", number: u64) {
+            let in_both = [StreamFormat::Plain, StreamFormat::Sse].map(|format| {
+                let template = Template::new(&text, format).ok()?;
+                String::from_utf8(template.fill_in(number, "/a%0Ab").to_vec()).ok()
+            });
+            if let [Some(plain), Some(event)] = in_both {
+                let plain = plain.strip_suffix('\n').unwrap();
+                let plain = plain.replace("\r\n", "\n").replace('\r', "\n");
+                proptest::prop_assert_eq!(read_event(&event), (number.to_string(), plain));
+            }
+        }
+    }
 }

@@ -259,3 +259,32 @@ fn what_cannot_be_streamed_is_refused_beforehand() {
         assert_eq!(stream.err().map_or(0, |errors| errors.len()), errors, "{table}");
     }
 }
+
+proptest::proptest! {
+    /// However late a client is asked for, and whether it reads or not: no chunk is early, none comes twice, none is left
+    /// out before `queue` of them wait, and whoever does not read is dropped exactly then.
+    #[test]
+    fn chunks_come_in_order_when_they_are_due(steps in proptest::collection::vec((0_u32..3000, proptest::bool::ANY), 0..40)) {
+        let (mut client, first) = Client::welcomed("queue = 4\ntext = '{n}'");
+        let (mut now, mut had) = (first, 0);
+        for (later_ms, reads) in steps {
+            now += Duration::from_millis(later_ms.into());
+            let newest = u32::try_from((now - first).as_secs()).unwrap() + 1;
+            if !reads {
+                let is_full = newest - had >= 4;
+                proptest::prop_assert_eq!(client.is_overrun(now), is_full);
+                if is_full {
+                    break;
+                }
+                proptest::prop_assert_eq!(client.live.due(), Some(first + SECOND * (had + 3)));
+                continue;
+            }
+            for number in newest.saturating_sub(4).max(had) + 1..=newest {
+                proptest::prop_assert_eq!(client.piece(now), Some(format!("{number}\n")));
+            }
+            had = newest;
+            proptest::prop_assert_eq!(client.piece(now), None);
+            proptest::prop_assert_eq!(client.live.due(), Some(first + SECOND * had));
+        }
+    }
+}
