@@ -6,6 +6,10 @@ use bytes::Bytes;
 
 use super::framing::{Framing, Id};
 
+/// The most that is sent in one piece, unless one message alone has more. The connection may hold a copy of it for a
+/// client that does not read, and thousands of those should not take much together.
+const PIECE_BYTES_MAX: usize = 8 * 1024;
+
 /// How much of a topic is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct History {
@@ -85,12 +89,17 @@ impl Batch {
         self.later_starts.len() as u64 + 1
     }
 
-    /// All from this message on, which is one of its own.
-    fn from(&self, number: u64) -> Bytes {
-        match usize::try_from(number - self.first).unwrap_or(usize::MAX) {
-            0 => self.text.clone(),
-            nth => self.text.slice(self.later_starts[nth - 1] as usize..),
+    /// From this message on, which is one of its own, as much as goes into a piece; and the number after it.
+    fn piece(&self, number: u64) -> (Bytes, u64) {
+        let nth = usize::try_from(number - self.first).unwrap_or(usize::MAX);
+        let start = if nth == 0 { 0 } else { self.later_starts[nth - 1] as usize };
+        let fits = |end: &u32| *end as usize <= start + PIECE_BYTES_MAX;
+        if self.text.len() <= start + PIECE_BYTES_MAX || nth == self.later_starts.len() {
+            return (self.text.slice(start..), self.first + self.messages());
         }
+        let ends = &self.later_starts[nth..];
+        let taken = ends.partition_point(fits).max(1);
+        (self.text.slice(start..ends[taken - 1] as usize), number + taken as u64)
     }
 }
 
@@ -134,7 +143,7 @@ impl Ring {
         }
     }
 
-    /// What there is from this message on: to the end of the batch in which it is.
+    /// What there is from this message on: to the end of the batch in which it is, or of the piece.
     pub(super) fn read(&self, number: u64) -> Read {
         let oldest = self.oldest();
         if number < oldest {
@@ -144,7 +153,8 @@ impl Ring {
         let after = self.batches.partition_point(|batch| batch.first <= number);
         match after.checked_sub(1).map(|index| &self.batches[index]) {
             Some(batch) if number < batch.first + batch.messages() => {
-                Read::Piece(batch.from(number), batch.first + batch.messages())
+                let (piece, after) = batch.piece(number);
+                Read::Piece(piece, after)
             }
             _ => Read::Nothing,
         }
@@ -193,6 +203,22 @@ mod tests {
         ] {
             assert_eq!(ring.read(number), expected, "{number}");
         }
+    }
+
+    #[test]
+    fn a_piece_is_bounded_and_a_message_is_whole() {
+        let mut ring = Ring::default();
+        let lengths = [PIECE_BYTES_MAX / 2, PIECE_BYTES_MAX / 2, PIECE_BYTES_MAX, 3 * PIECE_BYTES_MAX, 1, 1];
+        // With its newline, each has the length.
+        let lines = lengths.map(|length| "x".repeat(length - 1));
+        ring.push(&draft(lines), Framing::Plain, 1, History { messages: 9, bytes: u64::MAX });
+        let (mut number, mut pieces) = (1, Vec::new());
+        while let Read::Piece(piece, after) = ring.read(number) {
+            pieces.push((number, piece.len()));
+            number = after;
+        }
+        let piece = PIECE_BYTES_MAX;
+        assert_eq!(pieces, [(1, piece), (3, piece), (4, 3 * piece), (5, 2)]);
     }
 
     #[test]
