@@ -1,0 +1,226 @@
+//! One source, many listeners: lines that are published go to everybody who listens.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use rudy_net::engine::Model;
+use rudy_tests::{Answer, Connection, PATIENCE, Server, engines};
+use rustix::process::Signal;
+
+const SITE: &str = r#"
+listen = ["127.0.0.1:0"]
+keep_alive = true
+
+[[site]]
+
+[[site.route]]
+path = "/topics/*"
+broadcast = { retry = "3s", history = 3, heartbeat = "0s" }
+
+[[site.route]]
+path = "/beats"
+broadcast = { heartbeat = "1s" }
+
+[[site.route]]
+path = "/bulk"
+broadcast = { history_bytes = "1KiB" }
+
+[[site.route]]
+path = "/status"
+status = {}
+"#;
+
+/// Each engine that carries a listener and a publisher at once, with its server.
+fn servers() -> impl Iterator<Item = (Model, Server)> {
+    engines().into_iter().filter(|model| *model != Model::Serial).map(|model| (model, serve(model)))
+}
+
+fn serve(model: Model) -> Server {
+    Server::build().config(SITE).args(["--engine", &model.to_string()]).start()
+}
+
+fn publish(server: &Server, path: &str, body: &[u8]) -> Answer {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut connection = server.connect();
+    connection.send(&[head.as_bytes(), body].concat());
+    connection.answer()
+}
+
+/// The id of the last message of a publication.
+fn id(answer: &Answer) -> String {
+    assert_eq!(answer.status, 204, "{answer:?}");
+    answer.field("last-event-id").expect("it has an id").to_owned()
+}
+
+/// Somebody who listens.
+struct Listener {
+    connection: Connection,
+    text: String,
+    events: VecDeque<String>,
+}
+
+impl Listener {
+    fn new(server: &Server, target: &str, fields: &str) -> Self {
+        let mut connection = server.connect();
+        connection.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n{fields}\r\n").as_bytes());
+        let head = connection.head();
+        assert_eq!((head.status, head.field("content-type")), (200, Some("text/event-stream")));
+        let mut listener = Self { connection, text: String::new(), events: VecDeque::new() };
+        // It listens for sure once it has been greeted.
+        assert!(listener.event().starts_with("retry: "));
+        listener
+    }
+
+    /// What comes next, without its empty line.
+    fn event(&mut self) -> String {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return event;
+            }
+            self.text += &self.connection.chunk().expect("it has no end");
+            while let Some((event, rest)) = self.text.split_once("\n\n") {
+                self.events.push_back(event.to_owned());
+                self.text = rest.to_owned();
+            }
+        }
+    }
+
+    /// The text of the next message.
+    fn data(&mut self) -> String {
+        let event = self.event();
+        event.split_once("\ndata: ").unwrap_or_else(|| panic!("no message: {event:?}")).1.to_owned()
+    }
+}
+
+#[test]
+fn what_is_published_goes_to_everybody_who_listens_there() {
+    for (model, server) in servers() {
+        // Of two threads, one is for whoever publishes.
+        let count = if matches!(model, Model::Pool(_)) { 1 } else { 5 };
+        let mut listeners: Vec<_> = (0..count).map(|_| Listener::new(&server, "/topics/news", "")).collect();
+        publish(&server, "/topics/others", b"not for them\n");
+        let last = id(&publish(&server, "/topics/news", b"one\r\ntwo\n\nfour"));
+        let (epoch, number) = last.split_once('-').unwrap();
+        assert_eq!(number, "4", "{model}");
+        for listener in &mut listeners {
+            for (number, text) in ["one", "two", "", "four"].into_iter().enumerate() {
+                let expected = format!("id: {epoch}-{}\ndata: {text}", number + 1);
+                assert_eq!(listener.event(), expected, "{model}");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_comes_back_goes_on_where_it_was() {
+    // A listener that has left is noticed when something is sent to it, and holds its thread until then.
+    for (model, server) in servers().filter(|(model, _)| !model.is_scarce()) {
+        let ids = ["1\n", "2\n", "3\n", "4\n", "5\n"]
+            .map(|line| id(&publish(&server, "/topics/a", line.as_bytes())));
+        let after = |id: &str| Listener::new(&server, "/topics/a", &format!("Last-Event-ID: {id}\r\n"));
+        let mut listener = after(&ids[2]);
+        assert_eq!([listener.data(), listener.data()], ["4", "5"], "{model}");
+        drop(listener);
+        let mut listener = Listener::new(&server, &format!("/topics/a?last_event_id={}", ids[3]), "");
+        assert_eq!(listener.data(), "5", "{model}");
+        drop(listener);
+        let mut too_late = after(&ids[0]);
+        assert_eq!(too_late.event(), "event: gap\ndata: {\"missing\":1}", "{model}");
+        assert_eq!(too_late.data(), "3", "{model}");
+        drop(too_late);
+        // As after a restart: the id is none of this topic's.
+        let mut stranger = after("64f1e2d3c4b5a-4");
+        assert_eq!(stranger.event(), "event: gap\ndata: {\"missing\":null}", "{model}");
+        assert_eq!(stranger.data(), "3", "{model}");
+    }
+}
+
+#[test]
+fn lines_go_out_as_they_come() {
+    for (model, server) in servers() {
+        let mut listener = Listener::new(&server, "/topics/a", "");
+        let mut publisher = server.connect();
+        publisher.send(b"PUT /topics/a HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+        publisher.send(b"6\r\none\ntw\r\n");
+        assert_eq!(listener.data(), "one", "{model}");
+        publisher.send(b"2\r\no\n\r\n");
+        assert_eq!(listener.data(), "two", "{model}");
+        publisher.send(b"5\r\nthree\r\n0\r\n\r\n");
+        assert_eq!(listener.data(), "three", "{model}");
+        assert!(id(&publisher.answer()).ends_with("-3"), "{model}");
+    }
+}
+
+#[test]
+fn a_line_that_cannot_be_published_is_told_and_those_before_it_are() {
+    for (model, server) in servers() {
+        let mut listener = Listener::new(&server, "/topics/a", "");
+        let long = [b"fine\n", &b"x".repeat(64 * 1024 + 1)[..]].concat();
+        for (body, status, says) in [
+            (&b""[..], 400, "there is no line in the body"),
+            (b"fine\n\xff\nnot reached\n", 400, "Line 2: it is not UTF-8. 1 lines before it were published."),
+            (&long, 413, "Line 2: it is longer than 65536 bytes."),
+        ] {
+            let answer = publish(&server, "/topics/a", body);
+            assert_eq!(answer.status, status, "{model}");
+            assert!(answer.text().contains(says), "{model}: {}", answer.text());
+            if !body.is_empty() {
+                assert_eq!(listener.data(), "fine", "{model}");
+            }
+        }
+        publish(&server, "/topics/a", b"next\n");
+        assert_eq!(listener.data(), "next", "{model}");
+    }
+}
+
+#[test]
+fn silence_is_broken_by_a_comment() {
+    for (model, server) in servers() {
+        let mut listener = Listener::new(&server, "/beats", "");
+        assert_eq!([listener.event(), listener.event()], [":", ":"], "{model}");
+        publish(&server, "/beats", b"x\n");
+        while listener.event() == ":" {}
+    }
+}
+
+#[test]
+fn whoever_does_not_read_is_dropped_and_counted_and_others_are_not() {
+    for (model, server) in servers() {
+        let reads_not = Listener::new(&server, "/bulk", "");
+        let lines = format!("{}\n", "x".repeat(60_000)).repeat(20);
+        let deadline = Instant::now() + PATIENCE;
+        let mut published = 0;
+        while status(&server)["connections"]["dropped"] != 1 {
+            assert!(Instant::now() < deadline, "{model}: it is not dropped");
+            id(&publish(&server, "/bulk", lines.as_bytes()));
+            published += 20;
+        }
+        drop(reads_not);
+        let mut late = Listener::new(&server, "/bulk?last_event_id=0-0", "");
+        assert_eq!(late.event(), "event: gap\ndata: {\"missing\":null}", "{model}");
+        let event = late.event();
+        let (id, _) = event.split_once('\n').unwrap();
+        assert!(id.ends_with(&format!("-{published}")), "{model}: {id} of {published}");
+    }
+}
+
+#[test]
+fn who_listens_is_reached_after_a_reload_too() {
+    for (model, mut server) in servers() {
+        let mut listener = Listener::new(&server, "/topics/a", "");
+        let first = id(&publish(&server, "/topics/a", b"before\n"));
+        assert_eq!(listener.data(), "before", "{model}");
+        server.signal(Signal::HUP);
+        server.wait_for_line("the configuration was read again");
+        let second = id(&publish(&server, "/topics/a", b"after\n"));
+        assert_eq!(listener.data(), "after", "{model}");
+        assert_eq!((first.split_once('-').unwrap().0, "2"), second.split_once('-').unwrap(), "{model}");
+    }
+}
+
+fn status(server: &Server) -> serde_json::Value {
+    serde_json::from_slice(&server.get("/status").body).expect("the status is JSON")
+}
