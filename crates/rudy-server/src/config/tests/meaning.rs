@@ -163,3 +163,23 @@ fn every_example_in_the_documentation_is_right() {
     }
     assert!(examples > 10, "only {examples} examples were found");
 }
+
+#[test]
+fn an_endless_stream_where_there_are_few_threads_is_worth_a_notice() {
+    let routes = "[[site]]\nroute = [\n{ path = '/ends', stream = { count = 9 } },\n{ path = '/ticks', stream = {} },\n]";
+    for (engine, notices) in [
+        ("percore", &[][..]),
+        ("thread", &[]),
+        ("pool:4", &["/ticks never ends: with the engine `pool:4` each client of it holds one of 4 threads"]),
+        (
+            "serial",
+            &[
+                "/ticks never ends: with the engine `serial` its first client holds the only thread, and nobody else is \
+               answered",
+            ],
+        ),
+    ] {
+        let config = load(&[("rudy.toml", &format!("engine = '{engine}'\n{routes}"))]).unwrap();
+        assert_eq!(config.notices(), notices, "{engine}");
+    }
+}
