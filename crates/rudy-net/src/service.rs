@@ -67,12 +67,14 @@ pub enum Ended {
 }
 
 /// Who is at the other end of a connection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Client {
     /// The other end.
     pub peer: Peer,
     /// Counts the connections of this process, from 1.
     pub number: u64,
+    /// Counts the requests of the connection, from 1; 0 before the first.
+    pub request: u64,
 }
 
 /// The address of the other end.

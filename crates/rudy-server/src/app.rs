@@ -155,7 +155,7 @@ mod tests {
     fn ask(app: &App, method: &str, host: &str, target: &str) -> Response {
         let request = http::Request::builder().method(method).uri(target).header(header::HOST, host);
         let request = request.body(RequestBody::empty()).unwrap();
-        let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1 };
+        let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
         match app.call(request, &client).reply {
             Reply::Now(response) => response,
             Reply::Later(_) => panic!("nothing here waits"),

@@ -10,13 +10,14 @@ use rudy_http::h1::{Phase, Refusal};
 use tokio::io::ReadBuf;
 
 use super::Connection;
+use super::live::LiveAnswer;
 use super::record::{Record, refused};
 use super::sending::{SendFault, Sending};
 use super::upload::{Upload, UploadFault};
 use crate::close::Ending;
 use crate::scratch::with_scratch;
 use crate::transport::Transport;
-use crate::{Ended, Response, Service, Upgrade};
+use crate::{Body, Ended, Live, Response, Service, Upgrade};
 
 /// How an exchange ends for its connection.
 pub(super) enum Finish {
@@ -24,6 +25,8 @@ pub(super) enum Finish {
     Next,
     End(Ending),
     Upgrade(Upgrade),
+    /// The head is encoded, and a body without an end follows.
+    Live(Box<LiveAnswer>),
 }
 
 /// One exchange on its way; boxed, so that a connection that waits for a request has no room for it.
@@ -52,6 +55,8 @@ enum Answer {
     Sending,
     /// As `Sending`; then the connection changes its protocol.
     Switching(Option<Upgrade>),
+    /// The head is encoded; what follows goes on by itself.
+    Live(Option<Box<dyn Live>>),
     /// Refused in the middle; the connection ends when the refusal is written.
     Refused,
 }
@@ -111,8 +116,7 @@ impl Exchange {
         if result.is_pending() {
             let limits = &connection.service.limits().http;
             let upload = self.upload.as_ref().and_then(|upload| upload.deadline(limits));
-            let due = self.sending.due();
-            let deadline = [upload, self.sending.deadline(limits), due].into_iter().flatten().min();
+            let deadline = [upload, self.sending.deadline(limits)].into_iter().flatten().min();
             connection.timer.set(deadline, cx.waker());
         }
         result
@@ -131,12 +135,7 @@ impl Exchange {
             upload.too_slow();
             return Some(TimeFault::UploadTooSlow);
         }
-        let is_over = self.sending.deadline(limits).is_some_and(|deadline| deadline <= now);
-        if is_over && self.sending.has_progressed(&connection.io, now) {
-            let deadline = self.sending.deadline(limits);
-            return deadline.filter(|deadline| *deadline <= now).map(|_| TimeFault::PeerStalled);
-        }
-        is_over.then_some(TimeFault::PeerStalled)
+        self.sending.has_stalled(&connection.io, limits, now).then_some(TimeFault::PeerStalled)
     }
 
     fn poll_all<T: Transport, S: Service>(
@@ -164,6 +163,12 @@ impl Exchange {
                 Poll::Ready(Ok(())) => self.settle_earlier(),
                 Poll::Ready(Err(fault)) => return self.fail(&fault, connection),
             }
+        }
+        if let Answer::Live(live) = &mut self.answer
+            && let Some(live) = live.take()
+            && connection.machine.sends_body()
+        {
+            return Poll::Ready(self.go_live(live, connection));
         }
         let sent = self.sending.poll(&mut connection.io, &mut connection.machine, cx, now);
         match sent {
@@ -242,11 +247,22 @@ impl Exchange {
 
     /// What follows the head of the answer.
     fn take(&mut self, response: Response) {
-        self.answer = match response.upgrade {
-            Some(upgrade) => Answer::Switching(Some(upgrade)),
-            None => Answer::Sending,
+        self.answer = match (response.upgrade, response.body) {
+            (None, Body::Live(live)) => Answer::Live(Some(live)),
+            (upgrade, body) => {
+                self.sending.set_body(body);
+                upgrade.map_or(Answer::Sending, |upgrade| Answer::Switching(Some(upgrade)))
+            }
         };
-        self.sending.set_body(response.body);
+    }
+
+    /// Leaves a live body to itself. Whatever is left of the request's body is not read any more.
+    fn go_live<T, S>(&mut self, live: Box<dyn Live>, connection: &mut Connection<T, S>) -> Finish {
+        if self.upload.take().is_some_and(|upload| !upload.is_over()) {
+            connection.machine.ignore_body();
+        }
+        let sending = std::mem::take(&mut self.sending);
+        Finish::Live(Box::new(LiveAnswer::new(live, sending, self.records.pop(), self.input_ended)))
     }
 
     /// The peer is refused in the middle of its request: told so if no answer has begun, cut off otherwise.
@@ -269,7 +285,7 @@ impl Exchange {
         self.answer = Answer::Refused;
         match self.records.last_mut() {
             Some(record) if record.observer.is_some() => record.begin(refusal.status()),
-            _ => refused(&*connection.service, &connection.client, refusal, now),
+            _ => refused(&*connection.service, &connection.client(), refusal, now),
         }
         self.poll_all(connection, cx, now)
     }
@@ -283,22 +299,13 @@ impl Exchange {
         {
             return Finish::Upgrade(upgrade);
         }
-        match connection.machine.phase() {
-            Phase::Close if self.input_ended => Finish::End(Ending::Quiet),
-            // A switch of protocols that nobody takes over has nowhere to go.
-            Phase::Close | Phase::Upgrade => Finish::End(Ending::Finished),
-            _ => Finish::Next,
-        }
+        connection.after_answer(self.input_ended)
     }
 
     fn fail<T, S>(&mut self, fault: &SendFault, connection: &Connection<T, S>) -> Poll<Finish> {
         match fault {
             SendFault::PeerGone => self.end(Ended::PeerGone, Ending::Cut),
             SendFault::Cut => self.end(Ended::Cut, Ending::Cut),
-            SendFault::Overrun => {
-                connection.worker.counters.dropped.add(1);
-                self.end(Ended::PeerStalled, Ending::Cut)
-            }
             SendFault::Panicked => {
                 connection.worker.counters.panics.add(1);
                 self.end(Ended::Cut, Ending::Cut)
@@ -333,9 +340,23 @@ impl Drop for Exchange {
 }
 
 impl<T: Transport, S: Service> Connection<T, S> {
+    /// What comes after a whole answer.
+    pub(super) fn after_answer(&self, input_ended: bool) -> Finish {
+        match self.machine.phase() {
+            Phase::Close if input_ended => Finish::End(Ending::Quiet),
+            // A switch of protocols that nobody takes over has nowhere to go.
+            Phase::Close | Phase::Upgrade => Finish::End(Ending::Finished),
+            _ => Finish::Next,
+        }
+    }
+
     /// Reads what a client sends ahead of its answer, as far as there is room, to notice when it goes away. Ready when it
     /// will send nothing more: `Ok` if that may mean that it waits for its answer, `Err` if it is gone.
-    fn poll_read_ahead(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<std::io::Result<()>> {
+    pub(super) fn poll_read_ahead(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<std::io::Result<()>> {
         let limits = &self.service.limits().http;
         with_scratch(now, |scratch| {
             loop {

@@ -1,9 +1,11 @@
 //! The driver: moves bytes between a socket and the protocol machine, and requests between the machine and a service.
 //!
 //! A connection that waits for a request is a small future with no buffer. Most requests are read, answered and written
-//! in one poll of it ([`quick`]); what has to wait for a service, a file or a slow peer goes on in a boxed [`Exchange`].
+//! in one poll of it ([`quick`]); what has to wait for a service, a file or a slow peer goes on in a boxed [`Exchange`], and
+//! an answer without an end in a smaller [`LiveAnswer`], of which there may be ten thousand.
 
 mod exchange;
+mod live;
 mod quick;
 mod record;
 mod sending;
@@ -20,10 +22,11 @@ use http::StatusCode;
 use rudy_http::h1::ServerConnection;
 
 use self::exchange::{Exchange, Finish};
+use self::live::LiveAnswer;
 use crate::close::{Ending, close, close_at_once};
 use crate::timers::Timer;
 use crate::transport::Transport;
-use crate::{Call, Client, Reply, Request, Response, Service, Worker};
+use crate::{Call, Client, Peer, Reply, Request, Response, Service, Worker};
 
 /// Serves one connection from its first byte to its close. Ends by itself; dropped before, it closes without waiting.
 pub(crate) fn serve<T: Transport, S: Service>(
@@ -34,9 +37,10 @@ pub(crate) fn serve<T: Transport, S: Service>(
 ) -> Serve<T, S> {
     let timer = worker.timers.timer();
     let machine = ServerConnection::new(Instant::now());
+    let Client { peer, number, request: _ } = client;
     Serve {
-        connection: Some(Connection { io, machine, client, service, worker, timer }),
-        stage: Stage::Serving(None),
+        connection: Some(Connection { io, machine, peer, number, service, worker, timer }),
+        stage: Stage::Quick,
     }
 }
 
@@ -48,13 +52,16 @@ pub(crate) struct Serve<T: Transport, S: Service> {
     stage: Stage,
 }
 
-/// What a connection is at, besides waiting for requests. Everything that runs only now and then is boxed.
+/// What a connection is at. Everything but the wait for a request is boxed, and thinly: 16 bytes for the enum.
 enum Stage {
-    /// Waiting for requests, or at one that takes longer. One variant, so that the whole enum takes 16 bytes.
-    Serving(Option<Box<Exchange>>),
+    Quick,
+    Exchange(Box<Exchange>),
+    Live(Box<LiveAnswer>),
     /// The close, or another protocol.
-    Last(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Last(Box<Last>),
 }
+
+type Last = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl<T: Transport, S: Service> Future for Serve<T, S> {
     type Output = ();
@@ -63,19 +70,21 @@ impl<T: Transport, S: Service> Future for Serve<T, S> {
         let this = &mut *self;
         loop {
             let finish = match (&mut this.stage, &mut this.connection) {
-                (Stage::Last(last), _) => return last.as_mut().poll(cx),
-                (Stage::Serving(Some(exchange)), Some(connection)) => ready!(exchange.poll(connection, cx)),
-                (Stage::Serving(None), Some(connection)) => match ready!(connection.poll_quick(cx)) {
+                (Stage::Last(last), _) => return (**last).as_mut().poll(cx),
+                (Stage::Exchange(exchange), Some(connection)) => ready!(exchange.poll(connection, cx)),
+                (Stage::Live(live), Some(connection)) => ready!(live.poll(connection, cx)),
+                (Stage::Quick, Some(connection)) => match ready!(connection.poll_quick(cx)) {
                     Step::End(ending) => Finish::End(ending),
                     Step::Exchange(exchange) => {
-                        this.stage = Stage::Serving(Some(exchange));
+                        this.stage = Stage::Exchange(exchange);
                         continue;
                     }
                 },
                 (_, None) => return Poll::Ready(()),
             };
             this.stage = match (finish, &mut this.connection) {
-                (Finish::Next, _) => Stage::Serving(None),
+                (Finish::Next, _) => Stage::Quick,
+                (Finish::Live(live), _) => Stage::Live(live),
                 (Finish::End(ending), connection) => last(connection.take(), |it| it.end(ending)),
                 (Finish::Upgrade(upgrade), connection) => {
                     last(connection.take(), |it| upgrade::run(it, upgrade))
@@ -89,7 +98,7 @@ impl<T: Transport, S: Service> Drop for Serve<T, S> {
     /// Dropped in the middle: the server is being stopped, or there is a bug in us. A close under way sees to itself.
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
-            let in_answer = matches!(self.stage, Stage::Serving(Some(_)));
+            let in_answer = matches!(self.stage, Stage::Exchange(_) | Stage::Live(_));
             close_at_once(connection.io, if in_answer { Ending::Cut } else { Ending::Quiet });
         }
     }
@@ -101,8 +110,8 @@ fn last<C, F: Future<Output = ()> + Send + 'static>(
     end: impl FnOnce(C) -> F,
 ) -> Stage {
     match connection {
-        Some(connection) => Stage::Last(Box::pin(end(connection))),
-        None => Stage::Last(Box::pin(std::future::ready(()))),
+        Some(connection) => Stage::Last(Box::new(Box::pin(end(connection)))),
+        None => Stage::Last(Box::new(Box::pin(std::future::ready(())))),
     }
 }
 
@@ -125,7 +134,8 @@ enum Step {
 struct Connection<T, S> {
     io: T,
     machine: ServerConnection,
-    client: Client,
+    peer: Peer,
+    number: u64,
     service: Arc<S>,
     worker: Arc<Worker>,
     timer: Timer,
@@ -134,15 +144,21 @@ struct Connection<T, S> {
 impl<T: Transport, S: Service> Connection<T, S> {
     async fn end(self, ending: Ending) {
         // What the machine still held of the peer's bytes is not kept while the close waits for its last ones.
-        let Self { io, service, machine, worker, timer, client: _ } = self;
+        let Self { io, service, machine, worker, timer, peer: _, number: _ } = self;
         drop((machine, worker, timer));
         close(io, ending, service.limits().linger()).await;
+    }
+
+    /// Who asks. Made when it is wanted: what the machine counts need not be kept twice.
+    fn client(&self) -> Client {
+        Client { peer: self.peer, number: self.number, request: self.machine.requests() }
     }
 
     /// Has the service answer. A panic in it is answered 500, and ends only this connection.
     fn call(&mut self, request: Request) -> Call {
         self.worker.counters.requests.add(1);
-        catch_unwind(AssertUnwindSafe(|| self.service.call(request, &self.client)))
+        let client = self.client();
+        catch_unwind(AssertUnwindSafe(|| self.service.call(request, &client)))
             .unwrap_or_else(|_| Call { reply: Reply::Now(self.panicked()), observer: None })
     }
 

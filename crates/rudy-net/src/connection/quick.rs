@@ -247,7 +247,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
     pub(super) fn refuse(&mut self, refusal: Refusal, since: Instant, date: &DateLine, out: &mut BytesMut) {
         self.worker.counters.refused.add(1);
         self.machine.refuse(refusal, date, out);
-        refused(&*self.service, &self.client, refusal, since);
+        refused(&*self.service, &self.client(), refusal, since);
     }
 
     /// Writes `out`; true if the socket took all of it. What is left stays in `out`.

@@ -15,7 +15,7 @@ use rudy_http::h1::{Pace, ServerConnection};
 
 use super::give_turn;
 use crate::transport::Transport;
-use crate::{Body, FileRange, Frames, Live, Part};
+use crate::{Body, FileRange, Frames, Part};
 
 /// Pieces of a stream are gathered up to this before they are written, and no more are asked for until they are.
 const GATHERED_BYTES: usize = 16 * 1024;
@@ -30,7 +30,6 @@ pub(super) struct Sending {
     pub(super) out: BytesMut,
     parts: VecDeque<Part>,
     stream: Option<Frames>,
-    live: Option<Box<dyn Live>>,
     trailers: Option<HeaderMap>,
     /// The end of the body has been encoded.
     ended: bool,
@@ -51,8 +50,6 @@ pub(super) enum SendFault {
     Cut,
     /// The body panicked.
     Panicked,
-    /// The peer has fallen too far behind a live body.
-    Overrun,
 }
 
 impl From<io::Error> for SendFault {
@@ -63,8 +60,8 @@ impl From<io::Error> for SendFault {
 
 impl Sending {
     /// Nothing but what is encoded already.
-    pub(super) fn encoded(out: &BytesMut) -> Self {
-        Self { out: BytesMut::from(&out[..]), ended: true, ..Self::default() }
+    pub(super) fn encoded(out: &[u8]) -> Self {
+        Self { out: BytesMut::from(out), ended: true, ..Self::default() }
     }
 
     /// What is encoded already, with a body to follow once [`Self::set_body`] names it.
@@ -75,12 +72,12 @@ impl Sending {
     /// The body of the answer whose head is in `out`.
     pub(super) fn set_body(&mut self, body: Body) {
         match body {
-            Body::Empty => {}
             Body::Bytes(bytes) => self.parts.push_back(Part::Bytes(bytes)),
             Body::File(range) => self.parts.push_back(Part::File(range)),
             Body::Parts(parts) => self.parts = parts,
             Body::Stream(frames) => self.stream = Some(frames),
-            Body::Live(live) => self.live = Some(live),
+            // The latter has a way of its own.
+            Body::Empty | Body::Live(_) => {}
         }
     }
 
@@ -88,7 +85,6 @@ impl Sending {
     fn drop_body(&mut self) {
         self.parts.clear();
         self.stream = None;
-        self.live = None;
     }
 
     /// Replaces whatever was to come by what is encoded in `out`.
@@ -105,14 +101,15 @@ impl Sending {
         [rate, stall].into_iter().flatten().min()
     }
 
-    /// When a live body is to be asked for more.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.live.as_ref().and_then(|live| live.due())
+    /// Whether the peer has had its time, and has not read after all meanwhile.
+    pub(super) fn has_stalled<T: Transport>(&mut self, io: &T, limits: &Limits, now: Instant) -> bool {
+        let is_over = |sending: &Self| sending.deadline(limits).is_some_and(|deadline| deadline <= now);
+        is_over(self) && (!self.has_progressed(io, now) || is_over(self))
     }
 
     /// At a deadline: whether the peer has read after all. The socket had no room for us, and yet it may have taken what the
     /// kernel still held.
-    pub(super) fn has_progressed<T: Transport>(&mut self, io: &T, now: Instant) -> bool {
+    fn has_progressed<T: Transport>(&mut self, io: &T, now: Instant) -> bool {
         let (Some(before), Ok(left)) = (self.unacknowledged, io.unacknowledged()) else { return false };
         self.unacknowledged = Some(left);
         if left >= before {
@@ -154,7 +151,6 @@ impl Sending {
                 Some(Part::File(range)) => ready!(self.poll_file(range, io, machine, cx, now))?,
                 None if self.ended => return self.poll_flush(io, cx, now),
                 None if self.stream.is_some() => ready!(self.poll_stream(io, machine, cx, now))?,
-                None if self.live.is_some() => ready!(self.poll_live(io, machine, cx, now))?,
                 None => {
                     let trailers = self.trailers.take();
                     machine.finish(trailers.as_ref(), now, &mut self.out).map_err(|_| SendFault::Cut)?;
@@ -266,32 +262,6 @@ impl Sending {
             }
         }
         Poll::Ready(Ok(()))
-    }
-
-    /// Sends what a live body has by now. While the peer takes nothing the body only says whether it is to be dropped.
-    fn poll_live<T: Transport>(
-        &mut self,
-        io: &mut T,
-        machine: &mut ServerConnection,
-        cx: &mut Context<'_>,
-        now: Instant,
-    ) -> Poll<Result<(), SendFault>> {
-        loop {
-            let flushed = self.poll_flush(io, cx, now)?;
-            let Some(live) = &mut self.live else { return Poll::Ready(Ok(())) };
-            if flushed.is_pending() {
-                return live.poll_overrun(cx, now).map(|()| Err(SendFault::Overrun));
-            }
-            match catch_unwind(AssertUnwindSafe(|| live.poll_piece(cx, now))) {
-                Err(_) => return Poll::Ready(Err(SendFault::Panicked)),
-                Ok(Poll::Pending) => return Poll::Pending,
-                Ok(Poll::Ready(None)) => self.live = None,
-                Ok(Poll::Ready(Some(piece))) => {
-                    self.body_bytes += piece.len() as u64;
-                    machine.piece(&piece, &mut self.out).map_err(|_| SendFault::Cut)?;
-                }
-            }
-        }
     }
 
     /// Counts bytes of the body that went past the machine.

@@ -42,6 +42,11 @@ impl Upload {
         self.sender.is_unwanted()
     }
 
+    /// Whether all of it is there, or nobody wants the rest.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
     /// When the peer is too slow with it.
     pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         if self.over { None } else { self.pace.rate_deadline(limits.rate_grace, limits.body_rate_min) }

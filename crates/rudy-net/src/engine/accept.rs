@@ -198,7 +198,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         match shared.admission.enter(service.limits(), &peer) {
             Ok(place) => {
                 let open = OpenConnection::new(self.lane.clone(), place);
-                let client = Client { peer, number: shared.next_number() };
+                let client = Client { peer, number: shared.next_number(), request: 0 };
                 self.carrier.carry(io, client, service, open);
             }
             Err(refusal) => {

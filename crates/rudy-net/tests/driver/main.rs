@@ -12,5 +12,6 @@ mod engines;
 mod answers;
 mod bodies;
 mod faults;
+mod live;
 mod service;
 mod timeouts;

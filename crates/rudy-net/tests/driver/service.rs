@@ -21,6 +21,7 @@ use rudy_net::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
+use crate::live;
 use crate::support::{engine_of, listen_tcp};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -155,6 +156,7 @@ impl Script {
             "/panic" => panic!("on purpose"),
             "/panic-later" => Reply::Later(Box::pin(async { panic!("on purpose, later") })),
             "/upgrade" => upgrade().into(),
+            path if path.starts_with("/live") => live::answer(path).into(),
             _ => Response::text(StatusCode::OK, "text/plain", "hello").into(),
         }
     }

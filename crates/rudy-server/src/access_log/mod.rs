@@ -107,7 +107,7 @@ impl AccessLog {
     /// Notes who asks for what; the line is written when the observer hears how it went.
     #[must_use]
     pub fn observe(&self, request: &Request, client: &Client) -> Box<dyn Observer> {
-        Box::new(Exchange { log: self.clone(), asked: Asked::new(request), client: client.clone() })
+        Box::new(Exchange { log: self.clone(), asked: Asked::new(request), client: *client })
     }
 
     /// Writes the line of a peer that was refused before there was a request.

@@ -43,7 +43,7 @@ impl Info {
     }
 }
 
-type Facts = [(&'static str, Value); 7];
+type Facts = [(&'static str, Value); 8];
 
 /// What is known of this moment, on this thread.
 fn facts(client: &Client, vitals: &Vitals) -> Facts {
@@ -56,6 +56,7 @@ fn facts(client: &Client, vitals: &Vitals) -> Facts {
         ("task", json!(tokio::task::try_id().and_then(|id| id.to_string().parse::<u64>().ok()))),
         ("engine", json!(vitals.engine().map(|model| model.to_string()))),
         ("connection", json!(client.number)),
+        ("request", json!(client.request)),
         ("requests_in_all", json!(vitals.requests())),
     ]
 }
@@ -89,7 +90,7 @@ mod tests {
         let request = http::Request::get("/info").header(header::ACCEPT, accept);
         let request = request.body(RequestBody::empty()).unwrap();
         let info = Info::new(&InfoTable::default());
-        let response = info.answer(&request, &Client { peer, number: 7 }, vitals);
+        let response = info.answer(&request, &Client { peer, number: 7, request: 3 }, vitals);
         let Body::Bytes(body) = &response.body else { panic!("a text is in memory") };
         let text = String::from_utf8(body.to_vec()).unwrap();
         (response, text)
@@ -106,6 +107,7 @@ mod tests {
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["process"], process::id());
         assert_eq!((&json["engine"], &json["connection"]), (&json!("thread"), &json!(7)));
+        assert_eq!(json["request"], 3);
         assert_eq!((&json["requests_in_all"], &json["task"]), (&json!(5), &Value::Null));
 
         let (response, text) = ask(Peer::Unix, "text/html,*/*;q=0.8", &vitals);
@@ -131,6 +133,6 @@ mod tests {
     }
 
     fn client() -> Client {
-        Client { peer: Peer::Unix, number: 1 }
+        Client { peer: Peer::Unix, number: 1, request: 1 }
     }
 }

@@ -192,7 +192,7 @@ mod tests {
 
     fn ask(tail: &Tail, peer: [u8; 4]) -> Response {
         let request = http::Request::get("/log").body(RequestBody::empty()).unwrap();
-        tail.answer(&request, &Client { peer: Peer::Ip((peer, 1).into()), number: 1 })
+        tail.answer(&request, &Client { peer: Peer::Ip((peer, 1).into()), number: 1, request: 1 })
     }
 
     fn listen(tail: &Tail) -> Box<dyn Live> {

@@ -137,6 +137,12 @@ impl ServerConnection {
         matches!(self.receiving, Receiving::Done) && self.request.version == Version::HTTP_11
     }
 
+    /// Requests received so far, the one under way included.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
     /// Since when it has waited for what it is waiting for.
     #[must_use]
     pub fn waiting_since(&self) -> Instant {

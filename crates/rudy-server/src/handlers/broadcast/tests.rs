@@ -15,7 +15,7 @@ fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, 
         request = request.header(*name, *value);
     }
     let request = request.body(RequestBody::empty()).unwrap();
-    let client = Client { peer: Peer::Ip((peer, 1).into()), number: 1 };
+    let client = Client { peer: Peer::Ip((peer, 1).into()), number: 1, request: 1 };
     match broadcast(table).unwrap().call(request, &client, &topics) {
         Reply::Now(response) => response,
         // An empty body has all of its pieces.
@@ -81,7 +81,7 @@ fn names_and_topics_are_bounded() {
     let topics = Topics::default();
     let listen = |target: &str| {
         let request = http::Request::get(target).body(RequestBody::empty()).unwrap();
-        broadcast.listen(&request, &Client { peer: Peer::Unix, number: 1 }, &topics)
+        broadcast.listen(&request, &Client { peer: Peer::Unix, number: 1, request: 1 }, &topics)
     };
     let first = listen("/caf%C3%A9");
     assert_eq!(listen("/caf%c3%a9").status(), 200, "another spelling of the same path");

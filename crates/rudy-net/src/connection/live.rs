@@ -1,0 +1,271 @@
+//! An answer whose body is live: its pieces come at their own time, and the peer keeps up or is dropped.
+//!
+//! There may be ten thousand of them at once, so that this is what a stream costs beyond an idle connection: 48 bytes and
+//! the body itself. A piece is framed in the thread's scratch buffer and handed to the kernel from there; only what the
+//! kernel does not take is kept.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+
+use super::Connection;
+use super::exchange::Finish;
+use super::record::Record;
+use super::sending::{SendFault, Sending};
+use crate::close::Ending;
+use crate::scratch::with_scratch;
+use crate::transport::Transport;
+use crate::{Ended, Live, Service};
+
+/// Pieces that are ready at the same time are gathered up to this before they are written.
+const GATHERED_BYTES: usize = 16 * 1024;
+
+/// A live answer on its way; its head has been encoded.
+pub(super) struct LiveAnswer {
+    /// `None` once it has come to its end.
+    body: Option<Box<dyn Live>>,
+    /// What the peer has not taken yet.
+    unsent: Option<Box<Sending>>,
+    /// Somebody wants to know how it went.
+    record: Option<Box<Record>>,
+    /// The peer has said that it sends nothing more.
+    input_ended: bool,
+}
+
+/// What the body has to say.
+enum Said {
+    Piece(Bytes),
+    End,
+    NothingYet,
+}
+
+impl LiveAnswer {
+    /// `sending` holds the head, and what was encoded before it.
+    pub(super) fn new(
+        body: Box<dyn Live>,
+        sending: Sending,
+        record: Option<Record>,
+        input_ended: bool,
+    ) -> Self {
+        let record = record.filter(|record| record.observer.is_some()).map(Box::new);
+        Self { body: Some(body), unsent: Some(Box::new(sending)), record, input_ended }
+    }
+
+    /// Sends what there is by now. Ready when the answer is over.
+    pub(super) fn poll<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Finish> {
+        let now = Instant::now();
+        let polled = self.poll_input(connection, cx, now).map(Err);
+        let polled = if polled.is_ready() { polled } else { self.poll_output(connection, cx, now) };
+        match polled {
+            Poll::Ready(Ok(())) => {
+                self.tell(Ended::Complete);
+                Poll::Ready(connection.after_answer(self.input_ended))
+            }
+            Poll::Ready(Err((ended, ending))) => {
+                self.tell(ended);
+                Poll::Ready(Finish::End(ending))
+            }
+            Poll::Pending => {
+                let limits = &connection.service.limits().http;
+                let due = self.body.as_ref().and_then(|body| body.due());
+                let stalls = self.unsent.as_ref().and_then(|unsent| unsent.deadline(limits));
+                connection.timer.set([due, stalls].into_iter().flatten().min(), cx.waker());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Notices that the peer has gone.
+    fn poll_input<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<(Ended, Ending)> {
+        if self.input_ended || !connection.machine.awaits_answer_only() {
+            return Poll::Pending;
+        }
+        match connection.poll_read_ahead(cx, now) {
+            Poll::Pending => {}
+            // It may wait for what is to come all the same.
+            Poll::Ready(Ok(())) => self.input_ended = true,
+            Poll::Ready(Err(_)) => return Poll::Ready((Ended::PeerGone, Ending::Cut)),
+        }
+        Poll::Pending
+    }
+
+    fn poll_output<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), (Ended, Ending)>> {
+        loop {
+            if self.poll_unsent(connection, cx, now)?.is_pending() {
+                return self.poll_overrun(connection, cx, now).map(Err);
+            }
+            if self.body.is_none() {
+                return Poll::Ready(Ok(()));
+            }
+            let is_pending = with_scratch(now, |scratch| {
+                let is_pending = self.gather(connection, cx, now, &mut scratch.out)?;
+                self.write(connection, cx, now, &scratch.out)?;
+                Ok(is_pending)
+            })?;
+            if is_pending && self.unsent.is_none() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Frames what the body has by now in `out`, and the end after it. `true`: there is nothing more for the time being.
+    fn gather<T, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+        out: &mut BytesMut,
+    ) -> Result<bool, (Ended, Ending)> {
+        let cut = |_| (Ended::Cut, Ending::Cut);
+        while out.len() < GATHERED_BYTES {
+            match self.ask(connection, cx, now)? {
+                Said::NothingYet => return Ok(true),
+                Said::Piece(piece) => {
+                    if let Some(record) = &mut self.record {
+                        record.body_bytes += piece.len() as u64;
+                    }
+                    connection.machine.piece(&piece, out).map_err(cut)?;
+                }
+                Said::End => {
+                    self.body = None;
+                    connection.machine.finish(None, now, out).map_err(cut)?;
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Asks the body for a piece. A server that stops ends it, since it would not end by itself.
+    fn ask<T, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Result<Said, (Ended, Ending)> {
+        let Some(body) = &mut self.body else { return Ok(Said::End) };
+        if connection.worker.is_stopping() {
+            connection.machine.close_after_answer();
+            return Ok(Said::End);
+        }
+        match catch_unwind(AssertUnwindSafe(|| body.poll_piece(cx, now))) {
+            Ok(Poll::Pending) => Ok(Said::NothingYet),
+            Ok(Poll::Ready(None)) => Ok(Said::End),
+            Ok(Poll::Ready(Some(piece))) => Ok(Said::Piece(piece)),
+            Err(_) => {
+                connection.worker.counters.panics.add(1);
+                Err((Ended::Cut, Ending::Cut))
+            }
+        }
+    }
+
+    /// Hands `out` to the kernel; what it does not take is kept.
+    fn write<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+        out: &BytesMut,
+    ) -> Result<(), (Ended, Ending)> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let written = match Pin::new(&mut connection.io).poll_write(cx, out) {
+            Poll::Ready(Ok(written)) => written,
+            Poll::Ready(Err(_)) => return Err((Ended::PeerGone, Ending::Cut)),
+            Poll::Pending => 0,
+        };
+        connection.worker.counters.sent_bytes.add(written as u64);
+        if written < out.len() {
+            self.unsent = Some(Box::new(Sending::encoded(&out[written..])));
+            // Waits for room, and keeps the time.
+            let _looked_at_again = self.poll_unsent(connection, cx, now)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was kept. Ready when nothing of it is left.
+    fn poll_unsent<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<(), (Ended, Ending)>> {
+        let Some(unsent) = &mut self.unsent else { return Poll::Ready(Ok(())) };
+        let before = unsent.sent_bytes;
+        let flushed = unsent.poll_flush(&mut connection.io, cx, now);
+        connection.worker.counters.sent_bytes.add(unsent.sent_bytes - before);
+        match flushed {
+            Poll::Ready(Ok(())) => {
+                self.unsent = None;
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(SendFault::PeerGone)) => Poll::Ready(Err((Ended::PeerGone, Ending::Cut))),
+            Poll::Ready(Err(_)) => Poll::Ready(Err((Ended::Cut, Ending::Cut))),
+            Poll::Pending if unsent.has_stalled(&connection.io, &connection.service.limits().http, now) => {
+                Poll::Ready(Err((Ended::PeerStalled, Ending::Cut)))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// While the peer takes nothing: ready when it has fallen too far behind.
+    fn poll_overrun<T, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<(Ended, Ending)> {
+        let Some(body) = &mut self.body else { return Poll::Pending };
+        let counters = &connection.worker.counters;
+        match catch_unwind(AssertUnwindSafe(|| body.poll_overrun(cx, now))) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(())) => counters.dropped.add(1),
+            Err(_) => {
+                counters.panics.add(1);
+                return Poll::Ready((Ended::Cut, Ending::Cut));
+            }
+        }
+        Poll::Ready((Ended::PeerStalled, Ending::Cut))
+    }
+
+    fn tell(&mut self, ended: Ended) {
+        if let Some(mut record) = self.record.take() {
+            record.finish(ended);
+        }
+    }
+}
+
+impl Drop for LiveAnswer {
+    /// Dropped in the middle: the server is being stopped.
+    fn drop(&mut self) {
+        self.tell(Ended::Stopped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_live_answer_has_40_bytes_beside_its_body() {
+        assert!(size_of::<LiveAnswer>() <= 40);
+    }
+}

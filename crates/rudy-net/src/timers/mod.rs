@@ -1,0 +1,215 @@
+//! Deadlines of many connections for the price of one timer.
+//!
+//! A keep-alive connection moves its deadline with every request, and almost never reaches it. So moving it later is a
+//! store and nothing else: the [`Wheel`] holds a connection where it was first due, and looks again when that time comes.
+//! Only a deadline that moves earlier is queued anew. A tokio `Sleep` in each connection would cost 120 bytes of it and two
+//! visits to the runtime's wheel for each request; ten thousand streams that tick once a second would be as many timers.
+
+mod wheel;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use self::wheel::{NEVER, Wheel};
+
+/// How exact a deadline is. Chunks of a stream should not be late by more than one sees; a shorter tick would wake an
+/// otherwise idle server more often than a hundred times a second.
+const TICK: Duration = Duration::from_millis(10);
+const TICKS_PER_SECOND: u64 = 100;
+/// Wakers that are taken in one go: the lock is not held while they are woken, nor for long before.
+const BATCH: usize = 256;
+
+/// The deadlines of one worker.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    wheel: Mutex<Wheel>,
+    /// Wakes the ticker when there is something for it to do sooner than it knows.
+    sooner: Notify,
+    epoch: Instant,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self { wheel: Mutex::default(), sooner: Notify::new(), epoch: Instant::now() }
+    }
+}
+
+impl Timers {
+    /// A timer for one connection, not set yet.
+    pub(crate) fn timer(self: &Arc<Self>) -> Timer {
+        Timer { slot: self.lock().take_slot(), timers: self.clone() }
+    }
+
+    /// Turns the wheel, for as long as the worker lives. It sleeps until there is somebody to look at: a server whose
+    /// connections are idle does not tick.
+    pub(crate) async fn run(&self) {
+        loop {
+            let next = self.lock().sleep();
+            let sooner = self.sooner.notified();
+            match next {
+                None => sooner.await,
+                Some(tick) => {
+                    tokio::select! {
+                        () = tokio::time::sleep_until(self.time_of(tick).into()) => {}
+                        () = sooner => {}
+                    }
+                }
+            }
+            self.advance(Instant::now());
+        }
+    }
+
+    /// Wakes whoever is due at this time.
+    pub(crate) fn advance(&self, now: Instant) {
+        let tick = self.tick_before(now);
+        let mut due = Vec::new();
+        loop {
+            let is_over = self.lock().advance(tick, BATCH, &mut due);
+            // Outside the lock: a woken task may set its timer at once.
+            due.drain(..).for_each(Waker::wake);
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// Wakes everybody, to look at the world anew.
+    pub(crate) fn wake_all(&self) {
+        let wakers = self.lock().wakers();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Wheel> {
+        // A panic while the lock is held can only come from a failed allocation; the wheel is whole between its steps.
+        self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tick_before(&self, time: Instant) -> u64 {
+        let since = time.saturating_duration_since(self.epoch);
+        // Not `as_millis`, whose 128 bits cost more to divide than everything else here.
+        since.as_secs() * TICKS_PER_SECOND + u64::from(since.subsec_nanos() / TICK.subsec_nanos())
+    }
+
+    /// The first tick that does not lie before this time: a deadline is never early.
+    fn tick_after(&self, time: Instant) -> u64 {
+        self.tick_before(time) + 1
+    }
+
+    fn time_of(&self, tick: u64) -> Instant {
+        let since = Duration::new(
+            tick / TICKS_PER_SECOND,
+            u32::try_from(tick % TICKS_PER_SECOND).unwrap_or(0) * TICK.subsec_nanos(),
+        );
+        // Later than any clock shows: looked at again when the ticker is told so.
+        self.epoch.checked_add(since).unwrap_or(self.epoch)
+    }
+}
+
+/// One connection's timer. Dropping it gives its place back.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    timers: Arc<Timers>,
+    slot: u32,
+}
+
+impl Timer {
+    /// Has `waker` woken once `deadline` has passed; `None` for never. Replaces what was set before.
+    pub(crate) fn set(&self, deadline: Option<Instant>, waker: &Waker) {
+        let tick = deadline.map_or(NEVER, |deadline| self.timers.tick_after(deadline));
+        let is_sooner = self.timers.lock().set(self.slot, tick, waker);
+        if is_sooner {
+            self.timers.sooner.notify_one();
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.timers.lock().give_back(self.slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn fixture() -> (Arc<Timers>, Arc<Count>, Waker) {
+        let count = Arc::new(Count::default());
+        (Arc::new(Timers::default()), count.clone(), Waker::from(count))
+    }
+
+    fn woken(count: &Count) -> u32 {
+        count.0.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn wakes_once_and_never_early() {
+        let (timers, count, waker) = fixture();
+        let timer = timers.timer();
+        let start = timers.epoch;
+        timer.set(Some(start + Duration::from_secs(2)), &waker);
+        timers.advance(start + Duration::from_secs(2));
+        assert_eq!(woken(&count), 0);
+        timers.advance(start + Duration::from_millis(2200));
+        assert_eq!(woken(&count), 1);
+        timers.advance(start + Duration::from_secs(200));
+        assert_eq!(woken(&count), 1);
+    }
+
+    #[test]
+    fn moving_later_does_not_wake_at_the_old_time() {
+        let (timers, count, waker) = fixture();
+        let timer = timers.timer();
+        let start = timers.epoch;
+        for second in 1..300 {
+            timer.set(Some(start + Duration::from_secs(second + 75)), &waker);
+            timers.advance(start + Duration::from_secs(second));
+        }
+        assert_eq!(woken(&count), 0);
+        timers.advance(start + Duration::from_secs(375));
+        assert_eq!(woken(&count), 1);
+    }
+
+    #[test]
+    fn moving_earlier_wakes_at_the_new_time_only() {
+        let (timers, count, waker) = fixture();
+        let timer = timers.timer();
+        let start = timers.epoch;
+        timer.set(Some(start + Duration::from_secs(40)), &waker);
+        timer.set(Some(start + Duration::from_secs(10)), &waker);
+        timers.advance(start + Duration::from_millis(10_100));
+        assert_eq!(woken(&count), 1);
+        timers.advance(start + Duration::from_secs(41));
+        assert_eq!(woken(&count), 1);
+    }
+
+    #[test]
+    fn a_slot_given_back_does_not_wake_its_next_owner() {
+        let (timers, count, waker) = fixture();
+        let start = timers.epoch;
+        let timer = timers.timer();
+        timer.set(Some(start + Duration::from_secs(1)), &waker);
+        drop(timer);
+        let next = timers.timer();
+        timers.advance(start + Duration::from_mins(1));
+        assert_eq!(woken(&count), 0);
+        next.set(None, &waker);
+        timers.wake_all();
+        assert_eq!(woken(&count), 1);
+    }
+}

@@ -1,0 +1,337 @@
+//! A timing wheel of two levels (Varghese and Lauck, 1987), without a clock: ticks go in, wakers come out.
+//!
+//! The first level has a bucket for each of the next ticks, the second one for each of the next turns of the first. A
+//! deadline far away waits in the second, and is looked at twice at the least: when its turn comes, and when its tick does.
+
+use std::task::Waker;
+
+/// The tick of a deadline that is not set.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// Buckets of a level: the bits of the word that says which of them hold somebody.
+const BUCKETS: u64 = 128;
+/// Buckets of both levels.
+const HEADS: usize = 256;
+/// The bucket of a slot that waits nowhere.
+const NOWHERE: u16 = u16::MAX;
+/// The end of a list of slots.
+const END: u32 = u32::MAX;
+
+/// Who is due when.
+#[derive(Debug)]
+pub(super) struct Wheel {
+    slots: Vec<Slot>,
+    /// Slots that nobody uses.
+    free: Vec<u32>,
+    /// The first slot of each bucket's list: those of the first level, then those of the second.
+    heads: [u32; HEADS],
+    /// Which buckets hold somebody, by level.
+    occupied: [u128; 2],
+    now: u64,
+    /// Until when whoever turns the wheel sleeps.
+    asleep_until: u64,
+}
+
+/// 40 bytes for each connection. A list links the slots of a bucket, so that no tick allocates, and a slot that moves
+/// earlier leaves nothing behind where it was.
+#[derive(Debug)]
+struct Slot {
+    waker: Option<Waker>,
+    deadline: u64,
+    previous: u32,
+    next: u32,
+    bucket: u16,
+}
+
+const FREE: Slot = Slot { waker: None, deadline: NEVER, previous: END, next: END, bucket: NOWHERE };
+
+impl Default for Wheel {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            heads: [END; HEADS],
+            occupied: [0; 2],
+            now: 0,
+            asleep_until: NEVER,
+        }
+    }
+}
+
+impl Wheel {
+    pub(super) fn take_slot(&mut self) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            return slot;
+        }
+        self.slots.push(FREE);
+        // Connections are bounded by descriptors, of which there are fewer than 2^31.
+        u32::try_from(self.slots.len() - 1).unwrap_or(END)
+    }
+
+    pub(super) fn give_back(&mut self, index: u32) {
+        self.unlink(index);
+        self.slots[index as usize] = FREE;
+        self.free.push(index);
+    }
+
+    /// Sets when a slot is due. `true`: that is sooner than whoever turns the wheel would look.
+    pub(super) fn set(&mut self, index: u32, deadline: u64, waker: &Waker) -> bool {
+        let slot = &mut self.slots[index as usize];
+        if !slot.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            slot.waker = Some(waker.clone());
+        }
+        slot.deadline = deadline;
+        let bucket = slot.bucket;
+        if deadline == NEVER || bucket != NOWHERE && self.comes_at(bucket) <= deadline {
+            return false;
+        }
+        self.unlink(index);
+        let comes_at = self.queue(index, deadline);
+        let is_sooner = comes_at < self.asleep_until;
+        self.asleep_until = self.asleep_until.min(comes_at);
+        is_sooner
+    }
+
+    /// When to look next, if nothing is set that is sooner.
+    pub(super) fn sleep(&mut self) -> Option<u64> {
+        let next = self.next_tick();
+        self.asleep_until = next.unwrap_or(NEVER);
+        next
+    }
+
+    /// Goes on to `tick` and takes the wakers of who is due by then, `most` of them at a time. `true` when that is done.
+    pub(super) fn advance(&mut self, tick: u64, most: usize, due: &mut Vec<Waker>) -> bool {
+        loop {
+            // What waits for a turn that begins now may be due at its first tick, so that level comes first.
+            for bucket in [second_level(self.now / BUCKETS), first_level(self.now)] {
+                let turns_now = bucket == first_level(self.now) || self.now.is_multiple_of(BUCKETS);
+                while turns_now && self.heads[bucket as usize] != END {
+                    if due.len() == most {
+                        return false;
+                    }
+                    self.look_at(self.heads[bucket as usize], due);
+                }
+            }
+            match self.next_tick() {
+                Some(next) if next <= tick => self.now = next,
+                _ => break,
+            }
+        }
+        self.now = self.now.max(tick);
+        true
+    }
+
+    /// The wakers of everybody.
+    pub(super) fn wakers(&self) -> Vec<Waker> {
+        self.slots.iter().filter_map(|slot| slot.waker.clone()).collect()
+    }
+
+    /// Takes a slot whose bucket's time has come: it is due, or its deadline has moved.
+    fn look_at(&mut self, index: u32, due: &mut Vec<Waker>) {
+        self.unlink(index);
+        let slot = &mut self.slots[index as usize];
+        if slot.deadline <= self.now {
+            slot.deadline = NEVER;
+            due.extend(slot.waker.clone());
+        } else if slot.deadline != NEVER {
+            let deadline = slot.deadline;
+            self.queue(index, deadline);
+        }
+    }
+
+    /// The next tick at which a bucket that holds somebody comes.
+    fn next_tick(&self) -> Option<u64> {
+        let ahead = |occupied: u128, now: u64| {
+            // Bit 0 is the bucket after this one.
+            let first = u32::try_from((now + 1) % BUCKETS).unwrap_or(0);
+            (occupied != 0).then(|| now + 1 + u64::from(occupied.rotate_right(first).trailing_zeros()))
+        };
+        let tick = ahead(self.occupied[0], self.now);
+        let turn = ahead(self.occupied[1], self.now / BUCKETS);
+        [tick, turn.map(|turn| turn * BUCKETS)].into_iter().flatten().min()
+    }
+
+    /// When a bucket comes next.
+    fn comes_at(&self, bucket: u16) -> u64 {
+        let after = |now: u64, bucket: u64| now + 1 + (bucket + BUCKETS - (now + 1) % BUCKETS) % BUCKETS;
+        match u64::from(bucket) {
+            first if first < BUCKETS => after(self.now, first),
+            second => after(self.now / BUCKETS, second - BUCKETS) * BUCKETS,
+        }
+    }
+
+    /// Puts a slot where it is looked at by its deadline at the latest, and says when.
+    fn queue(&mut self, index: u32, deadline: u64) -> u64 {
+        let deadline = deadline.max(self.now + 1);
+        let bucket = if deadline - self.now < BUCKETS {
+            first_level(deadline)
+        } else {
+            second_level((deadline / BUCKETS).min(self.now / BUCKETS + BUCKETS - 1))
+        };
+        let head = std::mem::replace(&mut self.heads[bucket as usize], index);
+        if head != END {
+            self.slots[head as usize].previous = index;
+        }
+        let slot = &mut self.slots[index as usize];
+        (slot.bucket, slot.previous, slot.next) = (bucket, END, head);
+        self.occupied[level(bucket)] |= bit(bucket);
+        self.comes_at(bucket)
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let (bucket, previous, next) = (slot.bucket, slot.previous, slot.next);
+        if bucket == NOWHERE {
+            return;
+        }
+        slot.bucket = NOWHERE;
+        if next != END {
+            self.slots[next as usize].previous = previous;
+        }
+        if previous != END {
+            self.slots[previous as usize].next = next;
+            return;
+        }
+        self.heads[bucket as usize] = next;
+        if next == END {
+            self.occupied[level(bucket)] &= !bit(bucket);
+        }
+    }
+}
+
+fn first_level(tick: u64) -> u16 {
+    (tick % BUCKETS) as u16
+}
+
+fn second_level(turn: u64) -> u16 {
+    first_level(turn) | 128
+}
+
+fn level(bucket: u16) -> usize {
+    usize::from(u64::from(bucket) >= BUCKETS)
+}
+
+fn bit(bucket: u16) -> u128 {
+    1 << (u64::from(bucket) % BUCKETS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    /// Counts how often it was woken.
+    #[derive(Default)]
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A small generator of its own (Marsaglia's xorshift): the same sequence in every run.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, most: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0 % most
+        }
+    }
+
+    /// The wheel beside what it stands for: each timer with its deadline, looked through at every step.
+    #[test]
+    fn whoever_is_due_is_woken_once_and_nobody_else() {
+        let mut random = Random(0x2545_F491_4F6C_DD1D);
+        let mut wheel = Wheel::default();
+        let timers: Vec<_> = (0..200).map(|_| (wheel.take_slot(), Arc::new(Count::default()))).collect();
+        let mut deadlines = vec![NEVER; timers.len()];
+        let mut woken = vec![0; timers.len()];
+        let mut now = 0;
+        for _ in 0..20_000 {
+            for _ in 0..random.below(8) {
+                let at = usize::try_from(random.below(200)).unwrap();
+                let (slot, count) = &timers[at];
+                let reach = [3, 130, 1000, 20_000, 40_000][usize::try_from(random.below(5)).unwrap()];
+                deadlines[at] = if random.below(10) == 0 { NEVER } else { now + random.below(reach) };
+                wheel.set(*slot, deadlines[at], &Waker::from(count.clone()));
+            }
+            let step = [0, 1, 2, 50, 127, 128, 129, 3000][usize::try_from(random.below(8)).unwrap()];
+            // What was set for a time that has passed comes with the next tick.
+            let late = step > 0;
+            now += step;
+            let mut due = Vec::new();
+            while !wheel.advance(now, 5, &mut due) {
+                due.drain(..).for_each(Waker::wake);
+            }
+            due.drain(..).for_each(Waker::wake);
+            for (at, (_, count)) in timers.iter().enumerate() {
+                if late && deadlines[at] <= now {
+                    deadlines[at] = NEVER;
+                    woken[at] += 1;
+                }
+                assert_eq!(count.0.load(Ordering::Relaxed), woken[at], "timer {at} at {now}");
+            }
+        }
+    }
+
+    #[test]
+    fn between_two_looks_nobody_is_due() {
+        let mut random = Random(7);
+        let mut wheel = Wheel::default();
+        let slots: Vec<_> = (0..50).map(|_| wheel.take_slot()).collect();
+        let mut now = 0;
+        let mut deadlines = vec![NEVER; slots.len()];
+        for _ in 0..5_000 {
+            let at = usize::try_from(random.below(50)).unwrap();
+            deadlines[at] = now + 1 + random.below(30_000);
+            wheel.set(slots[at], deadlines[at], Waker::noop());
+            let next = wheel.sleep().unwrap();
+            let first = *deadlines.iter().min().unwrap();
+            assert!(next > now && next <= first, "at {now} sleeps until {next}, and {first} is due");
+            now = next.min(now + random.below(2000));
+            let mut due = Vec::new();
+            assert!(wheel.advance(now, usize::MAX, &mut due));
+            deadlines.iter_mut().filter(|deadline| **deadline <= now).for_each(|it| *it = NEVER);
+        }
+    }
+
+    #[test]
+    fn a_timer_far_away_is_looked_at_a_few_times_and_not_at_every_turn() {
+        let mut wheel = Wheel::default();
+        let slot = wheel.take_slot();
+        wheel.set(slot, 7_500, Waker::noop());
+        let mut looks = 0;
+        let mut due = Vec::new();
+        while due.is_empty() {
+            let next = wheel.sleep().unwrap();
+            wheel.advance(next, usize::MAX, &mut due);
+            looks += 1;
+        }
+        assert_eq!(looks, 2);
+        assert_eq!(wheel.sleep(), None);
+    }
+
+    #[test]
+    fn only_what_is_sooner_disturbs_the_sleep() {
+        let mut wheel = Wheel::default();
+        let (one, two) = (wheel.take_slot(), wheel.take_slot());
+        assert!(wheel.set(one, 50, Waker::noop()), "nothing was set before");
+        assert_eq!(wheel.sleep(), Some(50));
+        assert!(!wheel.set(two, 60, Waker::noop()));
+        assert!(!wheel.set(one, 70, Waker::noop()), "later is a store and nothing else");
+        assert!(wheel.set(two, 40, Waker::noop()));
+        assert_eq!(wheel.sleep(), Some(40));
+    }
+
+    #[test]
+    fn a_slot_has_40_bytes() {
+        assert_eq!(size_of::<Slot>(), 40);
+    }
+}

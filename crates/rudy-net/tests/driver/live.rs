@@ -1,0 +1,201 @@
+//! Bodies whose pieces come at their own time.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::StatusCode;
+use rudy_net::{Body, Counters, Ended, Limits, Live, Response};
+
+use crate::service::{Server, read_to_close, read_until};
+use crate::support::{eventually, sum};
+
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Larger than what the socket buffers of a peer that does not read hold.
+const LARGE: &[u8] = &[b'x'; 4 << 20];
+
+/// A piece at each interval. What it does besides goes by its path.
+struct Beat {
+    next: Instant,
+    left: u32,
+    piece: &'static [u8],
+    panics: bool,
+}
+
+pub(crate) fn answer(path: &str) -> Response {
+    let beat = Beat { next: Instant::now() + INTERVAL, left: u32::MAX, piece: b"tick\n", panics: false };
+    let beat = match path {
+        "/live/three" => Beat { left: 3, ..beat },
+        "/live/large" => Beat { piece: LARGE, ..beat },
+        "/live/panic" => Beat { panics: true, ..beat },
+        _ => beat,
+    };
+    let mut response = Response::new(StatusCode::OK);
+    response.body = Body::Live(Box::new(beat));
+    response
+}
+
+impl Live for Beat {
+    fn poll_piece(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        if now < self.next {
+            return Poll::Pending;
+        }
+        assert!(!self.panics, "on purpose, in a live body");
+        self.next += INTERVAL;
+        self.left -= 1;
+        Poll::Ready(Some(Bytes::from_static(self.piece)))
+    }
+
+    fn poll_overrun(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<()> {
+        if now < self.next + 2 * INTERVAL { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        // While the peer takes nothing: when it has fallen behind.
+        Some(if self.next < Instant::now() { self.next + 2 * INTERVAL } else { self.next })
+    }
+}
+
+fn server() -> Server {
+    Server::start(Limits::default())
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+#[test]
+fn each_piece_comes_when_it_is_due_and_by_itself() {
+    let server = server();
+    let start = Instant::now();
+    let mut stream = server.send(get("/live"));
+    read_until(&mut stream, "\r\n\r\n");
+    for _ in 0..5 {
+        assert_eq!(read_until(&mut stream, "tick\n\r\n"), "5\r\ntick\n\r\n");
+    }
+    assert!(start.elapsed() >= 5 * INTERVAL, "never early");
+}
+
+#[test]
+fn the_connection_goes_on_after_the_end_of_the_body() {
+    let server = server();
+    let mut stream = server.send(get("/live/three") + &get("/"));
+    let text = read_until(&mut stream, "hello");
+    assert_eq!(text.matches("tick\n").count(), 3, "{text}");
+    assert!(text.contains("tick\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n"), "{text}");
+    assert_eq!(server.outcomes.recv().unwrap().body_bytes, 15);
+}
+
+#[test]
+fn answers_before_it_in_a_pipeline_are_sent_at_once() {
+    let server = server();
+    let mut stream = server.send(get("/") + &get("/live"));
+    read_until(&mut stream, "hello");
+    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::Complete);
+    read_until(&mut stream, "tick\n");
+}
+
+#[test]
+fn http_1_0_gets_it_unframed_until_the_close() {
+    let server = server();
+    let (text, ended) = read_to_close(&mut server.send("GET /live/three HTTP/1.0\r\n\r\n"));
+    assert!(ended && text.ends_with("\r\n\r\ntick\ntick\ntick\n"), "{text}");
+}
+
+#[test]
+fn head_gets_the_head_alone() {
+    let server = server();
+    let mut stream = server.send("HEAD /live HTTP/1.1\r\nHost: a\r\n\r\n".to_owned() + &get("/"));
+    let text = read_until(&mut stream, "hello");
+    assert!(!text.contains("tick"), "{text}");
+}
+
+#[test]
+fn a_peer_that_falls_too_far_behind_is_dropped_and_counted() {
+    let server = server();
+    let mut stream = server.send(get("/live/large"));
+    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerStalled);
+    assert_eq!(sum(&*server.engine, |counters: &Counters| &counters.dropped), 1);
+    let (_, ended) = read_to_close(&mut stream);
+    assert!(!ended, "cut, not ended");
+}
+
+#[test]
+fn a_peer_that_reads_slowly_and_yet_in_time_loses_nothing() {
+    let server = server();
+    let mut stream = server.send("GET /live/large HTTP/1.0\r\n\r\n");
+    read_until(&mut stream, "\r\n\r\n");
+    let mut pieces = vec![0; 3 * LARGE.len()];
+    stream.read_exact(&mut pieces).unwrap();
+    assert!(pieces.iter().all(|byte| *byte == b'x'));
+}
+
+#[test]
+fn a_peer_that_goes_away_ends_it() {
+    let server = server();
+    let mut stream = server.send(get("/live"));
+    read_until(&mut stream, "tick\n");
+    drop(stream);
+    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone);
+    eventually("the connection is closed", || sum(&*server.engine, |counters| &counters.closed) == 1);
+}
+
+#[test]
+fn a_peer_that_only_stops_sending_goes_on_receiving() {
+    let server = server();
+    let mut stream = server.send(get("/live/three"));
+    stream.shutdown(Shutdown::Write).unwrap();
+    let (text, ended) = read_to_close(&mut stream);
+    assert!(ended && text.ends_with("tick\n\r\n0\r\n\r\n"), "{text}");
+}
+
+#[test]
+fn what_a_peer_sends_meanwhile_is_kept_up_to_a_limit() {
+    let server = server();
+    let mut stream = server.send(get("/live"));
+    stream.set_nonblocking(true).unwrap();
+    let mut sent = 0;
+    // Full, once the server reads no more.
+    while let Ok(bytes) = stream.write(LARGE) {
+        sent += bytes;
+    }
+    stream.set_nonblocking(false).unwrap();
+    for _ in 0..3 {
+        read_until(&mut stream, "tick\n");
+    }
+    let received = sum(&*server.engine, |counters| &counters.received_bytes);
+    // One read may bring more than is kept later.
+    let most = 64 * 1024 + Limits::default().http.head_bytes as u64;
+    assert!(received <= most && sent as u64 > most, "{received} of {sent} bytes were read");
+}
+
+#[test]
+fn a_panic_in_it_cuts_the_answer_and_nothing_else() {
+    let server = server();
+    let mut stream = server.send(get("/live/panic"));
+    let (text, ended) = read_to_close(&mut stream);
+    assert!(!ended, "{text}");
+    assert_eq!(sum(&*server.engine, |counters| &counters.panics), 1);
+    read_until(&mut server.send(get("/")), "hello");
+}
+
+#[test]
+fn a_server_that_stops_ends_it_in_order() {
+    let server = server();
+    let mut stream = server.send(get("/live"));
+    read_until(&mut stream, "tick\n");
+    let stopped = block_on(server.engine.stop(Duration::from_secs(60)));
+    assert_eq!(stopped.cut, 0);
+    let (text, ended) = read_to_close(&mut stream);
+    assert!(ended && text.ends_with("0\r\n\r\n"), "{text}");
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
