@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rudy_net::engine::Model;
 use rudy_tests::{Connection, Curl, PATIENCE, Server, engines};
+use rustix::process::Signal;
 
 const SITE: &str = r#"
 listen = ["127.0.0.1:0"]
@@ -209,6 +210,7 @@ fn requests_are_numbered_on_their_connection() {
         };
         let (first, second) = (ask(), ask());
         assert_eq!(first["connection"], second["connection"], "{model}");
+        assert_eq!((&first["request"], &second["request"]), (&1.into(), &2.into()), "{model}");
         assert_eq!(
             (&first["requests_in_all"], &second["requests_in_all"]),
             (&1.into(), &2.into()),
@@ -217,6 +219,22 @@ fn requests_are_numbered_on_their_connection() {
         drop(connection);
         let next: String = server.get("/info").text().to_owned();
         assert!(!next.contains(&format!("connection: {}\n", first["connection"])), "{model}: {next}");
+    }
+}
+
+#[test]
+fn a_server_that_stops_ends_its_streams() {
+    for (model, mut server) in servers() {
+        let mut connection = ask(&server, "GET", "/test/1");
+        assert_eq!(connection.head().status, 200, "{model}");
+        assert!(connection.chunk().is_some(), "{model}");
+        server.signal(Signal::TERM);
+        // To its last chunk: a client knows that nothing was lost.
+        while connection.chunk().is_some() {}
+        drop(connection);
+        let (status, said) = server.wait();
+        assert_eq!(status.code(), Some(0), "{model}: {said}");
+        assert!(!said.contains("cut"), "{model}: {said}");
     }
 }
 

@@ -108,7 +108,8 @@ mod tests {
         assert_eq!(json["process"], process::id());
         assert_eq!((&json["engine"], &json["connection"]), (&json!("thread"), &json!(7)));
         assert_eq!(json["request"], 3);
-        assert_eq!((&json["requests_in_all"], &json["task"]), (&json!(5), &Value::Null));
+        assert_eq!((&json["request"], &json["requests_in_all"]), (&json!(3), &json!(5)));
+        assert_eq!(json["task"], Value::Null);
 
         let (response, text) = ask(Peer::Unix, "text/html,*/*;q=0.8", &vitals);
         assert_eq!(response.headers()[header::CACHE_CONTROL], "no-store");
