@@ -34,8 +34,8 @@ impl Worker {
     }
 }
 
-/// Counts of one worker. Each is written by that worker alone, so that no two cores fight for a cache line, and read
-/// by anybody, who adds up the workers.
+/// Counts of one worker, read by anybody, who adds up the workers. Where each core has a worker it alone writes them, so
+/// that no two cores fight for a cache line; threads that carry a connection each share one.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections accepted.

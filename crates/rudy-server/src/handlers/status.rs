@@ -59,6 +59,7 @@ impl Vitals {
             "connections": {
                 "open": accepted.saturating_sub(closed),
                 "accepted": accepted,
+                "waited": sum(|counters| counters.waited.get()),
                 "shed": sum(|counters| counters.shed.get()),
                 "dropped": sum(|counters| counters.dropped.get()),
             },
@@ -139,7 +140,10 @@ mod tests {
         let response = ask(Audience::Loopback, Peer::Unix, &vitals);
         let Body::Bytes(body) = response.body else { panic!("a body") };
         let json: Value = serde_json::from_slice(&body).unwrap();
-        assert_eq!(json["connections"], json!({ "open": 4, "accepted": 7, "shed": 0, "dropped": 9 }));
+        assert_eq!(
+            json["connections"],
+            json!({ "open": 4, "accepted": 7, "waited": 0, "shed": 0, "dropped": 9 })
+        );
         assert_eq!(json["requests"]["answered"], 11);
         assert_eq!(json["bytes"]["sent"], 1000);
         assert!(json["memory"]["resident_bytes"].as_u64().unwrap() > 100_000);
