@@ -1,0 +1,16 @@
+//! How connections end, whatever the peer does: the kernel says what is left of them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+#[path = "../engine/engines.rs"]
+mod engines;
+#[path = "../driver/service.rs"]
+#[expect(dead_code, reason = "shared with the driver's tests, which use more of it")]
+mod service;
+#[path = "../engine/support.rs"]
+#[expect(dead_code, reason = "shared with the engine's tests, which use more of it")]
+mod support;
+
+mod many;
+mod peers;
+mod sockets;
