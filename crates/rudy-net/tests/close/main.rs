@@ -11,6 +11,8 @@ mod service;
 #[expect(dead_code, reason = "shared with the engine's tests, which use more of it")]
 mod support;
 
+mod client;
 mod many;
 mod peers;
 mod sockets;
+mod stop;

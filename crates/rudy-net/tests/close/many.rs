@@ -1,30 +1,31 @@
 //! Each way to end by itself, and ten thousand connections that end in all of them.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 use std::{panic, thread};
 
-use rudy_net::engine::Engine;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::peers::{First, Peer};
+use crate::peers::{self, First, Peer};
 use crate::service::Server;
-use crate::sockets::{Socket, descriptors, wait_until_gone, wait_until_returned};
+use crate::sockets::{Side, Socket, descriptors, wait_until_gone, wait_until_returned};
 use crate::support::{eventually, is_child, is_serial, model, sum};
 
 #[tokio::test]
 async fn however_a_connection_ends_its_descriptor_is_returned() {
+    let servers = Servers::start();
+    let mut kept = Vec::new();
     for peer in Peer::all() {
-        let server = Server::start(peer.limits());
-        let kept = peer.meet(server.address).await;
-        wait_until_closed(&*server.engine, 1);
-        wait_until_returned(server.address.port());
-        drop(kept);
-        let left = wait_until_gone(server.address.port());
-        TimeWaits::of(peer, &left, server.address.port()).assert_only_where_first(peer);
+        let closed = servers.of(peer).closed();
+        kept.extend(peer.meet(servers.of(peer).address).await);
+        // One by one, so that a failure has a name.
+        eventually(&format!("{peer:?} is closed"), || servers.of(peer).closed() == closed + 1);
     }
+    wait_until_returned(Side::Server, &servers.addresses());
+    drop(kept);
+    servers.assert_time_waits_only_where_first();
 }
 
 const CONNECTIONS: usize = 10_000;
@@ -38,14 +39,13 @@ async fn after_ten_thousand_connections_the_process_is_as_it_was_before() {
         return;
     }
     keep_quiet_about_panics_of_connections();
-    let patient = Server::start(Peer::PROMPT[0].limits());
-    let hasty = Server::start(Peer::SLOW[0].limits());
+    let servers = Servers::start();
     // Threads, timers and the poller have what they need after the first round, and keep it.
-    let mut peers = meet_all(1000, &patient, &hasty).await;
+    let mut peers = servers.meet_all(1000).await;
     let before = descriptors();
 
     let begun = Instant::now();
-    peers.extend(meet_all(CONNECTIONS, &patient, &hasty).await);
+    peers.extend(servers.meet_all(CONNECTIONS).await);
     let time = begun.elapsed();
     let mut after = descriptors();
     eventually("there are as many descriptors as before", || {
@@ -56,48 +56,73 @@ async fn after_ten_thousand_connections_the_process_is_as_it_was_before() {
     println!("{}: {CONNECTIONS} connections in {time:.1?}, after {}", model(), peers.len() - CONNECTIONS);
     println!("descriptors before {before:?}\n       and after {after:?}");
     println!("{:18} {:>6}  {:>9} {:>9}", "TIME_WAIT", "of", "at server", "at client");
+    let left = wait_until_gone(&servers.addresses());
     for peer in Peer::all() {
         let number = peers.iter().filter(|other| **other == peer).count();
-        let port = if Peer::SLOW.contains(&peer) { &hasty } else { &patient }.address.port();
-        let waits = TimeWaits::of(peer, &wait_until_gone(port), port);
+        let waits = TimeWaits::of(peer, &left, &servers.addresses());
         println!("{:18} {number:6}  {:9} {:9}", format!("{peer:?}"), waits.server, waits.client);
     }
 }
 
-/// Has so many peers meet the servers, and waits until nothing is left of them but what the kernel keeps for a minute.
-async fn meet_all(number: usize, patient: &Server, hasty: &Server) -> Vec<Peer> {
-    // Where one waits for the other, waiting is for few.
-    let slow_every = if is_serial() { number / 10 } else { 20 };
-    let peers: Vec<_> = (0..number)
-        .map(|at| match at % slow_every {
+/// A server for those who take no time, and one for those whose time runs out.
+struct Servers {
+    patient: Server,
+    hasty: Server,
+}
+
+impl Servers {
+    fn start() -> Self {
+        Self { patient: Server::start(peers::patient()), hasty: Server::start(peers::hasty()) }
+    }
+
+    fn of(&self, peer: Peer) -> &Server {
+        if Peer::SLOW.contains(&peer) { &self.hasty } else { &self.patient }
+    }
+
+    fn addresses(&self) -> [SocketAddr; 2] {
+        [self.patient.address, self.hasty.address]
+    }
+
+    /// Has so many peers meet the servers, and waits until nothing is left of them but what the kernel keeps for a minute.
+    async fn meet_all(&self, number: usize) -> Vec<Peer> {
+        // Where one waits for the other, waiting is for few.
+        let slow_every = if is_serial() { number / 10 } else { 20 };
+        let peers = (0..number).map(|at| match at % slow_every {
             0 => Peer::SLOW[at / slow_every % Peer::SLOW.len()],
             _ => Peer::PROMPT[at % Peer::PROMPT.len()],
-        })
-        .collect();
-    let closed_before = [closed(patient), closed(hasty)];
-    let room = Arc::new(Semaphore::new(OPEN_MAX));
-    let mut meeting = JoinSet::new();
-    for peer in &peers {
-        let (peer, permit) = (*peer, room.clone().acquire_owned().await.unwrap());
-        let server = if Peer::SLOW.contains(&peer) { hasty } else { patient }.address;
-        meeting.spawn(async move {
-            let kept = peer.meet(server).await;
-            drop(permit);
-            kept
         });
+        let peers: Vec<_> = peers.collect();
+        let closed = self.patient.closed() + self.hasty.closed() + number as u64;
+        let room = Arc::new(Semaphore::new(OPEN_MAX));
+        let mut meeting = JoinSet::new();
+        for peer in peers.iter().copied() {
+            let permit = room.clone().acquire_owned().await.unwrap();
+            let server = self.of(peer).address;
+            meeting.spawn(async move {
+                let kept = peer.meet(server).await;
+                drop(permit);
+                kept
+            });
+        }
+        // Kept open until the servers are done with them.
+        let kept = meeting.join_all().await;
+        eventually("every connection is closed", || self.patient.closed() + self.hasty.closed() == closed);
+        drop(kept);
+        self.assert_time_waits_only_where_first();
+        peers
     }
-    // Kept open until the servers are done with them.
-    let kept = meeting.join_all().await;
-    let slow = peers.iter().filter(|peer| Peer::SLOW.contains(peer)).count();
-    wait_until_closed(&*patient.engine, closed_before[0] + (number - slow) as u64);
-    wait_until_closed(&*hasty.engine, closed_before[1] + slow as u64);
-    drop(kept);
-    for server in [patient, hasty] {
-        let port = server.address.port();
-        let left = wait_until_gone(port);
-        Peer::all().for_each(|peer| TimeWaits::of(peer, &left, port).assert_only_where_first(peer));
+
+    fn assert_time_waits_only_where_first(&self) {
+        let left = wait_until_gone(&self.addresses());
+        Peer::all()
+            .for_each(|peer| TimeWaits::of(peer, &left, &self.addresses()).assert_only_where_first(peer));
     }
-    peers
+}
+
+impl Server {
+    fn closed(&self) -> u64 {
+        sum(&*self.engine, |counters| &counters.closed)
+    }
 }
 
 /// A peer's connections whose last packets the kernel may still have to answer, by the side that holds them.
@@ -107,12 +132,11 @@ struct TimeWaits {
 }
 
 impl TimeWaits {
-    fn of(peer: Peer, left: &[Socket], port: u16) -> Self {
-        let at = |end: &SocketAddrV4| *end.ip() == peer.address();
-        Self {
-            server: left.iter().filter(|socket| socket.local.port() == port && at(&socket.remote)).count(),
-            client: left.iter().filter(|socket| socket.remote.port() == port && at(&socket.local)).count(),
-        }
+    fn of(peer: Peer, left: &[Socket], servers: &[SocketAddr]) -> Self {
+        let at = |side| {
+            left.iter().filter(|socket| socket.is_at(side, servers) && socket.is_from(peer.address())).count()
+        };
+        Self { server: at(Side::Server), client: at(Side::Client) }
     }
 
     fn assert_only_where_first(&self, peer: Peer) {
@@ -133,13 +157,4 @@ fn keep_quiet_about_panics_of_connections() {
             default(info);
         }
     }));
-}
-
-fn closed(server: &Server) -> u64 {
-    sum(&*server.engine, |counters| &counters.closed)
-}
-
-fn wait_until_closed(engine: &dyn Engine, number: u64) {
-    eventually("every connection is closed", || sum(engine, |counters| &counters.closed) == number);
-    assert_eq!(sum(engine, |counters| &counters.accepted), number);
 }

@@ -1,7 +1,7 @@
 //! Peers, each with its own way to end a connection or to keep it from ending.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use rudy_net::Limits;
@@ -109,13 +109,8 @@ impl Peer {
     }
 
     /// The address that it comes from: its own, so that the kernel's table tells the peers apart.
-    pub(crate) fn address(self) -> Ipv4Addr {
-        Ipv4Addr::new(127, 0, 1, self as u8 + 1)
-    }
-
-    /// The limits under which it is to be met.
-    pub(crate) fn limits(self) -> Limits {
-        if Self::SLOW.contains(&self) { hasty() } else { patient() }
+    pub(crate) fn address(self) -> IpAddr {
+        IpAddr::from([127, 0, 1, self as u8 + 1])
     }
 
     /// Meets the server. Returns what it keeps open.
@@ -126,7 +121,7 @@ impl Peer {
 
     async fn connect(self, server: SocketAddr) -> io::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
-        socket.bind((self.address(), 0).into())?;
+        socket.bind(SocketAddr::new(self.address(), 0))?;
         socket.connect(server).await
     }
 
@@ -228,7 +223,7 @@ const LONG: Linger = Linger { time: Duration::from_mins(10), bytes: u64::MAX };
 const UPLOAD_BYTES: usize = 128 * 1024;
 
 /// Nobody's time runs out here.
-fn patient() -> Limits {
+pub(crate) fn patient() -> Limits {
     let long = Duration::from_mins(10);
     let mut limits = Limits { linger_time: long, linger_bytes: 2 * UPLOAD_BYTES as u64, ..Limits::default() };
     limits.http.drain_bytes = UPLOAD_BYTES as u64 / 2;
@@ -238,7 +233,7 @@ fn patient() -> Limits {
 }
 
 /// Everybody's time runs out here.
-fn hasty() -> Limits {
+pub(crate) fn hasty() -> Limits {
     let short = Duration::from_millis(100);
     let mut limits = Limits { linger_time: short, ..Limits::default() };
     (limits.http.head_time, limits.http.idle_time) = (short, short);

@@ -1,22 +1,22 @@
 //! What the kernel knows: the sockets of a port by their states, and the descriptors of this process.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
-
-use crate::support::eventually;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A row of `/proc/net/tcp`: one end of a connection. Both ends are there, since both are on this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Socket {
-    pub(crate) local: SocketAddrV4,
-    pub(crate) remote: SocketAddrV4,
-    pub(crate) state: &'static str,
+    local: SocketAddr,
+    remote: SocketAddr,
+    state: &'static str,
     /// Whether a descriptor leads to it.
-    pub(crate) is_held: bool,
+    is_held: bool,
 }
 
-pub(crate) const TIME_WAIT: &str = "TIME_WAIT";
-pub(crate) const LISTEN: &str = "LISTEN";
+const TIME_WAIT: &str = "TIME_WAIT";
+const LISTEN: &str = "LISTEN";
 
 /// The states by their numbers, `linux/net/tcp_states.h`.
 const STATES: [&str; 13] = [
@@ -36,6 +36,16 @@ const STATES: [&str; 13] = [
 ];
 
 impl Socket {
+    /// Whether it is on this side of a connection to one of these servers.
+    pub(crate) fn is_at(&self, side: Side, servers: &[SocketAddr]) -> bool {
+        servers.contains(if side == Side::Server { &self.local } else { &self.remote })
+    }
+
+    /// Whether the client comes from this address.
+    pub(crate) fn is_from(&self, client: IpAddr) -> bool {
+        [self.local, self.remote].iter().any(|end| end.ip() == client)
+    }
+
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<_> = line.split_whitespace().collect();
         let state = usize::from_str_radix(fields.get(3)?, 16).ok()?;
@@ -49,39 +59,52 @@ impl Socket {
 }
 
 /// An address as proc(5) has it: a number in the machine's order of bytes, and a port.
-fn address(text: &str) -> Option<SocketAddrV4> {
+fn address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let ip = u32::from_str_radix(ip, 16).ok()?.to_ne_bytes();
-    Some(SocketAddrV4::new(Ipv4Addr::from(ip), u16::from_str_radix(port, 16).ok()?))
+    Some(SocketAddr::new(Ipv4Addr::from(ip).into(), u16::from_str_radix(port, 16).ok()?))
 }
 
-/// Every socket with this port at one of its ends.
-pub(crate) fn sockets(port: u16) -> Vec<Socket> {
+/// Every socket of a connection to one of these servers, those that listen included.
+fn sockets(servers: &[SocketAddr]) -> Vec<Socket> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     // Few of tens of thousands of lines are worth a closer look.
-    let end = format!(":{port:04X} ");
-    let lines = table.lines().filter(|line| line.contains(&end));
+    let ends: Vec<_> = servers.iter().map(|server| format!(":{:04X} ", server.port())).collect();
+    let lines = table.lines().filter(|line| ends.iter().any(|end| line.contains(end)));
     let sockets = lines.map(|line| Socket::parse(line).unwrap_or_else(|| panic!("{line}")));
-    sockets.filter(|socket| socket.local.port() == port || socket.remote.port() == port).collect()
+    sockets.filter(|socket| servers.contains(&socket.local) || servers.contains(&socket.remote)).collect()
 }
 
-/// Waits until no descriptor leads to a socket at this port, other than to one that listens.
-pub(crate) fn wait_until_returned(port: u16) {
-    eventually("the descriptors are returned", || {
-        let mut sockets = sockets(port).into_iter();
-        !sockets.any(|socket| socket.local.port() == port && socket.is_held && socket.state != LISTEN)
+/// Which sockets are meant: a server's have its address at their own end, its clients' at the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Server,
+    Client,
+}
+
+/// Waits until no descriptor leads to a socket of this side of these servers' connections.
+pub(crate) fn wait_until_returned(side: Side, servers: &[SocketAddr]) {
+    wait_until_all(servers, |socket| {
+        !socket.is_held || socket.state == LISTEN || !socket.is_at(side, servers)
     });
 }
 
-/// Waits until nothing is left of the connections of this port but `TIME_WAIT`, and says where that is.
-pub(crate) fn wait_until_gone(port: u16) -> Vec<Socket> {
-    let mut left = Vec::new();
-    eventually("the kernel has forgotten the connections", || {
-        left = sockets(port);
-        left.retain(|socket| socket.state != LISTEN);
-        left.iter().all(|socket| socket.state == TIME_WAIT)
-    });
+/// Waits until nothing is left of the connections to these servers but `TIME_WAIT`, and says where that is.
+pub(crate) fn wait_until_gone(servers: &[SocketAddr]) -> Vec<Socket> {
+    let mut left = wait_until_all(servers, |socket| [LISTEN, TIME_WAIT].contains(&socket.state));
+    left.retain(|socket| socket.state == TIME_WAIT);
     left
+}
+
+/// The kernel tells nobody when it is done with a socket, so it is asked now and then.
+fn wait_until_all(servers: &[SocketAddr], is_as_expected: impl Fn(&Socket) -> bool) -> Vec<Socket> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let sockets = sockets(servers);
+        let Some(left) = sockets.iter().find(|socket| !is_as_expected(socket)) else { return sockets };
+        assert!(Instant::now() < deadline, "still there: {left:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The descriptors of this process by what they lead to. What a blocking thread is woken with is left out: it is made when

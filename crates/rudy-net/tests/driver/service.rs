@@ -1,5 +1,8 @@
 //! A service that does by path what a test asks for, and an engine around it.
 
+#[path = "beat.rs"]
+pub(crate) mod beat;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -21,7 +24,6 @@ use rudy_net::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::live;
 use crate::support::{engine_of, listen_tcp};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -156,7 +158,7 @@ impl Script {
             "/panic" => panic!("on purpose"),
             "/panic-later" => Reply::Later(Box::pin(async { panic!("on purpose, later") })),
             "/upgrade" => upgrade().into(),
-            path if path.starts_with("/live") => live::answer(path).into(),
+            path if path.starts_with("/live") => beat::answer(path).into(),
             _ => Response::text(StatusCode::OK, "text/plain", "hello").into(),
         }
     }

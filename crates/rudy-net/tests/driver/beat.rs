@@ -1,0 +1,58 @@
+//! A body that has something to say at each interval.
+
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::StatusCode;
+use rudy_net::{Body, Live, Response};
+
+pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Larger than what the socket buffers of a peer that does not read hold.
+pub(crate) const LARGE: &[u8] = &[b'x'; 4 << 20];
+
+/// A piece at each interval. What it does besides goes by its path.
+struct Beat {
+    next: Instant,
+    left: u32,
+    piece: &'static [u8],
+    panics: bool,
+}
+
+pub(crate) fn answer(path: &str) -> Response {
+    let beat = Beat { next: Instant::now() + INTERVAL, left: u32::MAX, piece: b"tick\n", panics: false };
+    let beat = match path {
+        "/live/three" => Beat { left: 3, ..beat },
+        "/live/large" => Beat { piece: LARGE, ..beat },
+        "/live/panic" => Beat { panics: true, ..beat },
+        _ => beat,
+    };
+    let mut response = Response::new(StatusCode::OK);
+    response.body = Body::Live(Box::new(beat));
+    response
+}
+
+impl Live for Beat {
+    fn poll_piece(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
+        if self.left == 0 {
+            return Poll::Ready(None);
+        }
+        if now < self.next {
+            return Poll::Pending;
+        }
+        assert!(!self.panics, "on purpose, in a live body");
+        self.next += INTERVAL;
+        self.left -= 1;
+        Poll::Ready(Some(Bytes::from_static(self.piece)))
+    }
+
+    fn poll_overrun(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<()> {
+        if now < self.next + 2 * INTERVAL { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        // While the peer takes nothing: when it has fallen behind.
+        Some(if self.next < Instant::now() { self.next + 2 * INTERVAL } else { self.next })
+    }
+}
