@@ -1,10 +1,15 @@
 //! The engine that is chosen, and what goes with it.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use rudy_net::engine::{self, Model};
 
 use super::{Config, Diagnostics, Place, Problem};
+
+/// How long a connection that is being closed may go on sending where it holds one of few threads meanwhile: a client that
+/// is told of the close and does not close is not to keep others waiting for the usual 5 s.
+const SCARCE_LINGER_TIME: Duration = Duration::from_secs(1);
 
 /// The engine, and its settings. They hold from the start to the end of the process: a reload does not change them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,6 +66,9 @@ impl Config {
         let mut limits = self.limits.clone();
         if !self.engine.keeps_alive() {
             limits.http.requests_per_connection = Some(1);
+        }
+        if self.engine.model.is_scarce() {
+            limits.linger_time = limits.linger_time.min(SCARCE_LINGER_TIME);
         }
         limits
     }

@@ -1,0 +1,116 @@
+//! Every handler that gives an answer with an end, on every engine: the answers are the same to the byte.
+
+use rudy_net::engine::Model;
+use rudy_tests::{Answer, Server, engines};
+use tempfile::TempDir;
+
+const SITE: &str = r#"
+listen = ["127.0.0.1:0"]
+[[site]]
+root = "."
+
+[[site.route]]
+path = "/list/*"
+files = { root = ".", browse = true }
+
+[[site.route]]
+path = "/old/*"
+redirect = { to = "/{rest}{query}", status = 308 }
+
+[[site.route]]
+path = "/fixed"
+respond = { status = 203, body = "fixed", headers = { x-by = "hand" } }
+
+[[site.route]]
+path = "/later"
+delay = { time = "1ms" }
+"#;
+
+/// Requests that take each way an answer can: at once, after a look at the disk, from memory, by `sendfile`, in parts,
+/// compressed while it is sent, without a body.
+const REQUESTS: &[&str] = &[
+    "GET /page.html HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /page.html HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: Fri, 01 Jan 2100 00:00:00 GMT\r\n\r\n",
+    "GET /page.html HTTP/1.1\r\nHost: a\r\nRange: bytes=2-5,7-8\r\n\r\n",
+    "GET /page.html HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n",
+    "GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /large.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=-70000\r\n\r\n",
+    "GET /large.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: zstd\r\n\r\n",
+    "GET /list/ HTTP/1.1\r\nHost: a\r\nAccept: application/json\r\n\r\n",
+    "GET /none HTTP/1.1\r\nHost: a\r\n\r\n",
+    "DELETE /page.html HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
+    "GET /old/page.html?q HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /fixed HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /later HTTP/1.1\r\nHost: a\r\n\r\n",
+];
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (text, binary) = (b"a line of text\n".repeat(200_000), b"\x00\xff\x17".repeat(1_000_000));
+    for (name, content) in
+        [("page.html", b"<p>0123456789</p>".repeat(100)), ("large.txt", text), ("large.bin", binary)]
+    {
+        std::fs::write(folder.path().join(name), content).expect("the folder is ours");
+    }
+    folder
+}
+
+fn server(folder: &TempDir, model: Model, arguments: &[&str]) -> Server {
+    let site = SITE.replace("\".\"", &format!("{:?}", folder.path()));
+    Server::build().config(&site).args(["--engine", &model.to_string()]).args(arguments).start()
+}
+
+/// What is the same in every run: not the date, nor what goes by the time of a file.
+fn comparable(answer: &Answer) -> (u16, Vec<String>, &[u8]) {
+    let changes = ["date:", "last-modified:", "etag:"];
+    let fields = answer.head.lines().filter(|line| !changes.iter().any(|name| line.starts_with(name)));
+    // The boundary of parts and the times in a listing.
+    let fields = fields.filter(|line| !line.contains("boundary=")).map(ToOwned::to_owned).collect();
+    let body = if answer.status == 206 || answer.head.contains("json") { &[][..] } else { &answer.body };
+    (answer.status, fields, body)
+}
+
+#[test]
+fn every_engine_gives_the_same_answers() {
+    let folder = folder();
+    let percore = server(&folder, Model::PerCore, &[]);
+    let mut connection = percore.connect();
+    let expected: Vec<Answer> = REQUESTS
+        .iter()
+        .map(|request| {
+            connection.send(request.as_bytes());
+            connection.answer()
+        })
+        .collect();
+    let statuses: Vec<u16> = expected.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [200, 304, 206, 200, 200, 206, 200, 200, 404, 405, 308, 203, 200]);
+    for model in engines() {
+        let server = server(&folder, model, &["--keep-alive"]);
+        let mut connection = server.connect();
+        for (request, expected) in REQUESTS.iter().zip(&expected) {
+            connection.send(request.as_bytes());
+            let answer = connection.answer();
+            assert_eq!(comparable(&answer), comparable(expected), "{model}: {request}");
+        }
+    }
+}
+
+#[test]
+fn an_engine_with_few_threads_closes_after_each_answer_unless_told_otherwise() {
+    let folder = folder();
+    for model in engines() {
+        let server = server(&folder, model, &[]);
+        let mut connection = server.connect();
+        connection.send(REQUESTS[0].as_bytes());
+        let answer = connection.answer();
+        assert_eq!(
+            answer.field("connection") == Some("close"),
+            model.is_scarce(),
+            "{model}: {}",
+            answer.head
+        );
+        if model.is_scarce() {
+            assert!(connection.is_closed(), "{model}");
+        }
+    }
+}
