@@ -149,7 +149,8 @@ pub trait Live: Send {
     /// so far behind that it is dropped.
     fn poll_overrun(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()>;
 
-    /// When it wants to be asked again although nothing wakes it.
+    /// When it wants to be asked again although nothing wakes it. A peer that sends no more while nothing is due is taken
+    /// to have gone: otherwise it would be kept until there is a next piece, and that may never come.
     fn due(&self) -> Option<Instant>;
 }
 

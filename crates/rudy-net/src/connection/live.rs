@@ -94,7 +94,11 @@ impl LiveAnswer {
         }
         match connection.poll_read_ahead(cx, now) {
             Poll::Pending => {}
-            // It may wait for what is to come all the same.
+            // A peer that has gone looks just like one that sends no more and waits for what is to come. The next piece
+            // tells them apart; where none is due, nothing would.
+            Poll::Ready(Ok(())) if self.body.as_ref().is_some_and(|body| body.due().is_none()) => {
+                return Poll::Ready((Ended::PeerGone, Ending::Cut));
+            }
             Poll::Ready(Ok(())) => self.input_ended = true,
             Poll::Ready(Err(_)) => return Poll::Ready((Ended::PeerGone, Ending::Cut)),
         }

@@ -1,4 +1,4 @@
-//! A body that has something to say at each interval.
+//! A body that has something to say at each interval, and one that never has.
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -29,7 +29,10 @@ pub(crate) fn answer(path: &str) -> Response {
         _ => beat,
     };
     let mut response = Response::new(StatusCode::OK);
-    response.body = Body::Live(Box::new(beat));
+    response.body = match path {
+        "/live/silent" => Body::Live(Box::new(Silence)),
+        _ => Body::Live(Box::new(beat)),
+    };
     response
 }
 
@@ -54,5 +57,22 @@ impl Live for Beat {
     fn due(&self) -> Option<Instant> {
         // While the peer takes nothing: when it has fallen behind.
         Some(if self.next < Instant::now() { self.next + 2 * INTERVAL } else { self.next })
+    }
+}
+
+/// Says nothing, and is never due.
+struct Silence;
+
+impl Live for Silence {
+    fn poll_piece(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<Option<Bytes>> {
+        Poll::Pending
+    }
+
+    fn poll_overrun(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn due(&self) -> Option<Instant> {
+        None
     }
 }

@@ -85,6 +85,15 @@ fn a_peer_that_reads_slowly_and_yet_in_time_loses_nothing() {
 }
 
 #[test]
+fn a_peer_that_goes_away_from_what_is_silent_is_noticed() {
+    let server = server();
+    let mut stream = server.send(get("/live/silent"));
+    read_until(&mut stream, "\r\n\r\n");
+    drop(stream);
+    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone);
+}
+
+#[test]
 fn a_peer_that_goes_away_ends_it() {
     let server = server();
     let mut stream = server.send(get("/live"));
