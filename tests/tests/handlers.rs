@@ -56,7 +56,7 @@ fn folder() -> TempDir {
 }
 
 fn server(folder: &TempDir, model: Model, arguments: &[&str]) -> Server {
-    let site = SITE.replace("\".\"", &format!("{:?}", folder.path()));
+    let site = SITE.replace("\".\"", &format!("'{}'", folder.path().display()));
     Server::build().config(&site).args(["--engine", &model.to_string()]).args(arguments).start()
 }
 
