@@ -49,7 +49,8 @@ pub struct Options {
     /// Threads that carry connections in `percore`, `task` and `mailbox`; `None` is one for each core that this process
     /// may use.
     pub cores: Option<NonZeroUsize>,
-    /// Threads that `thread` has at most; `None` is [`THREADS_MAX`].
+    /// Threads that `thread` has at most; `None` is [`THREADS_MAX`]. Half as many as there may be connections by the descriptor
+    /// limit if that is less: each may need a second descriptor.
     pub threads_max: Option<NonZeroUsize>,
 }
 

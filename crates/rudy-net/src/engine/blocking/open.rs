@@ -5,9 +5,9 @@
 //! blocks. Whichever is first, the other sees it: there is no moment in which a connection becomes idle unseen.
 //!
 //! An interrupted read first delivers what the kernel has queued (`SHUT_RD` on Linux), and the stopper leaves alone a socket
-//! that has something queued. What is left is a request whose first packet comes between that look and the shutdown: it is
-//! answered with `Connection: close`, unless the rest of it comes later than the server reads, when it is lost. A client has
-//! to reckon with that wherever a server closes an idle connection (RFC 9112 §9.5).
+//! that has something queued. What is left is a request that comes between that look and the shutdown. It is answered with
+//! `Connection: close` if all of it was in the kernel by then; what would come later, the rest of a body, is not read any more,
+//! and such a request is lost. A client has to reckon with that wherever a server closes an idle connection (RFC 9112 §9.5).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -100,6 +100,14 @@ fn a_receive_timeout_that_serves_is_left_alone() {
 }
 
 #[test]
+fn a_moment_left_is_not_for_ever() {
+    let (open, _peer) = pair();
+    let mut io = Blocking::new(open.clone());
+    io.block_for(Duration::from_nanos(1)).unwrap();
+    assert!(open.socket.read_timeout().unwrap().is_some_and(|timeout| timeout <= SHORT));
+}
+
+#[test]
 fn an_idle_connection_ends_when_it_is_told_and_a_busy_one_when_it_is_idle() {
     for busy_first in [false, true] {
         let (open, mut peer) = pair();

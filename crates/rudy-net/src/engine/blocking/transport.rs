@@ -20,12 +20,15 @@ use crate::transport::{self, Transport};
 /// timeout is left as it is, so that a keep-alive connection costs no call for it.
 const TIMEOUT_SLACK: Duration = Duration::from_millis(100);
 
+/// The shortest receive timeout that is set. It is counted in microseconds, and none of them means no timeout at all.
+const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
 /// The next request is waited for in `read(2)`. Everything else is tried without blocking, and what it waits for is left
 /// with the thread's parker, because there a handler, a body and a deadline may have to be heard as well.
 pub(super) struct Blocking {
     open: Arc<Open>,
-    /// The socket's receive timeout; zero is none.
-    timeout: Duration,
+    /// The socket's receive timeout.
+    timeout: Option<Duration>,
     /// Whether the descriptor itself is set not to block, as `sendfile` needs it, which has no flag for that.
     is_nonblocking: bool,
 }
@@ -33,7 +36,7 @@ pub(super) struct Blocking {
 impl Blocking {
     /// The socket of `open`, which blocks and has no timeout.
     pub(super) fn new(open: Arc<Open>) -> Self {
-        Self { open, timeout: Duration::ZERO, is_nonblocking: false }
+        Self { open, timeout: None, is_nonblocking: false }
     }
 
     /// Blocks until something has come or the time is over. `None` at that time.
@@ -57,9 +60,10 @@ impl Blocking {
     /// Has reads block, and for about this time.
     pub(super) fn block_for(&mut self, time: Duration) -> io::Result<()> {
         self.set_nonblocking(false)?;
-        if self.timeout < time / 2 || self.timeout > time + TIMEOUT_SLACK {
-            self.open.socket.set_read_timeout(Some(time))?;
-            self.timeout = time;
+        let serves = |timeout| time / 2 <= timeout && timeout <= time + TIMEOUT_SLACK;
+        if !self.timeout.is_some_and(serves) {
+            self.timeout = Some(time.max(TIMEOUT_MIN));
+            self.open.socket.set_read_timeout(self.timeout)?;
         }
         Ok(())
     }
