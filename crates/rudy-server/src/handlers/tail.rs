@@ -16,7 +16,7 @@ use crate::methods::answer_unless_read;
 use crate::pages;
 use crate::topic::{Draft, Framing, History, Topic};
 
-/// How long the files are followed after the last client has gone: one that reloads its page finds the history.
+/// A client that reloads its page, or whose network comes back, finds the history.
 const LINGER_TIME: Duration = Duration::from_mins(1);
 /// So many bytes of lines are published at once.
 const DRAFT_BYTES: usize = 64 * 1024;
@@ -37,6 +37,8 @@ struct Source {
     has_names: bool,
     framing: Framing,
     history: History,
+    /// How long the files are followed after the last client has gone.
+    linger_time: Duration,
     log: OnceLock<ErrorLog>,
     /// What is followed into, while anybody follows. A new topic for each time, because what was written in between is
     /// missing: a client that comes back with an id from before is told so.
@@ -46,6 +48,14 @@ struct Source {
 impl Tail {
     /// Makes a route's files ready to be followed.
     pub(crate) fn new(table: &TailTable, place: &Place) -> Result<Self, Vec<Problem>> {
+        Self::with_linger_time(table, place, LINGER_TIME)
+    }
+
+    fn with_linger_time(
+        table: &TailTable,
+        place: &Place,
+        linger_time: Duration,
+    ) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let subscribe = Subscribe::new(table.format, table.last, table.heartbeat, table.retry, place);
         let subscribe = subscribe.map_err(|wrong| problems.extend(wrong));
@@ -67,6 +77,7 @@ impl Tail {
             has_names: table.names.unwrap_or(has_several),
             framing: framing(table.format),
             history: History { messages: table.history.into(), bytes: table.history_bytes.0 },
+            linger_time,
             log: OnceLock::new(),
             topic: Mutex::new(None),
         };
@@ -118,7 +129,7 @@ impl Source {
             draft.clear();
             // Under the lock under which clients begin to listen: none begins while this ends.
             let mut current = self.lock();
-            if topic.is_deserted(Instant::now(), LINGER_TIME) {
+            if topic.is_deserted(Instant::now(), self.linger_time) {
                 *current = None;
                 return;
             }
@@ -184,10 +195,14 @@ mod tests {
 
     use super::*;
 
-    fn tail(folder: &Path, table: &str) -> Result<Tail, Vec<Problem>> {
-        let mut table: TailTable = toml::from_str(table).unwrap();
+    fn table(folder: &Path, text: &str) -> TailTable {
+        let mut table: TailTable = toml::from_str(text).unwrap();
         table.files = table.files.as_slice().iter().map(|file| folder.join(file)).collect();
-        Tail::new(&table, &Place::nowhere())
+        table
+    }
+
+    fn tail(folder: &Path, text: &str) -> Result<Tail, Vec<Problem>> {
+        Tail::new(&table(folder, text), &Place::nowhere())
     }
 
     fn ask(tail: &Tail, peer: [u8; 4]) -> Response {
@@ -235,6 +250,23 @@ mod tests {
         std::fs::write(folder.path().join("a.log"), "1\n2\n3\n4\n").unwrap();
         assert_eq!((read(&mut *first, 2), read(&mut *second, 2)), ("4\n".into(), "4\n".into()));
         assert_eq!(Arc::strong_count(&tail.source), 2, "this handler and one thread");
+    }
+
+    #[test]
+    fn following_ends_after_the_last_client_and_begins_anew_with_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.log");
+        std::fs::write(&file, "1\n").unwrap();
+        let table = table(folder.path(), "files = 'a.log'\nlast = 1");
+        let tail = Tail::with_linger_time(&table, &Place::nowhere(), Duration::ZERO).unwrap();
+        let mut live = listen(&tail);
+        assert_eq!(read(&mut *live, 2), "1\n");
+        drop(live);
+        // Each write has the thread look, and end.
+        while tail.source.lock().is_some() {
+            std::fs::write(&file, "2\n3\n").unwrap();
+        }
+        assert_eq!(read(&mut *listen(&tail), 2), "3\n");
     }
 
     #[test]
