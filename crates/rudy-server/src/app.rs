@@ -86,7 +86,7 @@ impl App {
             let explanation = "This connection is not encrypted: https is not spoken on it.";
             return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }
-        match self.router.find(request_host(&request), request.uri().path()) {
+        match self.router.find(|| request_host(&request), request.uri().path()) {
             Ok(found) => match found.handler {
                 Handler::Files(files) => files.call(&request, &found.path_below(request.uri().path())),
                 Handler::Redirect(redirect) => redirect.answer(&request, found.pattern).into(),

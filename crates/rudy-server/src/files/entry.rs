@@ -85,7 +85,11 @@ impl Entry {
         if !self.varies() {
             return Choice::Ready(&self.plain);
         }
-        let accepted = AcceptedCodings::parse(headers.get_all(ACCEPT_ENCODING));
+        let lines = headers.get_all(ACCEPT_ENCODING);
+        if lines.iter().next().is_none() {
+            return Choice::Ready(&self.plain);
+        }
+        let accepted = AcceptedCodings::parse(lines);
         // A sibling costs nothing and was made with more patience than we have, so it goes before what we make.
         let sibling = accepted.choose(|coding| matches!(self.coded(coding), Coded::Sibling(_)));
         let chosen = if sibling == Coding::Identity && !wants_range {

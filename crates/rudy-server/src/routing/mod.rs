@@ -76,7 +76,11 @@ impl<H> Router<H> {
 
     /// The first route of the host's site that takes the path. A site whose first route takes everything is answered
     /// without a look at the path.
-    pub(crate) fn find(&self, host: &[u8], path: &str) -> Result<Found<'_, H>, NotFound> {
+    pub(crate) fn find<'h>(
+        &self,
+        host: impl FnOnce() -> &'h [u8],
+        path: &str,
+    ) -> Result<Found<'_, H>, NotFound> {
         let routes = self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(NotFound::Host)?;
         if let Some(Route { paths, handler }) = routes.first()
             && let [pattern] = paths.as_slice()
@@ -128,14 +132,14 @@ mod tests {
             ("b.org", "/x", Ok("1/x")),
             ("b.org", "/y", Err(NotFound::Path)),
         ] {
-            let found = router.find(host.as_bytes(), path).map(|found| found.handler.as_str());
+            let found = router.find(|| host.as_bytes(), path).map(|found| found.handler.as_str());
             assert_eq!(found, handler, "{host} {path}");
         }
     }
 
     #[test]
     fn a_host_of_nobody_is_not_found_without_a_default_site() {
-        assert_eq!(router(&[(&["a.org"], &["/*"])]).find(b"b.org", "/").unwrap_err(), NotFound::Host);
+        assert_eq!(router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", "/").unwrap_err(), NotFound::Host);
     }
 
     proptest::proptest! {
@@ -143,7 +147,7 @@ mod tests {
         #[test]
         fn no_spelling_gets_around_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%){0,4}") {
             let router = router(&[(&[], &["/p/*", "/pa", "/*"])]);
-            let Ok(found) = router.find(b"", &path) else { return Ok(()) };
+            let Ok(found) = router.find(|| b"", &path) else { return Ok(()) };
             // What the files handler would open.
             let file = rudy_http::semantics::path::RelativePath::parse(&path).unwrap();
             let expected = match file.as_str() {
