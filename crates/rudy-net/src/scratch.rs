@@ -24,7 +24,8 @@ pub(crate) struct Scratch {
     pub(crate) out: BytesMut,
     /// The `Date` field of this second.
     pub(crate) date: DateLine,
-    date_checked: Instant,
+    /// When the clock is to be asked for the date again.
+    date_due: Instant,
 }
 
 impl Scratch {
@@ -33,15 +34,15 @@ impl Scratch {
             input: vec![0; read_bytes].into_boxed_slice(),
             out: BytesMut::with_capacity(READ_BYTES),
             date: DateLine::new(SystemTime::now()),
-            date_checked: Instant::now(),
+            date_due: Instant::now() + DATE_AGE,
         }
     }
 
     /// Brings the date up to this time.
     pub(crate) fn refresh_date(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.date_checked) >= DATE_AGE {
+        if now >= self.date_due {
             self.date.update(SystemTime::now());
-            self.date_checked = now;
+            self.date_due = now + DATE_AGE;
         }
     }
 

@@ -96,23 +96,24 @@ pub(super) fn encode_last_chunk(trailers: Option<&HeaderMap>, out: &mut BytesMut
 
 fn put_content_length(length: u64, out: &mut BytesMut) {
     out.put_slice(b"content-length: ");
-    put_digits(length, 10, out);
+    put_digits::<10>(length, out);
     out.put_slice(b"\r\n");
 }
 
 fn put_hex(value: u64, out: &mut BytesMut) {
-    put_digits(value, 16, out);
+    put_digits::<16>(value, out);
 }
 
-/// Digits of a number, without the formatting machinery: this is in every answer.
+/// Digits of a number, without the formatting machinery and without a division that the compiler cannot make a
+/// multiplication: this is in every answer.
 #[expect(clippy::cast_possible_truncation, reason = "the remainder is below 16")]
-fn put_digits(mut value: u64, base: u64, out: &mut BytesMut) {
+fn put_digits<const BASE: u64>(mut value: u64, out: &mut BytesMut) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
     loop {
         at -= 1;
-        digits[at] = b"0123456789abcdef"[(value % base) as usize];
-        value /= base;
+        digits[at] = b"0123456789abcdef"[(value % BASE) as usize];
+        value /= BASE;
         if value == 0 {
             break;
         }

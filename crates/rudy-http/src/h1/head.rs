@@ -36,27 +36,29 @@ impl Head {
         let bytes = Bytes::copy_from_slice(bytes);
         let method = line.method(&bytes)?;
         let uri = line.target(&bytes, &method)?;
-        let (fields, seen) = parse_fields(&bytes, line.end(), section.fields)?;
-        check_host(&fields, line.version)?;
-        let body = if seen.framing { body_length(&fields, line.version)? } else { BodyLength::Known(0) };
+        let mut request = Request::new(BodyLength::Known(0));
+        let fields = request.headers_mut();
+        let seen = parse_fields(&bytes, line.end(), section.fields, fields)?;
+        seen.check_host(line.version)?;
+        let body = if seen.framing { body_length(fields, line.version)? } else { BodyLength::Known(0) };
         if matches!(body, BodyLength::Known(length) if length > limits.body_bytes) {
             return Err(Refusal::BodyTooLarge);
         }
-        let keep_alive = wants_keep_alive(&fields, seen, line.version);
-        let expects_continue = seen.expect && expects_continue(&fields, line.version)?;
+        let keep_alive = wants_keep_alive(fields, seen, line.version);
+        let expects_continue = seen.expect && expects_continue(fields, line.version)?;
 
-        let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.version_mut() = line.version;
-        *request.headers_mut() = fields;
+        *request.body_mut() = body;
         Ok(Self { request, keep_alive, expects_continue })
     }
 }
 
 /// Parses the trailer section of a chunked body.
 pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMap, Refusal> {
-    let (fields, _) = parse_fields(&Bytes::copy_from_slice(bytes), 0, section.fields)?;
+    let mut fields = HeaderMap::new();
+    parse_fields(&Bytes::copy_from_slice(bytes), 0, section.fields, &mut fields)?;
     if fields.keys().any(is_forbidden_trailer) { Err(Refusal::ForbiddenTrailer) } else { Ok(fields) }
 }
 
@@ -68,30 +70,53 @@ struct Seen {
     framing: bool,
     connection: bool,
     expect: bool,
+    /// How many Host there are.
+    hosts: usize,
+    bad_host: bool,
 }
 
 impl Seen {
-    fn note(&mut self, name: &HeaderName) {
+    fn note(&mut self, name: &HeaderName, value: &HeaderValue) {
+        if name == header::HOST {
+            self.hosts += 1;
+            // It is empty where the target has no authority (RFC 9112 §3.2).
+            self.bad_host |= split_authority(value.as_bytes()).is_none();
+        }
         self.framing |= name == header::CONTENT_LENGTH || name == header::TRANSFER_ENCODING;
         self.connection |= name == header::CONNECTION;
         self.expect |= name == header::EXPECT;
     }
+
+    /// RFC 9112 §3.2: exactly one Host on HTTP/1.1, never two, always a valid one.
+    fn check_host(self, version: Version) -> Result<(), Refusal> {
+        match self.hosts {
+            0 if version == Version::HTTP_11 => Err(Refusal::MissingHost),
+            1 if self.bad_host => Err(Refusal::BadHost),
+            0 | 1 => Ok(()),
+            _ => Err(Refusal::RepeatedHost),
+        }
+    }
 }
 
-/// Parses the field lines from `start` to the empty line (RFC 9112 §5). All lines are known to end in CRLF.
-fn parse_fields(section: &Bytes, start: usize, count: usize) -> Result<(HeaderMap, Seen), Refusal> {
+/// Parses the field lines from `start` to the empty line into `fields` (RFC 9112 §5). All lines are known to end in CRLF.
+fn parse_fields(
+    section: &Bytes,
+    start: usize,
+    count: usize,
+    fields: &mut HeaderMap,
+) -> Result<Seen, Refusal> {
     let mut seen = Seen::default();
-    let mut fields = HeaderMap::try_with_capacity(count).map_err(|_| Refusal::HeadTooLarge)?;
+    fields.try_reserve(count).map_err(|_| Refusal::HeadTooLarge)?;
     let mut at = start;
     for _ in 0..count {
         let length = memchr::memchr(b'\n', &section[at..]).ok_or(Refusal::InvalidField)?;
         // The LF is preceded by a CR, or the line would have been refused when it came.
         let (name, value) = parse_field(section, at, at + length - 1)?;
-        seen.note(&name);
+        seen.note(&name, &value);
         fields.try_append(name, value).map_err(|_| Refusal::HeadTooLarge)?;
         at += length + 1;
     }
-    Ok((fields, seen))
+    Ok(seen)
 }
 
 /// `field-name ":" OWS field-value OWS`, from `start` to `end` of `section`.
@@ -114,18 +139,6 @@ fn parse_field(section: &Bytes, start: usize, end: usize) -> Result<(HeaderName,
 
 fn is_ows(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
-}
-
-/// RFC 9112 §3.2: exactly one Host on HTTP/1.1, never two, always a valid one.
-fn check_host(fields: &HeaderMap, version: Version) -> Result<(), Refusal> {
-    let mut hosts = fields.get_all(header::HOST).iter();
-    match (hosts.next(), hosts.next()) {
-        (None, _) if version == Version::HTTP_11 => Err(Refusal::MissingHost),
-        (None, _) => Ok(()),
-        (Some(_), Some(_)) => Err(Refusal::RepeatedHost),
-        // It is empty where the target has no authority (RFC 9112 §3.2).
-        (Some(host), None) => split_authority(host.as_bytes()).map(drop).ok_or(Refusal::BadHost),
-    }
 }
 
 /// RFC 9112 §6.3, for requests.

@@ -5,19 +5,19 @@
 pub(super) fn split_authority(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let end = match value {
         [b'[', ..] => memchr::memchr(b']', value)? + 1,
-        _ => memchr::memchr(b':', value).unwrap_or(value.len()),
+        _ => reg_name_length(value),
     };
     let (host, rest) = value.split_at(end);
-    let is_valid = match host {
-        [b'[', address @ .., b']'] => is_ip_literal(address),
-        _ => is_reg_name(host),
-    };
-    let port = match rest {
-        [] => None,
-        [b':', port @ ..] if is_port(port) => Some(port),
-        _ => return None,
-    };
-    is_valid.then_some((host, port))
+    if let [b'[', address @ .., b']'] = host
+        && !is_ip_literal(address)
+    {
+        return None;
+    }
+    match rest {
+        [] => Some((host, None)),
+        [b':', port @ ..] if is_port(port) => Some((host, Some(port))),
+        _ => None,
+    }
 }
 
 /// What lies between the brackets: an IPv6 address. (`IPvFuture` of RFC 3986 §3.2.2 has never had a use.)
@@ -25,15 +25,16 @@ fn is_ip_literal(address: &[u8]) -> bool {
     std::str::from_utf8(address).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
-/// RFC 3986 §3.2.2: unreserved, sub-delims, and escapes of two digits.
-fn is_reg_name(mut name: &[u8]) -> bool {
-    while let Some(other) = name.iter().position(|byte| !REG_NAME[usize::from(*byte)]) {
-        name = match &name[other..] {
-            [b'%', high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => rest,
-            _ => return false,
-        };
+/// How much of `value` is a name (RFC 3986 §3.2.2): unreserved, sub-delims, and escapes of two digits.
+fn reg_name_length(value: &[u8]) -> usize {
+    let mut length = 0;
+    loop {
+        length += value[length..].iter().take_while(|byte| REG_NAME[usize::from(**byte)]).count();
+        match value[length..] {
+            [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => length += 3,
+            _ => return length,
+        }
     }
-    true
 }
 
 /// What stands for itself in a name: unreserved and sub-delims. A table, because it is asked for every character of every

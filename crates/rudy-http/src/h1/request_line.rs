@@ -22,14 +22,11 @@ impl RequestLine {
     /// Splits the line that lies at `line` in `head`.
     pub(super) fn split(head: &[u8], line: Range<usize>, limits: &Limits) -> Result<Self, Refusal> {
         let bytes = &head[line.clone()];
-        let mut words = bytes.split(|byte| *byte == b' ');
-        let (method, target, version) = match (words.next(), words.next(), words.next(), words.next()) {
-            (Some(method), Some(target), Some(version), None) => (method, target, version),
+        let (method, rest) = split_at_space(bytes).ok_or(Refusal::BadRequestLine)?;
+        let Some((target, version)) = split_at_space(rest) else {
             // RFC 1945 §4.1, a Simple-Request: "GET" SP Request-URI CRLF.
-            (Some(b"GET"), Some(target), None, None) if target.first() == Some(&b'/') => {
-                return Err(Refusal::Http09);
-            }
-            _ => return Err(Refusal::BadRequestLine),
+            let is_simple = method == b"GET" && rest.first() == Some(&b'/');
+            return Err(if is_simple { Refusal::Http09 } else { Refusal::BadRequestLine });
         };
         if target.len() > limits.target_bytes {
             return Err(Refusal::TargetTooLong);
@@ -61,7 +58,7 @@ impl RequestLine {
         let target = head.slice(start..start + self.target_length as usize);
         let first = target.first().copied();
         // A fragment is not sent to a server (RFC 9112 §3.2); `Uri` would drop it without a word.
-        if memchr::memchr(b'#', &target).is_some() {
+        if target.contains(&b'#') {
             return Err(Refusal::BadTarget);
         }
         let uri = Uri::from_maybe_shared(target).map_err(|_| Refusal::BadTarget)?;
@@ -73,6 +70,12 @@ impl RequestLine {
         };
         if allowed { Ok(uri) } else { Err(Refusal::BadTarget) }
     }
+}
+
+/// What lies before the first space, and what behind it.
+fn split_at_space(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = line.iter().position(|byte| *byte == b' ')?;
+    Some((&line[..at], &line[at + 1..]))
 }
 
 /// `HTTP/` DIGIT `.` DIGIT. A higher minor version than ours is answered as ours (RFC 9110 §2.5).

@@ -233,14 +233,14 @@ impl Exchange {
     /// The service has answered.
     fn begin<T: Transport, S: Service>(
         &mut self,
-        response: Response,
+        mut response: Response,
         connection: &mut Connection<T, S>,
         now: Instant,
     ) {
         let Some(record) = self.records.last_mut() else { return };
-        let response = with_scratch(now, |scratch| {
+        with_scratch(now, |scratch| {
             let out = &mut self.sending.out;
-            connection.begin(response, self.upload.as_ref(), record, &scratch.date, out)
+            connection.begin(&mut response, self.upload.as_ref(), record, &scratch.date, out);
         });
         self.take(response);
     }

@@ -112,15 +112,15 @@ impl<T: Transport, S: Service> Connection<T, S> {
         if self.worker.is_stopping() && self.machine.phase() == Phase::Idle && !self.io.has_unread() {
             return Poll::Ready(Step::End(Ending::Quiet));
         }
+        if let Some(deadline) = self.machine.deadline(&limits.http)
+            && now < deadline
+        {
+            self.timer.set(Some(deadline), cx.waker());
+            return Poll::Pending;
+        }
         match self.machine.timeout(now, &limits.http) {
-            Timeout::NotYet => match self.machine.deadline(&limits.http) {
-                Some(deadline) => {
-                    self.timer.set(Some(deadline), cx.waker());
-                    Poll::Pending
-                }
-                // Nothing waits here without a deadline. If it does, it is a bug, and ends.
-                None => Poll::Ready(Step::End(Ending::Cut)),
-            },
+            // Nothing waits here without a deadline. If it does, it is a bug, and ends.
+            Timeout::NotYet => Poll::Ready(Step::End(Ending::Cut)),
             Timeout::Silent => Poll::Ready(Step::End(Ending::Quiet)),
             Timeout::Refuse(refusal) => {
                 self.refuse(refusal, self.machine.waiting_since(), date, out);
@@ -139,6 +139,9 @@ impl<T: Transport, S: Service> Connection<T, S> {
         records: &mut Vec<Record>,
     ) -> Answered {
         while out.len() < OUT_FULL_BYTES {
+            if bytes.is_empty() && !self.machine.has_unconsumed() {
+                return Answered::All;
+            }
             let limits = &self.service.limits().http;
             match self.machine.receive(bytes, now, limits) {
                 Ok(Some(Event::Request(request))) => {
@@ -170,14 +173,14 @@ impl<T: Transport, S: Service> Connection<T, S> {
         let (request, upload) = with_body(request);
         let call = self.call(request);
         let mut record = Record::new(call.observer, now);
-        let response = match call.reply {
+        let mut response = match call.reply {
             Reply::Now(response) => response,
             Reply::Later(future) => {
                 records.push(record);
                 return Some(Exchange::waiting(future, upload, std::mem::take(records), out));
             }
         };
-        let response = self.begin(response, upload.as_ref(), &mut record, date, out);
+        self.begin(&mut response, upload.as_ref(), &mut record, date, out);
         if upload.is_none()
             && response.upgrade.is_none()
             && self.finish_quickly(&response.body, now, &mut record, out)
@@ -191,22 +194,24 @@ impl<T: Transport, S: Service> Connection<T, S> {
         Some(Exchange::sending(response, upload, std::mem::take(records), out))
     }
 
-    /// Encodes the head of an answer, and gives the answer back.
+    /// Encodes the head of an answer. An answer that must not be given is replaced by one that says so.
     pub(super) fn begin(
         &mut self,
-        response: Response,
+        response: &mut Response,
         upload: Option<&Upload>,
         record: &mut Record,
         date: &DateLine,
         out: &mut BytesMut,
-    ) -> Response {
+    ) {
         match upload {
             Some(upload) if upload.is_unwanted() => self.machine.ignore_body(),
             // After the head of the answer it would be too late to ask for the body that the answer still reads.
             Some(_) => self.machine.want_body(out),
             None => {}
         }
-        let response = self.possible(response);
+        if !self.is_possible(response) {
+            *response = self.bug();
+        }
         if self.worker.is_stopping() {
             self.machine.close_after_answer();
         }
@@ -216,18 +221,14 @@ impl<T: Transport, S: Service> Connection<T, S> {
         };
         record.begin(head.status());
         self.machine.begin(head, response.body.length(), &self.service.limits().http, date, out);
-        response
     }
 
     /// An interim answer cannot be the last one, and a change of protocol needs somebody who takes over, and a request that
     /// allows it: what a service must not answer is answered 500.
-    fn possible(&mut self, response: Response) -> Response {
+    fn is_possible(&self, response: &Response) -> bool {
         let status = response.status();
         let upgrades = response.upgrade.is_some() && self.machine.can_upgrade();
-        if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS && upgrades {
-            return response;
-        }
-        self.bug()
+        !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS && upgrades
     }
 
     /// Encodes the body too, if it is small and in memory, or not sent at all.

@@ -26,70 +26,96 @@ impl ServerConnection {
         if matches!(self.sending, Sending::Close) {
             return Ok(None);
         }
-        let event = self.take_in(input, now, limits)?;
+        let event = if self.pending.is_empty() {
+            self.take_in(input, now, limits)
+        } else {
+            self.take_in_behind(input, now, limits)
+        };
         // What is left over is a part of a head or of an unwanted body, and will stay one.
-        if event.is_none() && self.input_ended && self.sending == Sending::Nothing {
+        if matches!(event, Ok(None)) && self.input_ended && self.sending == Sending::Nothing {
             self.sending = Sending::Close;
         }
-        Ok(event)
+        event
     }
 
+    /// Whether [`Self::receive`] may find an event, or the end, without more bytes.
+    #[must_use]
+    pub fn has_unconsumed(&self) -> bool {
+        !self.pending.is_empty() || self.input_ended
+    }
+
+    // A request is 232 bytes. The functions below hand it on in the place where it was made: a tuple with the bytes used, or
+    // a `?`, would each move it once more, 17 times in all.
+
+    /// The whole head is mostly in one read: parse it where it lies, and keep only what is left over.
     fn take_in(&mut self, input: &[u8], now: Instant, limits: &Limits) -> Result<Option<Event>, Refusal> {
-        // The whole head is mostly in one read: parse it where it lies, and keep only what is left over.
-        if self.pending.is_empty() {
-            let (used, event) = self.advance(input, now, limits)?;
+        let mut used = 0;
+        let event = self.advance(input, &mut used, now, limits);
+        if event.is_ok() && used < input.len() {
             self.pending.extend_from_slice(&input[used..]);
-            return Ok(event);
         }
+        event
+    }
+
+    /// Something is left over: what came goes behind it.
+    fn take_in_behind(
+        &mut self,
+        input: &[u8],
+        now: Instant,
+        limits: &Limits,
+    ) -> Result<Option<Event>, Refusal> {
         self.pending.extend_from_slice(input);
         let mut pending = std::mem::take(&mut self.pending);
-        let (used, event) = self.advance(&pending, now, limits)?;
+        let mut used = 0;
+        let event = self.advance(&pending, &mut used, now, limits);
+        pending.advance(used);
         // A part of a head that is left over gets a buffer of its size; what it came in may be many times that, and would be
-        // held for as long as the peer takes for the rest.
-        self.pending = match event {
-            None if used > 0 => BytesMut::from(&pending[used..]),
-            _ => {
-                pending.advance(used);
-                pending
-            }
-        };
-        if self.pending.is_empty() {
-            self.pending = BytesMut::new();
+        // held for as long as the peer takes for the rest. After a refusal nothing is read on.
+        if matches!(event, Ok(None)) && used > 0 {
+            pending = BytesMut::from(&pending[..]);
         }
-        Ok(event)
+        if event.is_ok() && !pending.is_empty() {
+            self.pending = pending;
+        }
+        event
     }
 
-    /// Moves on as far as `bytes` allow; says how many were used.
+    /// Moves on as far as `bytes` allow, and counts those that were used.
     fn advance(
         &mut self,
         bytes: &[u8],
+        used: &mut usize,
         now: Instant,
         limits: &Limits,
-    ) -> Result<(usize, Option<Event>), Refusal> {
-        let used = self.drain(bytes, now, limits);
-        let rest = &bytes[used..];
-        let (more, event) = match &mut self.receiving {
-            Receiving::Head(_) if self.sending != Sending::Nothing || rest.is_empty() => (0, None),
+    ) -> Result<Option<Event>, Refusal> {
+        *used = self.drain(bytes, now, limits);
+        let rest = &bytes[*used..];
+        match &mut self.receiving {
+            Receiving::Head(_) if self.sending != Sending::Nothing || rest.is_empty() => Ok(None),
             Receiving::Head(lines) => {
                 if lines.is_untouched() {
                     self.since = now;
                 }
-                self.advance_head(rest, limits).inspect_err(|_| self.request.is_head = asks_for_head(rest))?
+                let event = self.advance_head(rest, used, limits);
+                if event.is_err() {
+                    self.request.is_head = asks_for_head(rest);
+                }
+                event
             }
             Receiving::Body(decoder) => {
                 let (more, decoded) = decoder.decode(rest, limits)?;
-                match decoded {
-                    Decoded::Data(data) => (more, Some(Event::Body(data))),
-                    Decoded::More => (more, None),
+                *used += more;
+                Ok(match decoded {
+                    Decoded::Data(data) => Some(Event::Body(data)),
+                    Decoded::More => None,
                     Decoded::End(trailers) => {
                         self.receiving = Receiving::Done;
-                        (more, Some(Event::BodyEnd(trailers)))
+                        Some(Event::BodyEnd(trailers))
                     }
-                }
+                })
             }
-            Receiving::Drain(..) | Receiving::Done => (0, None),
-        };
-        Ok((used + more, event))
+            Receiving::Drain(..) | Receiving::Done => Ok(None),
+        }
     }
 
     /// Throws away what `bytes` hold of a body that nobody wants; says how many they are.
@@ -111,10 +137,16 @@ impl ServerConnection {
         }
     }
 
-    fn advance_head(&mut self, bytes: &[u8], limits: &Limits) -> Result<(usize, Option<Event>), Refusal> {
-        let Receiving::Head(lines) = &mut self.receiving else { return Ok((0, None)) };
+    fn advance_head(
+        &mut self,
+        bytes: &[u8],
+        used: &mut usize,
+        limits: &Limits,
+    ) -> Result<Option<Event>, Refusal> {
+        let Receiving::Head(lines) = &mut self.receiving else { return Ok(None) };
         let Some(section) = lines.find_head(bytes, limits)? else {
-            return Ok((lines.skip_empty_lines(bytes), None));
+            *used += lines.skip_empty_lines(bytes);
+            return Ok(None);
         };
         let head = Head::parse(&bytes[..section.length], &section, limits)?;
         let body = BodyDecoder::new(*head.request.body());
@@ -128,7 +160,8 @@ impl ServerConnection {
         self.receiving = body.map_or(Receiving::Done, Receiving::Body);
         self.sending = Sending::Owed;
         self.requests += 1;
-        Ok((section.length, Some(Event::Request(head.request))))
+        *used += section.length;
+        Ok(Some(Event::Request(head.request)))
     }
 }
 
