@@ -33,6 +33,11 @@ pub trait Transport: Duplex + AsFd + 'static {
         Pin::new(self).poll_read(cx, buffer)
     }
 
+    /// Writes.
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(self).poll_write(cx, bytes)
+    }
+
     /// Writes, saying that more follows at once, so that a head and the file after it share a packet.
     fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 
@@ -77,6 +82,36 @@ pub(crate) fn when_writable<S: Socket, R>(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return Poll::Ready(result),
+        }
+    }
+}
+
+/// Reads as tokio does, but without the C library: its `recv` and `send` can be cancelled by `pthread_cancel`, and in a
+/// process with threads they say so before and after each call, with two locked instructions each.
+fn poll_receive<S: Socket>(
+    socket: &S,
+    cx: &mut Context<'_>,
+    buffer: &mut ReadBuf<'_>,
+) -> Poll<io::Result<()>> {
+    loop {
+        ready!(socket.poll_read_ready(cx))?;
+        let room = buffer.initialize_unfilled();
+        let mut received = 0;
+        let result = socket.try_io(Interest::READABLE, || {
+            (received, _) = rustix::net::recv(socket, &mut *room, RecvFlags::empty())?;
+            // Less than there is room for is all there is. To say that it would block clears the readiness, so that the next
+            // read waits instead of finding nothing.
+            let is_all = received > 0 && received < room.len();
+            if is_all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && received == 0 => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if received == 0 => return Poll::Ready(Err(error)),
+            _ => {
+                buffer.advance(received);
+                return Poll::Ready(Ok(()));
+            }
         }
     }
 }
@@ -139,6 +174,20 @@ macro_rules! socket {
         }
 
         impl Transport for $stream {
+            fn poll_read_request(
+                &mut self,
+                cx: &mut Context<'_>,
+                buffer: &mut ReadBuf<'_>,
+                _until: Option<Instant>,
+                _is_idle: bool,
+            ) -> Poll<io::Result<()>> {
+                poll_receive(self, cx, buffer)
+            }
+
+            fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+                when_writable(self, cx, || rustix::net::send(&*self, bytes, SendFlags::NOSIGNAL))
+            }
+
             fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
                 poll_write_more(self, cx, bytes)
             }

@@ -1,6 +1,5 @@
 //! The quick way: a request that is whole, answered at once, and taken by the socket in one write, costs one poll.
 
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -92,7 +91,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
     /// Reads what comes next. How long it may take need be known only where the transport waits for it.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         if !T::BLOCKS {
-            return Pin::new(&mut self.io).poll_read(cx, buffer);
+            return self.io.poll_read_request(cx, buffer, None, false);
         }
         let until = self.machine.deadline(&self.service.limits().http);
         let is_idle = self.machine.phase() == Phase::Idle;
@@ -253,7 +252,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
 
     /// Writes `out`; true if the socket took all of it. What is left stays in `out`.
     fn write(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> std::io::Result<bool> {
-        match Pin::new(&mut self.io).poll_write(cx, out) {
+        match self.io.poll_send(cx, out) {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Ready(Ok(written)) => {
