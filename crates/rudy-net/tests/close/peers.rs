@@ -122,6 +122,7 @@ impl Peer {
     async fn connect(self, server: SocketAddr) -> io::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::new(self.address(), 0))?;
+        socket.set_send_buffer_size(16 * 1024)?;
         socket.connect(server).await
     }
 
@@ -219,14 +220,14 @@ impl Peer {
 /// Much more than a close takes here.
 const LONG: Linger = Linger { time: Duration::from_mins(10), bytes: u64::MAX };
 
-/// More than is read for the next request's sake, and less than a close reads.
-const UPLOAD_BYTES: usize = 128 * 1024;
+/// More than is read for the next request's sake and than the sockets hold, and less than a close reads.
+const UPLOAD_BYTES: usize = 512 * 1024;
 
 /// Nobody's time runs out here.
 pub(crate) fn patient() -> Limits {
     let long = Duration::from_mins(10);
     let mut limits = Limits { linger_time: long, linger_bytes: 2 * UPLOAD_BYTES as u64, ..Limits::default() };
-    limits.http.drain_bytes = UPLOAD_BYTES as u64 / 2;
+    limits.http.drain_bytes = UPLOAD_BYTES as u64 / 8;
     (limits.http.head_time, limits.http.idle_time) = (long, long);
     (limits.http.rate_grace, limits.http.send_stall_time) = (long, long);
     limits

@@ -144,6 +144,7 @@ pub(crate) fn sum(engine: &dyn Engine, count: fn(&rudy_net::Counters) -> &rudy_n
 
 /// Runs the rest of the test `name` in a process of its own, for what would disturb the others here. Returns whether
 /// this is that process; otherwise the child has run, and well.
+#[expect(clippy::print_stdout, reason = "what the child counted is shown as any test's output is")]
 pub(crate) fn is_child(name: &str) -> bool {
     const MARK: &str = "RUDY_TEST_CHILD";
     if std::env::var_os(MARK).is_some() {
@@ -154,6 +155,7 @@ pub(crate) fn is_child(name: &str) -> bool {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("1 passed"), "the child ran no test: {text}");
+    println!("{text}");
     false
 }
 
