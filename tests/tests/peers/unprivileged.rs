@@ -1,8 +1,10 @@
 //! The server as it should run: without any right of root, even where the tests run as root.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use rudy_tests::{Server, binary, program};
 use rustix::process::Signal;
@@ -74,4 +76,25 @@ fn a_folder_that_an_ordinary_user_may_not_enter_is_named() {
     assert_eq!(output.status.code(), Some(2), "{message}");
     let expected = format!("error: cannot open the folder {}: Permission denied", closed.display());
     assert!(message.starts_with(&expected), "{message}");
+}
+
+#[test]
+fn a_log_that_may_not_be_read_is_named_and_followed_once_it_may() {
+    let folder = open_folder();
+    let Some(script) = as_nobody(&folder) else { return };
+    let log = folder.path().join("a.log");
+    fs::write(&log, "one\ntwo\n").unwrap();
+    set_mode(&log, 0);
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, "sh", "rudy", "tail", "-n", "1"]).arg(&log).stdin(Stdio::null());
+    let mut tail = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    BufReader::new(tail.stderr.take().unwrap()).read_line(&mut told).unwrap();
+    assert_eq!(told, format!("error: {} is not followed: Permission denied (os error 13)\n", log.display()));
+    set_mode(&log, 0o644);
+    let mut line = String::new();
+    BufReader::new(tail.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "two\n", "it was there at the start");
+    // Its reader has gone.
+    assert_eq!(tail.wait().unwrap().code(), Some(0));
 }
