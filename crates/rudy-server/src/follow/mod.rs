@@ -106,22 +106,23 @@ impl Follower {
 
     /// Waits until there may be more to [read](Self::read). False after [`Stopper::stop`].
     pub fn wait(&mut self) -> bool {
-        if !self.has_more {
-            self.change = self.watch.wait();
-        }
+        self.change = match self.has_more {
+            true => Change { content: true, ..Change::default() },
+            false => self.watch.wait(),
+        };
         !self.change.stop
     }
 
     /// Hands out what has been written since the last call, a bounded part of it where it is much.
     pub fn read(&mut self, now: Instant, on_event: &mut OnEvent<'_>) {
         if self.change.names {
-            let mut troubles = Vec::new();
+            let mut notices = Vec::new();
             let mut found = self.list(on_event);
-            while self.watch.set_folders(&found.folders, &mut troubles) {
+            while self.watch.set_folders(&found.folders, &mut notices) {
                 found = self.list(on_event);
             }
-            for sentence in &troubles {
-                on_event(Event::Trouble(sentence));
+            for sentence in &notices {
+                on_event(Event::Notice(sentence));
             }
         }
         self.read_files(now, on_event);

@@ -87,14 +87,13 @@ impl Watch {
         self.stopper.clone()
     }
 
-    /// Watches these folders and no others. Adds a sentence to `troubles` for each that newly cannot be. Says whether one
+    /// Watches these folders and no others. Adds a sentence to `notices` for each that newly cannot be. Says whether one
     /// is new: what happened in it before its watch was set has not been told.
-    pub(super) fn set_folders(&mut self, wanted: &BTreeSet<PathBuf>, troubles: &mut Vec<String>) -> bool {
+    pub(super) fn set_folders(&mut self, wanted: &BTreeSet<PathBuf>, notices: &mut Vec<String>) -> bool {
         // A folder that was deleted and made anew is another one, and its watch has gone with the first.
         let wanted: BTreeMap<_, _> = wanted
             .iter()
             .filter_map(|folder| Some((folder.clone(), identity(&folder.metadata().ok()?))))
-            .take(FOLDERS_MAX)
             .collect();
         let gone: Vec<_> = self
             .folders
@@ -113,7 +112,7 @@ impl Watch {
         let new: Vec<_> =
             wanted.into_iter().filter(|(folder, _)| !self.folders.contains_key(folder)).collect();
         let before = self.folders.len();
-        troubles.extend(new.into_iter().filter_map(|(folder, is)| self.add(folder, is)));
+        notices.extend(new.into_iter().filter_map(|(folder, is)| self.add(folder, is)));
         self.folders.len() > before
     }
 
@@ -152,6 +151,9 @@ impl Watch {
     }
 
     fn start(&mut self, folder: &Path) -> Result<(), String> {
+        if self.folders.len() >= FOLDERS_MAX {
+            return Err(format!("{FOLDERS_MAX} folders are watched already"));
+        }
         let shared = self.stopper.0.clone();
         let watcher = self.watcher.get_or_insert_with(|| {
             let watcher = notify::recommended_watcher(move |event| shared.note(change_of(&event)));
@@ -253,6 +255,19 @@ mod tests {
         fs::write(folder.join("a"), "x").unwrap();
         wait_for(&watch, |change| change.names);
         assert_eq!(watch.folders.len(), 1);
+    }
+
+    #[test]
+    fn a_folder_too_many_is_looked_at_by_the_clock_and_that_is_said_once() {
+        let outside = tempfile::tempdir().unwrap();
+        let folders = (0..=FOLDERS_MAX).map(|number| outside.path().join(format!("{number:04}")));
+        let folders: BTreeSet<_> = folders.inspect(|folder| fs::create_dir(folder).unwrap()).collect();
+        let (mut watch, mut notices) = (Watch::default(), Vec::new());
+        watch.set_folders(&folders, &mut notices);
+        watch.set_folders(&folders, &mut notices);
+        let last = folders.last().unwrap().display();
+        let expected = format!("{last} is looked at every second: {FOLDERS_MAX} folders are watched already");
+        assert_eq!(notices, [expected]);
     }
 
     #[test]
