@@ -106,10 +106,8 @@ impl Follower {
 
     /// Waits until there may be more to [read](Self::read). False after [`Stopper::stop`].
     pub fn wait(&mut self) -> bool {
-        self.change = match self.has_more {
-            true => Change { content: true, ..Change::default() },
-            false => self.watch.wait(),
-        };
+        let more = Change { content: true, ..Change::default() };
+        self.change = if self.has_more { more } else { self.watch.wait() };
         !self.change.stop
     }
 
