@@ -1,4 +1,4 @@
-//! The chores of this repository: `cargo xtask test | tidy | setup | bench`.
+//! The chores of this repository: `cargo xtask test | tidy | setup | bench | scale`.
 
 #![expect(
     clippy::print_stdout,
@@ -8,6 +8,8 @@
 
 mod bench;
 mod command;
+mod process;
+mod scale;
 mod setup;
 mod test;
 mod tidy;
@@ -38,6 +40,8 @@ enum Chore {
     Setup,
     /// Rudy beside nginx: CPU per request, memory per idle connection. Needs wrk and nginx, takes four minutes.
     Bench(bench::Arguments),
+    /// Ten thousand streams, broadcasts and slow answers, engine by engine: memory, CPU, lateness, beside Go.
+    Scale(scale::Arguments),
     /// The server that `bench --floor` measures.
     #[command(hide = true)]
     Floor { address: std::net::SocketAddrV4 },
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Setup => setup::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Scale(arguments) => scale::run(&arguments),
         Chore::Floor { address } => bench::floor::serve(address),
     };
     match outcome {

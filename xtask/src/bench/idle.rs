@@ -9,8 +9,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::report::{Measured, Spread, Unit};
 use super::server::Server;
-use super::{IDLE, IDLE_BYTES_AT_MOST, IDLE_CONNECTIONS, process, site};
-use crate::Outcome;
+use super::{IDLE, IDLE_BYTES_AT_MOST, IDLE_CONNECTIONS, site};
+use crate::{Outcome, process};
 
 /// Long enough for a server to give back what it needed only for the requests.
 const HOLD_TIME: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const OTHER_DESCRIPTORS: u64 = 100;
 
 /// Measures both servers, one after the other. The kernel's socket buffers are not in the figures.
 pub(super) fn measure(servers: &[Server; 2]) -> Outcome<Measured> {
-    raise_descriptor_limit()?;
+    raise_descriptor_limit(u64::from(IDLE_CONNECTIONS))?;
     let sides = [bytes_per_connection(&servers[0])?, bytes_per_connection(&servers[1])?];
     Ok(Measured {
         name: IDLE,
@@ -94,12 +94,13 @@ fn is_open(connection: &TcpStream) -> bool {
     connection.set_nonblocking(true).is_ok() && connection.peek(&mut [0]).is_err_and(waits)
 }
 
-fn raise_descriptor_limit() -> Outcome {
+/// Lets this process hold so many connections.
+pub(crate) fn raise_descriptor_limit(connections: u64) -> Outcome {
     let limit = getrlimit(Resource::Nofile);
-    let needed = u64::from(IDLE_CONNECTIONS) + OTHER_DESCRIPTORS;
+    let needed = connections + OTHER_DESCRIPTORS;
     if limit.maximum.is_some_and(|maximum| maximum < needed) {
         return Err(format!(
-            "{needed} descriptors are needed for the row `{IDLE}`: raise the limit with `ulimit -Hn`"
+            "{needed} descriptors are needed for {connections} connections: raise the limit with `ulimit -Hn`"
         ));
     }
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })

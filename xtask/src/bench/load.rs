@@ -2,10 +2,9 @@
 
 use std::process::Command;
 
-use super::process;
 use super::server::Server;
 use super::{Row, machine};
-use crate::{Outcome, command};
+use crate::{Outcome, command, process};
 
 /// What a burst of load came to.
 #[derive(Debug, Clone, Copy)]

@@ -11,12 +11,7 @@ pub(super) const WRK: &str = "wrk";
 
 /// Lines of a name and what it is.
 pub(super) fn describe(kinds: [Kind; 2]) -> Outcome<Vec<(&'static str, String)>> {
-    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut lines = vec![
-        ("processor", format!("{}, {cores} cores", processor())),
-        ("kernel", first_line(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())),
-        ("source", source()),
-    ];
+    let mut lines = describe_machine();
     if kinds.contains(&Kind::Rudy) {
         let version = said(Command::new(Kind::Rudy.program()).arg("--version"))?;
         lines.push(("rudy", format!("{version}, started as `{}`", Kind::Rudy.started_as())));
@@ -31,6 +26,16 @@ pub(super) fn describe(kinds: [Kind; 2]) -> Outcome<Vec<(&'static str, String)>>
     lines.push(("nginx", format!("{version}, started as `{}`", Kind::Nginx.started_as())));
     lines.push(("wrk", said(Command::new(WRK).arg("-v"))?));
     Ok(lines)
+}
+
+/// The machine and the source, without any program.
+pub(crate) fn describe_machine() -> Vec<(&'static str, String)> {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    vec![
+        ("processor", format!("{}, {cores} cores", processor())),
+        ("kernel", first_line(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())),
+        ("source", source()),
+    ]
 }
 
 fn processor() -> String {

@@ -5,13 +5,12 @@
 //! falls on both; what counts is the median of the rounds' ratios, with the smallest and largest beside it.
 
 pub(crate) mod floor;
-mod idle;
+pub(crate) mod idle;
 mod load;
-mod machine;
-mod process;
-mod report;
+pub(crate) mod machine;
+pub(crate) mod report;
 mod rounds;
-mod server;
+pub(crate) mod server;
 mod site;
 
 use clap::Args;
@@ -56,6 +55,8 @@ struct Row {
     header: Option<&'static str>,
     /// The status that every answer has.
     status: u16,
+    /// The engine of Rudy.
+    engine: &'static str,
     ratio_at_most: f64,
 }
 
@@ -66,6 +67,10 @@ const ROWS: &[Row] = &[
         header: Some("If-None-Match: *"),
         status: 304,
         ..row("304", "304 answer, 64 connections", site::KIB_1, 64, 0.70)
+    },
+    Row {
+        engine: "task",
+        ..row("1k-64-task", "1 KiB file, 64 connections, engine task", site::KIB_1, 64, 0.85)
     },
     row("100k", "100 KiB file, 64 connections", site::KIB_100, 64, 0.95),
     row("10m", "10 MiB file, 64 connections", site::MIB_10, 64, 1.00),
@@ -92,29 +97,21 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let kinds = [first, Kind::Nginx];
     require_programs()?;
     if first == Kind::Rudy {
-        eprintln!("building the release binary");
-        command::run(workspace::cargo().args([
-            "build",
-            "--quiet",
-            "--release",
-            "--locked",
-            "--package",
-            "rudy",
-        ]))?;
+        build_release()?;
     }
     let site = Site::new()?;
     let mut report = report::Report::new(machine::describe(kinds)?, kinds.map(Kind::name));
     for row in ROWS.iter().filter(|row| wanted(row.name)) {
         report.rows.push(rounds::measure(
             row,
-            &start(kinds, &site)?,
+            &start(kinds, &site, row.engine)?,
             &site,
             arguments.rounds,
             arguments.seconds,
         )?);
     }
     if wanted(IDLE) {
-        report.rows.push(idle::measure(&start(kinds, &site)?)?);
+        report.rows.push(idle::measure(&start(kinds, &site, "percore")?)?);
     }
     if first != Kind::Rudy {
         report.rows.iter_mut().for_each(|row| row.at_most = None);
@@ -123,9 +120,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if arguments.check && report.missed() { Err("a target was missed, see the table".into()) } else { Ok(()) }
 }
 
+/// Builds what is measured.
+pub(crate) fn build_release() -> Outcome {
+    eprintln!("building the release binary");
+    command::run(workspace::cargo().args(["build", "--quiet", "--release", "--locked", "--package", "rudy"]))
+}
+
 /// Both servers, fresh for every row: what one row left in memory is not the next one's.
-fn start(kinds: [Kind; 2], site: &Site) -> Outcome<[Server; 2]> {
-    Ok([Server::start(kinds[0], site)?, Server::start(kinds[1], site)?])
+fn start(kinds: [Kind; 2], site: &Site, engine: &str) -> Outcome<[Server; 2]> {
+    Ok([Server::start(kinds[0], site, engine)?, Server::start(kinds[1], site, engine)?])
 }
 
 const fn row(
@@ -135,7 +138,7 @@ const fn row(
     connections: u32,
     ratio_at_most: f64,
 ) -> Row {
-    Row { name, what, file, connections, header: None, status: 200, ratio_at_most }
+    Row { name, what, file, connections, header: None, status: 200, engine: "percore", ratio_at_most }
 }
 
 fn row_names() -> Vec<&'static str> {

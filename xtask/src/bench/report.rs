@@ -33,15 +33,15 @@ pub(super) enum Unit {
 
 /// The middle of several figures, and how far they lie apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
     /// Of at least one figure.
-    pub(super) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
+    pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         let (lower, upper) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
@@ -148,7 +148,7 @@ impl Report {
 }
 
 /// The lines of a Markdown table with its columns aligned; the first row is the head.
-fn table(rows: &[[String; 6]]) -> Vec<String> {
+pub(crate) fn table(rows: &[[String; 6]]) -> Vec<String> {
     let widths: [usize; 6] =
         std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
     let line = |row: &[String; 6]| {

@@ -4,22 +4,19 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
-
-use super::process;
 use super::site::{self, Site};
+use crate::process::Program;
 use crate::{Outcome, command, workspace};
 
 /// The peer's configuration, which `Server::nginx` adapts to the machine.
 const NGINX_CONFIGURATION: &str = "labs/peers/nginx-static.conf";
 
-/// How long a server may take to answer for the first time, and to end when asked to.
+/// How long a server may take to answer for the first time.
 const START_TIME: Duration = Duration::from_secs(20);
-const STOP_TIME: Duration = Duration::from_secs(5);
 
 /// How often we look whether it has.
 const POLL_TIME: Duration = Duration::from_millis(50);
@@ -64,7 +61,7 @@ impl Kind {
 pub(super) struct Server {
     pub(super) kind: Kind,
     pub(super) address: SocketAddr,
-    process: Child,
+    process: Program,
 }
 
 /// What a server says to a request.
@@ -75,13 +72,14 @@ pub(super) struct Answer {
 }
 
 impl Server {
-    /// Starts it on a free port and waits until it serves the first file.
-    pub(super) fn start(kind: Kind, site: &Site) -> Outcome<Self> {
+    /// Starts it on a free port, Rudy with this engine, and waits until it serves the first file.
+    pub(super) fn start(kind: Kind, site: &Site, engine: &str) -> Outcome<Self> {
         let address = free_address()?;
         let mut command = Command::new(kind.program());
         match kind {
             Kind::Rudy => {
-                command.arg("serve").arg(site.files()).arg("--listen").arg(address.to_string());
+                command.arg("serve").arg(site.files()).args(["--engine", engine]);
+                command.arg("--listen").arg(address.to_string());
             }
             Kind::Floor => {
                 command.arg("floor").arg(address.to_string());
@@ -99,9 +97,7 @@ impl Server {
         let said = site.folder().join(format!("{}-{}.stderr", kind.name(), address.port()));
         let stderr =
             File::create(&said).map_err(|error| format!("cannot write {}: {error}", said.display()))?;
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn();
-        let process =
-            process.map_err(|error| format!("cannot start `{}`: {error}", command::line(&command)))?;
+        let process = Program::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr))?;
         let mut server = Self { kind, address, process };
         server.wait_until_it_answers(&command::line(&command)).map_err(|failure| {
             let said = fs::read_to_string(&said).unwrap_or_default();
@@ -111,7 +107,7 @@ impl Server {
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.process.id()
+        self.process.pid()
     }
 
     pub(super) fn url(&self, file: &str) -> String {
@@ -142,30 +138,11 @@ impl Server {
                 }
                 Err(_) => {}
             }
-            if let Ok(Some(status)) = self.process.try_wait() {
+            if let Some(status) = self.process.ended() {
                 return Err(format!("`{command}` ended ({status}) before it answered"));
             }
             thread::sleep(POLL_TIME);
         }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let everything = process::tree(self.pid());
-        // A signal to a process that has ended meanwhile fails, which is what we want of it.
-        let _ = rustix::process::kill_process(Pid::from_child(&self.process), Signal::TERM);
-        let deadline = Instant::now() + STOP_TIME;
-        while Instant::now() < deadline {
-            if matches!(self.process.try_wait(), Ok(Some(_))) {
-                return;
-            }
-            thread::sleep(POLL_TIME);
-        }
-        for pid in everything.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
-        let _ = self.process.wait();
     }
 }
 
@@ -194,7 +171,7 @@ fn parse_head(head: &str) -> Option<Answer> {
     Some(Answer { status, content_length })
 }
 
-fn free_address() -> Outcome<SocketAddr> {
+pub(crate) fn free_address() -> Outcome<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     listener
         .and_then(|l| l.local_addr())

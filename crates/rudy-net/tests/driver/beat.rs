@@ -18,13 +18,17 @@ struct Beat {
     left: u32,
     piece: &'static [u8],
     panics: bool,
+    /// How far behind a peer may fall.
+    patience: Duration,
 }
 
 pub(crate) fn answer(path: &str) -> Response {
-    let beat = Beat { next: Instant::now() + INTERVAL, left: u32::MAX, piece: b"tick\n", panics: false };
+    let next = Instant::now() + INTERVAL;
+    let beat = Beat { next, left: u32::MAX, piece: b"tick\n", panics: false, patience: 2 * INTERVAL };
     let beat = match path {
         "/live/three" => Beat { left: 3, ..beat },
         "/live/large" => Beat { piece: LARGE, ..beat },
+        "/live/large-and-patient" => Beat { piece: LARGE, patience: Duration::from_mins(1), ..beat },
         "/live/panic" => Beat { panics: true, ..beat },
         _ => beat,
     };
@@ -51,12 +55,12 @@ impl Live for Beat {
     }
 
     fn poll_overrun(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<()> {
-        if now < self.next + 2 * INTERVAL { Poll::Pending } else { Poll::Ready(()) }
+        if now < self.next + self.patience { Poll::Pending } else { Poll::Ready(()) }
     }
 
     fn due(&self) -> Option<Instant> {
         // While the peer takes nothing: when it has fallen behind.
-        Some(if self.next < Instant::now() { self.next + 2 * INTERVAL } else { self.next })
+        Some(if self.next < Instant::now() { self.next + self.patience } else { self.next })
     }
 }
 

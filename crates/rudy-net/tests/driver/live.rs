@@ -77,7 +77,7 @@ fn a_peer_that_falls_too_far_behind_is_dropped_and_counted() {
 #[test]
 fn a_peer_that_reads_slowly_and_yet_in_time_loses_nothing() {
     let server = server();
-    let mut stream = server.send("GET /live/large HTTP/1.0\r\n\r\n");
+    let mut stream = server.send("GET /live/large-and-patient HTTP/1.0\r\n\r\n");
     read_until(&mut stream, "\r\n\r\n");
     let mut pieces = vec![0; 3 * LARGE.len()];
     stream.read_exact(&mut pieces).unwrap();

@@ -1,12 +1,59 @@
-//! What `/proc` says of a process and all its descendants.
+//! A program under measurement: started, looked at through `/proc` with all its descendants, ended with them.
 
 use std::collections::HashMap;
 use std::fs;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::Outcome;
+use rustix::process::{Pid, Signal};
+
+use crate::{Outcome, command};
+
+/// How long a program may take to end when asked to, and how often we look whether it has.
+const STOP_TIME: Duration = Duration::from_secs(5);
+const POLL_TIME: Duration = Duration::from_millis(50);
+
+/// A running program. It ends when this is dropped.
+pub(crate) struct Program(Child);
+
+impl Program {
+    pub(crate) fn start(command: &mut Command) -> Outcome<Self> {
+        let child = command.spawn();
+        child.map(Self).map_err(|error| format!("cannot start `{}`: {error}", command::line(command)))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.0.try_wait().ok().flatten()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let everything = tree(self.pid());
+        // A signal to a process that has ended meanwhile fails, which is what we want of it.
+        let _ = rustix::process::kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let deadline = Instant::now() + STOP_TIME;
+        while Instant::now() < deadline {
+            if self.ended().is_some() {
+                return;
+            }
+            thread::sleep(POLL_TIME);
+        }
+        for pid in everything.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
 
 /// CPU of the tree so far in µs, user and system; children that ended and were waited for are in it.
-pub(super) fn cpu_us(root: u32) -> f64 {
+pub(crate) fn cpu_us(root: u32) -> f64 {
     let ticks: u64 = tree(root).into_iter().filter_map(stat).map(|stat| stat.cpu_ticks).sum();
     #[expect(clippy::cast_precision_loss, reason = "52 bits of clock ticks are centuries")]
     let seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
@@ -14,7 +61,7 @@ pub(super) fn cpu_us(root: u32) -> f64 {
 }
 
 /// The tree's proportional set size in bytes: what it has for itself, and its share of what it shares.
-pub(super) fn memory_bytes(root: u32) -> Outcome<u64> {
+pub(crate) fn memory_bytes(root: u32) -> Outcome<u64> {
     let mut kib = 0;
     for pid in tree(root) {
         let path = format!("/proc/{pid}/smaps_rollup");
@@ -25,7 +72,7 @@ pub(super) fn memory_bytes(root: u32) -> Outcome<u64> {
 }
 
 /// The process and its living descendants, parents first.
-pub(super) fn tree(root: u32) -> Vec<u32> {
+pub(crate) fn tree(root: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };

@@ -1,0 +1,3 @@
+module goconntest
+
+go 1.21
