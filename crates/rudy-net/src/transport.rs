@@ -70,16 +70,15 @@ pub(crate) trait Socket: AsFd + Send + Sync + 'static {
     fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R>;
 }
 
-/// Tries an operation on a ready socket until it works or would block.
+/// Tries an operation until it works or would block, and only then asks to be woken: most sockets have room.
 pub(crate) fn when_writable<S: Socket, R>(
     socket: &S,
     cx: &mut Context<'_>,
     mut operation: impl FnMut() -> rustix::io::Result<R>,
 ) -> Poll<io::Result<R>> {
     loop {
-        ready!(socket.poll_write_ready(cx))?;
         match socket.try_io(Interest::WRITABLE, || operation().map_err(io::Error::from)) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(socket.poll_write_ready(cx))?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return Poll::Ready(result),
         }
@@ -105,13 +104,15 @@ fn poll_receive<S: Socket>(
             if is_all { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         match result {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && received == 0 => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if received == 0 => return Poll::Ready(Err(error)),
-            _ => {
+            _ if received > 0 => {
                 buffer.advance(received);
                 return Poll::Ready(Ok(()));
             }
+            Ok(()) => return Poll::Ready(Ok(())),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {}
+                _ => return Poll::Ready(Err(error)),
+            },
         }
     }
 }

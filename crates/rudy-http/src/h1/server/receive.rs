@@ -23,10 +23,9 @@ impl ServerConnection {
     /// The peer broke the protocol or a limit. Pass the refusal to [`Self::refuse`], unless an answer has begun: then the
     /// connection has to be cut.
     pub fn receive(&mut self, input: &[u8], now: Instant, limits: &Limits) -> Result<Option<Event>, Refusal> {
-        if matches!(self.sending, Sending::Close) {
-            return Ok(None);
-        }
-        let event = if self.pending.is_empty() {
+        let event = if self.sending == Sending::Close {
+            Ok(None)
+        } else if self.pending.is_empty() {
             self.take_in(input, now, limits)
         } else {
             self.take_in_behind(input, now, limits)
