@@ -11,7 +11,7 @@ use rudy_server::tail::{Options, Regex};
 /// is emptied or made anew is read from its start, and one that is not there yet is waited for. What is not followed is
 /// said on stderr, with the reason.
 ///
-/// A FILE may have *, ?, [ab] and {a,b}. In quotes, so that the shell does not expand it, it also finds files that appear
+/// A FILE may have *, ? and {a,b}. In quotes, so that the shell does not expand it, it also finds files that appear
 /// later. With several files, each line has the name of its file before it.
 ///
 /// Ctrl-C ends it.
