@@ -46,6 +46,7 @@ fn connections_beyond_the_threads_wait_for_one_and_are_counted() {
             // As many requests as there are threads are under way; each that is answered lets one more begin.
             let expected = (answered + threads) as u64;
             eventually("the threads are at work", || called.load(Ordering::SeqCst) == expected);
+            eventually("the next one is in hand", || waited(&*engine) > answered as u64);
             permits.add_permits(1);
         }
         permits.add_permits(threads);
