@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::timers::Timers;
+use crate::timers::{Alarm, Timers};
 
 /// One worker's share of the server: a core's runtime in the `percore` engine.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ impl Worker {
     }
 
     /// Keeps the deadlines of the worker's connections; its engine runs this beside them.
-    pub(crate) async fn run_timers(&self) {
-        self.timers.run().await;
+    pub(crate) async fn run_timers(&self, alarm: Alarm) {
+        self.timers.run(alarm).await;
     }
 
     /// Whether [`Self::stop`] was called.

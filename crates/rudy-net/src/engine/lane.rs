@@ -17,6 +17,7 @@ use super::report::Reports;
 use super::shed::Shedder;
 use super::{Report, Reporter, Stopped};
 use crate::Worker;
+use crate::timers::Alarm;
 
 /// Threads of one runtime on which handlers wait for files. More would not make a disk faster, and each costs a stack.
 pub(super) const BLOCKING_THREADS_MAX: usize = 32;
@@ -91,10 +92,10 @@ impl Lane {
 
     /// Runs until it is told to end, with [`Order::End`] or by an engine that is dropped, or until its last connection has
     /// ended after [`Order::Finish`]. What is left then is to be cut by the caller, and is counted here.
-    pub(super) async fn run(&self, carrier: &impl Carrier, mut orders: watch::Receiver<Order>) {
+    pub(super) async fn run(&self, carrier: &impl Carrier, alarm: Alarm, mut orders: watch::Receiver<Order>) {
         let worker = self.worker.clone();
         // Until the runtime ends.
-        tokio::spawn(async move { worker.run_timers().await });
+        tokio::spawn(async move { worker.run_timers(alarm).await });
         let order = orders.wait_for(|order| *order != Order::Serve).await.map_or(Order::End, |order| *order);
         if let Order::Finish { by } = order {
             self.worker.stop();
@@ -130,15 +131,22 @@ pub(super) fn spawn(
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()?;
     let handle = runtime.handle().clone();
+    let alarm = alarm_on(&handle)?;
     thread::Builder::new().name(name).spawn(move || {
         let _ended = TellEnd(lane.shared.clone());
-        runtime.block_on(lane.run(&*carrier, orders));
+        runtime.block_on(lane.run(&*carrier, alarm, orders));
         // Before the runtime: a handler elsewhere that waits for one of its timers would panic.
         carrier.cut();
         // Drops what is left of the connections. A read that blocks on a disk is not waited for.
         runtime.shutdown_background();
     })?;
     Ok(handle)
+}
+
+/// An alarm that rings on this runtime.
+pub(super) fn alarm_on(runtime: &Handle) -> io::Result<Alarm> {
+    let _entered = runtime.enter();
+    Alarm::new()
 }
 
 /// Says on its drop that a lane has ended: also if its thread should panic, because whoever waits for the end must not

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
 
 use super::carrier::{Carrier, Tasks};
-use super::lane::{BLOCKING_THREADS_MAX, TellEnd};
+use super::lane::{BLOCKING_THREADS_MAX, TellEnd, alarm_on};
 use super::running::{NewLane, Running};
 use super::{Engine, Options, Reporter, Source};
 
@@ -48,13 +48,14 @@ fn spawn<C: Carrier>(lanes: Vec<NewLane>, carrier: &Arc<C>) -> io::Result<Vec<Ha
         .build()?;
     let handle = runtime.handle().clone();
     let carrier = carrier.clone();
+    let alarms = lanes.iter().map(|_| alarm_on(&handle)).collect::<io::Result<Vec<_>>>()?;
     std::thread::Builder::new().name("rudy-orders".to_owned()).spawn(move || {
         let ended: Vec<_> = lanes.iter().map(|(lane, _)| TellEnd(lane.shared.clone())).collect();
         runtime.block_on(async {
             let mut running = JoinSet::new();
-            for (lane, orders) in lanes {
+            for ((lane, orders), alarm) in lanes.into_iter().zip(alarms) {
                 let carrier = carrier.clone();
-                running.spawn(async move { lane.run(&*carrier, orders).await });
+                running.spawn(async move { lane.run(&*carrier, alarm, orders).await });
             }
             running.join_all().await;
         });

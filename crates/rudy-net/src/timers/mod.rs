@@ -5,6 +5,7 @@
 //! Only a deadline that moves earlier is queued anew. A tokio `Sleep` in each connection would cost 120 bytes of it and two
 //! visits to the runtime's wheel for each request; ten thousand streams that tick once a second would be as many timers.
 
+mod alarm;
 mod wheel;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+pub(crate) use self::alarm::Alarm;
 use self::wheel::{NEVER, Wheel};
 
 /// How exact a deadline is. Chunks of a stream should not be late by more than one sees; a shorter tick would wake an
@@ -45,18 +47,15 @@ impl Timers {
 
     /// Turns the wheel, for as long as the worker lives. It sleeps until there is somebody to look at: a server whose
     /// connections are idle does not tick.
-    pub(crate) async fn run(&self) {
+    pub(crate) async fn run(&self, alarm: Alarm) {
         loop {
             let next = self.lock().sleep();
-            let sooner = self.sooner.notified();
-            match next {
-                None => sooner.await,
-                Some(tick) => {
-                    tokio::select! {
-                        () = tokio::time::sleep_until(self.time_of(tick).into()) => {}
-                        () = sooner => {}
-                    }
-                }
+            if let Some(tick) = next {
+                alarm.set(self.time_of(tick));
+            }
+            tokio::select! {
+                () = alarm.rings(), if next.is_some() => {}
+                () = self.sooner.notified() => {}
             }
             self.advance(Instant::now());
         }
