@@ -24,10 +24,7 @@ impl Alarm {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         // SAFETY: `timer` owns its descriptor, and nobody replaces or closes it before the `AsyncFd` does.
-        #[expect(
-            unsafe_code,
-            reason = "the safe constructors are deprecated as unsound for other types than this"
-        )]
+        #[expect(unsafe_code, reason = "tokio has deprecated its safe constructors")]
         let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
         Ok(Self(timer))
     }
