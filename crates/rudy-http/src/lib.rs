@@ -3,7 +3,7 @@
 //! Nothing here opens a socket or a file, reads a clock, or knows of an async runtime, so everything can be tested at
 //! every split of its input and at any time of day.
 //!
-//! - [`h1`]: HTTP/1.1 on the wire (RFC 9112), server role.
+//! - [`h1`]: HTTP/1.1 on the wire (RFC 9112), the server's role and the client's.
 //! - [`semantics`]: what the fields mean (RFC 9110): conditions, ranges, negotiation, dates, paths.
 //! - [`Limits`]: every bound on what a peer can make us hold or wait for.
 

@@ -38,6 +38,22 @@ pub struct Limits {
     pub requests_per_connection: Option<u64>,
 }
 
+impl Limits {
+    /// For the client role, which looks at the sizes of heads, bodies and chunk extensions alone: when to give up waiting is
+    /// its driver's to say. A body may be of any size, because nothing of it is kept.
+    #[must_use]
+    pub fn of_answers() -> Self {
+        Self {
+            // Servers that set many long cookies send heads that no browser would.
+            head_bytes: 64 * 1024,
+            body_bytes: u64::MAX,
+            // Some servers have one for each chunk, and a stream may have any number of chunks.
+            chunk_extension_bytes: 1024 * 1024,
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

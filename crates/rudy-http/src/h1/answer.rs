@@ -5,7 +5,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::head::is_forbidden_trailer;
 use super::prepared::encode_head;
-use super::{DateLine, Prepared};
+use super::{DateLine, Framing, Prepared};
 
 /// The head of an answer, encoded beforehand or not.
 #[derive(Debug, Clone, Copy)]
@@ -34,19 +34,6 @@ impl AnswerHead<'_> {
     }
 }
 
-/// How the body of an answer is delimited (RFC 9112 §6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// There is none on the wire: HEAD, 1xx, 204, 304. What the service gives is passed over.
-    None,
-    /// This many bytes are still to come.
-    Length(u64),
-    /// Chunks.
-    Chunked,
-    /// The end of the connection: HTTP/1.0 with a length nobody knows.
-    UntilClose,
-}
-
 /// Ends a head: framing, `Connection`, `Date`, the empty line.
 pub(super) fn encode_head_end(
     framing: Framing,
@@ -70,7 +57,7 @@ pub(super) fn encode_head_end(
 }
 
 /// One chunk (RFC 9112 §7.1). An empty one would be the last, so it is not written.
-pub(super) fn encode_chunk(data: &[u8], out: &mut BytesMut) {
+pub fn encode_chunk(data: &[u8], out: &mut BytesMut) {
     if data.is_empty() {
         return;
     }
@@ -81,20 +68,25 @@ pub(super) fn encode_chunk(data: &[u8], out: &mut BytesMut) {
     out.put_slice(b"\r\n");
 }
 
-/// The last chunk and the trailers, but for those that may not be any (RFC 9110 §6.5.1): a client must not take their
+/// The last chunk and the trailers, but for those that may not be any (RFC 9110 §6.5.1): the peer must not take their
 /// words for the connection's.
-pub(super) fn encode_last_chunk(trailers: Option<&HeaderMap>, out: &mut BytesMut) {
+pub fn encode_last_chunk(trailers: Option<&HeaderMap>, out: &mut BytesMut) {
     out.put_slice(b"0\r\n");
     for (name, value) in trailers.into_iter().flatten().filter(|(name, _)| !is_forbidden_trailer(name)) {
-        out.put_slice(name.as_str().as_bytes());
-        out.put_slice(b": ");
-        out.put_slice(value.as_bytes());
-        out.put_slice(b"\r\n");
+        put_field(name.as_str(), value.as_bytes(), out);
     }
     out.put_slice(b"\r\n");
 }
 
-fn put_content_length(length: u64, out: &mut BytesMut) {
+/// One field line. Its parts come from the types of the `http` crate, which hold no CR or LF.
+pub(super) fn put_field(name: &str, value: &[u8], out: &mut impl BufMut) {
+    out.put_slice(name.as_bytes());
+    out.put_slice(b": ");
+    out.put_slice(value);
+    out.put_slice(b"\r\n");
+}
+
+pub(super) fn put_content_length(length: u64, out: &mut BytesMut) {
     out.put_slice(b"content-length: ");
     put_digits::<10>(length, out);
     out.put_slice(b"\r\n");

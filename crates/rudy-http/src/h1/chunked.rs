@@ -1,11 +1,10 @@
 //! The chunked transfer coding (RFC 9112 §7.1), read strictly.
 
-use bytes::Bytes;
 use http::HeaderMap;
 
-use super::Refusal;
 use super::head::parse_trailers;
 use super::lines::Lines;
+use super::malformed::Malformed;
 use crate::Limits;
 
 /// Digits of a chunk size: more would not fit 64 bits, and leading zeroes have no use.
@@ -14,8 +13,8 @@ const SIZE_DIGITS_MAX: u8 = 16;
 /// What is awaited next.
 #[derive(Debug, Clone)]
 enum Await {
-    /// A digit of a chunk's size, or what ends it.
-    Size { value: u64, digits: u8 },
+    /// A digit of a chunk's size, or what ends it; so many digits have come.
+    Size { digits: u8 },
     /// White space after the size: only an extension may follow (`BWS ";"`).
     Extension,
     /// The text of an extension, to its CR. Nobody reads it; it may hold no control characters.
@@ -36,19 +35,19 @@ enum Await {
 #[derive(Debug, Clone)]
 pub(super) struct Chunked {
     awaits: Await,
-    /// Bytes of the present chunk still to come.
+    /// Bytes of the present chunk still to come; its size, as far as it is known, before them.
     remaining: u64,
     /// Bytes of all chunks so far, this one whole.
     total: u64,
     /// Bytes of all extensions so far.
-    extension_bytes: usize,
+    extension_bytes: u32,
 }
 
 /// What a step of decoding found.
 #[derive(Debug)]
-pub(super) enum Decoded {
-    /// Bytes of the body.
-    Data(Bytes),
+pub(super) enum Decoded<'a> {
+    /// Bytes of the body, where they lie.
+    Data(&'a [u8]),
     /// The end of the body.
     End(Option<HeaderMap>),
     /// Everything was looked at; more has to come.
@@ -57,11 +56,22 @@ pub(super) enum Decoded {
 
 impl Chunked {
     pub(super) fn new() -> Self {
-        Self { awaits: Await::Size { value: 0, digits: 0 }, remaining: 0, total: 0, extension_bytes: 0 }
+        Self { awaits: Await::Size { digits: 0 }, remaining: 0, total: 0, extension_bytes: 0 }
+    }
+
+    /// Bytes of the body that have been handed out.
+    pub(super) fn received(&self) -> u64 {
+        // Before the data of a chunk, `remaining` grows to its size while `total` does not know of it yet.
+        let is_counted = !matches!(self.awaits, Await::Size { .. });
+        if is_counted { self.total - self.remaining } else { self.total }
     }
 
     /// Takes from `bytes` and says how many it took. What it leaves is to be given again, with more behind it.
-    pub(super) fn decode(&mut self, bytes: &[u8], limits: &Limits) -> Result<(usize, Decoded), Refusal> {
+    pub(super) fn decode<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        limits: &Limits,
+    ) -> Result<(usize, Decoded<'a>), Malformed> {
         let mut used = 0;
         while used < bytes.len() {
             match &mut self.awaits {
@@ -73,8 +83,7 @@ impl Chunked {
                     if self.remaining == 0 {
                         self.awaits = Await::DataReturn;
                     }
-                    let data = Bytes::copy_from_slice(&bytes[used..used + length]);
-                    return Ok((used + length, Decoded::Data(data)));
+                    return Ok((used + length, Decoded::Data(&bytes[used..used + length])));
                 }
                 Await::Trailers(lines) => {
                     let rest = &bytes[used..];
@@ -93,28 +102,29 @@ impl Chunked {
     }
 
     /// One byte between the chunks.
-    fn framing_byte(&mut self, byte: u8, limits: &Limits) -> Result<(), Refusal> {
+    fn framing_byte(&mut self, byte: u8, limits: &Limits) -> Result<(), Malformed> {
         self.awaits = match (&self.awaits, byte) {
-            (Await::Size { value, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                if *digits == SIZE_DIGITS_MAX {
-                    return Err(Refusal::BadChunk("a chunk size has more than 16 digits"));
+            (&Await::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                if digits == SIZE_DIGITS_MAX {
+                    return Err(Malformed::BadChunk("a chunk size has more than 16 digits"));
                 }
                 let digit = (byte as char).to_digit(16).unwrap_or_default();
-                Await::Size { value: value << 4 | u64::from(digit), digits: digits + 1 }
+                self.remaining = self.remaining << 4 | u64::from(digit);
+                Await::Size { digits: digits + 1 }
             }
-            (Await::Size { digits: 0, .. }, _) => {
-                return Err(Refusal::BadChunk("a chunk size is not a hexadecimal number"));
+            (Await::Size { digits: 0 }, _) => {
+                return Err(Malformed::BadChunk("a chunk size is not a hexadecimal number"));
             }
-            (&Await::Size { value, .. }, b'\r' | b';' | b' ' | b'\t') => {
-                self.begin_chunk(value, limits)?;
+            (Await::Size { .. }, b'\r' | b';' | b' ' | b'\t') => {
+                self.begin_chunk(limits)?;
                 self.after_size(byte, limits)?
             }
             (Await::Size { .. }, _) => {
-                return Err(Refusal::BadChunk("a chunk size is not a hexadecimal number"));
+                return Err(Malformed::BadChunk("a chunk size is not a hexadecimal number"));
             }
             (Await::Extension, b';' | b' ' | b'\t') => self.after_size(byte, limits)?,
             (Await::Extension, _) => {
-                return Err(Refusal::BadChunk("a chunk size is followed by neither CRLF nor an extension"));
+                return Err(Malformed::BadChunk("a chunk size is followed by neither CRLF nor an extension"));
             }
             (Await::ExtensionText, b'\r') => Await::SizeLineFeed,
             (Await::ExtensionText, b'\t' | b' '..=b'~' | 0x80..) => {
@@ -122,29 +132,28 @@ impl Chunked {
                 Await::ExtensionText
             }
             (Await::ExtensionText, _) => {
-                return Err(Refusal::BadChunk("a chunk extension has characters it may not have"));
+                return Err(Malformed::BadChunk("a chunk extension has characters it may not have"));
             }
             (Await::SizeLineFeed, b'\n') if self.remaining == 0 => Await::Trailers(Lines::default()),
             (Await::SizeLineFeed, b'\n') => Await::Data,
-            (Await::SizeLineFeed, _) => return Err(Refusal::BadChunk("a chunk size does not end in CRLF")),
+            (Await::SizeLineFeed, _) => return Err(Malformed::BadChunk("a chunk size does not end in CRLF")),
             (Await::DataReturn, b'\r') => Await::DataLineFeed,
-            (Await::DataLineFeed, b'\n') => Await::Size { value: 0, digits: 0 },
+            (Await::DataLineFeed, b'\n') => Await::Size { digits: 0 },
             (Await::DataReturn | Await::DataLineFeed, _) => {
-                return Err(Refusal::BadChunk("a chunk is not followed by CRLF"));
+                return Err(Malformed::BadChunk("a chunk is not followed by CRLF"));
             }
             (Await::Data | Await::Trailers(_), _) => unreachable!("decoded in bulk by the caller"),
         };
         Ok(())
     }
 
-    fn begin_chunk(&mut self, size: u64, limits: &Limits) -> Result<(), Refusal> {
-        self.remaining = size;
-        self.total = self.total.saturating_add(size);
-        if self.total > limits.body_bytes { Err(Refusal::BodyTooLarge) } else { Ok(()) }
+    fn begin_chunk(&mut self, limits: &Limits) -> Result<(), Malformed> {
+        self.total = self.total.saturating_add(self.remaining);
+        if self.total > limits.body_bytes { Err(Malformed::BodyTooLarge) } else { Ok(()) }
     }
 
     /// `chunk-size [ chunk-ext ] CRLF`, `chunk-ext = *( BWS ";" BWS … )`: what the byte behind the size leads to.
-    fn after_size(&mut self, byte: u8, limits: &Limits) -> Result<Await, Refusal> {
+    fn after_size(&mut self, byte: u8, limits: &Limits) -> Result<Await, Malformed> {
         if byte == b'\r' {
             return Ok(Await::SizeLineFeed);
         }
@@ -152,10 +161,10 @@ impl Chunked {
         Ok(if byte == b';' { Await::ExtensionText } else { Await::Extension })
     }
 
-    fn count_extension(&mut self, limits: &Limits) -> Result<(), Refusal> {
-        self.extension_bytes += 1;
-        if self.extension_bytes > limits.chunk_extension_bytes {
-            return Err(Refusal::BadChunk("chunk extensions are longer than the limit"));
+    fn count_extension(&mut self, limits: &Limits) -> Result<(), Malformed> {
+        self.extension_bytes = self.extension_bytes.saturating_add(1);
+        if self.extension_bytes as usize > limits.chunk_extension_bytes {
+            return Err(Malformed::BadChunk("chunk extensions are longer than the limit"));
         }
         Ok(())
     }
@@ -179,21 +188,25 @@ mod tests {
     type Whole = (Vec<u8>, usize, usize);
 
     /// Decodes bytes that come in pieces, as the machine does. `None` where more has to come.
-    fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<Whole>, Refusal> {
+    fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<Whole>, Malformed> {
         let mut decoder = Chunked::new();
         let (mut pending, mut data, mut total) = (Vec::new(), Vec::new(), 0);
         for piece in pieces {
             pending.extend_from_slice(piece);
             loop {
                 let (used, decoded) = decoder.decode(&pending, &LIMITS())?;
-                pending.drain(..used);
                 total += used;
+                let is_more = matches!(decoded, Decoded::More);
                 match decoded {
-                    Decoded::Data(bytes) => data.extend_from_slice(&bytes),
+                    Decoded::Data(bytes) => data.extend_from_slice(bytes),
                     Decoded::End(trailers) => {
                         return Ok(Some((data, total, trailers.map_or(0, |fields| fields.len()))));
                     }
-                    Decoded::More => break,
+                    Decoded::More => {}
+                }
+                pending.drain(..used);
+                if is_more {
+                    break;
                 }
             }
         }

@@ -7,6 +7,8 @@ use http::{Request, Version};
 use super::Refusal;
 use super::host::split_authority;
 use super::lines::Section;
+use super::malformed::Malformed;
+use super::request_line::RequestLine;
 use crate::Limits;
 
 /// How long a request's body is.
@@ -30,8 +32,12 @@ pub(super) struct Head {
 
 impl Head {
     /// Parses `bytes`, a whole head with the empty line that ends it.
-    pub(super) fn parse(bytes: &[u8], section: &Section, limits: &Limits) -> Result<Self, Refusal> {
-        let line = section.request_line.as_ref().ok_or(Refusal::BadRequestLine)?;
+    pub(super) fn parse(
+        bytes: &[u8],
+        line: &RequestLine,
+        section: &Section,
+        limits: &Limits,
+    ) -> Result<Self, Refusal> {
         // One copy, shared by the target and all values.
         let bytes = Bytes::copy_from_slice(bytes);
         let method = line.method(&bytes)?;
@@ -56,10 +62,10 @@ impl Head {
 }
 
 /// Parses the trailer section of a chunked body.
-pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMap, Refusal> {
+pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMap, Malformed> {
     let mut fields = HeaderMap::new();
     parse_fields(&Bytes::copy_from_slice(bytes), 0, section.fields, &mut fields)?;
-    if fields.keys().any(is_forbidden_trailer) { Err(Refusal::ForbiddenTrailer) } else { Ok(fields) }
+    if fields.keys().any(is_forbidden_trailer) { Err(Malformed::ForbiddenTrailer) } else { Ok(fields) }
 }
 
 /// Which of the fields that concern the connection were there. Most requests have none of them, and a look into the map
@@ -104,36 +110,36 @@ fn parse_fields(
     start: usize,
     count: usize,
     fields: &mut HeaderMap,
-) -> Result<Seen, Refusal> {
+) -> Result<Seen, Malformed> {
     let mut seen = Seen::default();
-    fields.try_reserve(count).map_err(|_| Refusal::HeadTooLarge)?;
+    fields.try_reserve(count).map_err(|_| Malformed::SectionTooLarge)?;
     let mut at = start;
     for _ in 0..count {
-        let length = memchr::memchr(b'\n', &section[at..]).ok_or(Refusal::InvalidField)?;
+        let length = memchr::memchr(b'\n', &section[at..]).ok_or(Malformed::InvalidField)?;
         // The LF is preceded by a CR, or the line would have been refused when it came.
         let (name, value) = parse_field(section, at, at + length - 1)?;
         seen.note(&name, &value);
-        fields.try_append(name, value).map_err(|_| Refusal::HeadTooLarge)?;
+        fields.try_append(name, value).map_err(|_| Malformed::SectionTooLarge)?;
         at += length + 1;
     }
     Ok(seen)
 }
 
 /// `field-name ":" OWS field-value OWS`, from `start` to `end` of `section`.
-fn parse_field(section: &Bytes, start: usize, end: usize) -> Result<(HeaderName, HeaderValue), Refusal> {
+fn parse_field(section: &Bytes, start: usize, end: usize) -> Result<(HeaderName, HeaderValue), Malformed> {
     let line = &section[start..end];
     if matches!(line.first(), Some(b' ' | b'\t')) {
-        return Err(Refusal::FoldedField);
+        return Err(Malformed::FoldedField);
     }
-    let colon = memchr::memchr(b':', line).ok_or(Refusal::InvalidField)?;
+    let colon = memchr::memchr(b':', line).ok_or(Malformed::InvalidField)?;
     // A name is a token: no space before the colon (RFC 9112 §5.1), and at least one character.
-    let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Refusal::InvalidField)?;
+    let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Malformed::InvalidField)?;
     let raw = &line[colon + 1..];
     let leading = raw.iter().take_while(|byte| is_ows(**byte)).count();
     let trailing = raw[leading..].iter().rev().take_while(|byte| is_ows(**byte)).count();
     let value = section.slice(start + colon + 1 + leading..end - trailing);
     // Refuses CR, NUL and every other control character but HTAB (RFC 9110 §5.5).
-    let value = HeaderValue::from_maybe_shared(value).map_err(|_| Refusal::InvalidField)?;
+    let value = HeaderValue::from_maybe_shared(value).map_err(|_| Malformed::InvalidField)?;
     Ok((name, value))
 }
 
@@ -213,7 +219,7 @@ fn expects_continue(fields: &HeaderMap, version: Version) -> Result<bool, Refusa
 }
 
 /// The members of a comma-separated list over all fields of that name; empty members do not count (RFC 9110 §5.6.1).
-fn list<'a>(fields: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+pub(super) fn list<'a>(fields: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
     fields
         .get_all(name)
         .iter()
@@ -254,7 +260,7 @@ pub(super) fn is_forbidden_trailer(name: &HeaderName) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h1::lines::Lines;
+    use crate::h1::head_lines::HeadLines;
 
     /// Reads a request with these field lines.
     fn read(version: &str, lines: &[&[u8]]) -> Result<Head, Refusal> {
@@ -264,8 +270,9 @@ mod tests {
             head.extend_from_slice(b"\r\n");
         }
         head.extend_from_slice(b"\r\n");
-        let section = Lines::default().find_head(&head, &Limits::default())?.expect("the head is whole");
-        Head::parse(&head, &section, &Limits::default())
+        let (line, section) =
+            HeadLines::default().find(&head, &Limits::default())?.expect("the head is whole");
+        Head::parse(&head, &line, &section, &Limits::default())
     }
 
     fn body(lines: &[&[u8]]) -> Result<BodyLength, Refusal> {
@@ -344,7 +351,7 @@ mod tests {
     fn more_fields_than_a_map_holds_are_refused_not_a_panic() {
         let limits = Limits { head_bytes: 1 << 20, head_fields: 1 << 20, ..Limits::default() };
         let head = [b"GET / HTTP/1.0\r\n", "a:\r\n".repeat(40_000).as_bytes(), b"\r\n"].concat();
-        let section = Lines::default().find_head(&head, &limits).unwrap().expect("the head is whole");
-        assert_eq!(Head::parse(&head, &section, &limits).unwrap_err(), Refusal::HeadTooLarge);
+        let (line, section) = HeadLines::default().find(&head, &limits).unwrap().expect("the head is whole");
+        assert_eq!(Head::parse(&head, &line, &section, &limits).unwrap_err(), Refusal::HeadTooLarge);
     }
 }

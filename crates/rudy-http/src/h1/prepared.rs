@@ -4,6 +4,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName};
 
+use super::answer::put_field;
+
 /// The head of an answer that is given again and again: its status line and fields already as they go on the wire.
 ///
 /// `Date`, `Connection`, `Content-Length` and `Transfer-Encoding` are not part of it: the connection adds them, because
@@ -60,9 +62,6 @@ pub(super) fn encode_head(status: StatusCode, headers: &HeaderMap, out: &mut imp
     out.put_slice(status.canonical_reason().unwrap_or_default().as_bytes());
     out.put_slice(b"\r\n");
     for (name, value) in headers.iter().filter(|(name, _)| !OF_THE_CONNECTION.contains(name)) {
-        out.put_slice(name.as_str().as_bytes());
-        out.put_slice(b": ");
-        out.put_slice(value.as_bytes());
-        out.put_slice(b"\r\n");
+        put_field(name.as_str(), value.as_bytes(), out);
     }
 }

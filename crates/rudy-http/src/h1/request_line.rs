@@ -56,20 +56,25 @@ impl RequestLine {
     pub(super) fn target(&self, head: &Bytes, method: &Method) -> Result<Uri, Refusal> {
         let start = (self.start + self.method_length + 1) as usize;
         let target = head.slice(start..start + self.target_length as usize);
-        let first = target.first().copied();
-        // A fragment is not sent to a server (RFC 9112 §3.2); `Uri` would drop it without a word.
-        if target.contains(&b'#') {
-            return Err(Refusal::BadTarget);
-        }
-        let uri = Uri::from_maybe_shared(target).map_err(|_| Refusal::BadTarget)?;
-        let allowed = match (method, first) {
-            (&Method::CONNECT, _) => is_authority_form(&uri),
-            (_, Some(b'/')) => true,
-            (&Method::OPTIONS, Some(b'*')) => uri.path() == "*",
-            _ => is_absolute_form(&uri),
-        };
-        if allowed { Ok(uri) } else { Err(Refusal::BadTarget) }
+        parse_target(target, method).ok_or(Refusal::BadTarget)
     }
+}
+
+/// A target in the form that goes with the method.
+pub(super) fn parse_target(target: Bytes, method: &Method) -> Option<Uri> {
+    let first = target.first().copied();
+    // A fragment is not sent to a server (RFC 9112 §3.2); `Uri` would drop it without a word.
+    if target.contains(&b'#') {
+        return None;
+    }
+    let uri = Uri::from_maybe_shared(target).ok()?;
+    let allowed = match (method, first) {
+        (&Method::CONNECT, _) => is_authority_form(&uri),
+        (_, Some(b'/')) => true,
+        (&Method::OPTIONS, Some(b'*')) => uri.path() == "*",
+        _ => is_absolute_form(&uri),
+    };
+    allowed.then_some(uri)
 }
 
 /// What lies before the first space, and what behind it.

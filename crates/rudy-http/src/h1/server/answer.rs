@@ -10,10 +10,10 @@ use super::body::BodyDecoder;
 use super::receive::asks_for_head;
 use super::{Receiving, Sending, ServerConnection};
 use crate::Limits;
-use crate::h1::answer::{AnswerHead, Framing, encode_chunk, encode_head_end, encode_last_chunk};
+use crate::h1::answer::{AnswerHead, encode_chunk, encode_head_end, encode_last_chunk};
 use crate::h1::event::LengthError;
-use crate::h1::lines::Lines;
-use crate::h1::{DateLine, Refusal};
+use crate::h1::head_lines::HeadLines;
+use crate::h1::{DateLine, Framing, Refusal};
 
 impl ServerConnection {
     /// The service wants the request's body: tells a client that waits for that (RFC 9110 §10.1.1).
@@ -119,7 +119,7 @@ impl ServerConnection {
         self.since = now;
         self.receiving = match std::mem::replace(&mut self.receiving, Receiving::Done) {
             Receiving::Body(decoder) => Receiving::Drain(decoder, 0),
-            _ => Receiving::Head(Lines::default()),
+            _ => Receiving::Head(HeadLines::default()),
         };
         Ok(())
     }

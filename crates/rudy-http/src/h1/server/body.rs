@@ -1,11 +1,9 @@
 //! A request's body on its way in, whatever its framing.
 
-use bytes::Bytes;
-
 use crate::Limits;
-use crate::h1::Refusal;
 use crate::h1::chunked::{Chunked, Decoded};
 use crate::h1::head::BodyLength;
+use crate::h1::malformed::Malformed;
 
 /// Decodes one body.
 #[derive(Debug)]
@@ -26,7 +24,11 @@ impl BodyDecoder {
         }
     }
 
-    pub(super) fn decode(&mut self, bytes: &[u8], limits: &Limits) -> Result<(usize, Decoded), Refusal> {
+    pub(super) fn decode<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        limits: &Limits,
+    ) -> Result<(usize, Decoded<'a>), Malformed> {
         match self {
             Self::Chunked(chunked) => chunked.decode(bytes, limits),
             Self::Length(0) => Ok((0, Decoded::End(None))),
@@ -34,7 +36,7 @@ impl BodyDecoder {
             Self::Length(remaining) => {
                 let length = usize::try_from(*remaining).map_or(bytes.len(), |left| left.min(bytes.len()));
                 *remaining -= length as u64;
-                Ok((length, Decoded::Data(Bytes::copy_from_slice(&bytes[..length]))))
+                Ok((length, Decoded::Data(&bytes[..length])))
             }
         }
     }
@@ -45,7 +47,7 @@ impl BodyDecoder {
         bytes: &[u8],
         drained: &mut u64,
         limits: &Limits,
-    ) -> Result<(usize, bool), Refusal> {
+    ) -> Result<(usize, bool), Malformed> {
         if let Self::Length(remaining) = self {
             let length = usize::try_from(*remaining).map_or(bytes.len(), |left| left.min(bytes.len()));
             *remaining -= length as u64;

@@ -14,10 +14,9 @@ use bytes::{Bytes, BytesMut};
 use http::Version;
 
 use self::body::BodyDecoder;
-use super::Refusal;
-use super::answer::Framing;
 use super::event::{Phase, Timeout};
-use super::lines::Lines;
+use super::head_lines::HeadLines;
+use super::{Framing, Refusal};
 use crate::Limits;
 
 /// The server's side of one connection.
@@ -76,7 +75,7 @@ struct RequestFacts {
 
 #[derive(Debug)]
 enum Receiving {
-    Head(Lines),
+    Head(HeadLines),
     Body(BodyDecoder),
     /// Nobody wants the body; bytes thrown away so far.
     Drain(BodyDecoder, u64),
@@ -102,7 +101,7 @@ impl ServerConnection {
     pub fn new(now: Instant) -> Self {
         Self {
             pending: BytesMut::new(),
-            receiving: Receiving::Head(Lines::default()),
+            receiving: Receiving::Head(HeadLines::default()),
             sending: Sending::Nothing,
             request: RequestFacts {
                 version: Version::HTTP_11,

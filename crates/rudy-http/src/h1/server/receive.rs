@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::Method;
 
 use super::body::BodyDecoder;
@@ -12,7 +12,7 @@ use crate::h1::Refusal;
 use crate::h1::chunked::Decoded;
 use crate::h1::event::Event;
 use crate::h1::head::Head;
-use crate::h1::lines::Lines;
+use crate::h1::head_lines::HeadLines;
 
 impl ServerConnection {
     /// Takes bytes that came from the peer, all of them, and returns the next event. Call it again with no bytes until it
@@ -105,7 +105,7 @@ impl ServerConnection {
                 let (more, decoded) = decoder.decode(rest, limits)?;
                 *used += more;
                 Ok(match decoded {
-                    Decoded::Data(data) => Some(Event::Body(data)),
+                    Decoded::Data(data) => Some(Event::Body(Bytes::copy_from_slice(data))),
                     Decoded::More => None,
                     Decoded::End(trailers) => {
                         self.receiving = Receiving::Done;
@@ -123,7 +123,7 @@ impl ServerConnection {
         match decoder.discard(bytes, drained, limits) {
             Ok((used, ends)) if *drained <= limits.drain_bytes => {
                 if ends {
-                    self.receiving = Receiving::Head(Lines::default());
+                    self.receiving = Receiving::Head(HeadLines::default());
                     self.since = now;
                 }
                 used
@@ -143,11 +143,11 @@ impl ServerConnection {
         limits: &Limits,
     ) -> Result<Option<Event>, Refusal> {
         let Receiving::Head(lines) = &mut self.receiving else { return Ok(None) };
-        let Some(section) = lines.find_head(bytes, limits)? else {
+        let Some((line, section)) = lines.find(bytes, limits)? else {
             *used += lines.skip_empty_lines(bytes);
             return Ok(None);
         };
-        let head = Head::parse(&bytes[..section.length], &section, limits)?;
+        let head = Head::parse(&bytes[..section.length], &line, &section, limits)?;
         let body = BodyDecoder::new(*head.request.body());
         self.request = RequestFacts {
             version: head.request.version(),

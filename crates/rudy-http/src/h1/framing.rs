@@ -1,0 +1,14 @@
+//! How the body of an answer is delimited.
+
+/// How the body of an answer is delimited (RFC 9112 §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// There is none on the wire: HEAD, 1xx, 204, 304, and 2xx to CONNECT.
+    None,
+    /// This many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+    /// The end of the connection, because nobody knows the length beforehand.
+    UntilClose,
+}
