@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 
-use super::head::parse_trailers;
+use super::fields::parse_trailers;
 use super::lines::Lines;
 use super::malformed::Malformed;
 use crate::Limits;

@@ -1,7 +1,5 @@
 //! What is wrong with bytes that both roles read in the same way.
 
-use super::Refusal;
-
 /// A mistake in lines, fields or chunks. Each role puts it in its own words: a server refuses the request, a client
 /// says what is wrong with the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,18 +18,4 @@ pub(super) enum Malformed {
     InvalidField,
     /// A head, or a trailer section, with too many bytes or fields.
     SectionTooLarge,
-}
-
-impl From<Malformed> for Refusal {
-    fn from(malformed: Malformed) -> Self {
-        match malformed {
-            Malformed::BadChunk(how) => Self::BadChunk(how),
-            Malformed::BareLineFeed => Self::BareLineFeed,
-            Malformed::BodyTooLarge => Self::BodyTooLarge,
-            Malformed::FoldedField => Self::FoldedField,
-            Malformed::ForbiddenTrailer => Self::ForbiddenTrailer,
-            Malformed::InvalidField => Self::InvalidField,
-            Malformed::SectionTooLarge => Self::HeadTooLarge,
-        }
-    }
 }

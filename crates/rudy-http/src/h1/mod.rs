@@ -12,28 +12,19 @@
 
 pub mod client;
 
-mod answer;
 mod chunked;
-mod date;
-mod event;
-mod framing;
-mod head;
-mod head_lines;
+mod encode;
+mod fields;
 mod host;
+mod length;
 mod lines;
 mod malformed;
 mod pace;
-mod prepared;
-mod refusal;
-mod request_line;
 mod server;
+mod target;
 
-pub use answer::AnswerHead;
-pub use date::DateLine;
-pub use event::{Event, LengthError, Phase, Timeout};
-pub use framing::Framing;
-pub use head::BodyLength;
+pub use length::{BodyLength, Framing};
 pub use pace::Pace;
-pub use prepared::Prepared;
-pub use refusal::Refusal;
-pub use server::ServerConnection;
+pub use server::{
+    AnswerHead, DateLine, Event, LengthError, Phase, Prepared, Refusal, ServerConnection, Timeout,
+};

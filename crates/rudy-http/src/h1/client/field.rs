@@ -16,11 +16,6 @@ pub(super) fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |found, byte| found | u8::from(is_control(*byte))) == 0
 }
 
-/// The members of a comma-separated list; empty ones do not count (RFC 9110 §5.6.1).
-pub(super) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
-}
-
 /// What a token is made of (RFC 9110 §5.6.2). A table, because it is asked for every character of every name.
 static TOKEN: [bool; 256] = {
     let mut table = [false; 256];

@@ -11,7 +11,7 @@ mod tests;
 pub use self::fault::{Excerpt, Fault};
 pub use self::head::{Fields, ResponseHead};
 pub use self::request::{RequestError, RequestHead};
-pub use super::answer::{encode_chunk, encode_last_chunk};
+pub use super::encode::{encode_chunk, encode_last_chunk};
 
 use http::HeaderMap;
 

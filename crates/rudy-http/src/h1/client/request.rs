@@ -7,10 +7,11 @@ use http::header::{self, HeaderMap};
 use http::{Method, Version};
 
 use super::Asked;
-use crate::h1::answer::{put_content_length, put_field};
-use crate::h1::head::{BodyLength, list};
+use crate::h1::BodyLength;
+use crate::h1::encode::{put_content_length, put_field};
+use crate::h1::fields::list;
 use crate::h1::host::split_authority;
-use crate::h1::request_line::parse_target;
+use crate::h1::target::parse_target;
 
 /// The head of a request, which has not been encoded yet.
 ///

@@ -2,10 +2,11 @@
 
 use http::Version;
 
-use super::field::{is_text, members, split_field};
+use super::field::{is_text, split_field};
 use super::{Asked, Excerpt, Fault, ResponseHead};
 use crate::Limits;
 use crate::h1::Framing;
+use crate::h1::fields::members;
 use crate::h1::lines::Lines;
 use crate::h1::malformed::Malformed;
 

@@ -6,14 +6,15 @@ use bytes::BytesMut;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{StatusCode, Version};
 
+use super::answer_head::{AnswerHead, encode_head_end};
 use super::body::BodyDecoder;
+use super::event::LengthError;
+use super::head_lines::HeadLines;
 use super::receive::asks_for_head;
-use super::{Receiving, Sending, ServerConnection};
+use super::{DateLine, Receiving, Refusal, Sending, ServerConnection};
 use crate::Limits;
-use crate::h1::answer::{AnswerHead, encode_chunk, encode_head_end, encode_last_chunk};
-use crate::h1::event::LengthError;
-use crate::h1::head_lines::HeadLines;
-use crate::h1::{DateLine, Framing, Refusal};
+use crate::h1::Framing;
+use crate::h1::encode::{encode_chunk, encode_last_chunk};
 
 impl ServerConnection {
     /// The service wants the request's body: tells a client that waits for that (RFC 9110 §10.1.1).

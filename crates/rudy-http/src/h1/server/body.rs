@@ -1,8 +1,8 @@
 //! A request's body on its way in, whatever its framing.
 
 use crate::Limits;
+use crate::h1::BodyLength;
 use crate::h1::chunked::{Chunked, Decoded};
-use crate::h1::head::BodyLength;
 use crate::h1::malformed::Malformed;
 
 /// Decodes one body.

@@ -1,10 +1,18 @@
 //! The server's side of one HTTP/1.1 connection, from its first byte to its last.
 
 mod answer;
+mod answer_head;
 mod body;
+mod date;
+mod event;
+mod head;
+mod head_lines;
+mod prepared;
 #[cfg(test)]
 mod properties;
 mod receive;
+mod refusal;
+mod request_line;
 #[cfg(test)]
 mod tests;
 
@@ -13,10 +21,15 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use http::Version;
 
+pub use self::answer_head::AnswerHead;
+pub use self::date::DateLine;
+pub use self::event::{Event, LengthError, Phase, Timeout};
+pub use self::prepared::Prepared;
+pub use self::refusal::Refusal;
+
 use self::body::BodyDecoder;
-use super::event::{Phase, Timeout};
-use super::head_lines::HeadLines;
-use super::{Framing, Refusal};
+use self::head_lines::HeadLines;
+use super::Framing;
 use crate::Limits;
 
 /// The server's side of one connection.

@@ -6,13 +6,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::Method;
 
 use super::body::BodyDecoder;
-use super::{Receiving, RequestFacts, Sending, ServerConnection};
+use super::event::Event;
+use super::head::Head;
+use super::head_lines::HeadLines;
+use super::{Receiving, Refusal, RequestFacts, Sending, ServerConnection};
 use crate::Limits;
-use crate::h1::Refusal;
 use crate::h1::chunked::Decoded;
-use crate::h1::event::Event;
-use crate::h1::head::Head;
-use crate::h1::head_lines::HeadLines;
 
 impl ServerConnection {
     /// Takes bytes that came from the peer, all of them, and returns the next event. Call it again with no bytes until it

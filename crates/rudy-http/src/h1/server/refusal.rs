@@ -4,6 +4,8 @@ use std::fmt;
 
 use http::StatusCode;
 
+use crate::h1::malformed::Malformed;
+
 /// What a peer did that it gets no service for. After a refusal the connection is always closed: where its next message
 /// would begin is not known, or not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -86,6 +88,20 @@ impl Refusal {
             | Self::MissingHost
             | Self::RepeatedHost
             | Self::TlsOnPlainPort => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+impl From<Malformed> for Refusal {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::BadChunk(how) => Self::BadChunk(how),
+            Malformed::BareLineFeed => Self::BareLineFeed,
+            Malformed::BodyTooLarge => Self::BodyTooLarge,
+            Malformed::FoldedField => Self::FoldedField,
+            Malformed::ForbiddenTrailer => Self::ForbiddenTrailer,
+            Malformed::InvalidField => Self::InvalidField,
+            Malformed::SectionTooLarge => Self::HeadTooLarge,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Finds the end of a request's head, line by line, as the bytes come.
 
 use super::Refusal;
-use super::lines::{Lines, Section};
-use super::malformed::Malformed;
 use super::request_line::RequestLine;
 use crate::Limits;
+use crate::h1::lines::{Lines, Section};
+use crate::h1::malformed::Malformed;
 
 /// First byte of a TLS record that holds a handshake (RFC 8446 §5.1).
 const TLS_HANDSHAKE: u8 = 0x16;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request};
 
 use super::Refusal;
-use super::head::BodyLength;
+use crate::h1::BodyLength;
 
 /// What the bytes received so far amount to.
 #[derive(Debug)]

@@ -1,4 +1,13 @@
-//! How the body of an answer is delimited.
+//! How long a body is, and how that is told (RFC 9112 §6).
+
+/// How long a request's body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyLength {
+    /// As many bytes as this; 0 is no body.
+    Known(u64),
+    /// Until the last chunk says so.
+    Chunked,
+}
 
 /// How the body of an answer is delimited (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName};
 
-use super::answer::put_field;
+use crate::h1::encode::put_field;
 
 /// The head of an answer that is given again and again: its status line and fields already as they go on the wire.
 ///
