@@ -85,8 +85,16 @@ impl Show {
             line: String::from_utf8_lossy(line.text),
             cut: line.is_cut,
         };
-        // Writing text to memory cannot fail.
-        let _ = serde_json::to_writer(out, &object);
+        // An object of texts can always be written.
+        let json = serde_json::to_string(&object).unwrap_or_default();
+        for c in json.chars() {
+            // JSON lets DEL and the C1 controls stand as they are (RFC 8259 §7), and a terminal obeys these.
+            if c.is_control() {
+                out.extend_from_slice(format!("\\u{:04x}", u32::from(c)).as_bytes());
+            } else {
+                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
     }
 
     fn name(&self, name: &Path, out: &mut Vec<u8>) {
@@ -205,6 +213,15 @@ mod tests {
         assert_eq!((&object["file"], &object["line"]), (&"a\n".into(), &"café \"\u{fffd}\u{1b}".into()));
         assert!(object["time"].as_str().unwrap().starts_with("19"), "{json}");
         assert_eq!(object.get("cut"), None);
+    }
+
+    #[test]
+    fn an_object_holds_nothing_that_a_terminal_obeys() {
+        let json =
+            shown(Show::new(true, false, Reader::Terminal), &[("a\u{9b}", "\u{9b}2J\u{7f}\x07".as_bytes())]);
+        assert!(!json.trim_end().chars().any(char::is_control), "{json:?}");
+        let object: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&object["file"], &object["line"]), (&"a\u{9b}".into(), &"\u{9b}2J\u{7f}\u{7}".into()));
     }
 
     #[test]
