@@ -30,7 +30,8 @@ pub(crate) struct Broadcast {
     history: History,
     history_time: Duration,
     topics_max: usize,
-    /// Names the site: a topic is found by it and its path, so that a reload that leaves both leaves the topic.
+    /// Names the site, by its first host: a topic is found by it and its path, so that a reload that leaves both leaves the
+    /// topic.
     site: String,
 }
 
@@ -43,7 +44,6 @@ impl Broadcast {
     ) -> Result<Self, Vec<Problem>> {
         let BroadcastTable { last, heartbeat, retry, .. } = *table;
         let subscribe = Subscribe::new(StreamFormat::Sse, last, heartbeat, retry, place);
-        let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
         Ok(Self {
             subscribe: subscribe?,
             publishers: table.publish,
@@ -51,7 +51,7 @@ impl Broadcast {
             history: History { messages: table.history.into(), bytes: table.history_bytes.0 },
             history_time: table.history_time.0,
             topics_max: table.topics as usize,
-            site: hosts.join(" "),
+            site: hosts.first().map(ToString::to_string).unwrap_or_default(),
         })
     }
 

@@ -52,6 +52,21 @@ fn anyone_listens_and_this_machine_publishes_unless_told_otherwise() {
 }
 
 #[test]
+fn a_host_more_leaves_the_topics_of_a_site() {
+    let topics = Topics::default();
+    let topic_of = |hosts: &[&str]| {
+        let hosts: Vec<HostPattern> = hosts.iter().map(|host| host.parse().unwrap()).collect();
+        let broadcast = Broadcast::new(&toml::from_str("").unwrap(), &hosts, &Place::nowhere()).unwrap();
+        let request = http::Request::get("/news").body(RequestBody::empty()).unwrap();
+        broadcast.topic(&request, &topics).ok().unwrap()
+    };
+    let before = topic_of(&["a.org"]);
+    assert!(Arc::ptr_eq(&before, &topic_of(&["a.org", "www.a.org"])));
+    assert!(!Arc::ptr_eq(&before, &topic_of(&["b.org"])));
+    assert!(!Arc::ptr_eq(&before, &topic_of(&[])));
+}
+
+#[test]
 fn a_page_of_another_site_does_not_publish() {
     for (origin, status) in [
         ("http://localhost:8080", 400),
