@@ -71,6 +71,10 @@ impl Followed {
         self.identity
     }
 
+    pub(super) fn name(&self) -> &Path {
+        &self.name
+    }
+
     pub(super) fn is_called(&mut self, name: &Path, on_event: &mut OnEvent<'_>) {
         self.is_listed = true;
         if self.name != name {

@@ -129,6 +129,10 @@ impl Follower {
     /// Hands out what there is and does not wait for more: the last lines of each file, an unfinished one among them.
     pub fn read_to_end(&mut self, now: Instant, on_event: &mut OnEvent<'_>) {
         self.list(on_event);
+        if self.last == 0 {
+            // A line that is begun is read because its end is to come, and here nothing is.
+            return;
+        }
         loop {
             self.read_files(now, on_event);
             if !self.has_more {
@@ -147,7 +151,7 @@ impl Follower {
         for (file, name) in self.files.iter_mut().zip(of_held) {
             match name {
                 Some(number) => file.is_called(&found.files[number].name, on_event),
-                None if found.is_doubtful => {}
+                None if found.may_have(file.name()) => {}
                 None => file.has_lost_its_name(),
             }
         }
@@ -158,6 +162,11 @@ impl Follower {
         }
         for number in fresh {
             let listed = &found.files[number];
+            if self.files.len() >= FILES_MAX {
+                let why = format!("{FILES_MAX} files are followed already; nor are those after it");
+                troubles.push((listed.name.clone(), why));
+                break;
+            }
             if let Err(why) = self.open(&listed.name, listed.identity, on_event) {
                 troubles.push((listed.name.clone(), why));
             }
@@ -168,9 +177,6 @@ impl Follower {
     }
 
     fn open(&mut self, name: &Path, identity: Identity, on_event: &mut OnEvent<'_>) -> Result<(), String> {
-        if self.files.len() >= FILES_MAX {
-            return Err(format!("{FILES_MAX} files are followed already"));
-        }
         let was_there = !self.has_begun || self.unopened.contains(&identity);
         let file = match Followed::open(name, was_there.then_some(self.last)) {
             Ok(file) => file,

@@ -33,18 +33,23 @@ pub(super) struct Found {
     pub(super) folders: BTreeSet<PathBuf>,
     /// What is not followed, and why.
     pub(super) troubles: Vec<(PathBuf, String)>,
-    /// Something could not be looked at: that a file is not listed does not say that it is gone.
-    pub(super) is_doubtful: bool,
+    /// What could not be looked at: that a file there is not listed does not say that it is gone.
+    doubtful: Vec<PathBuf>,
 }
 
 impl Pattern {
     /// Reads a pattern. The error says what was expected.
     pub fn new(path: &Path) -> Result<Self, String> {
-        // A file may be called `a[1].log`, and a name that exists means itself.
-        let is_literal = path.symlink_metadata().is_ok();
-        let parts = path.components().map(|part| match part {
-            Component::Normal(name) if !is_literal => Part::new(name.to_os_string()),
-            other => Ok(Part::Name(other.as_os_str().to_os_string())),
+        let mut to_here = PathBuf::new();
+        let parts = path.components().map(|part| {
+            to_here.push(part);
+            match part {
+                // A file may be called `a[1].log`, or a folder on the way to it, and a name that exists means itself.
+                Component::Normal(name) if to_here.symlink_metadata().is_err() => {
+                    Part::new(name.to_os_string())
+                }
+                other => Ok(Part::Name(other.as_os_str().to_os_string())),
+            }
         });
         let parts: Vec<_> = parts.collect::<Result<_, _>>()?;
         if parts.is_empty() {
@@ -110,6 +115,11 @@ fn walk(path: PathBuf, parts: &[Part], found: &mut Found) {
 }
 
 impl Found {
+    /// Whether a file of this name may be there although it is not listed.
+    pub(super) fn may_have(&self, name: &Path) -> bool {
+        self.doubtful.iter().any(|place| name.starts_with(place))
+    }
+
     fn note_file(&mut self, path: PathBuf) {
         match fs::metadata(&path) {
             Ok(metadata) => {
@@ -129,7 +139,7 @@ impl Found {
             // On the way to it stands something that is no folder, and may be replaced by one.
             io::ErrorKind::NotADirectory => error.to_string(),
             _ => {
-                self.is_doubtful = true;
+                self.doubtful.push(path.clone());
                 error.to_string()
             }
         };
@@ -223,6 +233,12 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_is_there_means_itself_whatever_it_is_called() {
+        let folder = folder_with(&["[live] {a}/x.log"]);
+        assert_eq!(names(&folder.path().join("[live] {a}"), "*.log"), ["x.log"]);
+    }
+
+    #[test]
     fn what_is_no_file_to_follow_is_named_with_its_reason() {
         let folder = folder_with(&["x/app.log"]);
         std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
@@ -236,7 +252,7 @@ mod tests {
             ("x/app.log/*", "Not a directory (os error 20)"),
         ] {
             let found = found(folder.path(), pattern);
-            assert!(found.files.is_empty() && !found.is_doubtful, "{pattern}");
+            assert!(found.files.is_empty() && found.doubtful.is_empty(), "{pattern}");
             assert_eq!(
                 found.troubles.iter().map(|(_, why)| why).collect::<Vec<_>>(),
                 [expected],

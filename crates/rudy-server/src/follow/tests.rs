@@ -153,6 +153,43 @@ fn a_file_that_cannot_be_opened_is_named_and_tried_again() {
 }
 
 #[test]
+fn what_cannot_be_looked_at_keeps_no_other_file_from_being_given_up() {
+    let mut scene = Scene::new("*.log", 0, &[("a.log", "")]);
+    // A link that leads to itself can never be looked at, as little as a folder of somebody else.
+    std::os::unix::fs::symlink("loop.log", scene.path("loop.log")).unwrap();
+    scene.look();
+    fs::remove_file(scene.path("a.log")).unwrap();
+    scene.look();
+    scene.look_after(QUIET_TIME);
+    assert_eq!(scene.follower.files.len(), 0, "a deleted file takes its room on the disk until it is closed");
+}
+
+#[test]
+fn a_file_that_cannot_be_looked_at_for_a_while_is_not_given_up() {
+    let mut scene = Scene::new("*/a.log", 0, &[]);
+    fs::create_dir(scene.path("x")).unwrap();
+    scene.append("x/a.log", "");
+    scene.look();
+    scene.rename("x", ".x");
+    std::os::unix::fs::symlink("x", scene.path("x")).unwrap();
+    scene.look();
+    scene.look_after(QUIET_TIME);
+    assert_eq!(scene.follower.files.len(), 1);
+}
+
+#[test]
+fn too_many_files_are_one_trouble() {
+    let mut scene = Scene::new("*", 0, &[]);
+    (0..FILES_MAX + 3).for_each(|number| drop(scene.append(&format!("{number:04}"), "")));
+    let told = scene.look();
+    assert_eq!(
+        told,
+        ["trouble: 1000 is not followed: 1000 files are followed already; nor are those after it"]
+    );
+    assert_eq!(scene.look(), [""; 0]);
+}
+
+#[test]
 fn two_names_of_one_file_are_followed_once_and_that_is_said() {
     let mut scene = Scene::new("*", 1, &[("a", "x\n")]);
     fs::hard_link(scene.path("a"), scene.path("b")).unwrap();
@@ -174,15 +211,17 @@ fn a_large_file_gives_others_their_turn() {
 
 #[test]
 fn without_following_the_last_lines_are_all() {
-    let scene = Scene::new("*", 2, &[("a", "1\n2\n3\n"), ("b", "4\n5")]);
-    let mut lines = Vec::new();
-    let Scene { mut follower, now, .. } = scene;
-    follower.read_to_end(now, &mut |event| {
-        if let Event::Line(line) = event {
-            lines.push(String::from_utf8_lossy(line.text).into_owned());
-        }
-    });
-    assert_eq!(lines, ["2", "3", "4", "5"]);
+    for (last, expected) in [(2, &["2", "3", "4", "5"][..]), (1, &["3", "5"]), (0, &[])] {
+        let scene = Scene::new("*", last, &[("a", "1\n2\n3\n"), ("b", "4\n5")]);
+        let mut lines = Vec::new();
+        let Scene { mut follower, now, .. } = scene;
+        follower.read_to_end(now, &mut |event| {
+            if let Event::Line(line) = event {
+                lines.push(String::from_utf8_lossy(line.text).into_owned());
+            }
+        });
+        assert_eq!(lines, expected, "the last {last} of each");
+    }
 }
 
 /// What may happen between two looks.
