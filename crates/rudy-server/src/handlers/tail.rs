@@ -9,7 +9,7 @@ use rudy_net::{Client, Request, Response};
 
 use super::subscribe::{Subscribe, framing};
 use crate::config::file::Audience;
-use crate::config::{Place, Problem, TailTable};
+use crate::config::{Place, Problem, TailTable, visible};
 use crate::error_log::ErrorLog;
 use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
 use crate::methods::answer_unless_read;
@@ -98,8 +98,14 @@ impl Tail {
         if let Some(topic) = &*topic {
             return self.subscribe.answer(topic, request);
         }
-        match self.source.start() {
-            Ok(started) => self.subscribe.answer(topic.insert(started), request),
+        let begun = Arc::new(Topic::new(self.source.framing));
+        // It listens before the files are read, so that nothing of what is read first is history to it.
+        let answer = self.subscribe.answer(&begun, request);
+        match self.source.start(&begun) {
+            Ok(()) => {
+                *topic = Some(begun);
+                answer
+            }
             Err(error) => {
                 self.source.say(&format!("cannot start the thread that follows files: {error}"));
                 let explanation = "The files cannot be followed now; the server's log says why.";
@@ -110,12 +116,10 @@ impl Tail {
 }
 
 impl Source {
-    fn start(self: &Arc<Self>) -> std::io::Result<Arc<Topic>> {
-        let topic = Arc::new(Topic::new(self.framing));
-        let (source, followed) = (self.clone(), topic.clone());
-        let run = move || source.follow(&followed);
-        thread::Builder::new().name("follow".to_owned()).spawn(run)?;
-        Ok(topic)
+    fn start(self: &Arc<Self>, topic: &Arc<Topic>) -> std::io::Result<()> {
+        let (source, topic) = (self.clone(), topic.clone());
+        let run = move || source.follow(&topic);
+        thread::Builder::new().name("follow".to_owned()).spawn(run).map(drop)
     }
 
     /// The thread: follows until nobody has listened for a while.
@@ -158,7 +162,9 @@ impl Source {
     }
 
     fn shown(&self, line: &Line<'_>) -> String {
-        let name = if self.has_names { format!("{} | ", line.file.display()) } else { String::new() };
+        // Whoever may make a file chooses its name: a line break in it would begin a line or a field of theirs.
+        let name = || format!("{} | ", visible(&line.file.to_string_lossy()));
+        let name = if self.has_names { name() } else { String::new() };
         let cut = if line.is_cut { format!(" [cut after {LINE_BYTES_MAX} bytes]") } else { String::new() };
         format!("{name}{}{cut}", String::from_utf8_lossy(line.text))
     }
@@ -282,6 +288,58 @@ mod tests {
             let tail = tail(folder.path(), table).unwrap();
             assert_eq!(read(&mut *listen(&tail), expected.len()), expected, "{table}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_file_forges_no_line_and_no_event() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a\nid: 7\r\x1b[2J.log"), "x\n").unwrap();
+        let name = format!("{}/a\\nid: 7\\r\\u{{1b}}[2J.log", folder.path().display());
+        let tail = tail(folder.path(), "files = '*.log'").unwrap();
+        assert_eq!(read(&mut *listen(&tail), 1), format!("{name} | x\n"));
+    }
+
+    #[test]
+    fn the_first_client_gets_the_last_lines_of_each_file() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.log", "b.log", "c.log"] {
+            std::fs::write(folder.path().join(name), "x\ny\n").unwrap();
+        }
+        // Whether the files are read before the client listens is a race: it is run often.
+        for _ in 0..200 {
+            let tail = tail(folder.path(), "files = '*.log'\nlast = 2\nnames = false").unwrap();
+            assert_eq!(first_lines(&tail), "x\ny\nx\ny\nx\ny\n");
+        }
+    }
+
+    /// What the first client finds when the files have been read.
+    fn first_lines(tail: &Tail) -> String {
+        let mut first = listen(tail);
+        let topic = tail.source.lock().clone().unwrap();
+        while topic.publish(&Draft::default(), tail.source.history).number < 6 {
+            thread::yield_now();
+        }
+        read(&mut *first, 1)
+    }
+
+    #[test]
+    fn empty_lines_take_no_more_memory_than_others() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.log"), "\n".repeat(500_000)).unwrap();
+        let table =
+            "files = 'a.log'\nformat = 'sse'\nlast = 1000000\nhistory = 1000000\nhistory_bytes = 1000000";
+        let tail = tail(folder.path(), table).unwrap();
+        let _first = listen(&tail);
+        let topic = tail.source.lock().clone().unwrap();
+        while topic.publish(&Draft::default(), tail.source.history).number < 500_000 {
+            thread::yield_now();
+        }
+        let (mut second, mut kept) = (listen(&tail), 0);
+        let mut cx = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(piece)) = second.poll_piece(&mut cx, Instant::now()) {
+            kept += piece.len();
+        }
+        assert!(kept < 2_000_000, "{kept} bytes are kept");
     }
 
     #[test]

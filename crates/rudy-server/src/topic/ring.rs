@@ -10,6 +10,9 @@ use super::framing::{Framing, Id};
 /// client that does not read, and thousands of those should not take much together.
 const PIECE_BYTES_MAX: usize = 8 * 1024;
 
+/// Around a line that is framed as an event: `id: `, an id of 12 and up to 20 digits, `data: ` and three line ends.
+const FRAME_BYTES: usize = 48;
+
 /// How much of a topic is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct History {
@@ -38,9 +41,9 @@ impl Draft {
         self.ends.is_empty()
     }
 
-    /// Bytes of its lines.
+    /// Bytes that it takes when it is framed, or a little more: an empty line takes some, too.
     pub(crate) fn bytes(&self) -> usize {
-        self.text.len()
+        self.text.len() + self.ends.len() * FRAME_BYTES
     }
 
     pub(crate) fn clear(&mut self) {
@@ -127,7 +130,7 @@ impl Ring {
             return;
         }
         let first = self.next;
-        let mut text = String::with_capacity(draft.bytes() + draft.ends.len() * 48);
+        let mut text = String::with_capacity(draft.bytes());
         let mut starts = Vec::with_capacity(draft.ends.len());
         for line in draft.lines() {
             starts.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
