@@ -3,7 +3,11 @@
 mod fault;
 mod field;
 mod head;
+#[cfg(test)]
+mod properties;
 mod request;
+#[cfg(test)]
+mod round_trip;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -210,7 +214,7 @@ impl ClientConnection {
             State::Switched | State::Broken => Ok((0, Answer::More)),
             _ if bytes.is_empty() => Ok((0, Answer::More)),
             State::Length { left, .. } => {
-                let length = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                let length = at_most(*left, bytes);
                 *left -= length as u64;
                 Ok((length, Answer::Data(&bytes[..length])))
             }
@@ -227,11 +231,13 @@ impl ClientConnection {
                 })
             }
             State::UntilClose { received } => {
-                *received = received.saturating_add(bytes.len() as u64);
-                if *received > limits.body_bytes {
+                let room = limits.body_bytes.saturating_sub(*received);
+                if room == 0 {
                     return Err(Fault::BodyTooLarge);
                 }
-                Ok((bytes.len(), Answer::Data(bytes)))
+                let length = at_most(room, bytes);
+                *received += length as u64;
+                Ok((length, Answer::Data(&bytes[..length])))
             }
             State::Idle => Err(Fault::Unasked(Excerpt::of(bytes))),
         }
@@ -272,4 +278,9 @@ impl Default for ClientConnection {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// How many of `bytes` that is.
+fn at_most(count: u64, bytes: &[u8]) -> usize {
+    usize::try_from(count).map_or(bytes.len(), |count| count.min(bytes.len()))
 }

@@ -107,6 +107,9 @@ impl RequestHead<'_> {
         if self.version == Version::HTTP_10 && self.body == BodyLength::Chunked {
             return Err(RequestError::ChunkedInHttp10);
         }
+        if self.body == BodyLength::Known(0) && self.fields.contains_key(header::EXPECT) {
+            return Err(RequestError::ExpectWithoutContent);
+        }
         let is_length = |value: &[u8]| matches!(self.body, BodyLength::Known(length) if length.to_string().as_bytes() == value);
         let lengths_agree =
             self.fields.get_all(header::CONTENT_LENGTH).iter().all(|value| is_length(value.as_bytes()));
@@ -134,6 +137,8 @@ pub enum RequestError {
     ChunkedInHttp10,
     /// A Content-Length or Transfer-Encoding among the fields that says something else of the body than this.
     ConflictingLength(BodyLength),
+    /// An Expect, and no body that the server could tell us to send (RFC 9110 §10.1.1).
+    ExpectWithoutContent,
     /// No Host with HTTP/1.1 (RFC 9112 §3.2).
     MissingHost,
     /// More than one Host (RFC 9112 §3.2).
@@ -160,6 +165,7 @@ impl fmt::Display for RequestError {
             Self::ConflictingLength(BodyLength::Chunked) => f.write_str(
                 "the body is sent in chunks, and Content-Length or Transfer-Encoding says otherwise: leave it out",
             ),
+            Self::ExpectWithoutContent => f.write_str("Expect is given, and there is no body to wait with"),
             Self::MissingHost => f.write_str("Host is missing"),
             Self::RepeatedHost => f.write_str("Host is given more than once"),
             Self::UnsupportedVersion(version) => {
@@ -170,3 +176,158 @@ impl fmt::Display for RequestError {
 }
 
 impl std::error::Error for RequestError {}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn map(fields: &[(&str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in fields {
+            map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
+        }
+        map
+    }
+
+    fn encode(
+        request: (&str, &str, Version),
+        fields: &[(&str, &str)],
+        body: BodyLength,
+    ) -> Result<String, RequestError> {
+        let (method, target, version) = request;
+        let method = Method::try_from(method).unwrap();
+        let mut out = BytesMut::new();
+        let encoded =
+            RequestHead { method: &method, target, version, fields: &map(fields), body }.encode(&mut out);
+        if encoded.is_err() {
+            assert!(out.is_empty(), "nothing is appended");
+        }
+        encoded.map(|()| String::from_utf8(out.to_vec()).unwrap())
+    }
+
+    const HOST: (&str, &str) = ("host", "a");
+    const NONE: BodyLength = BodyLength::Known(0);
+
+    #[test]
+    fn host_goes_first() {
+        let fields = [("Accept", "*/*"), ("X-A", "1"), ("Host", "a:80"), ("X-A", "2")];
+        assert_eq!(
+            encode(("GET", "/b?c", Version::HTTP_11), &fields, NONE).unwrap(),
+            "GET /b?c HTTP/1.1\r\nhost: a:80\r\naccept: */*\r\nx-a: 1\r\nx-a: 2\r\n\r\n"
+        );
+        assert_eq!(encode(("GET", "/", Version::HTTP_10), &[], NONE).unwrap(), "GET / HTTP/1.0\r\n\r\n");
+    }
+
+    #[test]
+    fn hosts_that_no_server_takes() {
+        let host = |fields: &[(&str, &str)]| encode(("GET", "/", Version::HTTP_11), fields, NONE).map(drop);
+        assert_eq!(host(&[]), Err(RequestError::MissingHost));
+        assert_eq!(host(&[HOST, HOST]), Err(RequestError::RepeatedHost));
+        for wrong in ["a b", "u@a", "a/b", "a:x", "[::1", "a:65536"] {
+            assert_eq!(host(&[("host", wrong)]), Err(RequestError::BadHost(wrong.to_owned())));
+        }
+        assert_eq!(host(&[("host", "")]), Ok(()), "where the target has no authority");
+    }
+
+    #[test]
+    fn the_framing_is_the_encoders() {
+        let end = |method, fields: &[(&str, &str)], body| {
+            let fields: Vec<_> = [HOST].iter().chain(fields).copied().collect();
+            let head = encode((method, "/", Version::HTTP_11), &fields, body)?;
+            Ok(head.split_once("host: a\r\n").unwrap().1.replace("\r\n", ";"))
+        };
+        assert_eq!(end("GET", &[], NONE).unwrap(), ";");
+        assert_eq!(end("POST", &[], NONE).unwrap(), "content-length: 0;;", "RFC 9110 §8.6");
+        assert_eq!(end("GET", &[], BodyLength::Known(3)).unwrap(), "content-length: 3;;");
+        assert_eq!(end("PUT", &[], BodyLength::Chunked).unwrap(), "transfer-encoding: chunked;;");
+        for (fields, body) in [
+            (&[("content-length", "3")][..], BodyLength::Known(3)),
+            (&[("content-length", "3"), ("content-length", "3")], BodyLength::Known(3)),
+        ] {
+            assert_eq!(end("PUT", fields, body).unwrap(), "content-length: 3;;");
+        }
+        let chunked = end("PUT", &[("transfer-encoding", "Chunked")], BodyLength::Chunked);
+        assert_eq!(chunked.unwrap(), "transfer-encoding: chunked;;");
+        for (fields, body) in [
+            (&[("content-length", "4")][..], BodyLength::Known(3)),
+            (&[("content-length", "03")], BodyLength::Known(3)),
+            (&[("content-length", "3, 3")], BodyLength::Known(3)),
+            (&[("content-length", "3"), ("content-length", "4")], BodyLength::Known(3)),
+            (&[("content-length", "3")], NONE),
+            (&[("content-length", "3")], BodyLength::Chunked),
+            (&[("transfer-encoding", "chunked")], BodyLength::Known(3)),
+            (&[("transfer-encoding", "gzip, chunked")], BodyLength::Chunked),
+            (&[("transfer-encoding", "chunked"), ("content-length", "3")], BodyLength::Chunked),
+        ] {
+            assert_eq!(end("PUT", fields, body), Err(RequestError::ConflictingLength(body)), "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_version_does_not_know() {
+        let put =
+            |version, fields: &[(&str, &str)], body| encode(("PUT", "/", version), fields, body).map(drop);
+        assert_eq!(put(Version::HTTP_10, &[], BodyLength::Chunked), Err(RequestError::ChunkedInHttp10));
+        assert_eq!(
+            put(Version::HTTP_2, &[HOST], NONE),
+            Err(RequestError::UnsupportedVersion(Version::HTTP_2))
+        );
+        let expect = ("expect", "100-continue");
+        assert_eq!(put(Version::HTTP_11, &[HOST, expect], NONE), Err(RequestError::ExpectWithoutContent));
+        assert_eq!(put(Version::HTTP_11, &[HOST, expect], BodyLength::Known(1)), Ok(()));
+    }
+
+    #[test]
+    fn targets_of_the_four_forms_and_no_injection() {
+        let send = |method, target| encode((method, target, Version::HTTP_11), &[HOST], NONE).map(drop);
+        for (method, target) in [
+            ("GET", "/"),
+            ("GET", "/a%20b?c=d&e"),
+            ("GET", "http://a/b"),
+            ("OPTIONS", "*"),
+            ("CONNECT", "a:443"),
+            ("PURGE", "/a"),
+        ] {
+            assert_eq!(send(method, target), Ok(()), "{method} {target}");
+        }
+        for (method, target) in [
+            ("GET", ""),
+            ("GET", "*"),
+            ("GET", "a"),
+            ("GET", "/a b"),
+            ("GET", "/a#b"),
+            ("GET", "/\u{e4}"),
+            ("GET", "/ HTTP/1.1\r\nX: y\r\n\r\nGET /"),
+            ("GET", "/\r"),
+            ("GET", "/\n"),
+            ("GET", "/\0"),
+            ("GET", "/\t"),
+            ("GET", "http://u@a/"),
+            ("CONNECT", "/"),
+            ("CONNECT", "a"),
+        ] {
+            let error = RequestError::BadTarget(target.to_owned());
+            assert_eq!(send(method, target), Err(error), "{method} {target:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_decides_how_the_answer_is_read() {
+        let asked = |method, version, fields: &[(&str, &str)]| {
+            let (fields, body) = (map(fields), NONE);
+            RequestHead { method: &method, target: "/", version, fields: &fields, body }.asked()
+        };
+        let get = Asked::default();
+        assert_eq!(asked(Method::GET, Version::HTTP_11, &[]), get);
+        assert_eq!(asked(Method::HEAD, Version::HTTP_11, &[]), Asked { is_head: true, ..get });
+        assert_eq!(asked(Method::CONNECT, Version::HTTP_11, &[]), Asked { is_connect: true, ..get });
+        let upgrade = [("connection", "upgrade"), ("upgrade", "websocket")];
+        assert_eq!(asked(Method::GET, Version::HTTP_11, &upgrade), Asked { offers_upgrade: true, ..get });
+        let last = Asked { is_last: true, ..get };
+        assert_eq!(asked(Method::GET, Version::HTTP_11, &[("connection", "a, Close")]), last);
+        assert_eq!(asked(Method::GET, Version::HTTP_10, &[]), last);
+        assert_eq!(asked(Method::GET, Version::HTTP_10, &[("connection", "Keep-Alive")]), get);
+    }
+}

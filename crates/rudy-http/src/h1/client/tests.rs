@@ -1,21 +1,530 @@
-//! Answers as a table: what the bytes amount to, whatever the pieces they come in.
+//! Answers as tables: what the bytes amount to, each case in every two pieces and byte by byte.
 
-use super::{Answer, Asked, ClientConnection, Fault};
+use super::{Answer, Asked, ClientConnection, Fault, InputEnd};
 use crate::Limits;
 
-#[test]
-fn a_connection_takes_a_cache_line() {
-    assert!(size_of::<ClientConnection>() <= 64, "{}", size_of::<ClientConnection>());
+const GET: Asked = Asked { is_head: false, is_connect: false, offers_upgrade: false, is_last: false };
+const HEAD: Asked = Asked { is_head: true, ..GET };
+const CONNECT: Asked = Asked { is_connect: true, ..GET };
+const UPGRADE: Asked = Asked { offers_upgrade: true, ..GET };
+const LAST: Asked = Asked { is_last: true, ..GET };
+
+/// Small, so that short inputs reach them.
+pub(super) fn small_limits() -> Limits {
+    Limits {
+        head_bytes: 128,
+        head_fields: 3,
+        body_bytes: 64,
+        chunk_extension_bytes: 8,
+        ..Limits::of_answers()
+    }
+}
+
+/// What a driver sees of the answer to one request that comes in `pieces`, and of the end of the input where it `closes`.
+pub(super) fn converse<'a>(
+    asked: Asked,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    closes: bool,
+    limits: &Limits,
+) -> String {
+    let mut connection = ClientConnection::new();
+    connection.ask(asked);
+    let (mut pending, mut seen, mut body) = (Vec::new(), Vec::new(), Vec::new());
+    'pieces: for piece in pieces {
+        pending.extend_from_slice(piece);
+        let mut rest = &pending[..];
+        loop {
+            let (used, answer) = match connection.decode(rest, limits) {
+                Ok(decoded) => decoded,
+                Err(fault) => {
+                    seen.push(name(&fault));
+                    break 'pieces;
+                }
+            };
+            rest = &rest[used..];
+            match answer {
+                Answer::Informational(head) => seen.push(format!("{}", head.status())),
+                Answer::Head(head) => seen.push(format!("{} {:?}", head.status(), head.framing())),
+                Answer::Data(data) => {
+                    assert!(!data.is_empty(), "an empty piece says nothing");
+                    body.extend_from_slice(data);
+                }
+                Answer::End(trailers) => {
+                    seen.push(format!("{:?}", body.escape_ascii().to_string()));
+                    seen.extend(trailers.map(|fields| format!("{} trailers", fields.len())));
+                    body.clear();
+                }
+                Answer::More => break,
+            }
+        }
+        pending = rest.to_vec();
+    }
+    if closes {
+        seen.push(match connection.end_of_input() {
+            Ok(end) => format!("{end:?} {:?}", body.escape_ascii().to_string()),
+            Err(fault) => format!("{fault:?}"),
+        });
+    } else {
+        seen.extend(connection.has_switched().then(|| format!("switched, {} unread", pending.len())));
+        seen.extend(connection.can_be_reused().then(|| "reusable".to_owned()));
+    }
+    seen.join(", ")
+}
+
+/// A fault without what it shows of the bytes, which is what there was when it was found.
+fn name(fault: &Fault) -> String {
+    let text = format!("{fault:?}");
+    text.split('(').next().unwrap_or_default().to_owned()
+}
+
+/// One line of a table.
+type Case<'a> = (&'a str, Asked, &'a str, &'a str);
+
+fn check(cases: &[Case<'_>], closes: bool) {
+    for (what, asked, input, expected) in cases {
+        let bytes = input.as_bytes();
+        let limits = small_limits();
+        assert_eq!(converse(*asked, [bytes], closes, &limits), *expected, "{what}: {input:?}");
+        assert_eq!(
+            converse(*asked, bytes.chunks(1), closes, &limits),
+            *expected,
+            "{what}: {input:?} byte by byte"
+        );
+        for at in 0..=bytes.len() {
+            let (first, second) = bytes.split_at(at);
+            let split = converse(*asked, [first, second], closes, &limits);
+            assert_eq!(split, *expected, "{what}: {input:?} split at {at}");
+        }
+    }
 }
 
 #[test]
-fn an_early_close_says_how_much_had_come() {
+fn lengths_of_bodies() {
+    check(
+        &[
+            (
+                "§6.3: 6",
+                GET,
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+                "200 Length(2), \"hi\", reusable",
+            ),
+            ("§6.3: 6", GET, "HTTP/1.1 200 OK\r\ncontent-LENGTH:0\r\n\r\n", "200 Length(0), \"\", reusable"),
+            ("§6.3: 8", GET, "HTTP/1.1 200 OK\r\n\r\nhi", "200 UntilClose"),
+            (
+                "§6.3: 4",
+                GET,
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n1;a=b\r\n!\r\n0\r\n\r\n",
+                "200 Chunked, \"hi!\", reusable",
+            ),
+            (
+                "§7.1.2",
+                GET,
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: ,Chunked\r\n\r\n0\r\nX: y\r\nX: z\r\n\r\n",
+                "200 Chunked, \"\", 2 trailers, reusable",
+            ),
+            ("§6.3: 1", HEAD, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", "200 None, \"\", reusable"),
+            ("§6.3: 1", HEAD, "HTTP/1.1 200 OK\r\n\r\n", "200 None, \"\", reusable"),
+            (
+                "§6.3: 1",
+                GET,
+                "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n",
+                "204 None, \"\", reusable",
+            ),
+            (
+                "§6.3: 1",
+                GET,
+                "HTTP/1.1 304 \r\nTransfer-Encoding: chunked\r\n\r\n",
+                "304 None, \"\", reusable",
+            ),
+            (
+                "§6.3: 1, whatever the fields say",
+                HEAD,
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: x\r\n\r\n",
+                "200 None, \"\", reusable",
+            ),
+            (
+                "§6.3: 2",
+                CONNECT,
+                "HTTP/1.1 299 OK\r\nContent-Length: 2\r\n\r\nhi",
+                "299 None, \"\", switched, 2 unread",
+            ),
+            (
+                "§6.3: 2",
+                CONNECT,
+                "HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno",
+                "403 Length(2), \"no\", reusable",
+            ),
+        ],
+        false,
+    );
+}
+
+#[test]
+fn lengths_that_are_none() {
+    let length = |value: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {value}\r\n\r\n");
+    for wrong in ["", "-1", "+1", "1,1", "1 1", "1.0", "0x1", "18446744073709551616", "1;a"] {
+        check(&[("§6.3: 5", GET, &length(wrong), "BadContentLength")], false);
+    }
+    let coding = |value: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {value}\r\n\r\n");
+    for wrong in [
+        "gzip",
+        "gzip, chunked",
+        "chunked, gzip",
+        "chunked, chunked",
+        "identity",
+        "",
+        "xchunked",
+        "chunked;a=b",
+    ] {
+        check(&[("§6.1, §6.3: 4", GET, &coding(wrong), "BadTransferCoding")], false);
+    }
+    let both = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let repeated = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nX: y\r\nContent-Length: 1\r\n\r\n";
+    check(
+        &[
+            ("§6.3: 3", GET, both, "AmbiguousLength"),
+            ("§6.3: 5", GET, repeated, "RepeatedContentLength"),
+            (
+                "§6.1: not more than once, in two lines",
+                GET,
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+                "BadTransferCoding",
+            ),
+            (
+                "§6.1: not in HTTP/1.0",
+                GET,
+                "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                "TransferCodingInHttp10",
+            ),
+        ],
+        false,
+    );
+}
+
+#[test]
+fn status_lines() {
+    let answer = |line: &str| format!("{line}\r\nContent-Length: 0\r\n\r\n");
+    for valid in [
+        "HTTP/1.1 200 OK",
+        "HTTP/1.1 200 ",
+        "HTTP/1.1 200",
+        "HTTP/1.9 200 a\tb  c ",
+        "HTTP/1.1 200 \u{e4}",
+        "HTTP/1.1 200  OK",
+    ] {
+        check(&[("§4", GET, &answer(valid), "200 Length(0), \"\", reusable")], false);
+    }
+    for valid in ["100", "199", "999"] {
+        let line = format!("HTTP/1.1 {valid}");
+        let seen = converse(HEAD, [answer(&line).as_bytes()], false, &small_limits());
+        assert!(seen.starts_with(valid), "{seen}");
+    }
+    for (wrong, fault) in [
+        ("HTTP/1.1 20 OK", "BadStatusLine"),
+        ("HTTP/1.1 2000 OK", "BadStatusLine"),
+        ("HTTP/1.1 099 OK", "BadStatusLine"),
+        ("HTTP/1.1  200 OK", "BadStatusLine"),
+        ("HTTP/1.1\t200 OK", "BadStatusLine"),
+        ("HTTP/1.1 200\tOK", "BadStatusLine"),
+        ("HTTP/1.1 200OK", "BadStatusLine"),
+        ("HTTP/1.1 2x0 OK", "BadStatusLine"),
+        ("HTTP/1.1 200 O\0K", "BadStatusLine"),
+        ("HTTP/1.1 200 O\rK", "BadStatusLine"),
+        ("HTTP/1.1", "BadStatusLine"),
+        ("HTTP/1. 200 OK", "BadStatusLine"),
+        ("HTTP/11.1 200 OK", "BadStatusLine"),
+        ("HTTP/x.1 200 OK", "BadStatusLine"),
+        ("HTTP/2.0 200 OK", "UnsupportedVersion"),
+        ("HTTP/2 200", "UnsupportedVersion"),
+        ("HTTP/0.9 200 OK", "UnsupportedVersion"),
+        ("http/1.1 200 OK", "NotHttp"),
+        ("HTTPS/1.1 200 OK", "NotHttp"),
+        (" HTTP/1.1 200 OK", "NotHttp"),
+        ("ICY 200 OK", "NotHttp"),
+        ("SSH-2.0-OpenSSH_9.6", "NotHttp"),
+        ("<html>", "NotHttp"),
+        ("\x15\x03\x03", "TlsOnPlainConnection"),
+        ("\x16\x03\x01", "TlsOnPlainConnection"),
+        // §2.2 has a server skip empty lines before a request; nobody said so of answers.
+        ("", "NotHttp"),
+    ] {
+        check(&[("§4", GET, &answer(wrong), fault)], false);
+    }
+}
+
+#[test]
+fn lines_and_fields() {
+    for (what, fields, fault) in [
+        ("§2.2", "A: b\n", "BareLineFeed"),
+        ("§2.2", "A: b\r\n\n", "BareLineFeed"),
+        ("§2.2: a bare CR", "A: b\rC: d\r\n", "InvalidField"),
+        ("§5.2", "A: b\r\n c\r\n", "FoldedField"),
+        ("§5.2", "\tA: b\r\n", "FoldedField"),
+        ("§5.1: no space before the colon", "A : b\r\n", "InvalidField"),
+        ("§5.1", "A\r\n", "InvalidField"),
+        ("§5", ": b\r\n", "InvalidField"),
+        ("RFC 9110 §5.5", "A: b\0c\r\n", "InvalidField"),
+        ("RFC 9110 §5.5", "A: b\x7f\r\n", "InvalidField"),
+        ("RFC 9110 §5.6.2", "A(: b\r\n", "InvalidField"),
+    ] {
+        let input = format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
+        check(&[(what, GET, &input, fault)], false);
+    }
+    check(&[("§2.2", GET, "HTTP/1.1 200 OK\n\n", "BareLineFeed")], false);
+}
+
+#[test]
+fn every_byte_of_a_name_and_a_value() {
+    for byte in (0..=u8::MAX).filter(|byte| *byte != b'\n') {
+        let read = |line: &[u8]| {
+            let input = [b"HTTP/1.1 204\r\n", line, b"\r\n\r\n"].concat();
+            converse(GET, [&input[..]], false, &small_limits()).starts_with("204")
+        };
+        let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        // A colon ends the name.
+        assert_eq!(read(&[b'a', byte, b'b', b':']), is_token || byte == b':', "name {}", byte.escape_ascii());
+        let is_text = byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+        assert_eq!(read(&[b'a', b':', b'b', byte, b'c']), is_text, "value {}", byte.escape_ascii());
+    }
+}
+
+#[test]
+fn answers_before_the_answer() {
+    let early =
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 9\r\n\r\n";
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    let both = early.to_owned() + answer;
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nother";
+    check(
+        &[
+            ("RFC 9110 §15.2: any number, unasked", GET, &both, "100, 103, 200 Length(2), \"hi\", reusable"),
+            ("RFC 9110 §15.2", HEAD, "HTTP/1.1 102 \r\n\r\n", "102"),
+            ("RFC 9110 §7.8", UPGRADE, switch, "101 None, \"\", switched, 5 unread"),
+            ("RFC 9110 §7.8: only to what was offered", GET, switch, "UnaskedSwitch"),
+            ("RFC 9110 §7.8: it need not", UPGRADE, answer, "200 Length(2), \"hi\", reusable"),
+        ],
+        false,
+    );
+}
+
+#[test]
+fn who_wants_to_go_on() {
+    let answer = |version: &str, fields: &str| format!("HTTP/{version} 204\r\n{fields}\r\n");
+    let reusable = "204 None, \"\", reusable";
+    let closed = "204 None, \"\"";
+    for (asked, version, fields, expected) in [
+        (GET, "1.1", "", reusable),
+        (GET, "1.0", "", closed),
+        (GET, "1.0", "Connection: Keep-Alive\r\n", reusable),
+        (GET, "1.1", "Connection: keep-alive, CLOSE\r\n", closed),
+        (GET, "1.1", "Connection: a\r\nConnection: ,, b , close ,\r\n", closed),
+        (GET, "1.1", "Connection: closed, not-close\r\n", reusable),
+        (GET, "1.0", "Connection: close, keep-alive\r\n", closed),
+        (GET, "1.0", "Keep-Alive: timeout=5\r\n", closed),
+        (LAST, "1.1", "", closed),
+        (LAST, "1.1", "Connection: keep-alive\r\n", closed),
+    ] {
+        check(&[("§9.3", asked, &answer(version, fields), expected)], false);
+    }
+}
+
+#[test]
+fn the_end_of_the_input() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n";
+    let four = head.to_owned() + "four";
+    let ten = head.to_owned() + "0123456789";
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let some = chunked.to_owned() + "3\r\nabc\r\n5\r\nde";
+    let last = chunked.to_owned() + "3\r\nabc\r\n0\r\n";
+    let in_body = |received, expected| format!("{:?}", Fault::ClosedInBody { received, expected });
+    check(
+        &[
+            ("§9.3.1", GET, "", "ClosedBeforeAnswer"),
+            ("§8", GET, "HTTP/1.", "ClosedInHead { received: 7 }"),
+            ("§8", GET, "HTTP/1.1 200 OK\r\nA: b\r\n", "ClosedInHead { received: 23 }"),
+            ("§8: after 100, nothing", GET, "HTTP/1.1 100\r\n\r\n", "100, ClosedBeforeAnswer"),
+            ("§8: none of it", GET, head, &format!("200 Length(10), {}", in_body(0, Some(10)))),
+            ("§8", GET, &four, &format!("200 Length(10), {}", in_body(4, Some(10)))),
+            ("§6.3", GET, &ten, "200 Length(10), \"0123456789\", BetweenAnswers \"\""),
+            ("§8: chunks", GET, &some, &format!("200 Chunked, {}", in_body(5, None))),
+            ("§8: no last chunk's end", GET, &last, &format!("200 Chunked, {}", in_body(3, None))),
+            ("§6.3: 8", GET, "HTTP/1.1 200 OK\r\n\r\nall", "200 UntilClose, AnswerComplete \"all\""),
+            ("§6.3: 8", GET, "HTTP/1.1 200 OK\r\n\r\n", "200 UntilClose, AnswerComplete \"\""),
+        ],
+        true,
+    );
+}
+
+#[test]
+fn limits() {
+    let head = |fields: &str| format!("HTTP/1.1 204\r\n{fields}\r\n");
+    let large = head(&format!("A: {}\r\n", "b".repeat(107)));
+    assert_eq!(large.len(), 128);
+    let too_large = head(&format!("A: {}\r\n", "b".repeat(108)));
+    let endless = "HTTP/1.1 200 ".to_owned() + &"a".repeat(200);
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    check(
+        &[
+            ("head_bytes", GET, &large, "204 None, \"\", reusable"),
+            ("head_bytes", GET, &too_large, "HeadTooLarge { limit: 128 }"),
+            ("head_bytes", GET, &endless, "HeadTooLarge { limit: 128 }"),
+            ("head_fields", GET, &head("A:\r\nA:\r\nA:\r\n"), "204 None, \"\", reusable"),
+            ("head_fields", GET, &head("A:\r\nA:\r\nA:\r\nA:\r\n"), "TooManyFields { limit: 3 }"),
+            ("body_bytes", GET, "HTTP/1.1 200\r\nContent-Length: 64\r\n\r\n", "200 Length(64)"),
+            ("body_bytes", GET, "HTTP/1.1 200\r\nContent-Length: 65\r\n\r\n", "BodyTooLarge"),
+            ("body_bytes", GET, &format!("{chunked}41\r\n"), "200 Chunked, BodyTooLarge"),
+            (
+                "body_bytes",
+                GET,
+                &format!("HTTP/1.1 200\r\n\r\n{}", "a".repeat(65)),
+                "200 UntilClose, BodyTooLarge",
+            ),
+            ("chunk_extension_bytes", GET, &format!("{chunked}1;1234567\r\n"), "200 Chunked"),
+            ("chunk_extension_bytes", GET, &format!("{chunked}1;12345678\r\n"), "200 Chunked, BadChunk"),
+            (
+                "head_fields in trailers",
+                GET,
+                &format!("{chunked}0\r\nA:\r\nA:\r\nA:\r\nA:\r\n"),
+                "200 Chunked, TrailersTooLarge",
+            ),
+        ],
+        false,
+    );
+}
+
+#[test]
+fn chunks_and_trailers_are_read_strictly() {
+    for (what, body, fault) in [
+        ("§7.1", "x\r\n", "BadChunk"),
+        ("§7.1", "1\na\r\n", "BadChunk"),
+        ("§7.1", "1\r\nab\r\n", "BadChunk"),
+        ("§7.1", "10000000000000000\r\n", "BadChunk"),
+        ("§7.1.2", "0\r\nA: b\n", "BareLineFeed"),
+        ("§5.2", "0\r\nA: b\r\n c\r\n\r\n", "FoldedField"),
+        ("§5.1", "0\r\nA : b\r\n\r\n", "InvalidField"),
+        ("RFC 9110 §6.5.1", "0\r\nContent-Length: 1\r\n\r\n", "ForbiddenTrailer"),
+    ] {
+        let input = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
+        check(&[(what, GET, &input, &format!("200 Chunked, {fault}"))], false);
+    }
+}
+
+#[test]
+fn bytes_that_nobody_asked_for() {
+    let two = "HTTP/1.1 204\r\n\r\nHTTP/1.1 204\r\n\r\n";
+    let beyond = "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhi!";
+    check(
+        &[
+            ("§9.2", GET, two, "204 None, \"\", Unasked"),
+            ("§9.2", GET, beyond, "200 Length(2), \"hi\", Unasked"),
+            ("§9.2", HEAD, beyond, "200 None, \"\", Unasked"),
+        ],
+        false,
+    );
+    let fault = ClientConnection::new().decode(b"HTTP/1.1 408 Too slow\r\n", &small_limits()).unwrap_err();
+    assert_eq!(fault.to_string(), "bytes came that no request asked for: \"HTTP/1.1 408 Too slow\\r\\n\"");
+}
+
+#[test]
+fn a_pipelined_answer_is_read_when_it_is_asked_for() {
+    let (mut connection, limits) = (ClientConnection::new(), small_limits());
+    let mut input =
+        &b"HTTP/1.1 204\r\n\r\nHTTP/1.1 404\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"[..];
+    for (status, goes_on) in [(204, true), (404, false)] {
+        assert!(connection.can_be_reused());
+        connection.ask(GET);
+        assert!(!connection.can_be_reused() && !connection.is_idle());
+        let (used, answer) = connection.decode(input, &limits).unwrap();
+        assert!(matches!(answer, Answer::Head(head) if head.status() == status));
+        input = &input[used..];
+        assert!(matches!(connection.decode(input, &limits), Ok((0, Answer::End(None)))));
+        assert_eq!((connection.is_idle(), connection.can_be_reused()), (true, goes_on));
+    }
+    assert!(input.is_empty());
+}
+
+#[test]
+fn nothing_is_read_behind_a_fault() {
+    let (mut connection, limits) = (ClientConnection::new(), small_limits());
+    connection.ask(GET);
+    assert!(connection.decode(b"HTTP/3 200\r\n", &limits).is_err());
+    assert!(matches!(connection.decode(b"HTTP/1.1 204\r\n\r\n", &limits), Ok((0, Answer::More))));
+    assert!(!connection.can_be_reused() && !connection.is_idle());
+    assert_eq!(connection.end_of_input(), Ok(InputEnd::BetweenAnswers), "the fault has been told");
+}
+
+#[test]
+fn a_head_is_a_view_of_what_came() {
+    let input = b"HTTP/1.0 404 Not \xe4here\r\nA: \t b c\t \r\nd:\r\na: 2\r\nContent-Length: 7\r\n\r\nrest";
     let mut connection = ClientConnection::new();
-    connection.ask(Asked::default());
-    let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour";
-    let (used, _) = connection.decode(bytes, &Limits::of_answers()).unwrap();
-    let (_, answer) = connection.decode(&bytes[used..], &Limits::of_answers()).unwrap();
-    assert!(matches!(answer, Answer::Data(b"four")));
-    let fault = Fault::ClosedInBody { received: 4, expected: Some(10) };
-    assert_eq!(connection.end_of_input(), Err(fault));
+    connection.ask(GET);
+    let (used, answer) = connection.decode(input, &Limits::of_answers()).unwrap();
+    let Answer::Head(head) = answer else { panic!("the head is whole") };
+    assert_eq!(used, input.len() - 4);
+    assert_eq!(head.raw(), &input[..used]);
+    assert_eq!(
+        (head.version(), head.status(), head.reason()),
+        (http::Version::HTTP_10, 404, &b"Not \xe4here"[..])
+    );
+    let fields: Vec<_> = head.fields().collect();
+    assert_eq!(fields, [("A", &b"b c"[..]), ("d", b""), ("a", b"2"), ("Content-Length", b"7")]);
+    assert_eq!(
+        (head.get("D"), head.get("CONTENT-LENGTH"), head.get("e")),
+        (Some(&b""[..]), Some(&b"7"[..]), None)
+    );
+    assert_eq!(head.get("a"), Some(&b"b c"[..]), "the first of several");
+}
+
+#[test]
+fn a_phrase_that_is_left_out_is_empty() {
+    for line in ["HTTP/1.1 200\r\n", "HTTP/1.1 200 \r\n"] {
+        let input = format!("{line}A: b\r\n\r\n");
+        let mut connection = ClientConnection::new();
+        connection.ask(GET);
+        let (_, answer) = connection.decode(input.as_bytes(), &Limits::of_answers()).unwrap();
+        let Answer::Head(head) = answer else { panic!("the head is whole") };
+        assert_eq!((head.reason(), head.fields().count()), (&b""[..], 1));
+    }
+}
+
+#[test]
+fn faults_say_what_came_and_what_was_expected() {
+    let fault = |input: &str| {
+        let mut connection = ClientConnection::new();
+        connection.ask(GET);
+        loop {
+            match connection.decode(input.as_bytes(), &Limits::of_answers()) {
+                Ok((0, _)) => break connection.end_of_input().unwrap_err().to_string(),
+                Ok(_) => {}
+                Err(fault) => break fault.to_string(),
+            }
+        }
+    };
+    assert_eq!(
+        fault("HTTP/1.1 OK\r\n\r\n"),
+        "the status line is \"HTTP/1.1 OK\", not a version, a status of three digits and a reason"
+    );
+    assert_eq!(
+        fault("SSH-2.0-OpenSSH_9.6p1 Debian-5+deb12u1 and more\r\n"),
+        "the answer begins with \"SSH-2.0-OpenSSH_9.6p1 Debian-5+deb12u1...\", not with \"HTTP/1.1\""
+    );
+    assert_eq!(
+        fault("HTTP/1.1 200 OK\r\nContent-Length: 1, \x1b[2J\r\n\r\n"),
+        "a field line is not a name, a colon and a value without control characters: \
+         \"Content-Length: 1, \\x1b[2J\" came"
+    );
+    assert_eq!(
+        fault("HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\n"),
+        "Content-Length is \"1, 1\", not a plain number"
+    );
+    assert_eq!(
+        fault("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n"),
+        "Transfer-Encoding is \"gzip\"; only \"chunked\" may come unasked, once"
+    );
+    assert_eq!(fault("\x15\x03\x01\0\x02\x02\x46"), "the server speaks TLS on this port: use https://");
+}
+
+#[test]
+fn ten_thousand_connections_are_little_memory() {
+    assert!(size_of::<ClientConnection>() <= 64, "{}", size_of::<ClientConnection>());
 }

@@ -1,0 +1,69 @@
+//! Any bytes, in any pieces.
+
+use proptest::prelude::*;
+
+use super::Asked;
+use super::tests::{converse, small_limits};
+
+/// Pieces that make answers if they come in a lucky order, and a few that spoil them.
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let words: Vec<&[u8]> = vec![
+        b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.0 404\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 101 \r\n",
+        b"HTTP/1.1 304 Not Modified\r\n",
+        b"HTTP/2 200\r\n",
+        b"Content-Length: 5\r\n",
+        b"Content-Length: 70\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Connection: close\r\n",
+        b"X: y\r\n",
+        b"\r\n",
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b"5\r\nhello\r\n",
+        b"0\r\n",
+        b"0\r\n\r\n",
+        b"2;a=b\r\nhi\r\n",
+        b" ",
+        b"\0",
+        b"\xff",
+        b"hello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+    ];
+    let word = prop_oneof![
+        20 => proptest::sample::select(words).prop_map(<[u8]>::to_vec),
+        1 => proptest::collection::vec(any::<u8>(), 0..40),
+    ];
+    proptest::collection::vec(word, 0..8).prop_map(|words| words.concat())
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let flag = || proptest::bool::weighted(0.2);
+    (flag(), flag(), flag(), flag()).prop_map(|(is_head, is_connect, offers_upgrade, is_last)| Asked {
+        is_head,
+        is_connect,
+        offers_upgrade,
+        is_last,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn splits_make_no_difference(
+        input in bytes(),
+        asked in asked(),
+        closes: bool,
+        piece_bytes in 1..30_usize,
+    ) {
+        let whole = converse(asked, [&input[..]], closes, &small_limits());
+        prop_assert_eq!(&converse(asked, input.chunks(1), closes, &small_limits()), &whole);
+        prop_assert_eq!(&converse(asked, input.chunks(piece_bytes), closes, &small_limits()), &whole);
+    }
+}

@@ -1,0 +1,222 @@
+//! Both roles, each at its end of a wire.
+
+use std::time::{Instant, SystemTime};
+
+use bytes::BytesMut;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
+use proptest::prelude::*;
+
+use super::{Answer, ClientConnection, InputEnd, RequestHead, encode_chunk, encode_last_chunk};
+use crate::Limits;
+use crate::h1::{AnswerHead, BodyLength, DateLine, Event, Framing, Phase, ServerConnection};
+
+/// One exchange: what is asked and answered.
+#[derive(Debug, Clone)]
+struct Exchange {
+    method: Method,
+    version: Version,
+    fields: HeaderMap,
+    request_body: Vec<Vec<u8>>,
+    /// Whether the request's length is told, and the answer's.
+    are_lengths_known: (bool, bool),
+    status: StatusCode,
+    answer_fields: HeaderMap,
+    answer_body: Vec<Vec<u8>>,
+}
+
+fn fields() -> impl Strategy<Value = HeaderMap> {
+    let field = ("x-[a-z]{1,8}", "[!-~]([ -~\t]{0,20}[!-~])?").prop_map(|(name, value)| {
+        (HeaderName::try_from(name).expect("a token"), HeaderValue::try_from(value).expect("no controls"))
+    });
+    proptest::collection::vec(field, 0..4).prop_map(|fields| {
+        let mut map = HeaderMap::new();
+        map.extend(fields);
+        map
+    })
+}
+
+fn exchange() -> impl Strategy<Value = Exchange> {
+    let method = proptest::sample::select(vec![Method::GET, Method::HEAD, Method::POST, Method::OPTIONS]);
+    let version = prop_oneof![4 => Just(Version::HTTP_11), 1 => Just(Version::HTTP_10)];
+    let connection = proptest::option::weighted(0.3, proptest::sample::select(vec!["close", "keep-alive"]));
+    let fields_of_request = (fields(), connection).prop_map(|(mut fields, connection)| {
+        fields.insert("host", HeaderValue::from_static("a.example"));
+        if let Some(option) = connection {
+            fields.insert("connection", HeaderValue::from_static(option));
+        }
+        fields
+    });
+    let body = || proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..4);
+    let status = proptest::sample::select(vec![200, 204, 206, 304, 404, 503]);
+    let status = status.prop_map(|status| StatusCode::from_u16(status).expect("a status"));
+    (method, version, fields_of_request, body(), any::<(bool, bool)>(), status, fields(), body()).prop_map(
+        |(method, version, fields, request_body, known, status, answer_fields, answer_body)| Exchange {
+            are_lengths_known: (known.0 || version == Version::HTTP_10, known.1),
+            method,
+            version,
+            fields,
+            request_body,
+            status,
+            answer_fields,
+            answer_body,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn both_roles_understand_each_other(
+        exchanges in proptest::collection::vec(exchange(), 1..5),
+        piece_bytes in 1..200_usize,
+    ) {
+        let mut pair = Pair::new(piece_bytes);
+        for exchange in &exchanges {
+            pair.ask(exchange);
+            pair.answer(exchange);
+            pair.read(exchange);
+            let server_goes_on = pair.server.phase() == Phase::Idle;
+            prop_assert_eq!(pair.client.can_be_reused(), server_goes_on, "both know who may go on");
+            if !server_goes_on {
+                break;
+            }
+        }
+    }
+}
+
+/// A client and a server, and what is on the wire between them.
+struct Pair {
+    client: ClientConnection,
+    server: ServerConnection,
+    now: Instant,
+    piece_bytes: usize,
+    wire: BytesMut,
+}
+
+impl Pair {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an instant can only be had from the clock; it is never read again"
+    )]
+    fn new(piece_bytes: usize) -> Self {
+        let now = Instant::now();
+        let (client, server) = (ClientConnection::new(), ServerConnection::new(now));
+        Self { client, server, now, piece_bytes, wire: BytesMut::new() }
+    }
+
+    /// The client's request, as the server receives it.
+    fn ask(&mut self, exchange: &Exchange) {
+        let whole = exchange.request_body.concat();
+        let body = if exchange.are_lengths_known.0 {
+            BodyLength::Known(whole.len() as u64)
+        } else {
+            BodyLength::Chunked
+        };
+        let Exchange { method, version, fields, .. } = exchange;
+        let head = RequestHead { method, target: "/a?b", version: *version, fields, body };
+        self.client.ask(head.asked());
+        head.encode(&mut self.wire).expect("in order");
+        match body {
+            BodyLength::Known(_) => self.wire.extend_from_slice(&whole),
+            BodyLength::Chunked => {
+                for piece in &exchange.request_body {
+                    encode_chunk(piece, &mut self.wire);
+                }
+                encode_last_chunk(Some(&exchange.answer_fields), &mut self.wire);
+            }
+        }
+        let trailers =
+            if body == BodyLength::Chunked { exchange.answer_fields.clone() } else { HeaderMap::new() };
+        assert_eq!(self.receive(exchange, body), (whole, trailers));
+    }
+
+    /// What the server makes of the bytes on the wire: the body and its trailers.
+    fn receive(&mut self, exchange: &Exchange, length: BodyLength) -> (Vec<u8>, HeaderMap) {
+        let (mut body, mut trailers) = (Vec::new(), HeaderMap::new());
+        let mut requests = 0;
+        let bytes = self.wire.split();
+        for piece in bytes.chunks(self.piece_bytes) {
+            let mut input = piece;
+            while let Some(event) = self
+                .server
+                .receive(std::mem::take(&mut input), self.now, &Limits::default())
+                .expect("in order")
+            {
+                match event {
+                    Event::Request(request) => {
+                        requests += 1;
+                        assert_eq!(request.method(), exchange.method);
+                        assert_eq!(
+                            (request.version(), request.uri().to_string()),
+                            (exchange.version, "/a?b".to_owned())
+                        );
+                        assert_eq!(*request.body(), length);
+                        let mut fields = request.headers().clone();
+                        fields.remove("content-length");
+                        fields.remove("transfer-encoding");
+                        assert_eq!(fields, exchange.fields);
+                    }
+                    Event::Body(piece) => body.extend_from_slice(&piece),
+                    Event::BodyEnd(fields) => trailers = fields.unwrap_or_default(),
+                }
+            }
+        }
+        assert_eq!(requests, 1);
+        (body, trailers)
+    }
+
+    /// The server's answer.
+    fn answer(&mut self, exchange: &Exchange) {
+        let pieces = &exchange.answer_body;
+        let length = exchange.are_lengths_known.1.then(|| pieces.concat().len() as u64);
+        let head = AnswerHead::Fields(exchange.status, &exchange.answer_fields);
+        let date = DateLine::new(SystemTime::UNIX_EPOCH);
+        self.server.begin(head, length, &Limits::default(), &date, &mut self.wire);
+        for piece in pieces {
+            self.server.piece(piece, &mut self.wire).expect("as long as was promised");
+        }
+        self.server
+            .finish(Some(&exchange.answer_fields), self.now, &mut self.wire)
+            .expect("as long as was promised");
+    }
+
+    /// What the client makes of the bytes on the wire.
+    fn read(&mut self, exchange: &Exchange) {
+        let bytes = self.wire.split();
+        let (mut body, mut ends, mut begin, mut framing) = (Vec::new(), 0, 0, Framing::None);
+        let sizes = (0..bytes.len()).step_by(self.piece_bytes).skip(1).chain([bytes.len()]);
+        for available in sizes {
+            loop {
+                let input = &bytes[begin..available];
+                let (used, answer) = self.client.decode(input, &Limits::of_answers()).expect("in order");
+                begin += used;
+                match answer {
+                    Answer::Informational(_) => panic!("there is none"),
+                    Answer::Head(head) => {
+                        framing = head.framing();
+                        assert_eq!(head.status(), exchange.status.as_u16());
+                        for (name, value) in &exchange.answer_fields {
+                            let mut fields = head.fields();
+                            assert!(fields.any(|field| field == (name.as_str(), value.as_bytes())));
+                        }
+                    }
+                    Answer::Data(data) => body.extend_from_slice(data),
+                    Answer::End(trailers) => {
+                        ends += 1;
+                        let is_carried = framing == Framing::Chunked && !exchange.answer_fields.is_empty();
+                        assert_eq!(trailers.as_ref(), is_carried.then_some(&exchange.answer_fields));
+                    }
+                    Answer::More => break,
+                }
+            }
+        }
+        assert_eq!(begin, bytes.len());
+        if ends == 0 {
+            assert_eq!(self.client.end_of_input(), Ok(InputEnd::AnswerComplete));
+            assert_eq!(self.server.phase(), Phase::Close);
+        }
+        let has_body = exchange.method != Method::HEAD && ![204, 304].contains(&exchange.status.as_u16());
+        assert_eq!(body, if has_body { exchange.answer_body.concat() } else { Vec::new() });
+    }
+}
