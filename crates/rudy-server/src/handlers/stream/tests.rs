@@ -197,9 +197,14 @@ fn a_browser_that_comes_back_goes_on_after_what_it_had() {
         assert_eq!(client.live.due(), Some(first + SECOND));
     }
     // Not a number of ours, or not a stream with ids: it begins anew.
-    for (format, id) in
-        [("sse", "0"), ("sse", "a"), ("sse", "-1"), ("sse", "18446744073709551615"), ("plain", "7")]
-    {
+    for (format, id) in [
+        ("sse", "0"),
+        ("sse", "a"),
+        ("sse", "-1"),
+        ("sse", "18446744073709551615"),
+        ("sse", "18446744073"),
+        ("plain", "7"),
+    ] {
         let mut client = Client::back(&format!("format = '{format}'"), id);
         assert!(client.piece(client.start).unwrap().contains("Goconntest"), "{format} {id}");
     }

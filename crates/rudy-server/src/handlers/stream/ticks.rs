@@ -29,7 +29,8 @@ impl Ticks {
     /// A stream that ticks first at `tick`, for a client that had so many chunks already. Of more than can be reckoned with
     /// nobody had any: it begins anew.
     pub(super) fn new(settings: Arc<Settings>, path: Box<str>, tick: Instant, had: u64) -> Self {
-        let had_ns = settings.interval_ns.checked_mul(had);
+        // Half of what 64 bits hold, so that there are chunks to come: 292 years of them.
+        let had_ns = settings.interval_ns.checked_mul(had).filter(|ns| *ns <= u64::MAX / 2);
         let (first, next) = match had_ns.and_then(|ns| tick.checked_sub(Duration::from_nanos(ns))) {
             Some(first) if had > 0 => (first, had + 1),
             _ => (tick, u64::from(settings.welcome.is_none())),
