@@ -106,8 +106,8 @@ impl Follower {
 
     /// Waits until there may be more to [read](Self::read). False after [`Stopper::stop`].
     pub fn wait(&mut self) -> bool {
-        let more = Change { content: true, ..Change::default() };
-        self.change = if self.has_more { more } else { self.watch.wait() };
+        // A file that takes long to read keeps no stop and no rotation of another waiting.
+        self.change = if self.has_more { self.watch.take() } else { self.watch.wait() };
         !self.change.stop
     }
 

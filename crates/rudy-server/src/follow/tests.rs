@@ -210,6 +210,15 @@ fn a_large_file_gives_others_their_turn() {
 }
 
 #[test]
+fn a_stop_is_heard_while_there_is_more_to_read() {
+    let mut scene = Scene::new("a", u64::MAX, &[("a", &"\n".repeat(3 << 20))]);
+    scene.look();
+    assert!(scene.follower.has_more);
+    scene.follower.stopper().stop();
+    assert!(!scene.follower.wait());
+}
+
+#[test]
 fn without_following_the_last_lines_are_all() {
     for (last, expected) in [(2, &["2", "3", "4", "5"][..]), (1, &["3", "5"]), (0, &[])] {
         let scene = Scene::new("*", last, &[("a", "1\n2\n3\n"), ("b", "4\n5")]);

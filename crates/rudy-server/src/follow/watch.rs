@@ -1,7 +1,7 @@
 //! Waits until something may have happened in a folder: woken by inotify, and by the clock where that tells nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -54,6 +54,9 @@ impl Stopper {
 struct Shared {
     change: Mutex<Change>,
     changed: Condvar,
+    /// What was deleted or renamed since the folders were last set: a watch on it is gone, and a folder that is made anew
+    /// may have the number of the old one.
+    gone: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Shared {
@@ -63,6 +66,20 @@ impl Shared {
         all.names |= change.names;
         all.stop |= change.stop;
         self.changed.notify_all();
+    }
+
+    /// Notes what goes, as much as there can be folders; for more there is the clock.
+    fn note_gone(&self, event: &notify::Event) {
+        if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
+            let mut gone = self.gone();
+            let room = FOLDERS_MAX.saturating_sub(gone.len());
+            gone.extend(event.paths.iter().take(room).cloned());
+        }
+    }
+
+    /// As [`Self::lock`]: a path is added in one step.
+    fn gone(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A panic while the lock is held leaves nothing half done: these are three switches.
@@ -95,10 +112,13 @@ impl Watch {
             .iter()
             .filter_map(|folder| Some((folder.clone(), identity(&folder.metadata().ok()?))))
             .collect();
+        let told = std::mem::take(&mut *self.stopper.0.gone());
+        // Events have absolute paths.
+        let is_told = |folder: &Path| path::absolute(folder).is_ok_and(|folder| told.contains(&folder));
         let gone: Vec<_> = self
             .folders
             .iter()
-            .filter(|(folder, is)| wanted.get(*folder) != Some(*is))
+            .filter(|(folder, is)| wanted.get(*folder) != Some(*is) || is_told(folder))
             .map(|(f, _)| f.clone())
             .collect();
         for folder in gone {
@@ -132,7 +152,12 @@ impl Watch {
         if !told.stop {
             thread::sleep(GATHER_TIME);
         }
-        let mut change = shared.lock();
+        self.take()
+    }
+
+    /// What has been told since this was last asked, without waiting.
+    pub(super) fn take(&self) -> Change {
+        let mut change = self.stopper.0.lock();
         let stop = change.stop;
         std::mem::replace(&mut *change, Change { stop, ..Change::default() })
     }
@@ -156,7 +181,10 @@ impl Watch {
         }
         let shared = self.stopper.0.clone();
         let watcher = self.watcher.get_or_insert_with(|| {
-            let watcher = notify::recommended_watcher(move |event| shared.note(change_of(&event)));
+            let watcher = notify::recommended_watcher(move |event: notify::Result<_>| {
+                event.iter().for_each(|event| shared.note_gone(event));
+                shared.note(change_of(&event));
+            });
             watcher.map_err(|error| error.to_string())
         });
         match watcher {
@@ -255,6 +283,25 @@ mod tests {
         fs::write(folder.join("a"), "x").unwrap();
         wait_for(&watch, |change| change.names);
         assert_eq!(watch.folders.len(), 1);
+    }
+
+    #[test]
+    fn a_folder_made_anew_as_the_same_inode_is_watched_anew() {
+        let outside = tempfile::tempdir().unwrap();
+        let folder = outside.path().join("logs");
+        fs::create_dir(&folder).unwrap();
+        let mut watch = watch(&folder);
+        let before = identity(&folder.metadata().unwrap());
+        fs::remove_dir(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        // Not every file system gives the number to the next folder.
+        if identity(&folder.metadata().unwrap()) != before {
+            return;
+        }
+        wait_for(&watch, |change| change.names);
+        set(&mut watch, &folder);
+        fs::write(folder.join("a"), "x").unwrap();
+        wait_for(&watch, |change| change.names);
     }
 
     #[test]
