@@ -182,7 +182,9 @@ impl Watch {
         let shared = self.stopper.0.clone();
         let watcher = self.watcher.get_or_insert_with(|| {
             let watcher = notify::recommended_watcher(move |event: notify::Result<_>| {
-                event.iter().for_each(|event| shared.note_gone(event));
+                if let Ok(event) = &event {
+                    shared.note_gone(event);
+                }
                 shared.note(change_of(&event));
             });
             watcher.map_err(|error| error.to_string())
