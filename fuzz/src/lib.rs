@@ -1,4 +1,7 @@
-//! A driver without sockets for the fuzz targets: it gives the machine bytes in pieces, and answers what comes out.
+//! Drivers without sockets for the fuzz targets. This one is the server's: it gives the machine bytes in pieces, and answers
+//! what comes out.
+
+pub mod client;
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,0 +1,96 @@
+//! A driver of the client's role: it asks again and again, and writes down what comes back.
+
+use rudy_http::Limits;
+use rudy_http::h1::Framing;
+use rudy_http::h1::client::{Answer, Asked, ClientConnection, Fault, ResponseHead};
+
+/// Reads answers that come in one piece, byte by byte and in pieces of `piece_bytes`, which must make no difference.
+pub fn read_at_splits(asked: Asked, bytes: &[u8], piece_bytes: usize, limits: &Limits) {
+    let whole = read(asked, [bytes], limits);
+    assert_eq!(read(asked, bytes.chunks(1), limits), whole, "byte by byte");
+    assert_eq!(read(asked, bytes.chunks(piece_bytes.max(1)), limits), whole, "in pieces of {piece_bytes}");
+}
+
+/// Reads answers that come in `pieces`, then the end of the input.
+fn read<'a>(asked: Asked, pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Vec<String> {
+    let mut driver = Driver { connection: ClientConnection::new(), seen: Vec::new(), body: Vec::new() };
+    driver.connection.ask(asked);
+    let mut pending = Vec::new();
+    for piece in pieces {
+        pending.extend_from_slice(piece);
+        match driver.take(&pending, asked, limits) {
+            Ok(used) => drop(pending.drain(..used)),
+            Err(fault) => {
+                driver.seen.push(format!("fault {}", name(&fault)));
+                assert!(!driver.connection.can_be_reused() && !fault.is_early_close());
+                let behind = driver.connection.decode(&pending, limits);
+                assert!(matches!(behind, Ok((0, Answer::More))), "nothing is read behind a fault");
+                break;
+            }
+        }
+    }
+    let end = driver.connection.end_of_input();
+    driver.seen.push(format!(
+        "{} {}",
+        driver.body.escape_ascii(),
+        end.map_or_else(|fault| fault.to_string(), |end| format!("{end:?}"))
+    ));
+    driver.seen
+}
+
+struct Driver {
+    connection: ClientConnection,
+    seen: Vec<String>,
+    body: Vec<u8>,
+}
+
+impl Driver {
+    /// Takes what there is, and says how much that was. After an answer it asks the same again, if it may.
+    fn take(&mut self, bytes: &[u8], asked: Asked, limits: &Limits) -> Result<usize, Fault> {
+        let mut used = 0;
+        loop {
+            let (more, answer) = self.connection.decode(&bytes[used..], limits)?;
+            used += more;
+            match answer {
+                Answer::Informational(head) | Answer::Head(head) => self.seen.push(describe(&head)),
+                Answer::Data(data) => {
+                    assert!(!data.is_empty(), "an empty piece says nothing");
+                    self.body.extend_from_slice(data);
+                    assert!(self.body.len() as u64 <= limits.body_bytes, "a body over its limit");
+                }
+                Answer::End(trailers) => {
+                    self.seen.push(format!("{} {trailers:?}", self.body.escape_ascii()));
+                    self.body.clear();
+                    if self.connection.can_be_reused() {
+                        self.connection.ask(asked);
+                    }
+                }
+                Answer::More => return Ok(used),
+            }
+        }
+    }
+}
+
+/// A head by its parts, which must be those of its bytes.
+fn describe(head: &ResponseHead<'_>) -> String {
+    let raw = head.raw();
+    assert!(raw.starts_with(b"HTTP/1.") && raw.ends_with(b"\r\n\r\n"));
+    assert!((100..=999).contains(&head.status()));
+    let lines = raw.iter().filter(|byte| **byte == b'\n').count();
+    assert_eq!(head.fields().count(), lines - 2, "a field in each line but the first and the last");
+    for (name, value) in head.fields() {
+        assert!(head.get(&name.to_ascii_uppercase()).is_some());
+        assert!(!name.is_empty() && value.trim_ascii() == value);
+    }
+    if let Framing::Length(length) = head.framing() {
+        let value = head.get("content-length").and_then(|value| std::str::from_utf8(value).ok());
+        assert_eq!(value.map(str::parse), Some(Ok(length)));
+    }
+    format!("{} {:?} {:?} {}", head.status(), head.version(), head.framing(), head.reason().escape_ascii())
+}
+
+/// A fault without what it shows of the bytes, which is what there was when it was found.
+fn name(fault: &Fault) -> String {
+    let text = format!("{fault:?}");
+    text.split('(').next().unwrap_or_default().to_owned()
+}
