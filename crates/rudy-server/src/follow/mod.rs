@@ -13,11 +13,11 @@ mod lines;
 mod pattern;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use self::decide::{Identity, Names, compare};
+use self::decide::{Identity, Listed, Names, compare};
 use self::file::Followed;
 pub use self::lines::LINE_BYTES_MAX;
 pub(crate) use self::lines::Lines;
@@ -65,8 +65,8 @@ pub struct Follower {
     files: Vec<Followed>,
     /// What was told not to be followed, and why.
     troubles: BTreeMap<PathBuf, String>,
-    /// Files that were there at the start and could not be opened yet.
-    unopened: Vec<Identity>,
+    /// Files that have been there since the start and could not be opened yet.
+    unopened: BTreeSet<Identity>,
     watch: Watch,
     /// What to look at next.
     change: Change,
@@ -84,7 +84,7 @@ impl Follower {
             last,
             files: Vec::new(),
             troubles: BTreeMap::new(),
-            unopened: Vec::new(),
+            unopened: BTreeSet::new(),
             watch: Watch::default(),
             change: Change { content: true, names: true, stop: false },
             has_begun: false,
@@ -160,20 +160,39 @@ impl Follower {
             let why = format!("it is the same file as {}", found.files[known].name.display());
             troubles.push((found.files[name].name.clone(), why));
         }
-        for number in fresh {
-            let listed = &found.files[number];
-            if self.files.len() >= FILES_MAX {
-                let why = format!("{FILES_MAX} files are followed already; nor are those after it");
-                troubles.push((listed.name.clone(), why));
-                break;
-            }
-            if let Err(why) = self.open(&listed.name, listed.identity, on_event) {
-                troubles.push((listed.name.clone(), why));
-            }
-        }
+        self.open_fresh(&fresh, &found.files, &mut troubles, on_event);
         self.tell_troubles(troubles, on_event);
         self.has_begun = true;
         found
+    }
+
+    /// Opens what is new, as many as may be.
+    fn open_fresh(
+        &mut self,
+        fresh: &[usize],
+        files: &[Listed],
+        troubles: &mut Vec<(PathBuf, String)>,
+        on_event: &mut OnEvent<'_>,
+    ) {
+        if !self.unopened.is_empty() {
+            // The number of one that is gone is free for a new file.
+            let listed: BTreeSet<_> = files.iter().map(|listed| listed.identity).collect();
+            self.unopened.retain(|identity| listed.contains(identity));
+        }
+        for (nth, number) in fresh.iter().enumerate() {
+            let Listed { name, identity } = &files[*number];
+            if self.files.len() >= FILES_MAX {
+                let why = format!("{FILES_MAX} files are followed already; nor are those after it");
+                troubles.push((name.clone(), why));
+                if !self.has_begun {
+                    self.unopened.extend(fresh[nth..].iter().map(|number| files[*number].identity));
+                }
+                return;
+            }
+            if let Err(why) = self.open(name, *identity, on_event) {
+                troubles.push((name.clone(), why));
+            }
+        }
     }
 
     fn open(&mut self, name: &Path, identity: Identity, on_event: &mut OnEvent<'_>) -> Result<(), String> {
@@ -182,16 +201,20 @@ impl Follower {
             Ok(file) => file,
             Err(why) => {
                 if !self.has_begun {
-                    self.unopened.push(identity);
+                    self.unopened.insert(identity);
                 }
                 return Err(why);
             }
         };
+        if self.files.iter().any(|held| held.identity() == file.identity()) {
+            // A file that is held has taken the name since it was listed: the next listing says so.
+            return Ok(());
+        }
         on_event(Event::Name(name));
         if !was_there {
             on_event(Event::Notice(&format!("{} is new: it is read from its start", name.display())));
         }
-        self.unopened.retain(|unopened| *unopened != identity);
+        self.unopened.remove(&identity);
         self.files.push(file);
         Ok(())
     }

@@ -180,13 +180,36 @@ fn a_file_that_cannot_be_looked_at_for_a_while_is_not_given_up() {
 #[test]
 fn too_many_files_are_one_trouble() {
     let mut scene = Scene::new("*", 0, &[]);
-    (0..FILES_MAX + 3).for_each(|number| drop(scene.append(&format!("{number:04}"), "")));
+    (0..FILES_MAX + 3).for_each(|number| drop(scene.append(&format!("{number:04}"), "old\n")));
     let told = scene.look();
     assert_eq!(
         told,
         ["trouble: 1000 is not followed: 1000 files are followed already; nor are those after it"]
     );
     assert_eq!(scene.look(), [""; 0]);
+    // Room for two: one that was there, and one that was made anew, on most file systems with the number of the old one.
+    for name in ["0000", "0001", "1000"] {
+        fs::remove_file(scene.path(name)).unwrap();
+    }
+    scene.look();
+    scene.append("1000", "new\n");
+    scene.look_after(QUIET_TIME);
+    let told = [
+        "notice: 1000 is new: it is read from its start",
+        "trouble: 1002 is not followed: 1000 files are followed already; nor are those after it",
+        "new",
+    ];
+    assert_eq!(scene.look(), told);
+}
+
+#[test]
+fn a_name_that_a_held_file_took_since_the_listing_brings_no_line_twice() {
+    let mut scene = Scene::new("log*", 0, &[("log", "")]);
+    scene.look();
+    let listed = Identity { device: 0, inode: 0 };
+    scene.follower.open(&scene.folder.path().join("log"), listed, &mut |_| {}).unwrap();
+    scene.append("log", "once\n");
+    assert_eq!(scene.look(), ["once"]);
 }
 
 #[test]
