@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::Limits;
 use crate::h1::malformed::Malformed;
 
 /// Why an answer is not one, or not whole. After a fault the connection is always closed: where the next answer would
@@ -23,7 +24,10 @@ pub enum Fault {
     /// A line that ends in LF alone. RFC 9112 §2.2 lets a recipient accept it; two recipients that differ are an attack.
     BareLineFeed(Excerpt),
     /// A body larger than the limit.
-    BodyTooLarge,
+    BodyTooLarge {
+        /// Bytes that it may have.
+        limit: u64,
+    },
     /// The connection was closed before the first byte of the answer. On a connection that was used before, the server may
     /// have closed it while the request was on its way (RFC 9112 §9.3.1).
     ClosedBeforeAnswer,
@@ -62,7 +66,12 @@ pub enum Fault {
         limit: usize,
     },
     /// A trailer section with too many bytes or fields.
-    TrailersTooLarge,
+    TrailersTooLarge {
+        /// Bytes that it may have.
+        bytes: usize,
+        /// Fields that it may have.
+        fields: usize,
+    },
     /// A Transfer-Encoding with HTTP/1.0 (RFC 9112 §6.1).
     TransferCodingInHttp10,
     /// Bytes that no request asked for.
@@ -81,16 +90,18 @@ impl Fault {
     }
 
     /// What is wrong with a chunked body, and where.
-    pub(super) fn in_body(malformed: Malformed, bytes: &[u8]) -> Self {
+    pub(super) fn in_body(malformed: Malformed, bytes: &[u8], limits: &Limits) -> Self {
         let excerpt = Excerpt::of(bytes);
         match malformed {
             Malformed::BadChunk(how) => Self::BadChunk(how, excerpt),
             Malformed::BareLineFeed => Self::BareLineFeed(excerpt),
-            Malformed::BodyTooLarge => Self::BodyTooLarge,
+            Malformed::BodyTooLarge => Self::BodyTooLarge { limit: limits.body_bytes },
             Malformed::FoldedField => Self::FoldedField(excerpt),
             Malformed::ForbiddenTrailer => Self::ForbiddenTrailer(excerpt),
             Malformed::InvalidField => Self::InvalidField(excerpt),
-            Malformed::SectionTooLarge => Self::TrailersTooLarge,
+            Malformed::SectionTooLarge => {
+                Self::TrailersTooLarge { bytes: limits.head_bytes, fields: limits.head_fields }
+            }
         }
     }
 }
@@ -110,7 +121,7 @@ impl fmt::Display for Fault {
                 write!(f, "Transfer-Encoding is {came}; only \"chunked\" may come unasked, once")
             }
             Self::BareLineFeed(came) => write!(f, "a line ends in LF without CR: {came} came"),
-            Self::BodyTooLarge => f.write_str("the body is larger than the limit"),
+            Self::BodyTooLarge { limit } => write!(f, "the body is larger than the limit of {limit} bytes"),
             Self::ClosedBeforeAnswer => {
                 f.write_str("the connection was closed before a byte of the answer came")
             }
@@ -130,7 +141,7 @@ impl fmt::Display for Fault {
             Self::ForbiddenTrailer(came) => {
                 write!(f, "a field came as a trailer that may not be one: {came} came")
             }
-            Self::HeadTooLarge { limit } => write!(f, "the head is larger than {limit} bytes"),
+            Self::HeadTooLarge { limit } => write!(f, "the head is larger than the limit of {limit} bytes"),
             Self::InvalidField(came) => {
                 write!(
                     f,
@@ -140,8 +151,10 @@ impl fmt::Display for Fault {
             Self::NotHttp(came) => write!(f, "the answer begins with {came}, not with \"HTTP/1.1\""),
             Self::RepeatedContentLength => f.write_str("Content-Length came more than once"),
             Self::TlsOnPlainConnection => f.write_str("the server speaks TLS on this port: use https://"),
-            Self::TooManyFields { limit } => write!(f, "the head has more than {limit} fields"),
-            Self::TrailersTooLarge => f.write_str("the trailer section has too many bytes or fields"),
+            Self::TooManyFields { limit } => write!(f, "the head has more fields than the limit of {limit}"),
+            Self::TrailersTooLarge { bytes, fields } => {
+                write!(f, "the trailer section has more than {bytes} bytes or {fields} fields")
+            }
             Self::TransferCodingInHttp10 => {
                 f.write_str("the answer is HTTP/1.0 and has a Transfer-Encoding, which came with HTTP/1.1")
             }

@@ -114,15 +114,16 @@ enum State {
         whole: u64,
     },
     Chunked(Chunked),
+    /// So many bytes are still below the limit.
     UntilClose {
-        received: u64,
+        room: u64,
     },
     /// The answer is complete, and nobody has been told.
     Ended,
     /// Another protocol goes on from here: 101, or 2xx to CONNECT.
     Switched,
-    /// A fault was found: nobody knows where the next answer would begin.
-    Broken,
+    /// Nothing is read any more: the input has ended, or a fault was found and nobody knows where the next answer would begin.
+    Closed,
 }
 
 impl ClientConnection {
@@ -150,7 +151,7 @@ impl ClientConnection {
     pub fn decode<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, Answer<'a>), Fault> {
         let decoded = self.advance(bytes, limits);
         if decoded.is_err() {
-            self.state = State::Broken;
+            self.state = State::Closed;
         }
         decoded
     }
@@ -161,9 +162,8 @@ impl ClientConnection {
     ///
     /// The connection was closed early: the fault says how much had come of how much.
     pub fn end_of_input(&mut self) -> Result<InputEnd, Fault> {
-        self.persists = false;
-        match std::mem::replace(&mut self.state, State::Broken) {
-            State::Idle | State::Switched | State::Broken => Ok(InputEnd::BetweenAnswers),
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Idle | State::Switched | State::Closed => Ok(InputEnd::BetweenAnswers),
             State::UntilClose { .. } | State::Ended | State::Length { left: 0, .. } => {
                 Ok(InputEnd::AnswerComplete)
             }
@@ -211,35 +211,24 @@ impl ClientConnection {
                 self.state = if self.switches { State::Switched } else { State::Idle };
                 Ok((0, Answer::End(None)))
             }
-            State::Switched | State::Broken => Ok((0, Answer::More)),
+            State::Switched | State::Closed => Ok((0, Answer::More)),
             _ if bytes.is_empty() => Ok((0, Answer::More)),
-            State::Length { left, .. } => {
-                let length = at_most(*left, bytes);
-                *left -= length as u64;
-                Ok((length, Answer::Data(&bytes[..length])))
-            }
+            State::Idle => Err(Fault::Unasked(Excerpt::of(bytes))),
+            State::UntilClose { room: 0 } => Err(Fault::BodyTooLarge { limit: limits.body_bytes }),
+            State::Length { left: room, .. } | State::UntilClose { room } => Ok(take_data(bytes, room)),
             State::Chunked(chunked) => {
-                let (used, decoded) =
-                    chunked.decode(bytes, limits).map_err(|malformed| Fault::in_body(malformed, bytes))?;
-                Ok(match decoded {
-                    Decoded::Data(data) => (used, Answer::Data(data)),
-                    Decoded::More => (used, Answer::More),
+                let decoded = chunked.decode(bytes, limits);
+                let (used, decoded) = decoded.map_err(|what| Fault::in_body(what, bytes, limits))?;
+                let answer = match decoded {
+                    Decoded::Data(data) => Answer::Data(data),
+                    Decoded::More => Answer::More,
                     Decoded::End(trailers) => {
                         self.state = State::Idle;
-                        (used, Answer::End(trailers))
+                        Answer::End(trailers)
                     }
-                })
+                };
+                Ok((used, answer))
             }
-            State::UntilClose { received } => {
-                let room = limits.body_bytes.saturating_sub(*received);
-                if room == 0 {
-                    return Err(Fault::BodyTooLarge);
-                }
-                let length = at_most(room, bytes);
-                *received += length as u64;
-                Ok((length, Answer::Data(&bytes[..length])))
-            }
-            State::Idle => Err(Fault::Unasked(Excerpt::of(bytes))),
         }
     }
 
@@ -261,14 +250,15 @@ impl ClientConnection {
             101 => true,
             status => self.asked.is_connect && (200..=299).contains(&status),
         };
-        self.persists &=
-            !self.switches && !self.asked.is_last && framing != Framing::UntilClose && scan.wants_to_go_on();
+        self.persists &= !self.asked.is_last && scan.wants_to_go_on();
         self.state = match framing {
             Framing::None => State::Ended,
-            Framing::Length(length) if length > limits.body_bytes => return Err(Fault::BodyTooLarge),
+            Framing::Length(length) if length > limits.body_bytes => {
+                return Err(Fault::BodyTooLarge { limit: limits.body_bytes });
+            }
             Framing::Length(length) => State::Length { left: length, whole: length },
             Framing::Chunked => State::Chunked(Chunked::new()),
-            Framing::UntilClose => State::UntilClose { received: 0 },
+            Framing::UntilClose => State::UntilClose { room: limits.body_bytes },
         };
         Ok(Answer::Head(head))
     }
@@ -280,7 +270,9 @@ impl Default for ClientConnection {
     }
 }
 
-/// How many of `bytes` that is.
-fn at_most(count: u64, bytes: &[u8]) -> usize {
-    usize::try_from(count).map_or(bytes.len(), |count| count.min(bytes.len()))
+/// As many of `bytes` as there is room for.
+fn take_data<'a>(bytes: &'a [u8], room: &mut u64) -> (usize, Answer<'a>) {
+    let length = usize::try_from(*room).map_or(bytes.len(), |room| room.min(bytes.len()));
+    *room -= length as u64;
+    (length, Answer::Data(&bytes[..length]))
 }

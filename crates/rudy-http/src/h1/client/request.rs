@@ -15,7 +15,30 @@ use crate::h1::target::parse_target;
 
 /// The head of a request, which has not been encoded yet.
 ///
-/// Content-Length and Transfer-Encoding are written by [`Self::encode`], because only it knows that they are right.
+/// Content-Length and Transfer-Encoding are written by [`Self::encode`], because only it knows that they are right. A body
+/// that is [`BodyLength::Chunked`] follows as [`encode_chunk`](super::encode_chunk) and
+/// [`encode_last_chunk`](super::encode_last_chunk) write it, any other as it is.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue, Method, Version, header};
+/// use rudy_http::h1::BodyLength;
+/// use rudy_http::h1::client::RequestHead;
+///
+/// let mut fields = HeaderMap::new();
+/// fields.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+/// fields.insert(header::HOST, HeaderValue::from_static("a.example"));
+/// let head = RequestHead {
+///     method: &Method::GET,
+///     target: "/",
+///     version: Version::HTTP_11,
+///     fields: &fields,
+///     body: BodyLength::Known(0),
+/// };
+/// let mut out = bytes::BytesMut::new();
+/// head.encode(&mut out)?;
+/// assert_eq!(out, "GET / HTTP/1.1\r\nhost: a.example\r\naccept: */*\r\n\r\n");
+/// # Ok::<(), rudy_http::h1::client::RequestError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
     /// Any token.

@@ -64,13 +64,14 @@ impl HeadScan {
             check_start(&bytes[..bytes.len().min(limits.head_bytes)])?;
         }
         loop {
+            let start = self.lines.start();
             let line = match self.lines.next_line(bytes, limits.head_bytes) {
                 Ok(Some(line)) => &bytes[line],
                 Ok(None) => return Ok(None),
                 Err(Malformed::SectionTooLarge) => {
                     return Err(Fault::HeadTooLarge { limit: limits.head_bytes });
                 }
-                Err(_) => return Err(Fault::BareLineFeed(Excerpt::of(bytes))),
+                Err(_) => return Err(Fault::BareLineFeed(Excerpt::of(&bytes[start..]))),
             };
             if self.fields_start == 0 {
                 self.note_status_line(line)?;

@@ -232,6 +232,7 @@ fn status_lines() {
         ("HTTP/1.1 200 O\rK", "BadStatusLine"),
         ("HTTP/1.1", "BadStatusLine"),
         ("HTTP/1. 200 OK", "BadStatusLine"),
+        ("HTTP/1.x 200 OK", "BadStatusLine"),
         ("HTTP/11.1 200 OK", "BadStatusLine"),
         ("HTTP/x.1 200 OK", "BadStatusLine"),
         ("HTTP/2.0 200 OK", "UnsupportedVersion"),
@@ -371,13 +372,13 @@ fn limits() {
             ("head_fields", GET, &head("A:\r\nA:\r\nA:\r\n"), "204 None, \"\", reusable"),
             ("head_fields", GET, &head("A:\r\nA:\r\nA:\r\nA:\r\n"), "TooManyFields { limit: 3 }"),
             ("body_bytes", GET, "HTTP/1.1 200\r\nContent-Length: 64\r\n\r\n", "200 Length(64)"),
-            ("body_bytes", GET, "HTTP/1.1 200\r\nContent-Length: 65\r\n\r\n", "BodyTooLarge"),
-            ("body_bytes", GET, &format!("{chunked}41\r\n"), "200 Chunked, BodyTooLarge"),
+            ("body_bytes", GET, "HTTP/1.1 200\r\nContent-Length: 65\r\n\r\n", "BodyTooLarge { limit: 64 }"),
+            ("body_bytes", GET, &format!("{chunked}41\r\n"), "200 Chunked, BodyTooLarge { limit: 64 }"),
             (
                 "body_bytes",
                 GET,
                 &format!("HTTP/1.1 200\r\n\r\n{}", "a".repeat(65)),
-                "200 UntilClose, BodyTooLarge",
+                "200 UntilClose, BodyTooLarge { limit: 64 }",
             ),
             ("chunk_extension_bytes", GET, &format!("{chunked}1;1234567\r\n"), "200 Chunked"),
             ("chunk_extension_bytes", GET, &format!("{chunked}1;12345678\r\n"), "200 Chunked, BadChunk"),
@@ -385,11 +386,20 @@ fn limits() {
                 "head_fields in trailers",
                 GET,
                 &format!("{chunked}0\r\nA:\r\nA:\r\nA:\r\nA:\r\n"),
-                "200 Chunked, TrailersTooLarge",
+                "200 Chunked, TrailersTooLarge { bytes: 128, fields: 3 }",
             ),
         ],
         false,
     );
+}
+
+#[test]
+fn a_head_that_may_have_no_bytes_is_too_large_before_it_is_no_answer() {
+    let limits = Limits { head_bytes: 3, ..small_limits() };
+    for pieces in [1, 9] {
+        let seen = converse(GET, b"HTTX/1.1 ".chunks(pieces), false, &limits);
+        assert_eq!(seen, "HeadTooLarge { limit: 3 }");
+    }
 }
 
 #[test]
@@ -520,6 +530,10 @@ fn faults_say_what_came_and_what_was_expected() {
     assert_eq!(
         fault("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n"),
         "Transfer-Encoding is \"gzip\"; only \"chunked\" may come unasked, once"
+    );
+    assert_eq!(
+        fault("HTTP/1.1 200 OK\r\nServer: a\r\nX: y\n\r\n"),
+        "a line ends in LF without CR: \"X: y\\n\\r\\n\" came"
     );
     assert_eq!(fault("\x15\x03\x01\0\x02\x02\x46"), "the server speaks TLS on this port: use https://");
 }
