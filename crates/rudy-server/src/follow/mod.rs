@@ -126,20 +126,21 @@ impl Follower {
         self.read_files(now, on_event);
     }
 
-    /// Hands out what there is and does not wait for more: the last lines of each file, an unfinished one among them.
-    pub fn read_to_end(&mut self, now: Instant, on_event: &mut OnEvent<'_>) {
-        self.list(on_event);
+    /// Hands out what there is, for whoever does not wait for more: the last lines of each file, an unfinished one among
+    /// them. A bounded part of it where it is much; says whether there is more.
+    pub fn read_to_end(&mut self, now: Instant, on_event: &mut OnEvent<'_>) -> bool {
+        if !self.has_begun {
+            self.list(on_event);
+        }
         if self.last == 0 {
             // A line that is begun is read because its end is to come, and here nothing is.
-            return;
+            return false;
         }
-        loop {
-            self.read_files(now, on_event);
-            if !self.has_more {
-                break;
-            }
+        self.read_files(now, on_event);
+        if !self.has_more {
+            self.files.iter_mut().for_each(|file| file.finish(on_event));
         }
-        self.files.iter_mut().for_each(|file| file.finish(on_event));
+        self.has_more
     }
 
     /// Looks at the names: opens what is new, and notes what no name leads to any more.

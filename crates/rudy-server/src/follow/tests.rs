@@ -247,13 +247,32 @@ fn without_following_the_last_lines_are_all() {
         let scene = Scene::new("*", last, &[("a", "1\n2\n3\n"), ("b", "4\n5")]);
         let mut lines = Vec::new();
         let Scene { mut follower, now, .. } = scene;
-        follower.read_to_end(now, &mut |event| {
+        let has_more = follower.read_to_end(now, &mut |event| {
             if let Event::Line(line) = event {
                 lines.push(String::from_utf8_lossy(line.text).into_owned());
             }
         });
+        assert!(!has_more);
         assert_eq!(lines, expected, "the last {last} of each");
     }
+}
+
+#[test]
+fn without_following_a_large_file_comes_in_parts_so_that_its_reader_may_leave() {
+    let Scene { mut follower, now, folder } = Scene::new("a", u64::MAX, &[("a", &"\n".repeat(5 << 19))]);
+    let mut parts = Vec::new();
+    loop {
+        let mut lines = 0;
+        let has_more = follower.read_to_end(now, &mut |event| {
+            lines += u32::from(matches!(event, Event::Line(_)));
+        });
+        parts.push(lines);
+        if !has_more {
+            break;
+        }
+    }
+    assert_eq!(parts, [1 << 20, 1 << 20, 1 << 19]);
+    drop(folder);
 }
 
 /// What may happen between two looks.

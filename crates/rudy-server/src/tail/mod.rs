@@ -53,9 +53,15 @@ pub fn run(options: &Options) -> Exit {
         }
     };
     if !options.follows {
-        follower.read_to_end(Instant::now(), &mut |event| output.take(event));
-        let exit = output.flush();
-        return exit.unwrap_or(if follower.has_trouble() { Exit::CannotRun } else { Exit::Done });
+        loop {
+            let has_more = follower.read_to_end(Instant::now(), &mut |event| output.take(event));
+            if let Some(exit) = output.flush() {
+                return exit;
+            }
+            if !has_more {
+                return if follower.has_trouble() { Exit::CannotRun } else { Exit::Done };
+            }
+        }
     }
     if let Err(error) = stop_with_the_reader(follower.stopper()) {
         say("notice", &format!("it will not be noticed at once when standard output is closed: {error}"));
