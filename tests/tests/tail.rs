@@ -165,6 +165,15 @@ fn without_following_a_missing_file_is_exit_code_1_and_the_others_are_shown() {
 }
 
 #[test]
+fn a_number_with_a_sign_is_not_taken_for_the_last_lines() {
+    let folder = folder_with(&[("a.log", "1\n2\n3\n")]);
+    let output = once(folder.path(), &["-n", "+2", "a.log"]);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("expected how many of the last lines, as in 10"), "{told}");
+}
+
+#[test]
 fn it_ends_quietly_when_its_reader_has_gone() {
     let folder = folder_with(&[("a.log", "x\n")]);
     let mut child = command(folder.path(), &["a.log"]).spawn().unwrap();

@@ -27,7 +27,7 @@ pub(crate) struct Tail {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Begin with the last N lines of each file that is there
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = last_lines)]
     lines: u64,
     /// Only lines in which REGEX is found; (?i) before it ignores case
     #[arg(long, value_name = "REGEX")]
@@ -53,4 +53,10 @@ impl From<Tail> for Options {
             json: tail.json,
         }
     }
+}
+
+/// Elsewhere `+5` is the fifth line and all after it: not the last five, for which a number with a sign would be taken.
+fn last_lines(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|_| !text.starts_with('+'));
+    number.ok_or_else(|| "expected how many of the last lines, as in 10".to_owned())
 }
