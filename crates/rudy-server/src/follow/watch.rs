@@ -191,7 +191,8 @@ impl Watch {
         });
         match watcher {
             Ok(watcher) => {
-                watcher.watch(folder, RecursiveMode::NonRecursive).map_err(|error| error.to_string())
+                let watched = watcher.watch(folder, RecursiveMode::NonRecursive);
+                watched.map_err(|error| notify::Error { paths: Vec::new(), ..error }.to_string())
             }
             Err(why) => Err(why.clone()),
         }
@@ -317,6 +318,13 @@ mod tests {
         let last = folders.last().unwrap().display();
         let expected = format!("{last} is looked at every second: {FOLDERS_MAX} folders are watched already");
         assert_eq!(notices, [expected]);
+    }
+
+    #[test]
+    fn why_a_folder_is_not_watched_is_said_without_its_name_again() {
+        let outside = tempfile::tempdir().unwrap();
+        let why = Watch::default().start(&outside.path().join("missing")).unwrap_err();
+        assert!(!why.contains("missing"), "{why}");
     }
 
     #[test]
