@@ -1,0 +1,238 @@
+//! Latencies counted in fixed memory, to three significant digits.
+//!
+//! The cells are those of `HdrHistogram` (Gil Tene, <https://hdrhistogram.github.io/HdrHistogram/>): each is at most a
+//! thousandth of its value wide. Two histograms of the same range therefore add up cell by cell, and what is said of the
+//! sum is what would be said had one histogram seen everything. Averages of percentiles have no such property.
+
+mod spectrum;
+mod v2;
+
+use std::time::Duration;
+
+pub use v2::BlobError;
+
+/// Two values of three significant digits are told apart.
+const DIGITS: u8 = 3;
+
+/// The longest duration told apart from longer ones: an hour, in nanoseconds.
+const MAX_NS: u64 = 3_600_000_000_000;
+
+/// How often each duration was seen, from 0 and 1 ns to 1 h, to a thousandth of the value.
+///
+/// It takes 264 KiB (33 × 1024 cells of 8 bytes), whatever is recorded: no number of requests makes it grow. What is
+/// longer than an hour counts as an hour, and [`saturated`](Self::saturated) says how many did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    counts: hdrhistogram::Histogram<u64>,
+}
+
+impl Histogram {
+    /// What is longer than this counts as this.
+    pub const MAX: Duration = Duration::from_nanos(MAX_NS);
+
+    /// One that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        let counts = hdrhistogram::Histogram::new_with_bounds(1, MAX_NS, DIGITS)
+            .expect("1 ns to 1 h with three digits is a range that HdrHistogram has");
+        Self { counts }
+    }
+
+    /// Counts one duration.
+    pub fn record(&mut self, duration: Duration) {
+        self.record_n(duration, 1);
+    }
+
+    /// Counts one duration, in nanoseconds: for the path that runs once a request and has two ticks to subtract.
+    pub fn record_ns(&mut self, nanoseconds: u64) {
+        self.counts.saturating_record(nanoseconds.min(MAX_NS));
+    }
+
+    /// Counts one duration `times` times.
+    pub fn record_n(&mut self, duration: Duration, times: u64) {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(MAX_NS);
+        self.counts.saturating_record_n(nanoseconds.min(MAX_NS), times);
+    }
+
+    /// The duration that the share `q` (0 to 1) of those seen did not exceed; 0 where nothing was seen.
+    ///
+    /// It is the upper end of its cell, so it errs by at most a thousandth, and upward.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Duration {
+        // The product of q and the count may come out a hair above the whole number that is meant (0.07 × 100 does),
+        // and would then name the next value. The reference implementation steps down by one bit for the same reason.
+        let q = if q > 0.0 { q.min(1.0).next_down() } else { 0.0 };
+        Duration::from_nanos(self.counts.value_at_quantile(q))
+    }
+
+    /// The share of those seen, 0 to 1, that did not exceed `duration`; 1 where nothing was seen.
+    #[must_use]
+    pub fn share_within(&self, duration: Duration) -> f64 {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(MAX_NS);
+        self.counts.quantile_below(nanoseconds.min(MAX_NS))
+    }
+
+    /// The mean, from the middle of each cell; 0 where nothing was seen.
+    #[must_use]
+    pub fn mean(&self) -> Duration {
+        Duration::from_secs_f64(self.counts.mean() / 1e9)
+    }
+
+    /// The standard deviation of those seen; 0 where nothing was seen.
+    #[must_use]
+    pub fn stdev(&self) -> Duration {
+        Duration::from_secs_f64(self.counts.stdev() / 1e9)
+    }
+
+    /// The shortest, to three digits; 0 where nothing was seen.
+    #[must_use]
+    pub fn min(&self) -> Duration {
+        Duration::from_nanos(if self.is_empty() { 0 } else { self.counts.min() })
+    }
+
+    /// The longest, to three digits; 0 where nothing was seen.
+    #[must_use]
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(if self.is_empty() { 0 } else { self.counts.max() })
+    }
+
+    /// How many were seen.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.counts.len()
+    }
+
+    /// Whether nothing was seen.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// How many took an hour or longer, so that their length is not known.
+    ///
+    /// It is the count of the last cell, which begins 0.8 s before the hour: so it needs no counter of its own and
+    /// survives merging and encoding.
+    #[must_use]
+    pub fn saturated(&self) -> u64 {
+        self.counts.count_at(MAX_NS)
+    }
+
+    /// Adds what `other` has seen. Nothing is lost: the cells are the same.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.add(&other.counts).expect("all of our histograms have the same range");
+    }
+
+    /// Forgets everything, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.counts.reset();
+    }
+
+    /// The cells that have seen something, shortest first: the upper end of each, and its count.
+    pub fn cells(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let cells = self.counts.iter_recorded();
+        cells.map(|cell| {
+            let end = self.counts.highest_equivalent(cell.value_iterated_to());
+            (Duration::from_nanos(end), cell.count_at_value())
+        })
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(nanoseconds: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::new();
+        nanoseconds.into_iter().for_each(|value| histogram.record_ns(value));
+        histogram
+    }
+
+    #[test]
+    fn quantiles_of_one_to_a_hundred_are_the_numbers_themselves() {
+        let histogram = of(1..=100);
+        for percent in 1_u32..=100 {
+            let quantile = histogram.quantile(f64::from(percent) / 100.0);
+            assert_eq!(quantile, Duration::from_nanos(u64::from(percent)), "p{percent}");
+        }
+        assert_eq!(histogram.mean(), Duration::from_nanos(51), "50.5, to the nanosecond");
+        assert_eq!(histogram.len(), 100);
+    }
+
+    #[test]
+    fn nothing_seen_is_zero_everywhere() {
+        let empty = Histogram::new();
+        let figures =
+            [empty.quantile(0.5), empty.quantile(1.0), empty.mean(), empty.stdev(), empty.min(), empty.max()];
+        assert_eq!(figures, [Duration::ZERO; 6]);
+        assert!(empty.is_empty());
+        assert_eq!((empty.saturated(), empty.cells().count()), (0, 0));
+    }
+
+    #[test]
+    fn on_time_is_a_value_like_any_other() {
+        let histogram = of([0, 0, 5]);
+        assert_eq!((histogram.min(), histogram.quantile(0.5)), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(histogram.len(), 3);
+    }
+
+    #[test]
+    fn what_is_longer_than_an_hour_is_counted_and_said() {
+        let mut histogram = of([1, u64::MAX]);
+        histogram.record(Duration::MAX);
+        histogram.record_n(Histogram::MAX, 2);
+        histogram.record(Duration::from_secs(3599));
+        assert_eq!((histogram.len(), histogram.saturated()), (6, 4));
+        let max = histogram.max();
+        assert!(max >= Histogram::MAX && max < Histogram::MAX + Duration::from_secs(4), "{max:?}");
+    }
+
+    #[test]
+    fn clearing_forgets_all() {
+        let mut histogram = of(1..1000);
+        histogram.clear();
+        assert_eq!(histogram, Histogram::new());
+        histogram.record_ns(7);
+        assert_eq!((histogram.min().as_nanos(), histogram.max().as_nanos()), (7, 7));
+    }
+
+    #[test]
+    fn the_share_within_a_bound_counts_the_bound_itself() {
+        let histogram = of(1..=1000);
+        assert_eq!(histogram.share_within(Duration::from_nanos(250)).to_bits(), 0.25_f64.to_bits());
+    }
+
+    proptest! {
+        #[test]
+        fn a_quantile_is_the_sample_of_that_rank_to_a_thousandth(
+            mut values in prop::collection::vec(0..MAX_NS, 1..200),
+            q in 0.0..=1.0_f64,
+        ) {
+            let histogram = of(values.iter().copied());
+            values.sort_unstable();
+            #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank below 200")]
+            let rank = ((q * values.len() as f64).ceil() as usize).max(1);
+            let (exact, found) = (values[rank - 1], histogram.quantile(q).as_nanos() as u64);
+            if q > 0.0 {
+                prop_assert!(found >= exact && found - exact <= exact / 1000 + 1, "{found} for {exact}");
+            }
+        }
+
+        #[test]
+        fn merging_is_as_if_one_had_seen_all(
+            first in prop::collection::vec(any::<u64>(), 0..100),
+            second in prop::collection::vec(0..10_000_000_000_u64, 0..100),
+        ) {
+            let mut merged = of(first.iter().copied());
+            merged.merge(&of(second.iter().copied()));
+            prop_assert_eq!(merged, of(first.into_iter().chain(second)));
+        }
+    }
+}

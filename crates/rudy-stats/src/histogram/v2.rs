@@ -1,0 +1,401 @@
+//! The form in which `HdrHistogram` tools exchange histograms: V2, deflated, in base64.
+//!
+//! There is no document but the reference implementation, `AbstractHistogram.java` of
+//! <https://github.com/HdrHistogram/HdrHistogram> (`encodeIntoCompressedByteBuffer`, `fillBufferFromCountsArray`,
+//! `ZigZagEncoding`). All numbers are big-endian but for those of the list:
+//!
+//! ```text
+//! outside   u32  0x1c84_9314        deflated follows
+//!           u32  length             of the zlib stream
+//!           ...  zlib stream of the inside
+//! inside    u32  0x1c84_9313        version 2
+//!           u32  length             of the list, in bytes
+//!           u32  0                  offset of the cells' index: only for values shifted by doubling
+//!           u32  3                  significant digits
+//!           u64  1                  lowest value told apart from 0
+//!           u64  3.6e12             highest value told apart
+//!           f64  1.0                what one unit is worth, for histograms of fractions
+//!           ...  list: per cell its count; a run of n empty cells is -n. Zigzag, LEB128, at most 9 bytes each
+//! ```
+//!
+//! The format names no unit. Ours are nanoseconds, and whoever hands a blob on says so in the key beside it.
+
+use std::fmt;
+use std::io::{Read, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+
+use super::{DIGITS, Histogram, MAX_NS};
+
+const COOKIE_DEFLATED: u32 = 0x1c84_9314;
+const COOKIE: u32 = 0x1c84_9313;
+const HEADER_BYTES: usize = 40;
+
+/// The cells double in width every 1024: this is 2 to the power of 10.
+const HALF_CELLS_BITS: u32 = 10;
+
+/// As many cells as there are up to an hour, and one more half for the rounding.
+const CELLS_MAX: usize = 34 << HALF_CELLS_BITS;
+
+/// What a blob may inflate to: each cell with the longest count. A few bytes of zlib could ask for gigabytes.
+const INSIDE_BYTES_MAX: usize = HEADER_BYTES + 9 * CELLS_MAX;
+
+/// Above this a count is no longer exact as a fraction's numerator, and no run gets there: 9 × 10¹⁵ requests.
+const COUNT_MAX: u64 = 1 << 53;
+
+/// Why a text is not a histogram that can be joined with ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlobError {
+    /// It is not base64.
+    NotBase64(String),
+    /// It does not begin as a deflated V2 histogram does.
+    NotV2,
+    /// It ends early, goes on after its end, or says something impossible.
+    Damaged(&'static str),
+    /// It is a histogram, but its cells are others than ours: joining them would not be exact.
+    OtherCells {
+        /// How many significant digits it has.
+        digits: u32,
+        /// The lowest value that it tells apart from 0.
+        lowest: u64,
+    },
+}
+
+impl fmt::Display for BlobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotBase64(reason) => write!(f, "the histogram is not base64: {reason}"),
+            Self::NotV2 => {
+                f.write_str("this is not a deflated HdrHistogram V2: such a text begins with `HISTFAAA`")
+            }
+            Self::Damaged(reason) => write!(f, "the histogram is damaged: {reason}"),
+            Self::OtherCells { digits, lowest } => write!(
+                f,
+                "the histogram has {digits} significant digits from {lowest} upward, where {DIGITS} from 1 are \
+                 expected: it cannot be joined without loss"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BlobError {}
+
+impl Histogram {
+    /// The histogram as every `HdrHistogram` tool reads it: V2, deflated, base64. The values are nanoseconds.
+    #[must_use]
+    pub fn to_base64(&self) -> String {
+        let mut deflated = ZlibEncoder::new(Vec::new(), Compression::default());
+        let deflated = deflated
+            .write_all(&self.inside())
+            .and_then(|()| deflated.finish())
+            .expect("writing to memory does not fail");
+        let mut blob = Vec::with_capacity(8 + deflated.len());
+        blob.extend(COOKIE_DEFLATED.to_be_bytes());
+        blob.extend(length(&deflated));
+        blob.extend(deflated);
+        STANDARD.encode(blob)
+    }
+
+    /// Reads what [`to_base64`](Self::to_base64) wrote, or another tool with the same cells (values from 1, three
+    /// digits, any highest value). The values are taken for nanoseconds.
+    pub fn from_base64(text: &str) -> Result<Self, BlobError> {
+        let blob = STANDARD.decode(text.trim()).map_err(|error| BlobError::NotBase64(error.to_string()))?;
+        let mut outside = Bytes(&blob);
+        if outside.u32() != Ok(COOKIE_DEFLATED) {
+            return Err(BlobError::NotV2);
+        }
+        let deflated = outside.exactly()?;
+        let mut inside = Vec::new();
+        let limit = INSIDE_BYTES_MAX as u64 + 1;
+        match ZlibDecoder::new(deflated).take(limit).read_to_end(&mut inside) {
+            Err(_) => Err(BlobError::Damaged("it cannot be inflated")),
+            Ok(bytes) if bytes > INSIDE_BYTES_MAX => {
+                Err(BlobError::Damaged("it has more cells than there are to an hour"))
+            }
+            Ok(_) => read(Bytes(&inside)),
+        }
+    }
+
+    fn inside(&self) -> Vec<u8> {
+        let list = self.list();
+        let mut inside = Vec::with_capacity(HEADER_BYTES + list.len());
+        inside.extend(COOKIE.to_be_bytes());
+        inside.extend(length(&list));
+        inside.extend(0_u32.to_be_bytes());
+        inside.extend(u32::from(DIGITS).to_be_bytes());
+        inside.extend(1_u64.to_be_bytes());
+        inside.extend(MAX_NS.to_be_bytes());
+        inside.extend(1.0_f64.to_be_bytes());
+        inside.extend(list);
+        inside
+    }
+
+    /// The counts of the cells up to the last that is not empty.
+    fn list(&self) -> Vec<u8> {
+        let mut list = Vec::new();
+        let mut next = 0;
+        for (end, count) in self.cells() {
+            let cell = cell_of(u64::try_from(end.as_nanos()).unwrap_or(MAX_NS));
+            match cell - next {
+                0 => {}
+                // A lone empty cell is a count of 0, as in the reference implementation.
+                1 => push(&mut list, 0),
+                run => push(&mut list, -run),
+            }
+            push(&mut list, i64::try_from(count).unwrap_or(i64::MAX));
+            next = cell + 1;
+        }
+        if list.is_empty() {
+            push(&mut list, 0);
+        }
+        list
+    }
+}
+
+/// Reads the inside of a blob.
+fn read(mut inside: Bytes<'_>) -> Result<Histogram, BlobError> {
+    if inside.u32()? != COOKIE {
+        return Err(BlobError::NotV2);
+    }
+    let list_length = inside.u32()?;
+    let offset = inside.u32()?;
+    let (digits, lowest) = (inside.u32()?, inside.u64()?);
+    let _highest = inside.u64()?;
+    let unit = f64::from_bits(inside.u64()?);
+    if (digits, lowest) != (u32::from(DIGITS), 1) {
+        return Err(BlobError::OtherCells { digits, lowest });
+    }
+    if offset != 0 || unit.to_bits() != 1.0_f64.to_bits() {
+        return Err(BlobError::Damaged("it holds fractions, not whole nanoseconds"));
+    }
+    if inside.0.len() != list_length as usize {
+        return Err(BlobError::Damaged("its list of counts has another length than it says"));
+    }
+    read_list(inside)
+}
+
+fn read_list(mut list: Bytes<'_>) -> Result<Histogram, BlobError> {
+    let mut histogram = Histogram::new();
+    let (mut cell, mut total) = (0_u64, 0_u64);
+    while !list.0.is_empty() {
+        let entry = list.zigzag()?;
+        if entry < 0 {
+            cell = cell.saturating_add(entry.unsigned_abs());
+        } else {
+            total = total.saturating_add(entry.unsigned_abs());
+            if entry > 0 {
+                let value = value_of(cell).ok_or(BlobError::Damaged("it counts beyond the last cell"))?;
+                histogram.counts.saturating_record_n(value.min(MAX_NS), entry.unsigned_abs());
+            }
+            cell = cell.saturating_add(1);
+        }
+        if total > COUNT_MAX {
+            return Err(BlobError::Damaged("it counts more than can have happened"));
+        }
+    }
+    Ok(histogram)
+}
+
+/// The index of the cell in which a value is counted.
+fn cell_of(value: u64) -> i64 {
+    let shift = (u64::BITS - 1 - HALF_CELLS_BITS).saturating_sub(value.leading_zeros());
+    i64::from(shift << HALF_CELLS_BITS) + (value >> shift).cast_signed()
+}
+
+/// The lowest value of a cell; nothing beyond those that a histogram of our memory has.
+fn value_of(cell: u64) -> Option<u64> {
+    if cell >= CELLS_MAX as u64 {
+        return None;
+    }
+    let shift = (cell >> HALF_CELLS_BITS).saturating_sub(1);
+    Some((cell - (shift << HALF_CELLS_BITS)) << shift)
+}
+
+fn length(bytes: &[u8]) -> [u8; 4] {
+    u32::try_from(bytes.len()).expect("at most 9 bytes for each of 34,816 cells").to_be_bytes()
+}
+
+/// Appends a number: its sign in the lowest bit, then seven bits a byte from the lowest, the ninth byte whole.
+fn push(list: &mut Vec<u8>, number: i64) {
+    let mut rest = ((number << 1) ^ (number >> 63)).cast_unsigned();
+    for _ in 0..8 {
+        let low = rest.to_le_bytes()[0];
+        rest >>= 7;
+        if rest == 0 {
+            list.push(low & 0x7f);
+            return;
+        }
+        list.push(low | 0x80);
+    }
+    list.push(rest.to_le_bytes()[0]);
+}
+
+/// What has not been read yet.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], BlobError> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(BlobError::Damaged("it ends early"))?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    fn u32(&mut self) -> Result<u32, BlobError> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, BlobError> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    /// The rest, which is as long as the next four bytes say.
+    fn exactly(&mut self) -> Result<&'a [u8], BlobError> {
+        if self.u32()? as usize == self.0.len() {
+            Ok(self.0)
+        } else {
+            Err(BlobError::Damaged("it has another length than it says"))
+        }
+    }
+
+    /// What [`push`] appended.
+    fn zigzag(&mut self) -> Result<i64, BlobError> {
+        let mut number = 0_u64;
+        for place in 0..9 {
+            let [byte] = self.take()?;
+            let last = place == 8;
+            let bits = if last { byte } else { byte & 0x7f };
+            number |= u64::from(bits) << (7 * place);
+            if last || byte < 0x80 {
+                break;
+            }
+        }
+        Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// From the tests of the implementations in Go and JavaScript: one value, 42.
+    const FORTY_TWO: &str = "HISTFAAAAB542pNpmSzMwMDAxAABzFCaEUoz2X+AMIKZAEARAtM=";
+
+    /// From the tests of the implementation in Vala, which follows the one in Java: 100, 200 and 250, from 1 to 300.
+    const THREE: &str = "HISTFAAAACV4nJNpmSzMwMDAwQABzFCaEUrp2H+AsI4zMh1lZEpkAgBdIQSk";
+
+    #[test]
+    fn blobs_of_other_implementations_are_read() {
+        let histogram = Histogram::from_base64(FORTY_TWO).unwrap();
+        assert_eq!((histogram.len(), histogram.mean().as_nanos()), (1, 42));
+        let cells: Vec<_> = Histogram::from_base64(THREE).unwrap().cells().collect();
+        assert_eq!(cells, [100, 200, 250].map(|value| (Duration::from_nanos(value), 1)));
+    }
+
+    #[test]
+    fn our_list_is_theirs_byte_for_byte() {
+        let mut histogram = Histogram::new();
+        [100, 200, 250].iter().for_each(|value| histogram.record_ns(*value));
+        let theirs = STANDARD.decode(THREE).unwrap();
+        let mut inside = Vec::new();
+        ZlibDecoder::new(&theirs[8..]).read_to_end(&mut inside).unwrap();
+        assert_eq!(histogram.list(), inside[HEADER_BYTES..]);
+    }
+
+    #[test]
+    fn what_is_no_histogram_of_ours_is_refused_with_its_reason() {
+        let not_ours = [
+            ("*", "the histogram is not base64: Invalid symbol 42, offset 0."),
+            ("", "this is not a deflated HdrHistogram V2: such a text begins with `HISTFAAA`"),
+            ("AAAAAAAA", "this is not a deflated HdrHistogram V2: such a text begins with `HISTFAAA`"),
+            ("HISTFAAAAAA=", "the histogram is damaged: it cannot be inflated"),
+            (&FORTY_TWO[..40], "the histogram is damaged: it has another length than it says"),
+            (
+                // From the README of hdr-decode: two digits.
+                "HISTFAAAACh4nJNpmSzMwMDAwQABTFCaEURcm7yEwf4DROArF1M1230WJgCDWQb1",
+                "the histogram has 2 significant digits from 1 upward, where 3 from 1 are expected: it cannot be \
+                 joined without loss",
+            ),
+        ];
+        for (text, reason) in not_ours {
+            assert_eq!(Histogram::from_base64(text).unwrap_err().to_string(), reason, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_blob_that_inflates_to_gigabytes_is_cut_off() {
+        let bomb = deflated(&vec![0; INSIDE_BYTES_MAX + 1]);
+        let error = Histogram::from_base64(&bomb).unwrap_err();
+        assert_eq!(error, BlobError::Damaged("it has more cells than there are to an hour"));
+    }
+
+    #[test]
+    fn counts_that_cannot_be_are_refused() {
+        for (entries, reason) in [
+            (&[i64::MAX, i64::MAX][..], "it counts more than can have happened"),
+            (&[i64::MIN, 1][..], "it counts beyond the last cell"),
+        ] {
+            let mut inside = Histogram::new().inside();
+            inside.truncate(HEADER_BYTES);
+            entries.iter().for_each(|entry| push(&mut inside, *entry));
+            let list = u32::try_from(inside.len() - HEADER_BYTES).unwrap();
+            inside[4..8].copy_from_slice(&list.to_be_bytes());
+            assert_eq!(Histogram::from_base64(&deflated(&inside)), Err(BlobError::Damaged(reason)));
+        }
+    }
+
+    #[test]
+    fn the_cells_are_those_of_the_library() {
+        let library = Histogram::new().counts;
+        for value in (0..62).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, (1 << bits) + (1 << bits) / 3])
+        {
+            if value <= MAX_NS {
+                let lowest = value_of(cell_of(value).unsigned_abs());
+                assert_eq!(lowest, Some(library.lowest_equivalent(value)), "{value}");
+            }
+        }
+        assert_eq!(value_of(CELLS_MAX as u64), None);
+    }
+
+    fn deflated(inside: &[u8]) -> String {
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+        zlib.write_all(inside).unwrap();
+        let zlib = zlib.finish().unwrap();
+        let outside = [&COOKIE_DEFLATED.to_be_bytes()[..], &length(&zlib), &zlib].concat();
+        STANDARD.encode(outside)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_again(
+            values in prop::collection::vec((0..2 * MAX_NS, 0..1_u64 << 40), 0..100),
+        ) {
+            let mut histogram = Histogram::new();
+            values.iter().for_each(|(value, count)| histogram.record_n(Duration::from_nanos(*value), *count));
+            prop_assert_eq!(Histogram::from_base64(&histogram.to_base64()), Ok(histogram));
+        }
+
+        #[test]
+        fn numbers_keep_their_sign_in_at_most_nine_bytes(number: i64) {
+            let mut list = Vec::new();
+            push(&mut list, number);
+            prop_assert!(list.len() <= 9);
+            prop_assert_eq!(Bytes(&list).zigzag(), Ok(number));
+        }
+
+        #[test]
+        fn no_inside_makes_us_panic(tail in prop::collection::vec(any::<u8>(), 0..60), keep in 0..=HEADER_BYTES) {
+            let mut inside = Histogram::new().inside();
+            inside.truncate(keep);
+            inside.extend(tail);
+            let _ = Histogram::from_base64(&deflated(&inside));
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The arithmetic of load and its measurement: numbers go in, numbers and plain sentences come out.
+//!
+//! Nothing here opens a socket or a file, reads a clock, or knows of an async runtime: who generates the load hands in
+//! what it measured, and every rule can be tested at any time of day against a simulated server.
+//!
+//! - [`Histogram`]: latencies in fixed memory, three digits, readable by every `HdrHistogram` tool.
+//! - [`Schedule`]: when the k-th request of a plan is due, as a formula.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+#![forbid(unsafe_code)]
+
+pub mod histogram;
+pub mod schedule;
+
+pub use histogram::Histogram;
+pub use schedule::Schedule;

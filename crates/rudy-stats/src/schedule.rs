@@ -1,0 +1,520 @@
+//! When the k-th request of a plan is due, as a formula.
+//!
+//! An open loop sends when the plan says, not when an answer has come (Schroeder, Wierman, Harchol-Balter, "Open Versus
+//! Closed: A Cautionary Tale", NSDI 2006), and latency counts from the instant at which a request was due: otherwise a
+//! server that stands still is asked less, and its worst moments are left out (Gil Tene's "coordinated omission"). The
+//! formula gives each instant from its number, so a late send moves no later one and no rounding adds up.
+
+use std::fmt;
+use std::time::Duration;
+
+/// One request each nanosecond: more than a formula in nanoseconds tells apart.
+pub const RATE_MAX: f64 = 1e9;
+
+/// How many requests a second are planned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Profile {
+    /// The same from the first to the last, per second.
+    Constant(f64),
+    /// From one rate to another, in a straight line over a time; then the second for good.
+    Ramp {
+        /// Requests per second at the start; may be 0.
+        from: f64,
+        /// Requests per second after `over`.
+        to: f64,
+        /// How long it takes.
+        over: Duration,
+    },
+}
+
+/// How the requests lie around their rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Evenly: the k-th of a constant rate R is due at k/R.
+    Uniform,
+    /// As from many people who know nothing of each other: exponential gaps, drawn from `seed`. The same seed and the
+    /// same share give the same instants.
+    Poisson {
+        /// Where the draw begins.
+        seed: u64,
+    },
+}
+
+/// The part of a plan that one thread of one machine carries out: every `of`-th request, beginning with `index`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    index: u64,
+    of: u64,
+}
+
+impl Share {
+    /// The whole plan.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// Share `index` of `of`, counted from 0; nothing where there is no such share.
+    #[must_use]
+    pub fn new(index: u32, of: u32) -> Option<Self> {
+        (index < of).then(|| Self { index: index.into(), of: of.into() })
+    }
+
+    /// The share that is `inner` of this one: a machine's share and a thread's within it. Nothing where there would be
+    /// 2³² shares or more in all.
+    #[must_use]
+    pub fn split(self, inner: Self) -> Option<Self> {
+        let of = self.of * inner.of;
+        (of < 1 << 32).then(|| Self { index: inner.index * self.of + self.index, of })
+    }
+
+    /// The number in the whole plan of this share's k-th request.
+    fn in_whole(self, k: u64) -> u64 {
+        k.saturating_mul(self.of).saturating_add(self.index)
+    }
+
+    /// How many of the first `whole` requests of the plan are this share's.
+    fn count(self, whole: u64) -> u64 {
+        whole.saturating_sub(self.index).div_ceil(self.of)
+    }
+}
+
+/// A plan: a rate over time, how the requests lie around it, and the share that is carried out here.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Schedule {
+    profile: Profile,
+    arrivals: Arrivals,
+    share: Share,
+}
+
+impl Schedule {
+    /// A plan that can be carried out, or what is wrong with it.
+    pub fn new(profile: Profile, arrivals: Arrivals, share: Share) -> Result<Self, ScheduleError> {
+        let (from, to) = match profile {
+            Profile::Constant(rate) => (rate, rate),
+            Profile::Ramp { over, .. } if over.is_zero() => return Err(ScheduleError::NoTime),
+            Profile::Ramp { from, to, .. } => (from, to),
+        };
+        if !(0.0..=RATE_MAX).contains(&from) || !(to > 0.0 && to <= RATE_MAX) {
+            return Err(ScheduleError::Rate { from, to });
+        }
+        Ok(Self { profile, arrivals, share })
+    }
+
+    /// When this share's k-th request is due, k counted from 0, if the requests lie evenly: from the start of the plan.
+    ///
+    /// Exact to a nanosecond for any plan of less than 100 days: the formula is evaluated in an `f64`, whose 53 bits
+    /// hold 104 days in nanoseconds. For a Poisson plan it is the mean: what is due is what [`due`](Self::due) yields.
+    #[must_use]
+    pub fn due_at(&self, k: u64) -> Duration {
+        self.profile.when(float(self.share.in_whole(k)))
+    }
+
+    /// The instants at which this share's requests are due, from the start of the plan, in order and without end.
+    #[must_use]
+    pub fn due(&self) -> Due {
+        let walk = match self.arrivals {
+            Arrivals::Uniform => Walk::Count(0),
+            Arrivals::Poisson { seed } => Walk::Draw(Draw::new(seed, self.share)),
+        };
+        Due { schedule: *self, walk }
+    }
+
+    /// How many requests of this share are due before `total` is over; for a Poisson plan the mean, rounded.
+    #[must_use]
+    pub fn planned(&self, total: Duration) -> u64 {
+        let expected = self.profile.expected(total);
+        match self.arrivals {
+            Arrivals::Poisson { .. } => whole((expected / float(self.share.of)).round()),
+            Arrivals::Uniform => self.share.count(self.before(whole(expected.ceil()), total)),
+        }
+    }
+
+    /// The rate of the whole plan at `at`, in requests per second.
+    #[must_use]
+    pub fn rate_at(&self, at: Duration) -> f64 {
+        self.profile.rate_at(at)
+    }
+
+    /// `guess`, put right: the number of requests of the whole plan that are due before `total`. The guess is one off
+    /// where the rate times the time comes out beside a whole number.
+    fn before(&self, mut guess: u64, total: Duration) -> u64 {
+        while guess > 0 && self.profile.when(float(guess - 1)) >= total {
+            guess -= 1;
+        }
+        guess
+    }
+}
+
+impl Profile {
+    /// When as many requests as `position` are behind: the inverse of [`expected`](Self::expected).
+    fn when(self, position: f64) -> Duration {
+        let seconds = match self {
+            Self::Constant(rate) => position / rate,
+            Self::Ramp { from, to, over } => {
+                let over = over.as_secs_f64();
+                let in_ramp = f64::midpoint(from, to) * over;
+                if position >= in_ramp {
+                    over + (position - in_ramp) / to
+                } else {
+                    ramp(position, from, (to - from) / over)
+                }
+            }
+        };
+        // Beyond 584 years of nanoseconds it is never.
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// How many requests are behind after `at`: the area under the rate.
+    fn expected(self, at: Duration) -> f64 {
+        let at = at.as_secs_f64();
+        match self {
+            Self::Constant(rate) => rate * at,
+            Self::Ramp { from, to, over } => {
+                let over = over.as_secs_f64();
+                let rising = at.min(over);
+                from * rising + (to - from) / over * rising * rising / 2.0 + to * (at - rising)
+            }
+        }
+    }
+
+    fn rate_at(self, at: Duration) -> f64 {
+        match self {
+            Self::Constant(rate) => rate,
+            Self::Ramp { from, to, over } => {
+                let done = (at.as_secs_f64() / over.as_secs_f64()).min(1.0);
+                from + (to - from) * done
+            }
+        }
+    }
+}
+
+/// Solves r₀·t + s·t²/2 = k for t.
+///
+/// The textbook's (−r₀ + √(r₀² + 2sk)) / s subtracts two nearly equal numbers when the ramp is flat, and divides by 0 when
+/// it is level. Multiplied by r₀ + √… above and below it has neither fault, rising or falling.
+fn ramp(k: f64, r0: f64, slope: f64) -> f64 {
+    if k == 0.0 {
+        return 0.0;
+    }
+    // What is below the root is the square of the rate at t, so below 0 only by rounding.
+    2.0 * k / (r0 + (r0 * r0 + 2.0 * slope * k).max(0.0).sqrt())
+}
+
+/// What [`Schedule::due`] yields.
+#[derive(Clone, Debug)]
+pub struct Due {
+    schedule: Schedule,
+    walk: Walk,
+}
+
+#[derive(Clone, Debug)]
+enum Walk {
+    Count(u64),
+    Draw(Draw),
+}
+
+impl Iterator for Due {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(match &mut self.walk {
+            Walk::Count(k) => {
+                *k += 1;
+                self.schedule.due_at(*k - 1)
+            }
+            Walk::Draw(draw) => self.schedule.profile.when(draw.next()),
+        })
+    }
+}
+
+/// The positions of a Poisson process of rate 1/N per request of the whole plan.
+///
+/// N independent Poisson processes of rate R/N together are one of rate R (superposition), so each share draws for
+/// itself, with a seed of its own, and together they are exactly the plan: no share has to draw the others' gaps. The
+/// converse way, drawing one process and taking every N-th arrival, would give each share Erlang gaps, far too even.
+///
+/// A rate that changes is the same process with its time bent: an arrival at position x of a process of rate 1 is due
+/// when the plan expects x requests to be behind (the time-change theorem; Devroye, "Non-Uniform Random Variate
+/// Generation", 1986, chapter VI).
+#[derive(Clone, Debug)]
+struct Draw {
+    random: SplitMix64,
+    /// The share's number N, by which its process is thinner than the plan.
+    stretch: f64,
+    /// The position in two parts, so that the ten thousand millionth gap is added as exactly as the first.
+    whole: u64,
+    fraction: f64,
+}
+
+impl Draw {
+    fn new(seed: u64, share: Share) -> Self {
+        // The generator's output is a hash of its state: seeds that differ by one begin far from each other.
+        let own = SplitMix64(seed).next() ^ SplitMix64(share.of << 32 | share.index).next();
+        Self { random: SplitMix64(own), stretch: float(share.of), whole: 0, fraction: 0.0 }
+    }
+
+    fn next(&mut self) -> f64 {
+        // An exponential gap by inversion: 1 − u is above 0, so its logarithm is finite.
+        self.fraction += -(1.0 - self.random.unit()).ln() * self.stretch;
+        self.whole = self.whole.saturating_add(whole(self.fraction));
+        self.fraction = self.fraction.fract();
+        float(self.whole) + self.fraction
+    }
+}
+
+/// Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014. Ours, so that a seed means the same
+/// instants in every version.
+#[derive(Clone, Debug)]
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Evenly from 0 up to, but not, 1.
+    fn unit(&mut self) -> f64 {
+        float(self.next() >> 11) / float(1 << 53)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 requests, and no plan has that many")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 upward; `as` saturates")]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+/// Why a plan cannot be carried out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ScheduleError {
+    /// A rate that is no rate, in requests per second.
+    Rate {
+        /// At the start.
+        from: f64,
+        /// At the end.
+        to: f64,
+    },
+    /// A ramp over no time at all.
+    NoTime,
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rate { from, to } => write!(
+                f,
+                "a plan from {from} to {to} requests per second cannot be carried out: the first may be 0, the last \
+                 has to be above 0, both at most {RATE_MAX}"
+            ),
+            Self::NoTime => f.write_str("a ramp needs a time to rise or fall in: give a duration"),
+        }
+    }
+}
+
+impl std::error::Error for ScheduleError {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn constant(rate: f64) -> Schedule {
+        Schedule::new(Profile::Constant(rate), Arrivals::Uniform, Share::WHOLE).unwrap()
+    }
+
+    fn ramp_of(from: f64, to: f64, seconds: u64) -> Schedule {
+        let profile = Profile::Ramp { from, to, over: Duration::from_secs(seconds) };
+        Schedule::new(profile, Arrivals::Uniform, Share::WHOLE).unwrap()
+    }
+
+    fn poisson(rate: f64, seed: u64, share: Share) -> Schedule {
+        Schedule::new(Profile::Constant(rate), Arrivals::Poisson { seed }, share).unwrap()
+    }
+
+    #[test]
+    fn the_kth_of_a_constant_rate_is_due_at_k_over_r() {
+        let due: Vec<_> = constant(4.0).due().take(4).map(|due| due.as_millis()).collect();
+        assert_eq!(due, [0, 250, 500, 750]);
+    }
+
+    #[test]
+    fn the_ten_thousand_millionth_request_is_due_to_the_nanosecond() {
+        // 10^10 requests at 100,000 a second take 10^5 seconds; a sum of 10 µs steps in an f64 is off by milliseconds.
+        assert_eq!(constant(100_000.0).due_at(10_000_000_000), Duration::from_secs(100_000));
+        assert_eq!(constant(100_000.0).due_at(9_999_999_999), Duration::from_micros(99_999_999_990));
+        // Where the result is no whole number of nanoseconds it is off by less than one: 10^7 / 3 s are 38 days.
+        let off = constant(3.0).due_at(10_000_000).abs_diff(Duration::from_nanos(3_333_333_333_333_333));
+        assert!(off <= Duration::from_nanos(1), "{off:?}");
+    }
+
+    #[test]
+    fn a_ramp_has_the_area_under_its_line_behind_it() {
+        // From 0 to 1000 a second over 10 s: 50 t² requests, so the 800th is due at 4 s; 5000 in all; then 1000 a second.
+        let ramp = ramp_of(0.0, 1000.0, 10);
+        assert_eq!(ramp.due_at(0), Duration::ZERO);
+        assert_eq!(ramp.due_at(800), Duration::from_secs(4));
+        assert_eq!(ramp.due_at(5000), Duration::from_secs(10));
+        assert_eq!(ramp.due_at(6500), Duration::from_millis(11_500));
+        assert_eq!(ramp.planned(Duration::from_secs(10)), 5000);
+        assert!((ramp.rate_at(Duration::from_secs(4)) - 400.0).abs() < 1e-9);
+        // Falling, from 1000 to 500 over 10 s: 1000 t − 25 t².
+        let ramp = ramp_of(1000.0, 500.0, 10);
+        assert_eq!(ramp.due_at(3600), Duration::from_secs(4));
+        assert_eq!(ramp.due_at(7500), Duration::from_secs(10));
+        assert_eq!(ramp.due_at(8000), Duration::from_secs(11));
+    }
+
+    #[test]
+    fn a_level_ramp_is_a_constant_rate() {
+        let (level, constant) = (ramp_of(1000.0, 1000.0, 10), constant(1000.0));
+        for k in [0, 1, 999, 9_999, 10_000, 123_456] {
+            assert_eq!(level.due_at(k), constant.due_at(k), "{k}");
+        }
+        // All but level: where the textbook's formula has lost every digit.
+        let nearly = ramp_of(1000.0, 1_000.000_000_001, 10);
+        assert_eq!(nearly.due_at(5000), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn what_is_due_at_the_end_is_no_longer_planned() {
+        let second = Duration::from_secs(1);
+        assert_eq!(constant(10.0).planned(second), 10);
+        assert_eq!(constant(10.0).planned(second + Duration::from_nanos(1)), 11);
+        assert_eq!(constant(0.1).planned(30 * second), 3);
+        assert_eq!(constant(10.0).planned(Duration::ZERO), 0);
+        let share = Schedule { share: Share::new(2, 3).unwrap(), ..constant(10.0) };
+        assert_eq!(share.planned(second), 3, "the 3rd, 6th and 9th");
+    }
+
+    #[test]
+    fn a_share_of_a_share_is_a_share() {
+        let machine = Share::new(1, 3).unwrap();
+        assert_eq!(machine.split(Share::new(2, 4).unwrap()), Share::new(7, 12));
+        assert_eq!(Share::new(3, 3), None);
+        let many = Share::new(0, u32::MAX).unwrap();
+        assert_eq!(many.split(many), None);
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_says_why() {
+        for (profile, reason) in [
+            (Profile::Constant(0.0), "a plan from 0 to 0 requests per second"),
+            (Profile::Constant(f64::NAN), "a plan from NaN to NaN"),
+            (Profile::Constant(2e9), "at most 1000000000"),
+            (Profile::Ramp { from: -1.0, to: 5.0, over: Duration::from_secs(1) }, "a plan from -1 to 5"),
+            (Profile::Ramp { from: 1.0, to: 5.0, over: Duration::ZERO }, "a ramp needs a time"),
+        ] {
+            let error = Schedule::new(profile, Arrivals::Uniform, Share::WHOLE).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rate_of_one_a_century_does_not_overflow() {
+        assert_eq!(constant(1e-300).due_at(u64::MAX), Duration::MAX);
+        assert_eq!(constant(1e9).planned(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn the_generator_is_the_published_one() {
+        // The first numbers of the reference implementation (Vigna, splitmix64.c) from the seed 1234567.
+        let mut random = SplitMix64(1_234_567);
+        let first = [random.next(), random.next(), random.next()];
+        assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+    }
+
+    #[test]
+    fn a_seed_means_the_same_instants_and_another_seed_or_share_others() {
+        let draw = |seed, share| poisson(1000.0, seed, share).due().take(5).collect::<Vec<_>>();
+        let half = |index| Share::new(index, 2).unwrap();
+        assert_eq!(draw(1, Share::WHOLE), draw(1, Share::WHOLE));
+        assert_ne!(draw(1, Share::WHOLE), draw(2, Share::WHOLE));
+        assert_ne!(draw(1, half(0)), draw(1, half(1)));
+    }
+
+    /// The mean and the standard deviation of the gaps, in seconds.
+    fn gaps(mut due: Vec<Duration>) -> (f64, f64) {
+        due.sort_unstable();
+        let gaps: Vec<f64> =
+            due.windows(2).map(|pair| pair[1].checked_sub(pair[0]).unwrap().as_secs_f64()).collect();
+        let count = float(gaps.len() as u64);
+        let mean = gaps.iter().sum::<f64>() / count;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / count;
+        (mean, variance.sqrt())
+    }
+
+    #[test]
+    fn the_gaps_of_a_poisson_plan_are_exponential_whole_and_in_joined_shares() {
+        // An exponential's mean and standard deviation are one number; of 100,000 each is within 2 % of it.
+        let whole = poisson(1000.0, 7, Share::WHOLE).due().take(100_000).collect();
+        let until = Duration::from_secs(100);
+        let shares = (0..5).flat_map(|index| {
+            poisson(1000.0, 7, Share::new(index, 5).unwrap()).due().take_while(move |due| *due < until)
+        });
+        for (mean, stdev) in [gaps(whole), gaps(shares.collect())] {
+            assert!(
+                (mean * 1000.0 - 1.0).abs() < 0.02 && (stdev * 1000.0 - 1.0).abs() < 0.02,
+                "{mean} {stdev}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_poisson_ramp_has_as_many_behind_it_as_the_line() {
+        let profile = Profile::Ramp { from: 0.0, to: 10_000.0, over: Duration::from_secs(10) };
+        let schedule = Schedule::new(profile, Arrivals::Poisson { seed: 3 }, Share::WHOLE).unwrap();
+        for (seconds, expected) in [(5, 12_500.0_f64), (10, 50_000.0), (12, 70_000.0)] {
+            let seen = schedule.due().take_while(|due| *due < Duration::from_secs(seconds)).count();
+            let off = (float(seen as u64) - expected).abs() / expected.sqrt();
+            assert!(off < 4.0, "{seen} of {expected}: {off} standard deviations");
+        }
+    }
+
+    #[test]
+    fn a_gap_behind_ten_thousand_million_others_is_as_exact_as_the_first() {
+        let mut early = Draw::new(1, Share::WHOLE);
+        let mut late = Draw { whole: 10_000_000_000, ..early.clone() };
+        for _ in 0..1000 {
+            let (early, late) = (early.next(), late.next() - 1e10);
+            assert!((early - late).abs() < 2e-6, "{early} {late}");
+        }
+        assert_eq!(early.fraction.to_bits(), late.fraction.to_bits());
+    }
+
+    proptest! {
+        #[test]
+        fn shares_together_are_the_plan(
+            rate in 0.01..1e6_f64, to in 0.01..1e6_f64, seconds in 1..1000_u64, of in 1..20_u32,
+        ) {
+            let whole = ramp_of(rate, to, seconds);
+            let shares = (0..of).map(|index| Schedule { share: Share::new(index, of).unwrap(), ..whole });
+            let mut due: Vec<_> = shares.clone().flat_map(|share| share.due().take(10)).collect();
+            due.sort_unstable();
+            prop_assert_eq!(due, whole.due().take(10 * of as usize).collect::<Vec<_>>());
+            let total = Duration::from_secs(seconds * 2);
+            prop_assert_eq!(shares.map(|share| share.planned(total)).sum::<u64>(), whole.planned(total));
+        }
+
+        #[test]
+        fn the_planned_count_is_where_the_formula_passes_the_end(
+            rate in 0.01..1e6_f64, to in 0.01..1e6_f64, seconds in 1..1000_u64, milliseconds in 0..2_000_000_u64,
+        ) {
+            let (plan, total) = (ramp_of(rate, to, seconds), Duration::from_millis(milliseconds));
+            let planned = plan.planned(total);
+            prop_assert!(plan.due_at(planned) >= total);
+            prop_assert!(planned == 0 || plan.due_at(planned - 1) < total);
+        }
+
+        #[test]
+        fn time_does_not_run_backward(from in 0.0..1e6_f64, to in 0.01..1e6_f64, seconds in 1..1000_u64, k in 0..1_u64 << 40) {
+            let plan = ramp_of(from, to, seconds);
+            prop_assert!(plan.due_at(k) <= plan.due_at(k + 1));
+        }
+    }
+}
