@@ -1,0 +1,132 @@
+//! What is under way on one connection, and what is written down of it.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use http::HeaderMap;
+use rudy_http::h1::client::ResponseHead;
+
+use super::plan::Expected;
+use super::recorder::Recorder;
+use crate::Failure;
+use crate::connection::Observer;
+
+/// A request that was sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    /// When it should have been; in the closed loop, when it was.
+    pub(super) due: Instant,
+    pub(super) at: Instant,
+}
+
+/// The answer that is coming in.
+#[derive(Debug, Clone, Copy, Default)]
+struct Coming {
+    status: u16,
+    body_bytes: u64,
+    /// It has differed from the body that is expected.
+    differs: bool,
+}
+
+/// The requests of one connection, oldest first, and the answer to the oldest.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    pub(super) under_way: VecDeque<Sent>,
+    first_byte: Option<Instant>,
+    coming: Coming,
+    /// When TCP was begun, then when it stood.
+    pub(super) connecting_since: Option<Instant>,
+}
+
+impl Exchange {
+    /// Nothing came of what is under way. Those requests that count are written down.
+    pub(super) fn fail(&mut self, failure: &Failure, since: Instant, now: Instant, recorder: &mut Recorder) {
+        for sent in self.under_way.drain(..) {
+            if sent.due >= since {
+                recorder.fail(failure, now.saturating_duration_since(sent.due));
+            }
+        }
+        (self.first_byte, self.coming) = (None, Coming::default());
+    }
+}
+
+/// Writes down what happens on one connection.
+pub(super) struct Scribe<'a> {
+    pub(super) exchange: &'a mut Exchange,
+    pub(super) recorder: &'a mut Recorder,
+    pub(super) expected: &'a Expected,
+    /// What was due before is not written down.
+    pub(super) since: Instant,
+    /// Requests that have ended since it was made.
+    pub(super) ended: usize,
+    /// Whether send and due are two moments.
+    pub(super) is_paced: bool,
+}
+
+impl Observer for Scribe<'_> {
+    fn connected(&mut self, now: Instant) {
+        self.recorder.opened += 1;
+        if let Some(begun) = self.exchange.connecting_since.replace(now) {
+            self.recorder.connect.record(now - begun);
+        }
+    }
+
+    fn secured(&mut self, now: Instant) {
+        if let Some(connected) = self.exchange.connecting_since {
+            self.recorder.tls.record(now - connected);
+        }
+    }
+
+    fn received(&mut self, bytes: usize, now: Instant) {
+        if now >= self.since {
+            self.recorder.received_bytes += bytes as u64;
+        }
+        self.exchange.first_byte.get_or_insert(now);
+    }
+
+    fn head(&mut self, head: &ResponseHead<'_>) {
+        self.exchange.coming = Coming { status: head.status(), ..Coming::default() };
+    }
+
+    fn data(&mut self, bytes: &[u8]) {
+        let coming = &mut self.exchange.coming;
+        if let Some(body) = &self.expected.body {
+            let at = usize::try_from(coming.body_bytes).unwrap_or(usize::MAX);
+            coming.differs |= body.get(at..at.saturating_add(bytes.len())) != Some(bytes);
+        }
+        coming.body_bytes += bytes.len() as u64;
+    }
+
+    fn end(&mut self, _trailers: Option<&HeaderMap>, now: Instant) {
+        self.ended += 1;
+        let coming = std::mem::take(&mut self.exchange.coming);
+        // The next answer may lie in the same bytes, which have come at the same time.
+        let first_byte = self.exchange.first_byte.take().unwrap_or(now);
+        if let Some(next) = self.exchange.under_way.front().copied() {
+            self.exchange.under_way.pop_front();
+            if next.due >= self.since {
+                self.write_down(next, coming, first_byte, now);
+            }
+        }
+    }
+}
+
+impl Scribe<'_> {
+    fn write_down(&mut self, sent: Sent, coming: Coming, first_byte: Instant, now: Instant) {
+        let recorder = &mut *self.recorder;
+        recorder.status(coming.status);
+        recorder.body_bytes += coming.body_bytes;
+        let is_expected = !coming.differs
+            && self.expected.body.as_ref().is_none_or(|body| body.len() as u64 == coming.body_bytes)
+            && self.expected.body_bytes.is_none_or(|bytes| bytes == coming.body_bytes);
+        let is_right = coming.status < 400 && is_expected;
+        recorder.right += u64::from(is_right);
+        recorder.unexpected += u64::from(coming.status < 400 && !is_expected);
+        let latency = if is_right { &mut recorder.latency } else { &mut recorder.latency_failed };
+        latency.record(now.saturating_duration_since(sent.due));
+        recorder.first_byte.record(first_byte.saturating_duration_since(sent.at));
+        if self.is_paced {
+            recorder.service.record(now.saturating_duration_since(sent.at));
+        }
+    }
+}

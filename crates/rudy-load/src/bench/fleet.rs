@@ -1,0 +1,374 @@
+//! The connections of one thread.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use rudy_http::Limits;
+
+use super::exchange::{Exchange, Scribe, Sent};
+use super::feed::{Feed, Next};
+use super::plan::{Pace, Plan};
+use super::recorder::Recorder;
+use super::run::Gate;
+use crate::Failure;
+use crate::connection::{Connection, Standing};
+use crate::poller::Poller;
+use crate::request::Mix;
+
+/// What is read at once. Larger reads than this come from larger bodies, where the copy is the cost.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// A connection that cannot be opened is tried again after this time, then after twice as long, and so on.
+const RETRY_FIRST: Duration = Duration::from_millis(10);
+
+/// But never after longer than this.
+const RETRY_MOST: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether an answer is overdue: a tenth of the time for it, within these bounds.
+const SWEEP: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+
+/// The place of one connection.
+#[derive(Debug, Default)]
+struct Slot {
+    connection: Option<Connection>,
+    /// Counts the connections that were here, so that what is told of an earlier one is known as that.
+    generation: u32,
+    exchange: Exchange,
+    /// Requests sent on this connection.
+    sent: u32,
+    /// Connections in a row that did not come to stand.
+    failures: u32,
+    /// It waits for a request.
+    is_idle: bool,
+}
+
+pub(super) struct Fleet<'p> {
+    plan: &'p Plan,
+    gate: &'p Gate,
+    mix: Mix,
+    poller: Poller,
+    limits: Limits,
+    slots: Vec<Slot>,
+    /// Slots that wait for a request, the longest first.
+    idle: VecDeque<u32>,
+    /// Slots that go on without being told.
+    busy: VecDeque<u32>,
+    /// When a slot may try to connect again.
+    retries: BinaryHeap<Reverse<(Instant, u32)>>,
+    scratch: Box<[u8]>,
+    /// The numbers of the requests that are being sent.
+    requests: Vec<u64>,
+    /// Which thread this is.
+    index: u32,
+    sweep: Duration,
+    next_sweep: Instant,
+    /// Why the last connection that did not come to stand did not.
+    unreachable: Option<String>,
+    pub(super) recorder: Box<Recorder>,
+    /// Requests under way.
+    pub(super) under_way: usize,
+    /// What is due from here on counts.
+    pub(super) since: Instant,
+}
+
+impl<'p> Fleet<'p> {
+    pub(super) fn new(plan: &'p Plan, index: u32, gate: &'p Gate) -> io::Result<Self> {
+        let (threads, connections) = (plan.threads.get(), plan.connections.get());
+        let mine = connections / threads + u32::from(index < connections % threads);
+        let now = Instant::now();
+        let shortest = plan.deadline.map_or(plan.timeout, |deadline| deadline.min(plan.timeout));
+        Ok(Self {
+            plan,
+            gate,
+            mix: plan.mix.unshared(),
+            poller: Poller::new()?,
+            limits: Limits::of_answers(),
+            slots: (0..mine).map(|_| Slot::default()).collect(),
+            idle: VecDeque::new(),
+            busy: VecDeque::new(),
+            retries: BinaryHeap::new(),
+            scratch: vec![0; SCRATCH_BYTES].into(),
+            requests: Vec::new(),
+            index,
+            sweep: (shortest / 10).clamp(SWEEP.0, SWEEP.1),
+            next_sweep: now,
+            unreachable: None,
+            recorder: Box::default(),
+            under_way: 0,
+            since: now,
+        })
+    }
+
+    /// How many connections there are to be.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether each connection stands or has failed.
+    pub(super) fn has_settled(&self) -> bool {
+        self.slots.iter().all(|slot| match &slot.connection {
+            Some(connection) => connection.is_open(),
+            None => slot.failures > 0,
+        })
+    }
+
+    /// From now on requests can be had. The error says why the last connection that failed did.
+    pub(super) fn all_are_idle(&mut self) -> Result<(), String> {
+        // Those that failed are tried again when a request is for them.
+        self.retries.clear();
+        for index in 0..self.count() {
+            self.offer(index);
+        }
+        self.unreachable.take().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn has_idle(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
+    /// Begins to connect.
+    pub(super) fn open(&mut self, index: u32, now: Instant) {
+        let source = self.source(index);
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.exchange.connecting_since = Some(now);
+        let token = u64::from(slot.generation) << 32 | u64::from(index);
+        let opened = Connection::open(&self.plan.remote, source).and_then(|connection| {
+            self.poller.add(connection.link(), token).map_err(Failure::Connect)?;
+            Ok(connection)
+        });
+        match opened {
+            Ok(connection) => slot.connection = Some(connection),
+            Err(failure) => self.failed(index, &failure, now),
+        }
+    }
+
+    /// Waits for something to happen, for so long at most. How many things have.
+    pub(super) fn wait(&mut self, most: Duration) -> usize {
+        let most = if self.busy.is_empty() { most } else { Duration::ZERO };
+        // An error is one of our own making (a bad descriptor); then nothing happens, and timeouts tell.
+        let _ = self.poller.wait(Some(most.min(self.sweep)));
+        for _ in 0..self.busy.len() {
+            if let Some(index) = self.busy.pop_front() {
+                self.drive(index, true);
+            }
+        }
+        self.poller.ready()
+    }
+
+    /// Goes on with one of those things.
+    pub(super) fn handle(&mut self, event: usize) {
+        let ready = self.poller.event(event);
+        // The token's lower half is the slot, its upper half the generation.
+        #[expect(clippy::cast_possible_truncation, reason = "the halves of a token")]
+        let (index, generation) = (ready.token as u32, (ready.token >> 32) as u32);
+        if self.slots[index as usize].generation == generation {
+            self.drive(index, ready.hangs_up);
+        }
+    }
+
+    /// Sends a request on the connection that has waited longest; as many as are due where it may have several.
+    pub(super) fn assign(&mut self, due: Instant, now: Instant, feed: &mut Feed) {
+        let Some(index) = self.idle.pop_front() else { return };
+        let most = self.room(index);
+        let slot = &mut self.slots[index as usize];
+        slot.is_idle = false;
+        self.requests.clear();
+        let mut next = Next::Due(due);
+        while let Next::Due(due) = next
+            && self.requests.len() < most
+        {
+            let number = feed.take() * u64::from(self.plan.threads.get()) + u64::from(self.index);
+            self.requests.push(number);
+            slot.exchange.under_way.push_back(Sent { due, at: now });
+            if due >= self.since {
+                self.recorder.sent += 1;
+                self.recorder.lag.record(now.saturating_duration_since(due));
+            }
+            next = feed.peek(now);
+        }
+        slot.sent += u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
+        self.under_way += self.requests.len();
+        if slot.connection.is_none() {
+            self.open(index, now);
+        }
+        self.send(index);
+        // Where more requests may be under way, those that are not due yet have their place.
+        if self.room(index) > 0 && self.plan.pipeline.get() > 1 {
+            self.offer(index);
+        }
+    }
+
+    /// A request is not sent, because its deadline was over before.
+    pub(super) fn shed(&mut self, due: Instant, now: Instant) {
+        if due >= self.since {
+            self.recorder.fail(&Failure::Deadline, now.saturating_duration_since(due));
+        }
+    }
+
+    /// Looks for what is overdue, every so often.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        while let Some(&Reverse((when, index))) = self.retries.peek()
+            && when <= now
+        {
+            self.retries.pop();
+            self.offer(index);
+        }
+        if now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + self.sweep;
+        for index in 0..self.count() {
+            if let Some(failure) = self.overdue(&self.slots[index as usize], now) {
+                self.failed(index, &failure, now);
+            }
+        }
+    }
+
+    fn overdue(&self, slot: &Slot, now: Instant) -> Option<Failure> {
+        let is_over = |since: Instant, time: Duration| now.saturating_duration_since(since) > time;
+        let connection = slot.connection.as_ref()?;
+        if let Some(first) = slot.exchange.under_way.front() {
+            if self.plan.deadline.is_some_and(|deadline| is_over(first.due, deadline)) {
+                return Some(Failure::Deadline);
+            }
+            if is_over(first.at, self.plan.timeout) {
+                return Some(Failure::Timeout);
+            }
+        }
+        let begun = slot.exchange.connecting_since.filter(|_| !connection.is_open())?;
+        is_over(begun, self.plan.timeout).then(|| Failure::Connect(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Sends what was put down in `requests`, in one piece.
+    fn send(&mut self, index: u32) {
+        let Some(connection) = &mut self.slots[index as usize].connection else { return };
+        if let [number] = self.requests[..] {
+            let request = self.mix.get(number);
+            connection.send(&request.bytes, [request.asked]);
+        } else {
+            let mut bytes = BytesMut::new();
+            for &number in &self.requests {
+                bytes.extend_from_slice(&self.mix.get(number).bytes);
+            }
+            connection.send(&bytes.freeze(), self.requests.iter().map(|&number| self.mix.get(number).asked));
+        }
+        if connection.is_broken() {
+            // The socket may have told already what has become of it.
+            self.busy.push_back(index);
+        }
+    }
+
+    /// How many more requests may be under way on this connection, or on the one that will take its place.
+    fn room(&self, index: u32) -> usize {
+        let slot = &self.slots[index as usize];
+        let pipeline = (self.plan.pipeline.get() as usize).saturating_sub(slot.exchange.under_way.len());
+        match self.plan.requests_per_connection {
+            Some(most) if slot.connection.is_some() => {
+                pipeline.min(most.get().saturating_sub(slot.sent) as usize)
+            }
+            Some(most) => pipeline.min(most.get() as usize),
+            None => pipeline,
+        }
+    }
+
+    fn offer(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if !slot.is_idle {
+            slot.is_idle = true;
+            self.idle.push_back(index);
+        }
+    }
+
+    /// Does on a connection what can be done now.
+    fn drive(&mut self, index: u32, hangs_up: bool) {
+        let slot = &mut self.slots[index as usize];
+        let Some(connection) = &mut slot.connection else { return };
+        let was_open = connection.is_open();
+        let mut scribe = Scribe {
+            exchange: &mut slot.exchange,
+            recorder: &mut self.recorder,
+            expected: &self.plan.expected,
+            since: self.since,
+            ended: 0,
+            is_paced: self.plan.pace != Pace::Closed,
+        };
+        let security = self.plan.security.as_ref();
+        let driven = connection.drive(security, &self.limits, hangs_up, &mut self.scratch, &mut scribe);
+        let ended = scribe.ended;
+        self.under_way -= ended;
+        if !was_open && connection.is_open() {
+            slot.failures = 0;
+            self.gate.open.fetch_add(1, Ordering::Relaxed);
+        }
+        match driven {
+            Err(failure) => self.failed(index, &failure, Instant::now()),
+            Ok(Standing::Ended) => {
+                self.recorder.ended += u64::from(ended == 0);
+                self.close(index);
+                self.offer(index);
+            }
+            Ok(standing) => {
+                if standing == Standing::Busy {
+                    self.busy.push_back(index);
+                }
+                if ended > 0 {
+                    self.answered(index);
+                }
+            }
+        }
+    }
+
+    /// Answers have come: the connection is free for more, or has served its time.
+    fn answered(&mut self, index: u32) {
+        let slot = &self.slots[index as usize];
+        let is_last = !slot.exchange.under_way.is_empty();
+        let may_go_on =
+            slot.connection.as_ref().is_some_and(Connection::can_be_reused) && self.room(index) > 0;
+        if !is_last && !may_go_on {
+            self.close(index);
+            self.offer(index);
+        } else if self.room(index) > 0 {
+            self.offer(index);
+        }
+    }
+
+    /// Nothing comes of what is under way.
+    fn failed(&mut self, index: u32, failure: &Failure, now: Instant) {
+        let slot = &mut self.slots[index as usize];
+        self.under_way -= slot.exchange.under_way.len();
+        slot.exchange.fail(failure, self.since, now, &mut self.recorder);
+        self.close(index);
+        if !matches!(failure, Failure::Connect(_) | Failure::Tls(_)) {
+            return self.offer(index);
+        }
+        self.unreachable = Some(failure.to_string());
+        let slot = &mut self.slots[index as usize];
+        let wait = RETRY_FIRST.saturating_mul(1 << slot.failures.min(16)).min(RETRY_MOST);
+        slot.failures += 1;
+        self.retries.push(Reverse((now + wait, index)));
+    }
+
+    fn close(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.sent = 0;
+        if let Some(connection) = slot.connection.take() {
+            if connection.is_open() {
+                self.gate.open.fetch_sub(1, Ordering::Relaxed);
+            }
+            connection.close();
+        }
+    }
+
+    /// Where a connection comes from: the addresses take turns over all connections of all threads.
+    fn source(&self, index: u32) -> Option<IpAddr> {
+        let number = index as usize * self.plan.threads.get() as usize + self.index as usize;
+        let sources = &self.plan.sources;
+        (!sources.is_empty()).then(|| sources[number % sources.len()])
+    }
+}

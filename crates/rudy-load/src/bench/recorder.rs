@@ -1,0 +1,138 @@
+//! What one thread has seen in one interval. The whole run is the sum of its intervals, so that the figures that are
+//! shown on the way and those at the end cannot differ.
+
+use std::time::Duration;
+
+use rudy_stats::Histogram;
+
+use crate::{Failure, FailureKind};
+
+/// Statuses have three digits (RFC 9110 §15); some services answer 999.
+const STATUSES: usize = 1000;
+
+/// Counts and times, of a fixed size whatever their number.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    /// Of right answers: to the last byte, from when the request was due (open loop) or sent (closed loop).
+    pub latency: Histogram,
+    /// The same of answers that were whole and wrong, and of what was given up.
+    pub latency_failed: Histogram,
+    /// To the last byte, from the send.
+    pub service: Histogram,
+    /// To the first byte, from the send.
+    pub first_byte: Histogram,
+    /// To a connection.
+    pub connect: Histogram,
+    /// From a connection to TLS.
+    pub tls: Histogram,
+    /// By how much requests were sent later than they were due.
+    pub lag: Histogram,
+    /// Answers by status.
+    pub statuses: Box<[u64; STATUSES]>,
+    /// Requests without an answer, by [`FailureKind`].
+    pub failures: [u64; FailureKind::ALL.len()],
+    /// Answers whose status is right and whose body is not.
+    pub unexpected: u64,
+    /// Right answers.
+    pub right: u64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Bytes received since the warm-up, heads included.
+    pub received_bytes: u64,
+    /// Bytes of bodies.
+    pub body_bytes: u64,
+    /// Connections that came to stand.
+    pub opened: u64,
+    /// Connections that the server ended while nothing was under way.
+    pub ended: u64,
+    /// One failure of each kind, to show.
+    pub examples: [Option<String>; FailureKind::ALL.len()],
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self {
+            latency: Histogram::new(),
+            latency_failed: Histogram::new(),
+            service: Histogram::new(),
+            first_byte: Histogram::new(),
+            connect: Histogram::new(),
+            tls: Histogram::new(),
+            lag: Histogram::new(),
+            statuses: Box::new([0; STATUSES]),
+            failures: [0; FailureKind::ALL.len()],
+            unexpected: 0,
+            right: 0,
+            sent: 0,
+            received_bytes: 0,
+            body_bytes: 0,
+            opened: 0,
+            ended: 0,
+            examples: Default::default(),
+        }
+    }
+}
+
+impl Recorder {
+    /// Counts a request that got no answer, given up this long after it was due or sent.
+    pub fn fail(&mut self, failure: &Failure, after: Duration) {
+        let kind = failure.kind() as usize;
+        self.failures[kind] += 1;
+        self.latency_failed.record(after);
+        self.examples[kind].get_or_insert_with(|| failure.to_string());
+    }
+
+    /// Counts a status.
+    pub fn status(&mut self, status: u16) {
+        if let Some(count) = self.statuses.get_mut(usize::from(status)) {
+            *count += 1;
+        }
+    }
+
+    /// Whole answers, right or wrong.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.statuses.iter().sum()
+    }
+
+    /// Requests that ended without a whole answer.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().sum()
+    }
+
+    /// Requests that have ended, one way or the other.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.answers() + self.failed()
+    }
+
+    /// Adds what another has seen.
+    pub fn merge(&mut self, other: &Self) {
+        self.latency.merge(&other.latency);
+        self.latency_failed.merge(&other.latency_failed);
+        self.service.merge(&other.service);
+        self.first_byte.merge(&other.first_byte);
+        self.connect.merge(&other.connect);
+        self.tls.merge(&other.tls);
+        self.lag.merge(&other.lag);
+        for (count, more) in self.statuses.iter_mut().zip(other.statuses.iter()) {
+            *count += more;
+        }
+        for (count, more) in self.failures.iter_mut().zip(&other.failures) {
+            *count += more;
+        }
+        self.unexpected += other.unexpected;
+        self.right += other.right;
+        self.sent += other.sent;
+        self.received_bytes += other.received_bytes;
+        self.body_bytes += other.body_bytes;
+        self.opened += other.opened;
+        self.ended += other.ended;
+        for (example, other) in self.examples.iter_mut().zip(&other.examples) {
+            if example.is_none() {
+                example.clone_from(other);
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The client side: one request taken apart, load at a rate, floods of streams.
+//!
+//! The protocol is the client's role of `rudy-http`; the loops are our own, a thread and an `epoll` each, because what a
+//! generator does for itself it does to its figures.
+
+mod access;
+pub mod bench;
+mod connection;
+mod failure;
+mod link;
+mod poller;
+mod request;
+mod url;
+
+pub use access::{Access, AccessError, Route};
+pub use failure::{Failure, FailureKind};
+pub use link::{Remote, Security};
+pub use request::{Encoded, Mix, Template, WEIGHTS_MAX, WeightError, parse_field};
+pub use url::{Url, UrlError};

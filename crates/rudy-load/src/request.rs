@@ -1,0 +1,245 @@
+//! What is asked, encoded once for as often as it is asked.
+
+use std::fmt;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Version};
+use rudy_http::h1::BodyLength;
+use rudy_http::h1::client::{Asked, RequestError, RequestHead};
+
+use crate::Url;
+
+/// Everything of a request but where it goes.
+#[derive(Debug, Clone)]
+pub struct Template {
+    /// GET, unless there is a body.
+    pub method: Method,
+    /// What the caller adds. A `Host` among them replaces that of the URL.
+    pub fields: HeaderMap,
+    /// Its body. None is not the same as an empty one.
+    pub body: Option<Bytes>,
+    /// HTTP/1.1, or HTTP/1.0.
+    pub version: Version,
+    /// Whether the connection is to stay.
+    pub keep_alive: bool,
+}
+
+impl Default for Template {
+    fn default() -> Self {
+        Self {
+            method: Method::GET,
+            fields: HeaderMap::new(),
+            body: None,
+            version: Version::HTTP_11,
+            keep_alive: true,
+        }
+    }
+}
+
+/// A request as bytes, and how its answer is read.
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    /// Head and body.
+    pub bytes: Bytes,
+    /// How the answer is read.
+    pub asked: Asked,
+}
+
+impl Template {
+    /// The request for a URL. Through a proxy the target is the whole URL (RFC 9112 §3.2.2).
+    ///
+    /// # Errors
+    ///
+    /// The fields make a request that no server could read.
+    pub fn encode(&self, url: &Url, is_proxied: bool) -> Result<Encoded, RequestError> {
+        let whole = url.to_string();
+        let fields = self.all_fields(url)?;
+        let head = RequestHead {
+            method: &self.method,
+            target: if is_proxied { &whole } else { url.target() },
+            version: self.version,
+            fields: &fields,
+            body: BodyLength::Known(self.body.as_ref().map_or(0, |body| body.len() as u64)),
+        };
+        let mut bytes = BytesMut::new();
+        head.encode(&mut bytes)?;
+        bytes.extend_from_slice(self.body.as_deref().unwrap_or_default());
+        Ok(Encoded { bytes: bytes.freeze(), asked: head.asked() })
+    }
+
+    fn all_fields(&self, url: &Url) -> Result<HeaderMap, RequestError> {
+        let mut fields = self.fields.clone();
+        if !fields.contains_key(header::HOST) {
+            let authority = url.authority();
+            let host = HeaderValue::from_str(&authority).map_err(|_| RequestError::BadHost(authority))?;
+            fields.insert(header::HOST, host);
+        }
+        let mut default = |name, value| {
+            fields.entry(name).or_insert(HeaderValue::from_static(value));
+        };
+        default(header::USER_AGENT, concat!("rudy/", env!("CARGO_PKG_VERSION")));
+        default(header::ACCEPT, "*/*");
+        match (self.keep_alive, self.version) {
+            (false, _) => default(header::CONNECTION, "close"),
+            (true, Version::HTTP_10) => default(header::CONNECTION, "keep-alive"),
+            (true, _) => {}
+        }
+        Ok(fields)
+    }
+}
+
+/// A field as it stands on a command line: `Name: value`, or `Name;` for one without a value, as curl has it.
+///
+/// # Errors
+///
+/// What is wrong with it, in words.
+pub fn parse_field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = match text.split_once(':') {
+        Some((name, value)) => (name, value.trim()),
+        None => (
+            text.strip_suffix(';')
+                .ok_or_else(|| format!("{text:?} is no field (expected \"Name: value\")"))?,
+            "",
+        ),
+    };
+    let name = name.parse().map_err(|_| format!("{name:?} is no name of a field"))?;
+    let value =
+        value.parse().map_err(|_| format!("the value of {name} has characters that a field cannot have"))?;
+    Ok((name, value))
+}
+
+/// What a generator asks: one request, or several of which some are asked more often.
+#[derive(Debug, Clone)]
+pub struct Mix {
+    requests: Vec<Encoded>,
+    /// Which request is the k-th, until it begins anew.
+    order: Vec<u32>,
+}
+
+/// The largest sum of weights: the order is a table.
+pub const WEIGHTS_MAX: u32 = 1_000_000;
+
+/// Parts into which a round is divided to compare places in it.
+const ROUND: u64 = 1 << 32;
+
+/// Weights of which no order can be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WeightError;
+
+impl fmt::Display for WeightError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the weights must add up to between 1 and {WEIGHTS_MAX}")
+    }
+}
+
+impl std::error::Error for WeightError {}
+
+impl Mix {
+    /// Requests with their weights. They are spread as evenly as their weights allow, so that any
+    /// part of a run has the same mix.
+    ///
+    /// # Errors
+    ///
+    /// The weights add up to nothing or too much.
+    pub fn new(weighted: Vec<(Encoded, u32)>) -> Result<Self, WeightError> {
+        let sum: u64 = weighted.iter().map(|(_, weight)| u64::from(*weight)).sum();
+        if sum == 0 || sum > u64::from(WEIGHTS_MAX) {
+            return Err(WeightError);
+        }
+        let (requests, weights): (Vec<_>, Vec<_>) = weighted.into_iter().unzip();
+        let divisor = weights.iter().copied().fold(0, greatest_common_divisor);
+        let order = spread(&weights.iter().map(|weight| weight / divisor).collect::<Vec<_>>());
+        Ok(Self { requests, order })
+    }
+
+    /// The k-th request.
+    #[must_use]
+    pub fn get(&self, k: u64) -> &Encoded {
+        // The remainder is less than a length.
+        #[expect(clippy::cast_possible_truncation, reason = "less than WEIGHTS_MAX")]
+        let place = (k % self.order.len() as u64) as usize;
+        &self.requests[self.order[place] as usize]
+    }
+
+    /// The same, sharing no memory with this one: threads that count references to the same bytes slow each other down.
+    #[must_use]
+    pub fn unshared(&self) -> Self {
+        let copy = |request: &Encoded| Encoded { bytes: Bytes::copy_from_slice(&request.bytes), ..*request };
+        Self { requests: self.requests.iter().map(copy).collect(), order: self.order.clone() }
+    }
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// The j-th of w turns of a request lies at (j + 1/2) / w of the round.
+fn spread(weights: &[u32]) -> Vec<u32> {
+    let mut turns: Vec<(u64, u64, u32)> = Vec::new();
+    for (request, &weight) in (0_u32..).zip(weights) {
+        let weight = u64::from(weight);
+        turns.extend((0..weight).map(|turn| (2 * turn + 1, weight, request)));
+    }
+    // The numerator is below 2^21, so that nothing overflows.
+    turns.sort_by_key(|&(above, below, request)| (above * ROUND / below, request));
+    turns.into_iter().map(|(_, _, request)| request).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_is_spread_as_evenly_as_its_weights_allow() {
+        assert_eq!(spread(&[1, 1, 1]), [0, 1, 2]);
+        assert_eq!(spread(&[3, 1]), [0, 0, 1, 0]);
+        assert_eq!(spread(&[4, 2, 1]), [0, 1, 0, 2, 0, 1, 0]);
+        assert_eq!(spread(&[0, 1]), [1]);
+    }
+
+    #[test]
+    fn weights_of_nothing_or_too_much_are_refused() {
+        let request = Template::default().encode(&"a".parse().unwrap(), false).unwrap();
+        for weights in [vec![], vec![0], vec![WEIGHTS_MAX, 1]] {
+            let weighted = weights.iter().map(|&weight| (request.clone(), weight)).collect();
+            assert_eq!(Mix::new(weighted).unwrap_err(), WeightError);
+        }
+        let mix = Mix::new(vec![(request.clone(), 2_000_000), (request, 1_000_000)]).unwrap_err();
+        assert_eq!(mix, WeightError, "what counts is what was written");
+    }
+
+    #[test]
+    fn a_request_says_what_the_caller_says_and_what_must_be_said() {
+        let url: Url = "http://a:81/b?c".parse().unwrap();
+        let text = |template: &Template| {
+            String::from_utf8(template.encode(&url, false).unwrap().bytes.to_vec()).unwrap()
+        };
+        let plain = text(&Template::default());
+        assert!(plain.starts_with("GET /b?c HTTP/1.1\r\nhost: a:81\r\n"), "{plain}");
+        assert!(plain.contains("\r\nuser-agent: rudy/") && plain.contains("\r\naccept: */*\r\n"), "{plain}");
+        let (name, value) = parse_field("Host: other").unwrap();
+        let mut posting = Template {
+            method: Method::POST,
+            body: Some(Bytes::from_static(b"x=1")),
+            keep_alive: false,
+            ..Template::default()
+        };
+        posting.fields.insert(name, value);
+        let posting = text(&posting);
+        assert!(posting.starts_with("POST /b?c HTTP/1.1\r\nhost: other\r\n"), "{posting}");
+        assert!(posting.contains("\r\nconnection: close\r\n"), "{posting}");
+        assert!(posting.ends_with("content-length: 3\r\n\r\nx=1"), "{posting}");
+        let proxied = Template::default().encode(&url, true).unwrap().bytes;
+        assert!(proxied.starts_with(b"GET http://a:81/b?c HTTP/1.1\r\n"));
+    }
+
+    #[test]
+    fn a_field_is_read_as_curl_reads_it() {
+        assert_eq!(parse_field("X-A: b: c").unwrap().1, "b: c");
+        assert_eq!(parse_field("X-A;").unwrap().1, "");
+        for wrong in ["X-A", "X A: b", ": b", "X-A: b\r\nX-C: d"] {
+            assert!(parse_field(wrong).is_err(), "{wrong}");
+        }
+    }
+}

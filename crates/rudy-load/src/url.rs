@@ -1,0 +1,260 @@
+//! What is asked, and of whom.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use http::Uri;
+
+/// An address of the web, as a person writes it: `http://` may be left out.
+///
+/// ```
+/// let url: rudy_load::Url = "localhost:8080/a?b=c".parse()?;
+/// assert_eq!((url.host(), url.port(), url.target()), ("localhost", 8080, "/a?b=c"));
+/// assert_eq!(url.to_string(), "http://localhost:8080/a?b=c");
+/// # Ok::<(), rudy_load::UrlError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Url {
+    is_secure: bool,
+    /// Without the brackets of an IPv6 address.
+    host: String,
+    port: u16,
+    target: String,
+}
+
+/// Why something is no address of the web.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UrlError {
+    given: String,
+    reason: String,
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { given, reason } = self;
+        write!(f, "{given:?} is not a URL: {reason} (expected http://HOST[:PORT]/PATH or https://…)")
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+impl Url {
+    /// Whether it is `https`.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    /// A name or an address; an IPv6 address without its brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port, the scheme's own where none is written.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Path and query: what the request line says (RFC 9112 §3.2.1).
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// What the Host field says: the port is left out where it is the scheme's (RFC 9110 §4.2).
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let host = self.bracketed_host();
+        if self.port == default_port(self.is_secure) { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// Host and port, for where both must be said.
+    #[must_use]
+    pub fn host_and_port(&self) -> String {
+        format!("{}:{}", self.bracketed_host(), self.port)
+    }
+
+    /// Whether the same connection can carry a request for `other`.
+    #[must_use]
+    pub fn same_origin(&self, other: &Self) -> bool {
+        (self.is_secure, &self.host, self.port) == (other.is_secure, &other.host, other.port)
+    }
+
+    /// What a `Location` field names, seen from here (RFC 3986 §5).
+    pub fn join(&self, reference: &str) -> Result<Self, UrlError> {
+        let reference = reference.split('#').next().unwrap_or_default();
+        let scheme = if self.is_secure { "https" } else { "http" };
+        if has_scheme(reference) {
+            return reference.parse();
+        }
+        if let Some(rest) = reference.strip_prefix("//") {
+            return format!("{scheme}://{rest}").parse();
+        }
+        let path = self.target.split('?').next().unwrap_or_default();
+        let target = match reference.chars().next() {
+            None => self.target.clone(),
+            Some('/') => remove_dots(reference),
+            Some('?') => format!("{path}{reference}"),
+            Some(_) => {
+                let folder = path.rfind('/').map_or("/", |end| &path[..=end]);
+                remove_dots(&format!("{folder}{reference}"))
+            }
+        };
+        format!("{scheme}://{}{target}", self.authority()).parse()
+    }
+
+    fn bracketed_host(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
+    }
+
+    fn from_uri(uri: &Uri) -> Result<Self, String> {
+        let is_secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            other => return Err(format!("{:?} is not a scheme that is known here", other.unwrap_or(""))),
+        };
+        let authority = uri.authority().ok_or("it names no host")?;
+        if authority.as_str().contains('@') {
+            return Err(
+                "it holds a user name, which would be seen by everybody who sees the URL; send it with -H"
+                    .into(),
+            );
+        }
+        let host = authority.host();
+        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(address) => {
+                address.parse::<IpAddr>().map_err(|_| format!("{host} is no IPv6 address"))?.to_string()
+            }
+            None if host.is_empty() => return Err("it names no host".into()),
+            None => host.to_ascii_lowercase(),
+        };
+        let port = match authority.port_u16() {
+            Some(0) => return Err("port 0 cannot be connected to".into()),
+            Some(port) => port,
+            None if authority.as_str().rsplit(']').next().is_some_and(|rest| rest.contains(':')) => {
+                return Err("what stands behind the colon is no port between 1 and 65535".into());
+            }
+            None => default_port(is_secure),
+        };
+        let target = uri.path_and_query().map_or("/", |target| target.as_str());
+        let target = if target.starts_with('?') { format!("/{target}") } else { target.to_owned() };
+        Ok(Self { is_secure, host, port, target })
+    }
+}
+
+impl std::str::FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(given: &str) -> Result<Self, UrlError> {
+        let error = |reason: String| UrlError { given: given.to_owned(), reason };
+        let whole = given.split('#').next().unwrap_or_default();
+        let whole = if has_scheme(whole) { whole.to_owned() } else { format!("http://{whole}") };
+        let uri: Uri = whole.parse().map_err(|reason: http::uri::InvalidUri| error(reason.to_string()))?;
+        Self::from_uri(&uri).map_err(error)
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.target)
+    }
+}
+
+fn default_port(is_secure: bool) -> u16 {
+    if is_secure { 443 } else { 80 }
+}
+
+/// `scheme://`, and not the `host:port` with which people begin.
+fn has_scheme(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, _)| {
+        !scheme.is_empty()
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    })
+}
+
+/// RFC 3986 §5.2.4, for a path that begins with a slash and may have a query behind it.
+fn remove_dots(target: &str) -> String {
+    let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+    let mut segments: Vec<&str> = Vec::new();
+    let mut ends_in_folder = false;
+    for segment in path.split('/').skip(1) {
+        ends_in_folder = matches!(segment, "." | "..");
+        match segment {
+            "." => {}
+            ".." => {
+                segments.pop();
+            }
+            _ => segments.push(segment),
+        }
+    }
+    if ends_in_folder {
+        segments.push("");
+    }
+    format!("/{}{query}", segments.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_write_is_understood() {
+        for (given, meant, authority) in [
+            ("localhost", "http://localhost/", "localhost"),
+            ("localhost:8080", "http://localhost:8080/", "localhost:8080"),
+            ("http://a:80/b?c#d", "http://a/b?c", "a"),
+            ("HTTPS://Example.ORG:443", "https://example.org/", "example.org"),
+            ("https://a:80/", "https://a:80/", "a:80"),
+            ("http://[::1]:81/x", "http://[::1]:81/x", "[::1]:81"),
+            ("127.0.0.1:1?q=1", "http://127.0.0.1:1/?q=1", "127.0.0.1:1"),
+        ] {
+            let url: Url = given.parse().unwrap();
+            assert_eq!((url.to_string().as_str(), url.authority().as_str()), (meant, authority), "{given}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_with_its_reason() {
+        for (given, reason) in [
+            ("", "not a URL"),
+            ("ftp://a/", "scheme"),
+            ("http:///x", "not a URL"),
+            ("http://user:secret@a/", "user name"),
+            ("http://a:0/", "port 0"),
+            ("http://a:99999/", "not a URL"),
+            ("http://a/b c", "not a URL"),
+            ("http://[::g]/", "not a URL"),
+        ] {
+            let error = given.parse::<Url>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{given}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_reference_is_resolved_as_rfc_3986_5_4_has_it() {
+        let base: Url = "http://a/b/c/d;p?q".parse().unwrap();
+        for (reference, meant) in [
+            ("g", "http://a/b/c/g"),
+            ("./g", "http://a/b/c/g"),
+            ("g/", "http://a/b/c/g/"),
+            ("/g", "http://a/g"),
+            ("//g", "http://g/"),
+            ("?y", "http://a/b/c/d;p?y"),
+            ("g?y", "http://a/b/c/g?y"),
+            ("g#s", "http://a/b/c/g"),
+            ("", "http://a/b/c/d;p?q"),
+            (".", "http://a/b/c/"),
+            ("..", "http://a/b/"),
+            ("../g", "http://a/b/g"),
+            ("../..", "http://a/"),
+            ("../../../g", "http://a/g"),
+            ("/a?u=http://x/", "http://a/a?u=http://x/"),
+            ("https://x:444/y", "https://x:444/y"),
+        ] {
+            assert_eq!(base.join(reference).unwrap().to_string(), meant, "{reference:?}");
+        }
+    }
+}

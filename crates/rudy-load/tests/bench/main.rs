@@ -1,0 +1,140 @@
+//! The generator against servers whose behaviour is known.
+
+mod server;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rudy_load::bench::{Expected, Outcome, Pace, Plan, RunError, Until, run};
+use rudy_load::{FailureKind, Mix, Remote, Template};
+use rudy_stats::schedule::{Arrivals, Profile, Share};
+
+use server::{Answer, Server};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+fn plan(server: &Server) -> Plan {
+    let request = Template::default().encode(&server.url(), false).expect("a plain request");
+    Plan {
+        remote: Remote::Ip(server.address()),
+        security: None,
+        mix: Arc::new(Mix::new(vec![(request, 1)]).expect("one request")),
+        connections: number(4),
+        threads: number(2),
+        pace: Pace::Closed,
+        share: Share::WHOLE,
+        until: Until::Requests(101),
+        warm_up: Duration::ZERO,
+        timeout: Duration::from_secs(10),
+        deadline: None,
+        pipeline: NonZeroU32::MIN,
+        requests_per_connection: None,
+        connect_rate: 1e4,
+        sources: Arc::new([]),
+        expected: Arc::default(),
+    }
+}
+
+fn number(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).expect("not zero")
+}
+
+fn go(plan: &Plan) -> Outcome {
+    run(plan, &mut ()).expect("the server listens")
+}
+
+fn failures(outcome: &Outcome, kind: FailureKind) -> u64 {
+    outcome.seen.failures[kind as usize]
+}
+
+#[test]
+fn as_many_requests_are_made_as_were_asked_for() {
+    let server = Server::start(|_| Answer::text(OK));
+    let outcome = go(&plan(&server));
+    assert_eq!((outcome.seen.right, outcome.seen.sent, server.requests()), (101, 101, 101));
+    assert_eq!((outcome.seen.failed(), outcome.seen.opened, server.connections()), (0, 4, 4));
+    assert_eq!(outcome.seen.body_bytes, 5 * 101);
+    assert_eq!(outcome.seen.received_bytes, OK.len() as u64 * 101);
+}
+
+#[test]
+fn a_pipeline_has_several_requests_under_way_and_loses_none() {
+    let server = Server::start(|_| Answer::text(OK));
+    let outcome = go(&Plan { pipeline: number(8), ..plan(&server) });
+    assert_eq!((outcome.seen.right, server.requests()), (101, 101));
+}
+
+#[test]
+fn each_request_can_have_a_connection_of_its_own() {
+    let server = Server::start(|_| Answer::text(OK));
+    let outcome = go(&Plan { requests_per_connection: NonZeroU32::new(1), ..plan(&server) });
+    assert_eq!((outcome.seen.right, server.connections()), (101, 101));
+}
+
+#[test]
+fn a_connection_that_the_server_closes_in_order_is_no_failure() {
+    let server = Server::start(|number| {
+        let text = OK.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+        if number % 3 == 0 { Answer::last(&text) } else { Answer::text(OK) }
+    });
+    let outcome = go(&plan(&server));
+    assert_eq!((outcome.seen.right, outcome.seen.failed()), (101, 0));
+}
+
+#[test]
+fn what_is_not_right_is_counted_as_what_it_is() {
+    let server = Server::start(|number| match number % 4 {
+        0 => Answer::text("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"),
+        1 => Answer::last("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"),
+        2 => Answer::last("nonsense\r\n\r\n"),
+        _ => Answer::text("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour"),
+    });
+    let expected = Expected { body_bytes: Some(4), body: Some("four".into()) };
+    let outcome = go(&Plan { expected: Arc::new(expected), until: Until::Requests(100), ..plan(&server) });
+    assert_eq!((outcome.seen.statuses[500], outcome.seen.right), (25, 25));
+    assert_eq!(failures(&outcome, FailureKind::Short), 25);
+    assert_eq!(failures(&outcome, FailureKind::Malformed), 25);
+    assert_eq!(outcome.seen.requests(), 100);
+}
+
+#[test]
+fn a_server_that_never_answers_meets_the_time_for_it() {
+    let server = Server::start(|_| Answer::never());
+    let timeout = Duration::from_millis(50);
+    let outcome = go(&Plan { timeout, until: Until::Requests(4), ..plan(&server) });
+    assert_eq!(failures(&outcome, FailureKind::Timeout), 4);
+    assert!(outcome.seen.latency_failed.min() >= timeout);
+}
+
+#[test]
+fn at_a_rate_every_request_is_sent_that_is_due() {
+    let server = Server::start(|_| Answer::text(OK));
+    let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);
+    let until = Until::Time(Duration::from_millis(400));
+    let outcome = go(&Plan { pace, until, ..plan(&server) });
+    assert_eq!(outcome.seen.sent + outcome.unsent, 200);
+    assert_eq!(outcome.seen.right, outcome.seen.sent);
+    assert_eq!(outcome.seen.lag.len(), outcome.seen.sent);
+}
+
+#[test]
+fn what_waits_longer_than_its_deadline_is_not_sent() {
+    let server = Server::start(|_| Answer::never());
+    let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
+    let deadline = Some(Duration::from_millis(20));
+    let until = Until::Time(Duration::from_millis(200));
+    let outcome = go(&Plan { pace, until, deadline, ..plan(&server) });
+    assert_eq!(outcome.seen.failed() + outcome.unsent, 200);
+    assert!(outcome.seen.sent < 200, "four connections cannot have had them all under way");
+}
+
+#[test]
+fn where_nobody_listens_nothing_is_measured() {
+    let server = Server::start(|_| Answer::never());
+    let plan = plan(&server);
+    drop(server);
+    let error = run(&plan, &mut ()).unwrap_err();
+    assert!(matches!(error, RunError::Connect(..)), "{error}");
+    assert!(error.to_string().contains("connection refused"), "{error}");
+}

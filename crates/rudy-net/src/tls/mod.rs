@@ -1,0 +1,6 @@
+//! TLS: whom a client trusts. rustls with aws-lc-rs; both are given to whoever drives a session, and no session is
+//! driven here.
+
+mod trust;
+
+pub use trust::{Trust, TrustError};

@@ -1,0 +1,149 @@
+//! Which certificates a client accepts.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_platform_verifier::BuilderVerifierExt;
+
+/// Which certificates are accepted from a server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// Those that the operating system trusts.
+    #[default]
+    Platform,
+    /// Those that a certificate in this PEM file has signed, and no others.
+    File(PathBuf),
+    /// All. The connection is encrypted to whoever answers.
+    Anyone,
+}
+
+/// Why no client can be made that trusts so.
+#[derive(Debug)]
+pub enum TrustError {
+    /// The file of certificates cannot be read, or is not PEM.
+    File(PathBuf, pem::Error),
+    /// The file holds no certificate.
+    Empty(PathBuf),
+    /// A certificate in the file, or the operating system's set, is refused.
+    Rejected(rustls::Error),
+}
+
+impl fmt::Display for TrustError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path, error) => {
+                write!(f, "{}: cannot be read as certificates in PEM format: {error}", path.display())
+            }
+            Self::Empty(path) => write!(
+                f,
+                "{}: holds no certificate (expected at least one \"-----BEGIN CERTIFICATE-----\")",
+                path.display()
+            ),
+            Self::Rejected(error) => write!(f, "the trusted certificates cannot be used: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TrustError {}
+
+impl Trust {
+    /// A client's configuration that trusts so, and offers HTTP/1.1 by ALPN (RFC 7301). To be made once and shared: it
+    /// holds the tickets by which sessions are resumed.
+    pub fn client_config(&self) -> Result<Arc<ClientConfig>, TrustError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(TrustError::Rejected)?;
+        let builder = match self {
+            Self::Platform => builder.with_platform_verifier().map_err(TrustError::Rejected)?,
+            Self::File(path) => builder.with_root_certificates(roots(path)?),
+            Self::Anyone => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyone(provider)))
+            }
+        };
+        let mut config = builder.with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, TrustError> {
+    let file = |error| TrustError::File(path.to_owned(), error);
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(file)? {
+        roots.add(certificate.map_err(file)?).map_err(TrustError::Rejected)?;
+    }
+    if roots.is_empty() { Err(TrustError::Empty(path.to_owned())) } else { Ok(roots) }
+}
+
+/// Accepts every certificate. The signatures of the handshake are checked all the same: who answers holds the key of the
+/// certificate that was shown.
+#[derive(Debug)]
+struct AcceptAnyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AcceptAnyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_trust_makes_a_client_that_offers_http_1_1() {
+        for trust in [Trust::Platform, Trust::Anyone] {
+            // A machine without any trusted certificate has no platform to trust, and says so.
+            match trust.client_config() {
+                Ok(config) => assert_eq!(config.alpn_protocols, [b"http/1.1"]),
+                Err(error) => assert!(error.to_string().contains("trusted certificates"), "{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_certificate_is_told_apart_from_one_that_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing.pem");
+        let empty = folder.path().join("empty.pem");
+        std::fs::write(&empty, "nothing\n").unwrap();
+        assert!(matches!(Trust::File(missing).client_config(), Err(TrustError::File(..))));
+        assert!(matches!(Trust::File(empty).client_config(), Err(TrustError::Empty(_))));
+    }
+}
