@@ -10,7 +10,11 @@
 #![forbid(unsafe_code)]
 
 pub mod histogram;
+pub mod late;
+pub mod nines;
+pub mod rate;
 pub mod schedule;
 
 pub use histogram::Histogram;
+pub use nines::Nines;
 pub use schedule::Schedule;

@@ -92,7 +92,7 @@ impl Schedule {
             Profile::Ramp { over, .. } if over.is_zero() => return Err(ScheduleError::NoTime),
             Profile::Ramp { from, to, .. } => (from, to),
         };
-        if !(0.0..=RATE_MAX).contains(&from) || !(to > 0.0 && to <= RATE_MAX) {
+        if !((0.0..=RATE_MAX).contains(&from) && to > 0.0 && to <= RATE_MAX) {
             return Err(ScheduleError::Rate { from, to });
         }
         Ok(Self { profile, arrivals, share })

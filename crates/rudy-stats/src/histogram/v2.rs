@@ -302,7 +302,9 @@ mod tests {
     #[test]
     fn our_list_is_theirs_byte_for_byte() {
         let mut histogram = Histogram::new();
-        [100, 200, 250].iter().for_each(|value| histogram.record_ns(*value));
+        for value in [100, 200, 250] {
+            histogram.record_ns(value);
+        }
         let theirs = STANDARD.decode(THREE).unwrap();
         let mut inside = Vec::new();
         ZlibDecoder::new(&theirs[8..]).read_to_end(&mut inside).unwrap();
@@ -344,7 +346,9 @@ mod tests {
         ] {
             let mut inside = Histogram::new().inside();
             inside.truncate(HEADER_BYTES);
-            entries.iter().for_each(|entry| push(&mut inside, *entry));
+            for entry in entries {
+                push(&mut inside, *entry);
+            }
             let list = u32::try_from(inside.len() - HEADER_BYTES).unwrap();
             inside[4..8].copy_from_slice(&list.to_be_bytes());
             assert_eq!(Histogram::from_base64(&deflated(&inside)), Err(BlobError::Damaged(reason)));
@@ -378,7 +382,9 @@ mod tests {
             values in prop::collection::vec((0..2 * MAX_NS, 0..1_u64 << 40), 0..100),
         ) {
             let mut histogram = Histogram::new();
-            values.iter().for_each(|(value, count)| histogram.record_n(Duration::from_nanos(*value), *count));
+            for (value, count) in &values {
+                histogram.record_n(Duration::from_nanos(*value), *count);
+            }
             prop_assert_eq!(Histogram::from_base64(&histogram.to_base64()), Ok(histogram));
         }
 

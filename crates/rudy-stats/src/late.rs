@@ -1,0 +1,84 @@
+//! How late the chunks of an endless stream are, each against its stream's own schedule.
+
+use std::time::Duration;
+
+/// One stream whose chunks come at an interval: chunk k is due at t₁ + (k − 1) × interval, t₁ being the first one's arrival.
+///
+/// A chunk that comes early moves nothing: the schedule is the first one's. The times are nanoseconds since any common
+/// beginning, so that ten thousand of these are small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stream {
+    /// When the first chunk came.
+    first_ns: u64,
+    /// Chunks so far.
+    chunks: u32,
+}
+
+impl Stream {
+    /// A chunk has come at this time: how late. Nothing is known of the first. An early one is not late.
+    pub fn chunk(&mut self, at: Duration, interval: Duration) -> Option<Duration> {
+        let at = nanoseconds(at);
+        self.chunks = self.chunks.saturating_add(1);
+        if self.chunks == 1 {
+            self.first_ns = at;
+            return None;
+        }
+        Some(Duration::from_nanos(at.saturating_sub(self.due_ns(self.chunks, interval))))
+    }
+
+    /// Chunks so far.
+    #[must_use]
+    pub fn chunks(&self) -> u32 {
+        self.chunks
+    }
+
+    /// Whether the chunk that is next has been due for more than two intervals. A stream without a first chunk has no
+    /// schedule, and does not stall.
+    #[must_use]
+    pub fn stalls(&self, now: Duration, interval: Duration) -> bool {
+        let late = nanoseconds(now).saturating_sub(self.due_ns(self.chunks.saturating_add(1), interval));
+        self.chunks > 0 && late > nanoseconds(interval).saturating_mul(2)
+    }
+
+    fn due_ns(&self, chunk: u32, interval: Duration) -> u64 {
+        let steps = u64::from(chunk.saturating_sub(1));
+        self.first_ns.saturating_add(nanoseconds(interval).saturating_mul(steps))
+    }
+}
+
+/// A run has fewer than 2^64 of them, which are 584 years.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_chunk_is_late_against_the_schedule_of_its_first() {
+        let mut stream = Stream::default();
+        let late: Vec<_> = [500, 1500, 2540, 3400, 4700]
+            .map(|at| stream.chunk(Duration::from_millis(at), SECOND).map(|late| late.as_millis()))
+            .into();
+        assert_eq!(late, [None, Some(0), Some(40), Some(0), Some(200)]);
+        assert_eq!(stream.chunks(), 5);
+    }
+
+    #[test]
+    fn it_stalls_when_two_intervals_have_passed_since_a_chunk_was_due() {
+        let mut stream = Stream::default();
+        assert!(!stream.stalls(SECOND * 100, SECOND), "no schedule yet");
+        stream.chunk(SECOND, SECOND);
+        // The second chunk is due at 2 s.
+        assert!(!stream.stalls(SECOND * 4, SECOND));
+        assert!(stream.stalls(SECOND * 4 + Duration::from_millis(1), SECOND));
+    }
+
+    #[test]
+    fn it_is_small() {
+        assert!(size_of::<Stream>() <= 16);
+    }
+}
