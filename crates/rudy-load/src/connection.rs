@@ -37,6 +37,9 @@ pub(crate) trait Observer {
     /// A piece of its body.
     fn data(&mut self, bytes: &[u8]);
 
+    /// What came last ends a chunk; in a body without chunks, what is there to be read.
+    fn chunk(&mut self) {}
+
     /// It is whole.
     fn end(&mut self, trailers: Option<&HeaderMap>, now: Instant);
 }
@@ -296,7 +299,12 @@ impl Connection {
             match answer {
                 Answer::Informational(head) => observer.informational(&head),
                 Answer::Head(head) => observer.head(&head),
-                Answer::Data(data) => observer.data(data),
+                Answer::Data(data) => {
+                    observer.data(data);
+                    if !self.machine.is_within_chunk() {
+                        observer.chunk();
+                    }
+                }
                 Answer::End(trailers) => {
                     observer.end(trailers.as_ref(), now);
                     if let Some(asked) = self.awaited.pop_front() {

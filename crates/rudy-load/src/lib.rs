@@ -7,6 +7,7 @@ mod access;
 pub mod bench;
 mod connection;
 mod failure;
+pub mod flood;
 mod link;
 mod poller;
 mod request;

@@ -66,6 +66,11 @@ impl Chunked {
         if is_counted { self.total - self.remaining } else { self.total }
     }
 
+    /// Whether more of the chunk is to come that the last data was of.
+    pub(super) fn is_within_chunk(&self) -> bool {
+        matches!(self.awaits, Await::Data)
+    }
+
     /// Takes from `bytes` and says how many it took. What it leaves is to be given again, with more behind it.
     pub(super) fn decode<'a>(
         &mut self,

@@ -191,6 +191,13 @@ impl ClientConnection {
         matches!(self.state, State::Idle)
     }
 
+    /// Whether the data that was handed out last is not the end of its chunk (RFC 9112 §7.1). A sender makes a chunk of what it
+    /// has at once, so that a whole one tells when that was.
+    #[must_use]
+    pub fn is_within_chunk(&self) -> bool {
+        matches!(&self.state, State::Chunked(chunked) if chunked.is_within_chunk())
+    }
+
     /// Whether another protocol goes on from here, because 101 or a 2xx to CONNECT has come (RFC 9110 §7.8, §9.3.6): what
     /// [`Self::decode`] leaves belongs to that.
     #[must_use]

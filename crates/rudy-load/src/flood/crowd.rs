@@ -1,0 +1,231 @@
+//! The connections of a flood.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use http::HeaderMap;
+use rudy_http::Limits;
+use rudy_http::h1::client::ResponseHead;
+use rudy_stats::late::Stream;
+
+use super::plan::Plan;
+use super::seen::Seen;
+use crate::Failure;
+use crate::connection::{Connection, Observer, Standing};
+use crate::poller::Poller;
+
+/// What is read at once.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// One connection and its stream. Ten thousand of them are held, so it is small.
+#[derive(Debug)]
+struct Place {
+    connection: Option<Connection>,
+    stream: Stream,
+    /// Greetings that have come.
+    greetings: u32,
+    /// When it was begun, then when the request went, then when the last chunk came: from the start of the flood.
+    since: Duration,
+    has_answered: bool,
+}
+
+pub(super) struct Crowd<'p> {
+    plan: &'p Plan,
+    start: Instant,
+    poller: Poller,
+    limits: Limits,
+    places: Vec<Place>,
+    busy: Vec<u32>,
+    scratch: Box<[u8]>,
+    open: u32,
+    /// Connections that stand or may yet.
+    alive: u32,
+    pub(super) seen: Seen,
+}
+
+impl<'p> Crowd<'p> {
+    pub(super) fn new(plan: &'p Plan, start: Instant) -> io::Result<Self> {
+        Ok(Self {
+            plan,
+            start,
+            poller: Poller::new()?,
+            limits: Limits::of_answers(),
+            places: Vec::with_capacity(plan.connections.get() as usize),
+            busy: Vec::new(),
+            scratch: vec![0; SCRATCH_BYTES].into(),
+            open: 0,
+            alive: 0,
+            seen: Seen::default(),
+        })
+    }
+
+    /// Connections that were begun.
+    pub(super) fn begun(&self) -> u32 {
+        u32::try_from(self.places.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Connections that stand.
+    pub(super) fn open(&self) -> u32 {
+        self.open
+    }
+
+    /// Whether no connection stands or may yet.
+    pub(super) fn is_deserted(&self) -> bool {
+        self.alive == 0
+    }
+
+    /// Streams of which a chunk has been due for more than two intervals.
+    pub(super) fn stalled(&self) -> u32 {
+        let now = self.start.elapsed();
+        let stalls =
+            |place: &&Place| place.connection.is_some() && place.stream.stalls(now, self.plan.interval);
+        u32::try_from(self.places.iter().filter(stalls).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Begins one more.
+    pub(super) fn begin(&mut self) {
+        let number = self.begun();
+        let sources = &self.plan.sources;
+        let source = (!sources.is_empty()).then(|| sources[number as usize % sources.len()]);
+        let opened = Connection::open(&self.plan.remote, source).and_then(|mut connection| {
+            let request = self.plan.requests.get(number);
+            connection.send(&request.bytes, [request.asked]);
+            self.poller.add(connection.link(), u64::from(number)).map_err(Failure::Connect)?;
+            Ok(connection)
+        });
+        let connection = opened.map_err(|failure| self.seen.lose(&failure)).ok();
+        self.alive += u32::from(connection.is_some());
+        let since = self.start.elapsed();
+        let stream = Stream::default();
+        self.places.push(Place { connection, stream, greetings: 0, since, has_answered: false });
+    }
+
+    /// Waits for so long at most, and goes on with what has happened.
+    pub(super) fn turn(&mut self, most: Duration) -> io::Result<()> {
+        self.poller.wait(Some(if self.busy.is_empty() { most } else { Duration::ZERO }))?;
+        for number in std::mem::take(&mut self.busy) {
+            self.drive(number, true);
+        }
+        for event in 0..self.poller.ready() {
+            let ready = self.poller.event(event);
+            // A token is a number of a connection.
+            self.drive(u32::try_from(ready.token).unwrap_or(u32::MAX), ready.hangs_up);
+        }
+        Ok(())
+    }
+
+    /// Gives up what has not come to stand, or has had no answer, within the time for it.
+    pub(super) fn sweep(&mut self) {
+        let now = self.start.elapsed();
+        for number in 0..self.begun() {
+            let place = &self.places[number as usize];
+            let Some(connection) = &place.connection else { continue };
+            if !place.has_answered && now.saturating_sub(place.since) > self.plan.timeout {
+                let is_open = connection.is_open();
+                let refused = || Failure::Connect(io::ErrorKind::TimedOut.into());
+                self.lose(number, &if is_open { Failure::Timeout } else { refused() });
+            }
+        }
+    }
+
+    fn drive(&mut self, number: u32, hangs_up: bool) {
+        let place = &mut self.places[number as usize];
+        let Some(connection) = &mut place.connection else { return };
+        let was_open = connection.is_open();
+        let mut listener = Listener {
+            plan: self.plan,
+            start: self.start,
+            now: Duration::ZERO,
+            seen: &mut self.seen,
+            stream: &mut place.stream,
+            greetings: &mut place.greetings,
+            since: &mut place.since,
+            has_answered: &mut place.has_answered,
+            has_ended: false,
+        };
+        let security = self.plan.security.as_ref();
+        let driven = connection.drive(security, &self.limits, hangs_up, &mut self.scratch, &mut listener);
+        let has_ended = listener.has_ended;
+        self.open += u32::from(!was_open && connection.is_open());
+        match driven {
+            Err(failure) => self.lose(number, &failure),
+            Ok(_) if has_ended => self.end(number),
+            Ok(Standing::Ended) => self.end(number),
+            Ok(Standing::Busy) => self.busy.push(number),
+            Ok(Standing::Open) => {}
+        }
+    }
+
+    fn end(&mut self, number: u32) {
+        self.seen.ended += 1;
+        self.close(number);
+    }
+
+    fn lose(&mut self, number: u32, failure: &Failure) {
+        self.seen.lose(failure);
+        self.close(number);
+    }
+
+    fn close(&mut self, number: u32) {
+        if let Some(connection) = self.places[number as usize].connection.take() {
+            self.alive -= 1;
+            self.open -= u32::from(connection.is_open());
+            connection.close();
+        }
+    }
+}
+
+/// Writes down what one connection brings.
+struct Listener<'a> {
+    plan: &'a Plan,
+    start: Instant,
+    /// When what is being looked at came.
+    now: Duration,
+    seen: &'a mut Seen,
+    stream: &'a mut Stream,
+    greetings: &'a mut u32,
+    since: &'a mut Duration,
+    has_answered: &'a mut bool,
+    has_ended: bool,
+}
+
+impl Observer for Listener<'_> {
+    fn connected(&mut self, now: Instant) {
+        let now = now - self.start;
+        self.seen.opened += 1;
+        self.seen.connect.record(now.saturating_sub(*self.since));
+        *self.since = now;
+    }
+
+    fn received(&mut self, bytes: usize, now: Instant) {
+        self.now = now - self.start;
+        self.seen.received_bytes += bytes as u64;
+        if !*self.has_answered {
+            *self.has_answered = true;
+            self.seen.first_byte.record(self.now.saturating_sub(*self.since));
+        }
+    }
+
+    fn head(&mut self, head: &ResponseHead<'_>) {
+        self.seen.status(head.status());
+    }
+
+    fn data(&mut self, _bytes: &[u8]) {}
+
+    fn chunk(&mut self) {
+        self.seen.chunks += 1;
+        if *self.greetings < self.plan.greetings {
+            *self.greetings += 1;
+            return;
+        }
+        if let Some(late) = self.stream.chunk(self.now, self.plan.interval) {
+            self.seen.late.record(late);
+            self.seen.gap.record(self.now.saturating_sub(*self.since));
+        }
+        *self.since = self.now;
+    }
+
+    fn end(&mut self, _trailers: Option<&HeaderMap>, _now: Instant) {
+        self.has_ended = true;
+    }
+}

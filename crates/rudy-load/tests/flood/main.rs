@@ -1,0 +1,92 @@
+//! The flood against streams whose behaviour is known.
+
+#[path = "../bench/server.rs"]
+#[expect(dead_code, reason = "the generator's tests use the rest")]
+mod server;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rudy_load::flood::{FloodError, Moment, Outcome, Plan, Ramp, Requests, Seen, Watch, run};
+use rudy_load::{FailureKind, Remote, Template};
+
+use server::{Answer, Server};
+
+const CHUNKS: &str =
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n3\r\none\r\n3\r\ntwo\r\n";
+
+fn plan(server: &Server) -> Plan {
+    Plan {
+        remote: Remote::Ip(server.address()),
+        security: None,
+        requests: Arc::new(
+            Requests::new(&Template::default(), &server.url().to_string()).expect("a plain request"),
+        ),
+        connections: NonZeroU32::new(20).expect("not zero"),
+        ramp: Ramp { rate: 1000.0 },
+        hold: Duration::from_secs(20),
+        interval: Duration::from_secs(1),
+        greetings: 1,
+        timeout: Duration::from_secs(10),
+        sources: Arc::new([]),
+    }
+}
+
+/// Ends the flood when it has seen enough.
+struct Until(Box<dyn Fn(&Seen) -> bool>, bool);
+
+impl Watch for Until {
+    fn goes_on(&mut self) -> bool {
+        !self.1
+    }
+
+    fn moment(&mut self, _moment: &Moment, seen: &Seen) {
+        self.1 = (self.0)(seen);
+    }
+}
+
+fn flood(plan: &Plan, until: impl Fn(&Seen) -> bool + 'static) -> Outcome {
+    run(plan, &mut Until(Box::new(until), false)).expect("the server listens")
+}
+
+#[test]
+fn chunks_are_counted_and_held_against_the_schedule_of_the_first() {
+    let server = Server::start(|_| Answer::text(CHUNKS));
+    let outcome = flood(&plan(&server), |seen| seen.chunks == 60);
+    assert_eq!((outcome.seen.opened, outcome.last.open, outcome.most_open), (20, 20, 20));
+    // A greeting, the first chunk, and one that was due a second later and came at once.
+    assert_eq!((outcome.seen.chunks, outcome.seen.late.len()), (60, 20));
+    assert!(outcome.seen.late.max().is_zero());
+    assert_eq!((outcome.seen.statuses[2], outcome.seen.first_byte.len()), (20, 20));
+    assert!(outcome.is_interrupted);
+}
+
+#[test]
+fn what_ends_and_what_breaks_is_told_apart() {
+    let server = Server::start(|number| match number % 2 {
+        0 => Answer::last(&format!("{CHUNKS}0\r\n\r\n")),
+        _ => Answer::last(CHUNKS),
+    });
+    let outcome = run(&plan(&server), &mut ()).expect("the server listens");
+    assert_eq!((outcome.seen.ended, outcome.seen.lost[FailureKind::Short as usize]), (10, 10));
+    assert_eq!(outcome.last.open, 0);
+    assert!(!outcome.is_interrupted);
+}
+
+#[test]
+fn silence_is_given_up_after_the_time_for_the_first_byte() {
+    let server = Server::start(|_| Answer::never());
+    let plan = Plan { timeout: Duration::from_millis(100), ..plan(&server) };
+    let outcome = run(&plan, &mut ()).expect("the server listens");
+    assert_eq!(outcome.seen.lost[FailureKind::Timeout as usize], 20);
+}
+
+#[test]
+fn where_nobody_listens_that_is_said_at_once() {
+    let server = Server::start(|_| Answer::never());
+    let plan = plan(&server);
+    drop(server);
+    let error = run(&plan, &mut ()).expect_err("nobody listens");
+    assert!(matches!(error, FloodError::Connect(..)), "{error}");
+}
