@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::feed::{Feed, Next};
 use super::fleet::Fleet;
-use super::plan::{Plan, Until};
+use super::plan::{Pace, Plan, Until};
 use super::run::{Done, Gate, Message, Messages, ThreadTime};
 
 /// How often it tells what it has seen.
@@ -76,6 +76,7 @@ impl Worker<'_> {
         let since = self.fleet.since;
         let mut next_report = since + REPORT;
         let mut reports = 0;
+        let is_paced = self.plan.pace != Pace::Closed;
         let cpu = thread_cpu();
         loop {
             let now = Instant::now();
@@ -92,7 +93,11 @@ impl Worker<'_> {
             }
             for event in 0..self.fleet.wait(sleep(next, next_report, now)) {
                 self.fleet.handle(event);
-                self.dispatch(&mut feed);
+                // What is due is sent when it is due. Without a schedule, what is free is sent when all that has come is
+                // read, in one go: the server then wakes once for many, and so do we (7 % more requests a second).
+                if is_paced {
+                    self.dispatch(&mut feed);
+                }
             }
         }
         let now = Instant::now();
