@@ -6,6 +6,7 @@
 mod access;
 pub mod bench;
 mod connection;
+mod exit;
 mod failure;
 pub mod flood;
 mod link;
@@ -14,6 +15,7 @@ mod request;
 mod url;
 
 pub use access::{Access, AccessError, Route};
+pub use exit::Exit;
 pub use failure::{Failure, FailureKind};
 pub use link::{Remote, Security};
 pub use request::{Encoded, Mix, Template, WEIGHTS_MAX, WeightError, parse_field};

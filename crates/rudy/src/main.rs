@@ -1,6 +1,7 @@
 //! The command line: flags to calls. No logic.
 
 mod allocator;
+mod bench;
 mod tail;
 
 use std::net::Ipv4Addr;
@@ -40,6 +41,7 @@ enum Command {
     #[command(after_help = "Example: rudy schema > rudy.schema.json")]
     Schema,
     Tail(tail::Tail),
+    Bench(bench::Bench),
 }
 
 /// Serve a folder, or what a rudy.toml says.
@@ -100,13 +102,13 @@ fn on_this_machine(port: u16) -> Address {
 
 fn main() -> ExitCode {
     allocator::merge_freed_chunks();
-    let exit = match CommandLine::parse().command {
-        Command::Serve(serve) => run::serve(serve.into()),
-        Command::Check { config } => run::check(&config),
-        Command::Schema => run::schema(),
-        Command::Tail(tail) => rudy_server::tail::run(&tail.into()),
-    };
-    exit.into()
+    match CommandLine::parse().command {
+        Command::Serve(serve) => run::serve(serve.into()).into(),
+        Command::Check { config } => run::check(&config).into(),
+        Command::Schema => run::schema().into(),
+        Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
+        Command::Bench(bench) => rudy_load::bench::bench(&bench.into()).into(),
+    }
 }
 
 impl From<Serve> for Options {

@@ -77,9 +77,11 @@ impl Feed {
         self.taken - 1
     }
 
-    /// How long requests were begun that count: those due from `since` on. It is now.
-    pub(super) fn duration(&self, since: Instant, now: Instant) -> Duration {
-        self.end.map_or(now, |end| end.min(now)).saturating_duration_since(since)
+    /// How long requests were begun that count: those due from `since` on. The run is over, at `now`; `is_cut` before its
+    /// time. Otherwise it lasts to its end, where nothing may have been due for a while.
+    pub(super) fn duration(&self, since: Instant, now: Instant, is_cut: bool) -> Duration {
+        let end = self.end.filter(|end| !is_cut || *end < now);
+        end.unwrap_or(now).saturating_duration_since(since)
     }
 
     /// Requests that were due from `since` on and before the end, and were not taken by then.

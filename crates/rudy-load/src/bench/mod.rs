@@ -1,13 +1,27 @@
 //! Load: many requests, in a closed loop or at a rate.
 
+mod command;
 mod exchange;
 mod feed;
 mod fleet;
+mod interrupt;
+mod options;
 mod plan;
+mod prepare;
 mod recorder;
+mod report;
+mod room;
 mod run;
+mod sources;
+mod urls;
+mod view;
 mod worker;
 
+pub use command::bench;
+pub use options::{
+    ArrivalsName, ConnectionOptions, ExpectedOptions, Options, OutputOptions, PaceOptions, RequestOptions,
+};
 pub use plan::{Expected, Pace, Plan, Until};
 pub use recorder::Recorder;
 pub use run::{Interval, Outcome, RunError, ThreadTime, Watch, run};
+pub use sources::Sources;

@@ -45,6 +45,8 @@ pub struct Plan {
     pub sources: Arc<[IpAddr]>,
     /// What a right answer is, beyond its status.
     pub expected: Arc<Expected>,
+    /// How often a watcher is told what was seen.
+    pub interval: Duration,
 }
 
 impl Plan {

@@ -31,18 +31,21 @@ pub trait Watch {
     /// Connections are being opened: so many of so many stand.
     fn opening(&mut self, _open: u32, _of: u32) {}
 
-    /// All threads have reported a second of the run. The figures are of that second alone.
+    /// All threads have reported an interval of the run. The figures are of that interval alone; those of all of them, with
+    /// what came after the last whole one, add up to those of the run.
     fn interval(&mut self, _interval: &Interval) {}
 }
 
 /// Nobody.
 impl Watch for () {}
 
-/// A second of a run, over all threads.
+/// A part of a run, over all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Interval {
     /// The first is 0.
     pub index: u32,
+    /// How long it was. The last may be shorter than the others, and be followed only by answers that came late.
+    pub length: Duration,
     /// What was seen; nothing of the warm-up.
     pub seen: Recorder,
     /// Connections that stand at its end.
@@ -183,6 +186,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
             intervals: BTreeMap::new(),
             total: Recorder::default(),
             running: plan.threads.get(),
+            told: 0,
         };
         collector.collect()
     })
@@ -199,6 +203,8 @@ struct Collector<'a> {
     total: Recorder,
     /// Threads that will tell more.
     running: u32,
+    /// Intervals that the watcher was told of.
+    told: u32,
 }
 
 impl Collector<'_> {
@@ -269,19 +275,28 @@ impl Collector<'_> {
         }
         let seen = std::mem::take(sum);
         self.intervals.remove(&index);
+        self.tell(index, self.plan.interval, *seen);
+    }
+
+    fn tell(&mut self, index: u32, length: Duration, seen: Recorder) {
         self.total.merge(&seen);
-        self.watch.interval(&Interval { index, seen: *seen, open: self.gate.open.load(Ordering::Relaxed) });
+        self.told += 1;
+        self.watch.interval(&Interval { index, length, seen, open: self.gate.open.load(Ordering::Relaxed) });
     }
 
     fn outcome(mut self, done: &[Done]) -> Outcome {
+        let mut rest = Recorder::default();
         for (seen, _) in std::mem::take(&mut self.intervals).into_values() {
-            self.total.merge(&seen);
+            rest.merge(&seen);
         }
         for last in done {
-            self.total.merge(&last.rest);
+            rest.merge(&last.rest);
         }
+        let duration = done.iter().map(|last| last.duration).max().unwrap_or_default();
+        let told = self.plan.interval.saturating_mul(self.told);
+        self.tell(self.told, duration.saturating_sub(told), rest);
         Outcome {
-            duration: done.iter().map(|last| last.duration).max().unwrap_or_default(),
+            duration,
             unsent: done.iter().map(|last| last.unsent).sum(),
             abandoned: done.iter().map(|last| last.abandoned).sum(),
             threads: done.iter().map(|last| last.time).collect(),

@@ -10,9 +10,6 @@ use super::fleet::Fleet;
 use super::plan::{Pace, Plan, Until};
 use super::run::{Done, Gate, Message, Messages, ThreadTime};
 
-/// How often it tells what it has seen.
-const REPORT: Duration = Duration::from_secs(1);
-
 /// How long it sleeps at most, so that a stop is seen.
 const NAP: Duration = Duration::from_millis(100);
 
@@ -74,7 +71,7 @@ impl Worker<'_> {
         let mut feed = self.feed(start);
         self.fleet.since = start + self.plan.warm_up;
         let since = self.fleet.since;
-        let mut next_report = since + REPORT;
+        let mut next_report = since + self.plan.interval;
         let mut reports = 0;
         let is_paced = self.plan.pace != Pace::Closed;
         let cpu = thread_cpu();
@@ -84,7 +81,7 @@ impl Worker<'_> {
                 let seen = std::mem::take(&mut self.fleet.recorder);
                 let _ = self.messages.send(Message::Interval(reports, seen));
                 reports += 1;
-                next_report += REPORT;
+                next_report += self.plan.interval;
             }
             self.fleet.sweep(now);
             let next = self.dispatch(&mut feed);
@@ -103,7 +100,7 @@ impl Worker<'_> {
         let now = Instant::now();
         Done {
             unsent: feed.left_over(since),
-            duration: feed.duration(since, now),
+            duration: feed.duration(since, now, self.gate.is_stopped()),
             abandoned: self.fleet.under_way as u64,
             time: ThreadTime {
                 cpu: thread_cpu().saturating_sub(cpu),

@@ -33,6 +33,7 @@ fn plan(server: &Server) -> Plan {
         connect_rate: 1e4,
         sources: Arc::new([]),
         expected: Arc::default(),
+        interval: Duration::from_secs(1),
     }
 }
 

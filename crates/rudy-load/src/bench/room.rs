@@ -1,0 +1,76 @@
+//! Whether this machine has room for as many connections: descriptors, and ports to come from.
+
+use std::fs;
+
+use rudy_net::engine::raise_descriptor_limit;
+
+use super::plan::Plan;
+use super::prepare::Refusal;
+use crate::Remote;
+
+/// Descriptors besides those of connections: each thread's epoll, standard streams, files that are written.
+const RESERVE: u64 = 32;
+
+/// Where Linux does not say otherwise, ports 32768 to 60999.
+const PORTS: u64 = 28_232;
+
+/// Raises the limit of descriptors as far as this process may, and says what is missing.
+pub(super) fn check(plan: &Plan) -> Result<(), Refusal> {
+    let connections = u64::from(plan.connections.get());
+    let needed = connections + u64::from(plan.threads.get()) + RESERVE;
+    let limit = raise_descriptor_limit()
+        .map_err(|error| Refusal::World(format!("cannot raise the limit of open descriptors: {error}")))?;
+    if let Some(limit) = limit.filter(|limit| *limit < needed) {
+        return Err(Refusal::World(format!(
+            "{connections} connections need {needed} descriptors, and this process may have {limit}: raise the hard \
+             limit (`ulimit -Hn {needed}` as root, LimitNOFILE= under systemd), or use fewer connections"
+        )));
+    }
+    match plan.remote {
+        Remote::Ip(_) => check_ports(connections, plan.sources.len() as u64, ports()),
+        Remote::Unix(_) => Ok(()),
+    }
+}
+
+/// A connection is told apart by its two addresses and ports; to one remote each address of ours has this many.
+fn check_ports(connections: u64, sources: u64, ports: u64) -> Result<(), Refusal> {
+    if connections <= ports * sources.max(1) {
+        return Ok(());
+    }
+    let needed = connections.div_ceil(ports);
+    // Two addresses of a range are left out; see `Sources`.
+    let prefix = 32 - (needed + 2).next_power_of_two().trailing_zeros();
+    Err(Refusal::Arguments(format!(
+        "{connections} connections to one remote need {needed} addresses to come from, since each has {ports} ports \
+         (net.ipv4.ip_local_port_range): give them with --sources, such as --sources 127.0.0.0/{prefix} to a server on \
+         this machine"
+    )))
+}
+
+fn ports() -> u64 {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut ends = range.split_whitespace().filter_map(|port| port.parse::<u64>().ok());
+    match (ends.next(), ends.next()) {
+        (Some(first), Some(last)) if first <= last => last - first + 1,
+        _ => PORTS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_connections_than_ports_need_more_addresses() {
+        assert_eq!(check_ports(28_232, 0, PORTS), Ok(()));
+        assert_eq!(check_ports(400_000, 15, PORTS), Ok(()));
+        for (connections, sources, said) in
+            [(28_233, 0, "need 2 addresses"), (500_000, 15, "need 18 addresses")]
+        {
+            let Err(Refusal::Arguments(error)) = check_ports(connections, sources, PORTS) else { panic!() };
+            assert!(error.contains(said), "{error}");
+        }
+        let Err(Refusal::Arguments(error)) = check_ports(400_000, 0, PORTS) else { panic!() };
+        assert!(error.contains("--sources 127.0.0.0/27"), "15 and two that are left out: {error}");
+    }
+}

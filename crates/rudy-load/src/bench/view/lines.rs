@@ -1,0 +1,64 @@
+//! A line for each interval.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::bench::report::units;
+use crate::bench::run::{Interval, Watch};
+
+/// Writes lines that nothing takes back.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// What is behind.
+    shown: Duration,
+    length: Duration,
+}
+
+impl Watch for Lines {
+    fn interval(&mut self, interval: &Interval) {
+        // What came after the last whole interval stands in the report.
+        if interval.length < self.length {
+            return;
+        }
+        self.length = interval.length;
+        self.shown += interval.length;
+        // Nobody is left to tell if stderr cannot be written to.
+        let _ = writeln!(io::stderr(), "{}", line(self.shown, interval));
+    }
+}
+
+fn line(at: Duration, interval: &Interval) -> String {
+    let seen = &interval.seen;
+    let wrong = seen.requests() - seen.right;
+    format!(
+        "{:>8}  {:>9} req/s  p50 {:>8}  p99 {:>8}  {} wrong  {} open",
+        units::time(at),
+        units::rate(seen.answers(), interval.length),
+        units::time(seen.latency.quantile(0.5)),
+        units::time(seen.latency.quantile(0.99)),
+        wrong,
+        interval.open,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Recorder;
+
+    #[test]
+    fn an_interval_is_one_line() {
+        let mut seen = Recorder::default();
+        for _ in 0..1500 {
+            seen.status(200);
+            seen.right += 1;
+            seen.latency.record(Duration::from_micros(640));
+        }
+        seen.status(503);
+        let interval = Interval { index: 2, length: Duration::from_secs(1), seen, open: 64 };
+        assert_eq!(
+            line(Duration::from_secs(3), &interval),
+            "  3.00 s     1501.0 req/s  p50   640 µs  p99   640 µs  1 wrong  64 open"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! How a command ends, as an exit code.
+
+use std::process::ExitCode;
+
+/// The exit codes of the commands that generate load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: done what was asked.
+    Done,
+    /// 1: could not run.
+    CannotRun,
+    /// 2: bad arguments.
+    BadInput,
+    /// 128 and the signal's number, as a shell has it: ended by a signal, with the report so far.
+    Signal(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::CannotRun => 1,
+            Exit::BadInput => 2,
+            Exit::Signal(number) => 128 + number,
+        })
+    }
+}

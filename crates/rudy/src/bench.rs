@@ -1,0 +1,176 @@
+//! The flags of `rudy bench`.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use http::{HeaderName, HeaderValue, Method};
+use rudy_load::bench::{
+    ArrivalsName, ConnectionOptions, ExpectedOptions, Options, OutputOptions, PaceOptions, RequestOptions,
+    Sources,
+};
+use rudy_load::{Access, Url, parse_field};
+use rudy_net::tls::Trust;
+use rudy_stats::rate::{Count, ParseError, Rate, Time};
+
+/// Find out what a server holds: send it many requests, and measure each.
+///
+/// Without a rate it is a closed loop: each connection sends its next request when it has the answer to the last, so the server
+/// decides how many it is asked. With a rate (-R) it is an open loop: requests are due when the rate says, and latency counts
+/// from then, whatever the server does.
+///
+/// Ctrl-C ends the run with the report so far.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  rudy bench http://127.0.0.1:8080/                     64 connections, 10 s, as fast as they go
+  rudy bench -c 100 -n 1m http://127.0.0.1:8080/        a million requests
+  rudy bench -R 20k -d 60 http://127.0.0.1:8080/        20,000 requests each second, whatever comes of it
+  rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     more and more, to see where it gives in
+  rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
+
+Times are 10s, 2m, 500ms, or a number of seconds; counts and rates may have k or m behind them.
+Exit codes: 0 done, 1 could not run, 2 bad arguments, 130 interrupted.")]
+pub(crate) struct Bench {
+    /// What to ask; several of one server are asked in turn
+    #[arg(value_name = "URL", required_unless_present = "urls")]
+    url: Vec<Url>,
+    /// Connections in all
+    #[arg(short, long, value_name = "N", default_value = "64", value_parser = number, help_heading = "Load")]
+    connections: NonZeroU32,
+    /// Threads that generate [default: half of the cores]
+    #[arg(short, long, value_name = "N", value_parser = number, help_heading = "Load")]
+    threads: Option<NonZeroU32>,
+    /// How long requests are sent that count [default: 10s]
+    #[arg(short, long, short_alias = 'z', value_name = "TIME", value_parser = time, conflicts_with = "requests", help_heading = "Load")]
+    duration: Option<Duration>,
+    /// So many requests, instead of a time
+    #[arg(short = 'n', long, value_name = "N", value_parser = count, help_heading = "Load")]
+    requests: Option<u64>,
+    /// An open loop of so many requests per second in all; A:B is a ramp from A to B
+    #[arg(short = 'R', long, value_name = "RATE", help_heading = "Load")]
+    rate: Option<Rate>,
+    /// How requests lie around the rate: uniform, or poisson
+    #[arg(long, value_name = "HOW", help_heading = "Load")]
+    arrivals: Option<ArrivalsName>,
+    /// Where the draw of poisson arrivals begins [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    seed: Option<u64>,
+    /// What is sent before and not counted [default: 1s; none with -n or a ramp]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
+    warm_up_time: Option<Duration>,
+    /// For a whole answer, from the send
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, help_heading = "Load")]
+    timeout: Duration,
+    /// For a whole answer, from when the request was due; what is not sent by then is not sent at all
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
+    deadline: Option<Duration>,
+    /// A field of each request, \"Name: value\"; may be given again
+    #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
+    header: Vec<(HeaderName, HeaderValue)>,
+    /// The method [default: GET, or POST with a body]
+    #[arg(short, long, value_name = "METHOD", help_heading = "Requests")]
+    method: Option<Method>,
+    /// The body: a text, or @FILE
+    #[arg(short, long, value_name = "TEXT|@FILE", help_heading = "Requests")]
+    body: Option<String>,
+    /// Ask in HTTP/1.0
+    #[arg(long = "http1.0", help_heading = "Requests")]
+    http_10: bool,
+    /// URLs, a line each, with their weights behind them; `#` begins a comment
+    #[arg(long, value_name = "FILE", help_heading = "Requests")]
+    urls: Option<PathBuf>,
+    /// An answer is right only if its body has N bytes
+    #[arg(long, value_name = "N", value_parser = count, help_heading = "Requests")]
+    expect_bytes: Option<u64>,
+    /// An answer is right only if its body is what FILE holds
+    #[arg(long, value_name = "FILE", help_heading = "Requests")]
+    expect_body: Option<PathBuf>,
+    /// A new connection for each request
+    #[arg(long, help_heading = "Connections")]
+    disable_keepalive: bool,
+    /// Close a connection after N requests, and open another
+    #[arg(long, value_name = "N", value_parser = number, help_heading = "Connections")]
+    requests_per_connection: Option<NonZeroU32>,
+    /// Have N requests under way on a connection at once
+    #[arg(long, value_name = "N", default_value = "1", value_parser = number, help_heading = "Connections")]
+    pipeline: NonZeroU32,
+    /// Connect from these addresses in turn, such as 127.0.0.0/28
+    #[arg(long, value_name = "CIDR", help_heading = "Connections")]
+    sources: Option<Sources>,
+    /// Open at most so many connections per second [default: 5k]
+    #[arg(long, value_name = "RATE", value_parser = constant_rate, help_heading = "Connections")]
+    connect_rate: Option<f64>,
+    /// Accept any certificate
+    #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
+    insecure: bool,
+    /// Accept certificates that one in this PEM file has signed, and no others
+    #[arg(long, value_name = "FILE", help_heading = "Connections")]
+    cacert: Option<PathBuf>,
+    /// Connect to this socket in the file system, whatever the URL's host
+    #[arg(long, value_name = "PATH", help_heading = "Connections")]
+    unix_socket: Option<PathBuf>,
+}
+
+impl From<Bench> for Options {
+    fn from(bench: Bench) -> Self {
+        let trust = match (bench.insecure, bench.cacert) {
+            (true, _) => Trust::Anyone,
+            (false, Some(file)) => Trust::File(file),
+            (false, None) => Trust::Platform,
+        };
+        Self {
+            urls: bench.url,
+            url_file: bench.urls,
+            request: RequestOptions {
+                method: bench.method,
+                fields: bench.header,
+                body: bench.body,
+                is_http_10: bench.http_10,
+            },
+            expected: ExpectedOptions { body_bytes: bench.expect_bytes, body: bench.expect_body },
+            pace: PaceOptions {
+                duration: bench.duration,
+                requests: bench.requests,
+                rate: bench.rate,
+                arrivals: bench.arrivals,
+                seed: bench.seed,
+                warm_up: bench.warm_up_time,
+                timeout: bench.timeout,
+                deadline: bench.deadline,
+            },
+            connections: ConnectionOptions {
+                connections: bench.connections,
+                threads: bench.threads,
+                disables_keep_alive: bench.disable_keepalive,
+                requests_per_connection: bench.requests_per_connection,
+                pipeline: bench.pipeline,
+                sources: bench.sources,
+                connect_rate: bench.connect_rate,
+            },
+            access: Access { trust, unix_socket: bench.unix_socket },
+            output: OutputOptions::default(),
+        }
+    }
+}
+
+fn count(text: &str) -> Result<u64, ParseError> {
+    text.parse().map(|Count(count)| count)
+}
+
+fn time(text: &str) -> Result<Duration, ParseError> {
+    text.parse().map(|Time(time)| time)
+}
+
+fn number(text: &str) -> Result<NonZeroU32, String> {
+    let count = count(text).map_err(|error| error.to_string())?;
+    let number = u32::try_from(count).ok().and_then(NonZeroU32::new);
+    number.ok_or_else(|| "expected a whole number from 1 to 4294967295".to_owned())
+}
+
+fn constant_rate(text: &str) -> Result<f64, String> {
+    match text.parse().map_err(|error: ParseError| error.to_string())? {
+        Rate::Constant(rate) => Ok(rate),
+        Rate::Ramp(..) => Err("expected one rate, and no ramp".to_owned()),
+    }
+}
