@@ -153,13 +153,24 @@ impl Mix {
         Ok(Self { requests, order })
     }
 
+    /// How many different requests there are.
+    #[must_use]
+    pub(crate) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Which of them is the k-th.
+    #[must_use]
+    pub(crate) fn place(&self, k: u64) -> u32 {
+        #[expect(clippy::cast_possible_truncation, reason = "the remainder is less than WEIGHTS_MAX")]
+        let turn = (k % self.order.len() as u64) as usize;
+        self.order[turn]
+    }
+
     /// The k-th request.
     #[must_use]
     pub fn get(&self, k: u64) -> &Encoded {
-        // The remainder is less than a length.
-        #[expect(clippy::cast_possible_truncation, reason = "less than WEIGHTS_MAX")]
-        let place = (k % self.order.len() as u64) as usize;
-        &self.requests[self.order[place] as usize]
+        &self.requests[self.place(k) as usize]
     }
 
     /// The same, sharing no memory with this one: threads that count references to the same bytes slow each other down.

@@ -38,6 +38,12 @@ pub enum Arrivals {
         /// Where the draw begins.
         seed: u64,
     },
+    /// Nearly evenly: each gap up to a tenth shorter or longer, as `http_load -jitter` has it, so that a rate does not beat
+    /// with what a server does at intervals. Drawn from `seed` as well.
+    Jitter {
+        /// Where the draw begins.
+        seed: u64,
+    },
 }
 
 /// The part of a plan that one thread of one machine carries out: every `of`-th request, beginning with `index`.
@@ -112,7 +118,8 @@ impl Schedule {
     pub fn due(&self) -> Due {
         let walk = match self.arrivals {
             Arrivals::Uniform => Walk::Count(0),
-            Arrivals::Poisson { seed } => Walk::Draw(Draw::new(seed, self.share)),
+            Arrivals::Poisson { seed } => Walk::Draw(Draw::new(Gap::Exponential, seed, self.share)),
+            Arrivals::Jitter { seed } => Walk::Draw(Draw::new(Gap::Jittered, seed, self.share)),
         };
         Due { schedule: *self, walk }
     }
@@ -122,7 +129,9 @@ impl Schedule {
     pub fn planned(&self, total: Duration) -> u64 {
         let expected = self.profile.expected(total);
         match self.arrivals {
-            Arrivals::Poisson { .. } => whole((expected / float(self.share.of)).round()),
+            Arrivals::Poisson { .. } | Arrivals::Jitter { .. } => {
+                whole((expected / float(self.share.of)).round())
+            }
             Arrivals::Uniform => self.share.count(self.before(whole(expected.ceil()), total)),
         }
     }
@@ -225,7 +234,14 @@ impl Iterator for Due {
     }
 }
 
-/// The positions of a Poisson process of rate 1/N per request of the whole plan.
+/// How gaps are drawn, with a mean of 1.
+#[derive(Clone, Copy, Debug)]
+enum Gap {
+    Exponential,
+    Jittered,
+}
+
+/// For exponential gaps: the positions of a Poisson process of rate 1/N per request of the whole plan.
 ///
 /// N independent Poisson processes of rate R/N together are one of rate R (superposition), so each share draws for
 /// itself, with a seed of its own, and together they are exactly the plan: no share has to draw the others' gaps. The
@@ -236,6 +252,7 @@ impl Iterator for Due {
 /// Generation", 1986, chapter VI).
 #[derive(Clone, Debug)]
 struct Draw {
+    gap: Gap,
     random: SplitMix64,
     /// The share's number N, by which its process is thinner than the plan.
     stretch: f64,
@@ -245,15 +262,20 @@ struct Draw {
 }
 
 impl Draw {
-    fn new(seed: u64, share: Share) -> Self {
+    fn new(gap: Gap, seed: u64, share: Share) -> Self {
         // The generator's output is a hash of its state: seeds that differ by one begin far from each other.
         let own = SplitMix64(seed).next() ^ SplitMix64(share.of << 32 | share.index).next();
-        Self { random: SplitMix64(own), stretch: float(share.of), whole: 0, fraction: 0.0 }
+        Self { gap, random: SplitMix64(own), stretch: float(share.of), whole: 0, fraction: 0.0 }
     }
 
     fn next(&mut self) -> f64 {
-        // An exponential gap by inversion: 1 − u is above 0, so its logarithm is finite.
-        self.fraction += -(1.0 - self.random.unit()).ln() * self.stretch;
+        let unit = self.random.unit();
+        self.fraction += self.stretch
+            * match self.gap {
+                // By inversion: 1 − u is above 0, so its logarithm is finite.
+                Gap::Exponential => -(1.0 - unit).ln(),
+                Gap::Jittered => 0.9 + 0.2 * unit,
+            };
         self.whole = self.whole.saturating_add(whole(self.fraction));
         self.fraction = self.fraction.fract();
         float(self.whole) + self.fraction
@@ -335,6 +357,17 @@ mod tests {
 
     fn poisson(rate: f64, seed: u64, share: Share) -> Schedule {
         Schedule::new(Profile::Constant(rate), Arrivals::Poisson { seed }, share).unwrap()
+    }
+
+    #[test]
+    fn jitter_moves_each_gap_by_a_tenth_at_most_and_keeps_the_rate() {
+        let schedule =
+            Schedule::new(Profile::Constant(1000.0), Arrivals::Jitter { seed: 7 }, Share::WHOLE).unwrap();
+        let due: Vec<_> = schedule.due().take(10_001).map(|due| due.as_secs_f64()).collect();
+        let gaps: Vec<_> = due.windows(2).map(|pair| (pair[1] - pair[0]) * 1000.0).collect();
+        assert!(gaps.iter().all(|gap| (0.899..1.101).contains(gap)));
+        assert!(gaps.iter().any(|gap| *gap < 0.92) && gaps.iter().any(|gap| *gap > 1.08));
+        assert!((due[10_000] - 10.0).abs() < 0.02, "{}", due[10_000]);
     }
 
     #[test]
@@ -478,7 +511,7 @@ mod tests {
 
     #[test]
     fn a_gap_behind_ten_thousand_million_others_is_as_exact_as_the_first() {
-        let mut early = Draw::new(1, Share::WHOLE);
+        let mut early = Draw::new(Gap::Exponential, 1, Share::WHOLE);
         let mut late = Draw { whole: 10_000_000_000, ..early.clone() };
         for _ in 0..1000 {
             let (early, late) = (early.next(), late.next() - 1e10);

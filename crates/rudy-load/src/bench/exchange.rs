@@ -6,7 +6,7 @@ use std::time::Instant;
 use http::HeaderMap;
 use rudy_http::h1::client::ResponseHead;
 
-use super::plan::Expected;
+use super::plan::{Expected, Repeat};
 use super::recorder::Recorder;
 use crate::Failure;
 use crate::connection::Observer;
@@ -17,6 +17,8 @@ pub(super) struct Sent {
     /// When it should have been; in the closed loop, when it was.
     pub(super) due: Instant,
     pub(super) at: Instant,
+    /// Which request of the mix.
+    pub(super) request: u32,
 }
 
 /// The answer that is coming in.
@@ -26,6 +28,8 @@ struct Coming {
     body_bytes: u64,
     /// It has differed from the body that is expected.
     differs: bool,
+    /// A checksum of the body, where one is asked for.
+    checksum: u64,
 }
 
 /// The requests of one connection, oldest first, and the answer to the oldest.
@@ -55,6 +59,8 @@ pub(super) struct Scribe<'a> {
     pub(super) exchange: &'a mut Exchange,
     pub(super) recorder: &'a mut Recorder,
     pub(super) expected: &'a Expected,
+    /// Of each request in the mix, what its first answer was, where others are held against that.
+    pub(super) first: &'a mut [Option<u64>],
     /// What was due before is not written down.
     pub(super) since: Instant,
     /// Requests that have ended since it was made.
@@ -69,12 +75,14 @@ impl Observer for Scribe<'_> {
         if let Some(begun) = self.exchange.connecting_since.replace(now) {
             self.recorder.connect.record(now - begun);
         }
+        self.sent_now(now);
     }
 
     fn secured(&mut self, now: Instant) {
         if let Some(connected) = self.exchange.connecting_since {
             self.recorder.tls.record(now - connected);
         }
+        self.sent_now(now);
     }
 
     fn received(&mut self, bytes: usize, now: Instant) {
@@ -95,6 +103,9 @@ impl Observer for Scribe<'_> {
             coming.differs |= body.get(at..at.saturating_add(bytes.len())) != Some(bytes);
         }
         coming.body_bytes += bytes.len() as u64;
+        if self.expected.repeats == Some(Repeat::Checksum) {
+            coming.checksum = fnv_1a(coming.checksum, bytes);
+        }
     }
 
     fn end(&mut self, _trailers: Option<&HeaderMap>, now: Instant) {
@@ -112,11 +123,34 @@ impl Observer for Scribe<'_> {
 }
 
 impl Scribe<'_> {
+    /// What waited for the connection goes out only now.
+    fn sent_now(&mut self, now: Instant) {
+        for sent in &mut self.exchange.under_way {
+            sent.at = now;
+        }
+    }
+
+    /// Whether the answer is as the first one to the same request was.
+    fn repeats(&mut self, request: u32, coming: Coming) -> bool {
+        let value = match self.expected.repeats {
+            None => return true,
+            Some(Repeat::Bytes) => coming.body_bytes,
+            Some(Repeat::Checksum) => coming.checksum,
+        };
+        match self.first.get_mut(request as usize) {
+            Some(first) => *first.get_or_insert(value) == value,
+            None => true,
+        }
+    }
+
     fn write_down(&mut self, sent: Sent, coming: Coming, first_byte: Instant, now: Instant) {
+        let repeats = self.repeats(sent.request, coming);
         let recorder = &mut *self.recorder;
+        recorder.unlike_the_first += u64::from(!repeats);
         recorder.status(coming.status);
         recorder.body_bytes += coming.body_bytes;
-        let is_expected = !coming.differs
+        let is_expected = repeats
+            && !coming.differs
             && self.expected.body.as_ref().is_none_or(|body| body.len() as u64 == coming.body_bytes)
             && self.expected.body_bytes.is_none_or(|bytes| bytes == coming.body_bytes);
         let is_right = coming.status < 400 && is_expected;
@@ -129,4 +163,9 @@ impl Scribe<'_> {
             recorder.service.record(now.saturating_duration_since(sent.at));
         }
     }
+}
+
+/// Fowler, Noll and Vo (FNV-1a, 64 bits, from 0): a byte changed anywhere changes it. It guards against mistakes, not against forgers.
+fn fnv_1a(checksum: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(checksum, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -63,6 +63,8 @@ pub(super) struct Fleet<'p> {
     scratch: Box<[u8]>,
     /// The numbers of the requests that are being sent.
     requests: Vec<u64>,
+    /// Of each request in the mix, what its first answer was, where others are held against that.
+    first: Vec<Option<u64>>,
     /// Which thread this is.
     index: u32,
     sweep: Duration,
@@ -94,6 +96,7 @@ impl<'p> Fleet<'p> {
             retries: BinaryHeap::new(),
             scratch: vec![0; SCRATCH_BYTES].into(),
             requests: Vec::new(),
+            first: vec![None; plan.mix.len()],
             index,
             sweep: (shortest / 10).clamp(SWEEP.0, SWEEP.1),
             next_sweep: now,
@@ -185,7 +188,7 @@ impl<'p> Fleet<'p> {
         {
             let number = feed.take() * u64::from(self.plan.threads.get()) + u64::from(self.index);
             self.requests.push(number);
-            slot.exchange.under_way.push_back(Sent { due, at: now });
+            slot.exchange.under_way.push_back(Sent { due, at: now, request: self.mix.place(number) });
             if due >= self.since {
                 self.recorder.sent += 1;
                 self.recorder.lag.record(now.saturating_duration_since(due));
@@ -194,6 +197,7 @@ impl<'p> Fleet<'p> {
         }
         slot.sent += u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
         self.under_way += self.requests.len();
+        self.recorder.most_under_way = self.recorder.most_under_way.max(self.under_way as u64);
         if slot.connection.is_none() {
             self.open(index, now);
         }
@@ -294,6 +298,7 @@ impl<'p> Fleet<'p> {
             exchange: &mut slot.exchange,
             recorder: &mut self.recorder,
             expected: &self.plan.expected,
+            first: &mut self.first,
             since: self.since,
             ended: 0,
             is_paced: self.plan.pace != Pace::Closed,

@@ -21,7 +21,7 @@ pub use command::bench;
 pub use options::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, Options, OutputOptions, PaceOptions, RequestOptions,
 };
-pub use plan::{Expected, Pace, Plan, Until};
+pub use plan::{Expected, Pace, Plan, Repeat, Until};
 pub use recorder::Recorder;
 pub use run::{Interval, Outcome, RunError, ThreadTime, Watch, run};
 pub use sources::Sources;

@@ -88,4 +88,15 @@ pub struct Expected {
     pub body_bytes: Option<u64>,
     /// The body itself.
     pub body: Option<bytes::Bytes>,
+    /// What must be as in the first answer to the same request.
+    pub repeats: Option<Repeat>,
+}
+
+/// What the answers to a request are to have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeat {
+    /// The bytes of their bodies.
+    Bytes,
+    /// Their bodies, by a checksum.
+    Checksum,
 }

@@ -225,7 +225,7 @@ fn expected(options: &ExpectedOptions) -> Result<Expected, String> {
             "--expect-body has {} bytes, and --expect-bytes says {bytes}: leave one of them out",
             body.len()
         )),
-        (_, body_bytes) => Ok(Expected { body_bytes, body }),
+        (_, body_bytes) => Ok(Expected { body_bytes, body, repeats: None }),
     }
 }
 

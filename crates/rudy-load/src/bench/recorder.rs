@@ -33,6 +33,8 @@ pub struct Recorder {
     pub failures: [u64; FailureKind::ALL.len()],
     /// Answers whose status is right and whose body is not.
     pub unexpected: u64,
+    /// Answers, of any status, that are not as the first to the same request.
+    pub unlike_the_first: u64,
     /// Right answers.
     pub right: u64,
     /// Requests sent.
@@ -41,6 +43,8 @@ pub struct Recorder {
     pub received_bytes: u64,
     /// Bytes of bodies.
     pub body_bytes: u64,
+    /// Requests that were under way at once, at most, on the thread that had most.
+    pub most_under_way: u64,
     /// Connections that came to stand.
     pub opened: u64,
     /// Connections that the server ended while nothing was under way.
@@ -62,10 +66,12 @@ impl Default for Recorder {
             statuses: Box::new([0; STATUSES]),
             failures: [0; FailureKind::ALL.len()],
             unexpected: 0,
+            unlike_the_first: 0,
             right: 0,
             sent: 0,
             received_bytes: 0,
             body_bytes: 0,
+            most_under_way: 0,
             opened: 0,
             ended: 0,
             examples: Default::default(),
@@ -123,10 +129,12 @@ impl Recorder {
             *count += more;
         }
         self.unexpected += other.unexpected;
+        self.unlike_the_first += other.unlike_the_first;
         self.right += other.right;
         self.sent += other.sent;
         self.received_bytes += other.received_bytes;
         self.body_bytes += other.body_bytes;
+        self.most_under_way = self.most_under_way.max(other.most_under_way);
         self.opened += other.opened;
         self.ended += other.ended;
         for (example, other) in self.examples.iter_mut().zip(&other.examples) {

@@ -91,7 +91,7 @@ fn what_is_not_right_is_counted_as_what_it_is() {
         2 => Answer::last("nonsense\r\n\r\n"),
         _ => Answer::text("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour"),
     });
-    let expected = Expected { body_bytes: Some(4), body: Some("four".into()) };
+    let expected = Expected { body_bytes: Some(4), body: Some("four".into()), repeats: None };
     let outcome = go(&Plan { expected: Arc::new(expected), until: Until::Requests(100), ..plan(&server) });
     assert_eq!((outcome.seen.statuses[500], outcome.seen.right), (25, 25));
     assert_eq!(failures(&outcome, FailureKind::Short), 25);
