@@ -1,5 +1,6 @@
 //! How a command ends, as an exit code.
 
+use std::fmt;
 use std::process::ExitCode;
 
 /// The exit codes of the commands that generate load.
@@ -23,5 +24,31 @@ impl From<Exit> for ExitCode {
             Exit::BadInput => 2,
             Exit::Signal(number) => 128 + number,
         })
+    }
+}
+
+/// Why nothing is run, and with whom it lies.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The command line cannot be carried out.
+    Arguments(String),
+    /// The world is not as it would have to be.
+    World(String),
+}
+
+impl Refusal {
+    /// How the command ends.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Arguments(_) => Exit::BadInput,
+            Self::World(_) => Exit::CannotRun,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Arguments(why) | Self::World(why)) = self;
+        f.write_str(why)
     }
 }

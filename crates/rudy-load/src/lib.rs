@@ -9,14 +9,18 @@ mod connection;
 mod exit;
 mod failure;
 pub mod flood;
+mod http_load;
+mod interrupt;
 mod link;
 mod poller;
 mod request;
+mod room;
 mod url;
 
 pub use access::{Access, AccessError, Route};
 pub use exit::Exit;
 pub use failure::{Failure, FailureKind};
+pub use http_load::http_load;
 pub use link::{Remote, Security};
 pub use request::{Encoded, Mix, Template, WEIGHTS_MAX, WeightError, parse_field};
 pub use url::{Url, UrlError};

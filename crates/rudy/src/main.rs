@@ -42,6 +42,17 @@ enum Command {
     Schema,
     Tail(tail::Tail),
     Bench(bench::Bench),
+    /// Fetch URLs as http_load does, with its options of one dash and its summary
+    #[command(
+        name = "http_load",
+        disable_help_flag = true,
+        after_help = "Example: rudy http_load -parallel 20 -fetches 1000 urls"
+    )]
+    HttpLoad {
+        /// What http_load would be given; -help lists it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<String>,
+    },
 }
 
 /// Serve a folder, or what a rudy.toml says.
@@ -108,6 +119,7 @@ fn main() -> ExitCode {
         Command::Schema => run::schema().into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Bench(bench) => rudy_load::bench::bench(&bench.into()).into(),
+        Command::HttpLoad { arguments } => rudy_load::http_load(&arguments).into(),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::interrupt::Interrupt;
 use super::options::Options;
-use super::prepare::{Prepared, Refusal, prepare};
+use super::prepare::{Prepared, prepare};
 use super::report::{Config, Run, text};
 use super::run::{Interval, Outcome, RunError, Watch, run};
 use super::view;
+use crate::exit::Refusal;
+use crate::interrupt::Interrupt;
 use crate::{Exit, Remote};
 
 /// Runs what the options say, and reports it.
@@ -15,8 +16,7 @@ use crate::{Exit, Remote};
 pub fn bench(options: &Options) -> Exit {
     let (prepared, interrupt) = match prepare(options).and_then(|prepared| Ok((prepared, catch()?))) {
         Ok(ready) => ready,
-        Err(Refusal::Arguments(why)) => return refuse(Exit::BadInput, &why),
-        Err(Refusal::World(why)) => return refuse(Exit::CannotRun, &why),
+        Err(refusal) => return refuse(refusal.exit(), &refusal.to_string()),
     };
     say(&Config::new(&prepared, &prepared.plan.remote).to_string());
     let mut watcher = Watcher { view: view::of(options, &prepared), interrupt: &interrupt };

@@ -16,9 +16,9 @@ use super::options::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, Options, PaceOptions, RequestOptions,
 };
 use super::plan::{Expected, Pace, Plan, Until};
-use super::room;
+use crate::exit::Refusal;
 use crate::request::{Mix, Template};
-use crate::{Remote, Url};
+use crate::{Remote, Url, room};
 
 /// How long requests are sent that count, where nothing is said.
 const DURATION: Duration = Duration::from_secs(10);
@@ -38,15 +38,6 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// A file that is sent or expected as a body is held in memory, once for each thread.
 const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// Why nothing is run, and with whom it lies.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The command line cannot be carried out.
-    Arguments(String),
-    /// The world is not as it would have to be.
-    World(String),
-}
 
 /// What will be run.
 #[derive(Debug)]

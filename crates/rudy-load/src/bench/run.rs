@@ -53,7 +53,7 @@ pub struct Interval {
 }
 
 /// What a run has shown.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Everything seen, the warm-up not counted.
     pub seen: Recorder,

@@ -16,15 +16,24 @@ pub(super) fn all(given: &[Url], file: Option<&Path>) -> Result<Vec<(Url, u32)>,
         check_origin(first.as_ref(), other)?;
     }
     if let Some(path) = file {
-        let text =
-            fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        all.extend(parse(&text, first).map_err(|error| format!("{}:{error}", path.display()))?);
+        all.extend(read(path, first)?);
     }
     match all.len() {
         0 => Err("no URL: name one, such as http://127.0.0.1:8080/".into()),
         count if count > URLS_MAX => Err(format!("{count} URLs are too many: {URLS_MAX} are the most")),
         _ => Ok(all),
     }
+}
+
+/// All URLs of a file; at least one, and all of one origin.
+pub(crate) fn of_file(path: &Path) -> Result<Vec<(Url, u32)>, String> {
+    all(&[], Some(path))
+}
+
+fn read(path: &Path, first: Option<Url>) -> Result<Vec<(Url, u32)>, String> {
+    let text =
+        fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    parse(&text, first).map_err(|error| format!("{}:{error}", path.display()))
 }
 
 /// A URL on each line, and behind it how often it is asked in comparison with the others. The error begins with the number

@@ -9,13 +9,13 @@ use signal_hook::flag;
 
 /// Which signal has come.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Interrupt {
+pub(crate) struct Interrupt {
     number: Arc<AtomicUsize>,
 }
 
 impl Interrupt {
     /// Catches SIGINT and SIGTERM from now on, each once: at a second one they do what they do to every process.
-    pub(super) fn catch() -> io::Result<Self> {
+    pub(crate) fn catch() -> io::Result<Self> {
         let interrupt = Self::default();
         for (signal, number) in [(SIGINT, 2), (SIGTERM, 15)] {
             let has_come = Arc::default();
@@ -28,7 +28,7 @@ impl Interrupt {
     }
 
     /// The signal that has come, if one has.
-    pub(super) fn signal(&self) -> Option<u8> {
+    pub(crate) fn signal(&self) -> Option<u8> {
         u8::try_from(self.number.load(Ordering::Relaxed)).ok().filter(|number| *number != 0)
     }
 }

@@ -4,9 +4,9 @@ use std::fs;
 
 use rudy_net::engine::raise_descriptor_limit;
 
-use super::plan::Plan;
-use super::prepare::Refusal;
 use crate::Remote;
+use crate::bench::Plan;
+use crate::exit::Refusal;
 
 /// Descriptors besides those of connections: each thread's epoll, standard streams, files that are written.
 const RESERVE: u64 = 32;
@@ -15,12 +15,10 @@ const RESERVE: u64 = 32;
 const PORTS: u64 = 28_232;
 
 /// Raises the limit of descriptors as far as this process may, and says what is missing.
-pub(super) fn check(plan: &Plan) -> Result<(), Refusal> {
+pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     let connections = u64::from(plan.connections.get());
     let needed = connections + u64::from(plan.threads.get()) + RESERVE;
-    let limit = raise_descriptor_limit()
-        .map_err(|error| Refusal::World(format!("cannot raise the limit of open descriptors: {error}")))?;
-    if let Some(limit) = limit.filter(|limit| *limit < needed) {
+    if let Some(limit) = descriptors()?.filter(|limit| *limit < needed) {
         return Err(Refusal::World(format!(
             "{connections} connections need {needed} descriptors, and this process may have {limit}: raise the hard \
              limit (`ulimit -Hn {needed}` as root, LimitNOFILE= under systemd), or use fewer connections"
@@ -30,6 +28,18 @@ pub(super) fn check(plan: &Plan) -> Result<(), Refusal> {
         Remote::Ip(_) => check_ports(connections, plan.sources.len() as u64, ports()),
         Remote::Unix(_) => Ok(()),
     }
+}
+
+/// As many connections as there are descriptors for, on one thread.
+pub(crate) fn most_connections() -> Result<u32, Refusal> {
+    let limit = descriptors()?.unwrap_or(u64::MAX).saturating_sub(RESERVE + 1);
+    Ok(u32::try_from(limit).unwrap_or(u32::MAX))
+}
+
+/// The limit of descriptors, raised as far as may be. Nothing where there is none.
+fn descriptors() -> Result<Option<u64>, Refusal> {
+    raise_descriptor_limit()
+        .map_err(|error| Refusal::World(format!("cannot raise the limit of open descriptors: {error}")))
 }
 
 /// A connection is told apart by its two addresses and ports; to one remote each address of ours has this many.

@@ -1,0 +1,260 @@
+//! The command line of http_load: options of one dash, and a file of URLs.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rudy_stats::rate::Time;
+
+/// What there is to say, and how.
+pub(super) const USAGE: &str = "\
+Usage: rudy http_load -parallel N | -rate N [-jitter]
+                      -fetches N | -seconds N
+                      [-sip FILE] [-checksum | -anybytes] [-timeout SECONDS] [-verbose] [-insecure] URLFILE
+
+Fetches the URLs of a file, each over a connection of its own, and sums up as http_load does.
+
+  -parallel N      have N fetches under way at any time
+  -rate N          begin N fetches a second
+  -jitter          with -rate: each a tenth of the distance earlier or later
+  -fetches N       end after N fetches
+  -seconds N       end after this time
+  -sip FILE        connect from these addresses in turn, one on each line
+  -checksum        hold each body against the first of its URL, by a checksum
+  -anybytes        do not hold the bytes of each body against the first of its URL
+  -timeout SECONDS give up a fetch after this time (60)
+  -verbose         say every minute how it stands
+  -insecure        with https: accept any certificate
+
+URLFILE has a URL on each line, all of one server; they are fetched in turn.
+
+Examples:
+  rudy http_load -parallel 20 -fetches 1000 urls
+  rudy http_load -rate 100 -seconds 60 urls
+";
+
+/// How fetches are begun.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Start {
+    Parallel(u32),
+    Rate { per_second: f64, jitter: bool },
+}
+
+/// When it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Fetches(u64),
+    Seconds(Duration),
+}
+
+/// What the bodies of a URL are to have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    Bytes,
+    Checksum,
+    Nothing,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Options {
+    pub(super) start: Start,
+    pub(super) end: End,
+    pub(super) sources: Vec<IpAddr>,
+    pub(super) check: Check,
+    pub(super) timeout: Duration,
+    pub(super) is_verbose: bool,
+    pub(super) is_insecure: bool,
+    pub(super) urls: PathBuf,
+}
+
+/// What was said so far.
+#[derive(Default)]
+struct Said {
+    parallel: Option<u32>,
+    rate: Option<f64>,
+    fetches: Option<u64>,
+    seconds: Option<Duration>,
+    sources: Option<PathBuf>,
+    timeout: Option<Duration>,
+    jitter: bool,
+    checksum: bool,
+    any_bytes: bool,
+    is_verbose: bool,
+    is_insecure: bool,
+    urls: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the arguments behind the command's name. `Ok(None)` asks for help.
+    pub(super) fn parse(arguments: &[String]) -> Result<Option<Self>, String> {
+        let mut said = Said::default();
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let Some(name) = argument.strip_prefix('-') else {
+                if said.urls.replace(argument.into()).is_some() {
+                    return Err(format!("{argument:?}: one file of URLs is all there can be"));
+                }
+                continue;
+            };
+            if ["h", "help", "-help"].contains(&name) {
+                return Ok(None);
+            }
+            if !said.switch(name) {
+                let mut value = || rest.next().ok_or_else(|| format!("-{name} needs a value"));
+                said.value(name, &mut value)?;
+            }
+        }
+        said.options().map(Some)
+    }
+}
+
+impl Said {
+    /// Takes an option that stands alone. As http_load does, any beginning of it that is no beginning of another.
+    fn switch(&mut self, name: &str) -> bool {
+        let switch = match name {
+            "jitter" => &mut self.jitter,
+            "checksum" => &mut self.checksum,
+            "anybytes" => &mut self.any_bytes,
+            "verbose" => &mut self.is_verbose,
+            "insecure" => &mut self.is_insecure,
+            _ => return false,
+        };
+        *switch = true;
+        true
+    }
+
+    fn value<'a>(
+        &mut self,
+        name: &str,
+        value: &mut dyn FnMut() -> Result<&'a String, String>,
+    ) -> Result<(), String> {
+        match name {
+            "parallel" => self.parallel = Some(number(name, value()?)?),
+            "rate" => self.rate = Some(f64::from(number::<u32>(name, value()?)?)),
+            "fetches" => self.fetches = Some(number(name, value()?)?),
+            "seconds" => self.seconds = Some(time(name, value()?)?),
+            "timeout" => self.timeout = Some(time(name, value()?)?),
+            "sip" => self.sources = Some(value()?.into()),
+            "throttle" | "throttle_kbps" | "cipher" | "proxy" => {
+                return Err(format!(
+                    "-{name} of the old http_load is not known here; see rudy http_load -help"
+                ));
+            }
+            _ => return Err(format!("-{name} is not known; see rudy http_load -help")),
+        }
+        Ok(())
+    }
+
+    fn options(self) -> Result<Options, String> {
+        let start = match (self.parallel, self.rate) {
+            (Some(parallel), None) if self.jitter => {
+                return Err(format!(
+                    "-jitter is for -rate: with -parallel {parallel} nothing is begun at a rate"
+                ));
+            }
+            (Some(parallel), None) => Start::Parallel(parallel),
+            (None, Some(per_second)) => Start::Rate { per_second, jitter: self.jitter },
+            _ => return Err("one of -parallel and -rate says how fetches are begun".into()),
+        };
+        let end = match (self.fetches, self.seconds) {
+            (Some(fetches), None) => End::Fetches(fetches),
+            (None, Some(seconds)) => End::Seconds(seconds),
+            _ => return Err("one of -fetches and -seconds says when it ends".into()),
+        };
+        let check = match (self.checksum, self.any_bytes) {
+            (true, true) => {
+                return Err("-checksum and -anybytes are two ways to judge a body: take one".into());
+            }
+            (true, false) => Check::Checksum,
+            (false, true) => Check::Nothing,
+            (false, false) => Check::Bytes,
+        };
+        Ok(Options {
+            start,
+            end,
+            sources: self.sources.as_deref().map(sources).transpose()?.unwrap_or_default(),
+            check,
+            timeout: self.timeout.unwrap_or(Duration::from_mins(1)),
+            is_verbose: self.is_verbose,
+            is_insecure: self.is_insecure,
+            urls: self.urls.ok_or("a file of URLs is needed")?,
+        })
+    }
+}
+
+/// A whole number from 1 on.
+fn number<T: std::str::FromStr + PartialOrd + From<u8>>(name: &str, value: &str) -> Result<T, String> {
+    let number = value.parse().ok().filter(|number| *number >= T::from(1));
+    number.ok_or_else(|| format!("-{name} {value}: expected a whole number from 1 on"))
+}
+
+fn time(name: &str, value: &str) -> Result<Duration, String> {
+    match value.parse() {
+        Ok(Time(time)) if !time.is_zero() => Ok(time),
+        _ => Err(format!("-{name} {value}: expected a number of seconds")),
+    }
+}
+
+fn sources(path: &Path) -> Result<Vec<IpAddr>, String> {
+    let text =
+        fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let mut sources = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let address = line.trim().parse();
+        sources.push(address.map_err(|_| format!("{}:{number}: {line:?} is no IP address", path.display()))?);
+    }
+    if sources.is_empty() { Err(format!("{}: holds no address", path.display())) } else { Ok(sources) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Option<Options>, String> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_lines_of_the_field_report_are_understood() {
+        let options = parse("-parallel 20 -fetches 1000 urls").unwrap().unwrap();
+        assert_eq!((options.start, options.end), (Start::Parallel(20), End::Fetches(1000)));
+        assert_eq!((options.check, options.timeout), (Check::Bytes, Duration::from_mins(1)));
+        let options = parse("-rate 100 -jitter -seconds 60 -checksum urls").unwrap().unwrap();
+        assert_eq!(options.start, Start::Rate { per_second: 100.0, jitter: true });
+        assert_eq!((options.end, options.check), (End::Seconds(Duration::from_mins(1)), Check::Checksum));
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused_with_what_is_missing() {
+        for (line, said) in [
+            ("", "one of -parallel and -rate"),
+            ("-parallel 1 -rate 2 -fetches 1 u", "one of -parallel and -rate"),
+            ("-parallel 1 u", "one of -fetches and -seconds"),
+            ("-parallel 1 -fetches 1", "a file of URLs"),
+            ("-parallel 1 -fetches 1 a b", "one file of URLs"),
+            ("-parallel 0 -fetches 1 u", "-parallel 0: expected a whole number"),
+            ("-parallel", "-parallel needs a value"),
+            ("-parallel 1 -jitter -fetches 1 u", "-jitter is for -rate"),
+            ("-parallel 1 -seconds 0 u", "-seconds 0: expected a number of seconds"),
+            ("-checksum -anybytes -parallel 1 -fetches 1 u", "take one"),
+            ("-throttle 1", "not known here"),
+            ("-x", "-x is not known"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(said), "{line}: {error}");
+        }
+        assert_eq!(parse("-help"), Ok(None));
+        assert_eq!(parse("-parallel 1 --help"), Ok(None));
+    }
+
+    #[test]
+    fn addresses_come_from_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sip");
+        fs::write(&path, "127.0.0.2\n\n127.0.0.3\n").unwrap();
+        assert_eq!(sources(&path).unwrap().len(), 2);
+        fs::write(&path, "127.0.0.2\nx\n").unwrap();
+        assert!(sources(&path).unwrap_err().ends_with("2: \"x\" is no IP address"));
+    }
+}

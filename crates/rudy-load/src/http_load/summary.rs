@@ -1,0 +1,145 @@
+//! What http_load prints at its end, line for line.
+
+use std::fmt::{self, Write};
+
+use rudy_stats::Histogram;
+
+use super::options::Check;
+use crate::FailureKind;
+use crate::bench::Outcome;
+
+/// The lines in which http_load sums up.
+pub(super) struct Summary<'a> {
+    pub(super) outcome: &'a Outcome,
+    pub(super) check: Check,
+}
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seen = &self.outcome.seen;
+        let (fetches, bytes) = (seen.requests(), float(seen.body_bytes));
+        let seconds = self.outcome.duration.as_secs_f64();
+        writeln!(
+            f,
+            "{fetches} fetches, {} max parallel, {} bytes, in {} seconds",
+            seen.most_under_way,
+            g(bytes),
+            g(seconds)
+        )?;
+        writeln!(f, "{} mean bytes/connection", g(share(bytes, float(fetches))))?;
+        writeln!(
+            f,
+            "{} fetches/sec, {} bytes/sec",
+            g(share(float(fetches), seconds)),
+            g(share(bytes, seconds))
+        )?;
+        writeln!(f, "msecs/connect: {}", times(&seen.connect))?;
+        writeln!(f, "msecs/first-response: {}", times(&seen.first_byte))?;
+        match self.check {
+            Check::Bytes => writeln!(f, "{} bad byte counts", seen.unlike_the_first)?,
+            Check::Checksum => writeln!(f, "{} bad checksums", seen.unlike_the_first)?,
+            Check::Nothing => {}
+        }
+        for kind in FailureKind::ALL {
+            let (count, example) = (seen.failures[kind as usize], &seen.examples[kind as usize]);
+            match (kind, count) {
+                (_, 0) => {}
+                (FailureKind::Timeout, count) => writeln!(f, "{count} timeouts")?,
+                (_, count) => writeln!(f, "{count} failed: {}", example.as_deref().unwrap_or(kind.name()))?,
+            }
+        }
+        writeln!(f, "HTTP response codes:")?;
+        for (code, count) in seen.statuses.iter().enumerate().filter(|(_, count)| **count > 0) {
+            writeln!(f, "  code {code:03} -- {count}")?;
+        }
+        Ok(())
+    }
+}
+
+fn times(histogram: &Histogram) -> String {
+    let milliseconds = |time: std::time::Duration| g(time.as_secs_f64() * 1000.0);
+    let (mean, max, min) = (histogram.mean(), histogram.max(), histogram.min());
+    format!("{} mean, {} max, {} min", milliseconds(mean), milliseconds(max), milliseconds(min))
+}
+
+fn share(of: f64, among: f64) -> f64 {
+    if among > 0.0 { of / among } else { 0.0 }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "six digits of it are shown")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// A number as C's `%g` writes it, which is what programs that read these lines have always read: six digits, no zeroes
+/// behind them, an exponent where the number is large or small.
+fn g(number: f64) -> String {
+    if number == 0.0 {
+        return "0".into();
+    }
+    // Rounded to six digits first: 999999.5 has the exponent of 1e+06.
+    let scientific = format!("{number:.5e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |text: &str| {
+        let trimmed =
+            if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text };
+        trimmed.to_owned()
+    };
+    if (-4..6).contains(&exponent) {
+        let decimals = usize::try_from(5 - exponent).unwrap_or(0);
+        return trim(&format!("{number:.decimals$}"));
+    }
+    let mut text = trim(digits);
+    let sign = if exponent < 0 { '-' } else { '+' };
+    // Writing to a string does not fail.
+    let _ = write!(text, "e{sign}{:02}", exponent.abs());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::bench::Recorder;
+
+    #[test]
+    fn numbers_are_written_as_c_writes_them() {
+        // printf '%g\n' of each.
+        for (number, text) in [
+            (0.0, "0"),
+            (1.0, "1"),
+            (100.0, "100"),
+            (123_456.0, "123456"),
+            (1_024_000.0, "1.024e+06"),
+            (1_234_567.0, "1.23457e+06"),
+            (999_999.5, "1e+06"),
+            (0.5, "0.5"),
+            (1.234_567_89, "1.23457"),
+            (0.000_123_456, "0.000123456"),
+            (0.000_012_345, "1.2345e-05"),
+            (3e-120, "3e-120"),
+        ] {
+            assert_eq!(g(number), text);
+        }
+    }
+
+    #[test]
+    fn the_lines_are_those_of_http_load() {
+        let mut seen =
+            Recorder { body_bytes: 5120, unlike_the_first: 1, most_under_way: 20, ..Recorder::default() };
+        (seen.statuses[200], seen.statuses[999]) = (4, 1);
+        seen.failures[FailureKind::Timeout as usize] = 2;
+        seen.connect.record(Duration::from_millis(2));
+        let outcome = Outcome { duration: Duration::from_secs(2), seen, ..Outcome::default() };
+        let text = Summary { outcome: &outcome, check: Check::Bytes }.to_string();
+        assert!(text.starts_with("7 fetches, 20 max parallel, 5120 bytes, in 2 seconds\n731.429 mean bytes/connection\n3.5 fetches/sec, 2560 bytes/sec\nmsecs/connect: "), "{text}");
+        assert!(
+            text.ends_with(
+                "1 bad byte counts\n2 timeouts\nHTTP response codes:\n  code 200 -- 4\n  code 999 -- 1\n"
+            ),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! `rudy http_load` against a real server: the lines that programs have read for twenty years.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use rudy_tests::{Server, binary};
+use tempfile::TempDir;
+
+/// A server with two files, and a file of their URLs.
+fn site() -> (Server, TempDir, PathBuf) {
+    let server = Server::files(&[("a", b"five\n"), ("b", b"eight by\n")]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let urls = folder.path().join("urls");
+    fs::write(&urls, format!("{}\n{}\n", server.url("/a"), server.url("/b"))).expect("a file can be written");
+    (server, folder, urls)
+}
+
+fn http_load(arguments: &str, urls: &PathBuf) -> Output {
+    let arguments = arguments.split_whitespace();
+    Command::new(binary()).arg("http_load").args(arguments).arg(urls).output().expect("rudy can be started")
+}
+
+#[test]
+fn the_summary_has_the_lines_of_http_load() {
+    let (_server, _folder, urls) = site();
+    let output = http_load("-parallel 5 -fetches 40", &urls);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("40 fetches, 5 max parallel, 280 bytes, in "), "{text}");
+    assert_eq!(lines[1], "7 mean bytes/connection");
+    assert!(lines[2].contains(" fetches/sec, ") && lines[2].ends_with(" bytes/sec"), "{text}");
+    assert!(lines[3].starts_with("msecs/connect: ") && lines[3].ends_with(" min"), "{text}");
+    assert!(lines[4].starts_with("msecs/first-response: "), "{text}");
+    assert_eq!(lines[5..], ["0 bad byte counts", "HTTP response codes:", "  code 200 -- 40"]);
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+}
+
+#[test]
+fn at_a_rate_as_many_are_begun_as_the_rate_says() {
+    let (_server, _folder, urls) = site();
+    let output = http_load("-rate 50 -jitter -seconds 1 -anybytes", &urls);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let fetches: u32 =
+        text.split(' ').next().and_then(|word| word.parse().ok()).expect("a number of fetches");
+    // The jitter moves the last ones over the end or before it.
+    assert!((47..=54).contains(&fetches), "{text}");
+    assert!(!text.contains("bad"), "{text}");
+}
+
+#[test]
+fn a_body_that_changes_is_told_unless_that_is_not_asked() {
+    let server = Server::config(
+        r#"
+        [[site]]
+        [[site.route]]
+        path = "/"
+        info = {}
+        "#,
+    );
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let urls = folder.path().join("urls");
+    fs::write(&urls, server.url("/")).expect("a file can be written");
+    let output = http_load("-parallel 1 -fetches 20 -checksum", &urls);
+    let text = String::from_utf8(output.stdout).expect("text");
+    // Each answer has the number of its connection in it.
+    assert!(text.contains("\n19 bad checksums\n"), "{text}");
+    let output = http_load("-parallel 1 -fetches 20 -anybytes", &urls);
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("bad"));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_how_it_is_used() {
+    let (_server, _folder, urls) = site();
+    let output = http_load("-parallel 5", &urls);
+    let text = String::from_utf8(output.stderr).expect("text");
+    assert!(text.starts_with("error: one of -fetches and -seconds says when it ends\n"), "{text}");
+    assert!(text.contains("Usage: rudy http_load"), "{text}");
+    assert_eq!(output.status.code(), Some(2));
+}
