@@ -5,6 +5,7 @@
 //!
 //! - [`Histogram`]: latencies in fixed memory, three digits, readable by every `HdrHistogram` tool.
 //! - [`Schedule`]: when the k-th request of a plan is due, as a formula.
+//! - [`Slo`]: what a service is to hold, as people write it, and whether it did.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
@@ -14,7 +15,9 @@ pub mod late;
 pub mod nines;
 pub mod rate;
 pub mod schedule;
+pub mod slo;
 
 pub use histogram::Histogram;
 pub use nines::Nines;
 pub use schedule::Schedule;
+pub use slo::Slo;

@@ -114,7 +114,7 @@ fn scaled(text: &str) -> Option<f64> {
 }
 
 /// A decimal number without a sign; `inf`, `nan` and exponents are none that a person means.
-fn plain(text: &str) -> Option<f64> {
+pub(crate) fn plain(text: &str) -> Option<f64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_plain { text.parse().ok() } else { None }
 }

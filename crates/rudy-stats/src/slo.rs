@@ -1,0 +1,391 @@
+//! A service level objective, as people write it: `p99<20ms, errors<0.01%`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::rate::plain;
+use crate::{Histogram, Nines};
+
+/// What must hold: every one of its terms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slo {
+    terms: Vec<Term>,
+}
+
+/// One figure and what it must stay below.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Term {
+    bound: Bound,
+    /// `<=` instead of `<`.
+    may_equal: bool,
+}
+
+/// A figure with its bound. A request that was not answered rightly never came, so it is longer than any time: of a
+/// server that refuses half of what it is asked, at once, `p99<20ms` does not hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bound {
+    /// The time that so many percent of all requests did not exceed.
+    Percentile(f64, Duration),
+    /// The longest time of all requests.
+    Max(Duration),
+    /// The mean of the right answers: that of something that never came is none.
+    Mean(Duration),
+    /// The percentage of requests that were not answered rightly.
+    Errors(f64),
+}
+
+/// What was seen of one term.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judgement {
+    term: Term,
+    seen: Seen,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Seen {
+    Time(Duration),
+    /// It never came.
+    Never,
+    Percent(f64),
+}
+
+impl Slo {
+    /// Holds what was seen against each term: the latencies of right answers, and how many of all requests were right.
+    #[must_use]
+    pub fn judge(&self, latency: &Histogram, right: Nines) -> Vec<Judgement> {
+        let judge = |term: &Term| Judgement { term: *term, seen: term.bound.seen(latency, right) };
+        self.terms.iter().map(judge).collect()
+    }
+}
+
+impl Bound {
+    fn seen(self, latency: &Histogram, right: Nines) -> Seen {
+        match self {
+            Self::Percentile(percent, _) => {
+                // Of all requests, those that are right come first: their share is where the others begin. But for the last bit.
+                let q = percent / 100.0 / right.share();
+                if q > 1.0 + 1e-12 || latency.is_empty() {
+                    Seen::Never
+                } else {
+                    Seen::Time(latency.quantile(q))
+                }
+            }
+            Self::Max(_) if right.share() < 1.0 => Seen::Never,
+            Self::Max(_) | Self::Mean(_) if latency.is_empty() => Seen::Never,
+            Self::Max(_) => Seen::Time(latency.max()),
+            Self::Mean(_) => Seen::Time(latency.mean()),
+            Self::Errors(_) => Seen::Percent((1.0 - right.share()) * 100.0),
+        }
+    }
+}
+
+impl Judgement {
+    /// Whether the term holds.
+    #[must_use]
+    pub fn holds(self) -> bool {
+        let within = |order: Option<std::cmp::Ordering>| match order {
+            Some(std::cmp::Ordering::Less) => true,
+            Some(std::cmp::Ordering::Equal) => self.term.may_equal,
+            _ => false,
+        };
+        match (self.seen, self.term.bound) {
+            (Seen::Time(seen), Bound::Percentile(_, most) | Bound::Max(most) | Bound::Mean(most)) => {
+                within(seen.partial_cmp(&most))
+            }
+            (Seen::Percent(seen), Bound::Errors(most)) => within(seen.partial_cmp(&most)),
+            _ => false,
+        }
+    }
+
+    /// Whether the term is about right answers, and not about times.
+    #[must_use]
+    pub fn is_of_errors(self) -> bool {
+        matches!(self.term.bound, Bound::Errors(_)) || self.seen == Seen::Never
+    }
+}
+
+/// `p99 3.1 ms` where it holds, `p99 84 ms >= 20 ms` where it does not.
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.term.bound.write_name(f)?;
+        match self.seen {
+            Seen::Time(seen) => write!(f, " {}", shown(seen))?,
+            Seen::Never => f.write_str(" without an answer")?,
+            Seen::Percent(seen) => write!(f, " {} %", significant(seen))?,
+        }
+        if self.holds() || self.seen == Seen::Never {
+            return Ok(());
+        }
+        f.write_str(if self.term.may_equal { " > " } else { " >= " })?;
+        match self.term.bound {
+            Bound::Percentile(_, most) | Bound::Max(most) | Bound::Mean(most) => write!(f, "{}", shown(most)),
+            Bound::Errors(most) => write!(f, "{most} %"),
+        }
+    }
+}
+
+/// As it was given, spaces aside: what is written can be read again.
+impl fmt::Display for Slo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, term) in self.terms.iter().enumerate() {
+            write!(f, "{}{term}", if index > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.bound.write_name(f)?;
+        f.write_str(if self.may_equal { "<=" } else { "<" })?;
+        match self.bound {
+            Bound::Percentile(_, most) | Bound::Max(most) | Bound::Mean(most) => {
+                let (unit, nanoseconds) = unit(most);
+                // Of whole nanoseconds, so that the shortest number that means the same is the one that was given.
+                write!(f, "{}{unit}", most.as_secs_f64() * 1e9 / nanoseconds)
+            }
+            Bound::Errors(most) => write!(f, "{most}%"),
+        }
+    }
+}
+
+impl Bound {
+    fn write_name(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percentile(percent, _) => write!(f, "p{percent}"),
+            Self::Max(_) => f.write_str("max"),
+            Self::Mean(_) => f.write_str("mean"),
+            Self::Errors(_) => f.write_str("errors"),
+        }
+    }
+}
+
+/// Why something is no objective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SloError {
+    /// Where, in characters from 1.
+    position: usize,
+    found: String,
+    expected: &'static str,
+}
+
+const A_TERM: &str = "a term: p50, p99, p99.9 or another percentile, max, mean or errors, then < or <=, then a bound, \
+                      as in p99<20ms";
+const A_RELATION: &str = "< or <=, as in p99<20ms";
+const A_TIME: &str = "a time above 0 with its unit (us, ms or s), such as 20ms";
+const A_PERCENTAGE: &str = "a percentage from 0% to 100%, such as 0.01%; for none at all, errors<=0%";
+
+impl fmt::Display for SloError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { position, found, expected } = self;
+        match found.as_str() {
+            "" => write!(f, "at character {position}: expected {expected}"),
+            found => write!(f, "at character {position}, {found:?}: expected {expected}"),
+        }
+    }
+}
+
+impl std::error::Error for SloError {}
+
+impl FromStr for Slo {
+    type Err = SloError;
+
+    fn from_str(given: &str) -> Result<Self, SloError> {
+        let mut terms = Vec::new();
+        let mut position = 1;
+        for text in given.split(',') {
+            terms.push(term(text, position)?);
+            position += text.chars().count() + 1;
+        }
+        Ok(Self { terms })
+    }
+}
+
+fn term(text: &str, position: usize) -> Result<Term, SloError> {
+    // `part` lies in `text`, and its position with it.
+    let error = |part: &str, expected| {
+        let before = part.as_ptr().addr() - text.as_ptr().addr();
+        let spaces = part.len() - part.trim_start().len();
+        let position = position + text[..before + spaces].chars().count();
+        Err(SloError { position, found: part.trim().to_owned(), expected })
+    };
+    let Some(relation) = text.find('<') else {
+        return match named(text.trim(), Duration::ZERO, 0.0) {
+            Some(_) => error(text, A_RELATION),
+            None => error(text, A_TERM),
+        };
+    };
+    let (name, bound) = (&text[..relation], &text[relation + 1..]);
+    let (bound, may_equal) = bound.strip_prefix('=').map_or((bound, false), |bound| (bound, true));
+    let Some(kind) = named(name.trim(), Duration::ZERO, 0.0) else { return error(name, A_TERM) };
+    let (time, percent) = if matches!(kind, Bound::Errors(_)) {
+        let percent = bound.trim().strip_suffix('%').and_then(|number| plain(number.trim_end()));
+        // Nothing is below 0.
+        match percent.filter(|most| *most <= 100.0 && (*most > 0.0 || may_equal)) {
+            Some(percent) => (Duration::ZERO, percent),
+            None => return error(bound, A_PERCENTAGE),
+        }
+    } else {
+        match duration(bound.trim()).filter(|time| !time.is_zero()) {
+            Some(time) => (time, 0.0),
+            None => return error(bound, A_TIME),
+        }
+    };
+    match named(name.trim(), time, percent) {
+        Some(bound) => Ok(Term { bound, may_equal }),
+        None => error(name, A_TERM),
+    }
+}
+
+/// The figure of this name, with its bound.
+fn named(name: &str, time: Duration, percent: f64) -> Option<Bound> {
+    match name {
+        "max" => Some(Bound::Max(time)),
+        "mean" => Some(Bound::Mean(time)),
+        "errors" => Some(Bound::Errors(percent)),
+        // The 100th has a name of its own, and the 0th is never what is meant.
+        _ => plain(name.strip_prefix('p')?)
+            .filter(|percent| *percent > 0.0 && *percent < 100.0)
+            .map(|percent| Bound::Percentile(percent, time)),
+    }
+}
+
+/// A bare number is none: 20 may be meant in any unit.
+fn duration(text: &str) -> Option<Duration> {
+    let units = [("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let (number, nanoseconds) =
+        units.iter().find_map(|(unit, ns)| text.strip_suffix(unit).map(|number| (number, ns)))?;
+    let seconds = (plain(number.trim_end())? * nanoseconds).round() / 1e9;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// The largest unit of which there is one at least, and its nanoseconds.
+fn unit(time: Duration) -> (&'static str, f64) {
+    match time.as_nanos() {
+        0..1_000_000 => ("us", 1e3),
+        1_000_000..1_000_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    }
+}
+
+/// A time to three digits.
+fn shown(time: Duration) -> String {
+    let (unit, nanoseconds) = unit(time);
+    format!("{} {unit}", significant(time.as_secs_f64() * 1e9 / nanoseconds))
+}
+
+/// Three digits, no trailing zeros.
+fn significant(number: f64) -> f64 {
+    if number == 0.0 {
+        return 0.0;
+    }
+    // Shifted up rather than multiplied by a negative power of ten, whose rounding would show.
+    #[expect(clippy::cast_possible_truncation, reason = "the logarithm of an f64 is below 309")]
+    let digits = 2 - number.log10().floor() as i32;
+    let scale = 10_f64.powi(digits.abs());
+    if digits >= 0 { (number * scale).round() / scale } else { (number / scale).round() * scale }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn slo(text: &str) -> Slo {
+        text.parse().unwrap()
+    }
+
+    /// Latencies of 1 to 100 ms.
+    fn latencies() -> Histogram {
+        let mut histogram = Histogram::new();
+        (1..=100).for_each(|ms| histogram.record(Duration::from_millis(ms)));
+        histogram
+    }
+
+    fn judged(text: &str, right: u64, total: u64) -> (bool, String) {
+        let judgement = slo(text).judge(&latencies(), Nines::new(right, total))[0];
+        (judgement.holds(), judgement.to_string())
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_again() {
+        for (given, written) in [
+            ("p99<20ms, errors<0.01%", "p99<20ms, errors<0.01%"),
+            (" p99.9 <= 1.5 s,max<1000ms ", "p99.9<=1.5s, max<1s"),
+            ("mean<250us,p50<0.1ms", "mean<250us, p50<100us"),
+            ("errors <= 0 %", "errors<=0%"),
+            ("p99.99<20µs", "p99.99<20us"),
+        ] {
+            assert_eq!(slo(given).to_string(), written);
+            assert_eq!(slo(written), slo(given));
+        }
+    }
+
+    #[test]
+    fn what_is_no_objective_is_said_with_its_place() {
+        for (given, error) in [
+            ("", "at character 1: expected a term: p50, p99, p99.9"),
+            ("p99<20ms, ", "at character 11: expected a term"),
+            ("p99<20ms, eror<1%", "at character 11, \"eror\": expected a term"),
+            ("p100<1s", "at character 1, \"p100\": expected a term"),
+            ("p99", "at character 1, \"p99\": expected < or <="),
+            ("p99>20ms", "at character 1, \"p99>20ms\": expected a term"),
+            ("p99<20", "at character 5, \"20\": expected a time above 0 with its unit"),
+            ("p99<=  -1ms", "at character 8, \"-1ms\": expected a time"),
+            ("p99<0ms", "at character 5, \"0ms\": expected a time"),
+            ("p99<=0.0001us", "at character 6, \"0.0001us\": expected a time"),
+            ("p99<1%", "at character 5, \"1%\": expected a time"),
+            ("p99<99999999999999999999s", "expected a time"),
+            ("max<1s,errors<1", "at character 15, \"1\": expected a percentage"),
+            ("errors<0%", "at character 8, \"0%\": expected a percentage"),
+            ("errors<101%", "at character 8, \"101%\": expected a percentage"),
+            ("ä<1s", "at character 1, \"ä\": expected a term"),
+        ] {
+            let found = given.parse::<Slo>().unwrap_err().to_string();
+            assert!(found.starts_with(error) || found.contains(error) && !error.starts_with("at"), "{found}");
+        }
+    }
+
+    #[test]
+    fn each_term_is_held_against_its_figure() {
+        for (text, holds, said) in [
+            ("p99<100ms", true, "p99 99 ms"),
+            ("p99<20ms", false, "p99 99 ms >= 20 ms"),
+            ("p50<=49ms", false, "p50 50 ms > 49 ms"),
+            ("max<101ms", true, "max 100 ms"),
+            ("mean<50us", false, "mean 50.5 ms >= 50 us"),
+            ("errors<=0%", true, "errors 0 %"),
+        ] {
+            assert_eq!(judged(text, 100, 100), (holds, said.into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn at_the_bound_the_relation_decides() {
+        // 1 of 128 is a percentage that binary fractions hold.
+        assert_eq!(judged("errors<0.78125%", 127, 128), (false, "errors 0.781 % >= 0.78125 %".into()));
+        assert_eq!(judged("errors<=0.78125%", 127, 128), (true, "errors 0.781 %".into()));
+    }
+
+    #[test]
+    fn what_was_not_answered_rightly_is_longer_than_any_time() {
+        // 100 right ones of 200: their longest is the median of all, and the 51st percentile is none of them.
+        assert_eq!(judged("p50<=101ms", 100, 200), (true, "p50 100 ms".into()));
+        assert_eq!(judged("p51<10s", 100, 200), (false, "p51 without an answer".into()));
+        assert_eq!(judged("max<10s", 100, 101), (false, "max without an answer".into()));
+        assert_eq!(judged("mean<51ms", 100, 101), (true, "mean 50.5 ms".into()));
+        let nothing = slo("p50<10s, mean<10s, max<10s").judge(&Histogram::new(), Nines::new(0, 0));
+        assert!(nothing.iter().all(|judgement| !judgement.holds()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_and_what_parses_is_written_back(text in "(p|max|mean|errors|[0-9]|<|=|\\.|,| |ms|us|s|%|ä){0,12}") {
+            if let Ok(slo) = text.parse::<Slo>() {
+                prop_assert_eq!(slo.to_string().parse::<Slo>(), Ok(slo));
+            }
+        }
+    }
+}
