@@ -110,6 +110,24 @@ pub(crate) struct Bench {
     /// Connect to this socket in the file system, whatever the URL's host
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix_socket: Option<PathBuf>,
+    /// Add the whole distribution of the latencies to the report
+    #[arg(long, help_heading = "Output")]
+    latency: bool,
+    /// Write the report as JSON to this file, or to standard output (-) instead of the text
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    json: Option<PathBuf>,
+    /// Write an object for each interval to this file, or to standard output (-)
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    ndjson: Option<PathBuf>,
+    /// Write the distribution of the latencies to this file, as .hgrm
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    hgrm: Option<PathBuf>,
+    /// How often something is said while it runs [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Output")]
+    interval: Option<Duration>,
+    /// Lines while it runs, even on a terminal
+    #[arg(long, help_heading = "Output")]
+    plain: bool,
 }
 
 impl From<Bench> for Options {
@@ -149,7 +167,14 @@ impl From<Bench> for Options {
                 connect_rate: bench.connect_rate,
             },
             access: Access { trust, unix_socket: bench.unix_socket },
-            output: OutputOptions::default(),
+            output: OutputOptions {
+                has_spectrum: bench.latency,
+                is_plain: bench.plain,
+                interval: bench.interval,
+                json: bench.json,
+                ndjson: bench.ndjson,
+                hgrm: bench.hgrm,
+            },
         }
     }
 }

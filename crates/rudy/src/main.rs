@@ -41,7 +41,7 @@ enum Command {
     #[command(after_help = "Example: rudy schema > rudy.schema.json")]
     Schema,
     Tail(tail::Tail),
-    Bench(bench::Bench),
+    Bench(Box<bench::Bench>),
     /// Fetch URLs as http_load does, with its options of one dash and its summary
     #[command(
         name = "http_load",
@@ -118,7 +118,7 @@ fn main() -> ExitCode {
         Command::Check { config } => run::check(&config).into(),
         Command::Schema => run::schema().into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
-        Command::Bench(bench) => rudy_load::bench::bench(&bench.into()).into(),
+        Command::Bench(bench) => rudy_load::bench::bench(&(*bench).into()).into(),
         Command::HttpLoad { arguments } => rudy_load::http_load(&arguments).into(),
     }
 }

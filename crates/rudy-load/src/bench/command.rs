@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 
 use super::options::Options;
+use super::output::Output;
 use super::prepare::{Prepared, prepare};
-use super::report::{Config, Run, text};
+use super::report::{Config, Run};
 use super::run::{Interval, Outcome, RunError, Watch, run};
 use super::view;
 use crate::exit::Refusal;
@@ -14,39 +15,44 @@ use crate::{Exit, Remote};
 /// Runs what the options say, and reports it.
 #[must_use]
 pub fn bench(options: &Options) -> Exit {
-    let (prepared, interrupt) = match prepare(options).and_then(|prepared| Ok((prepared, catch()?))) {
+    let (prepared, output, interrupt) = match make_ready(options) {
         Ok(ready) => ready,
         Err(refusal) => return refuse(refusal.exit(), &refusal.to_string()),
     };
     say(&Config::new(&prepared, &prepared.plan.remote).to_string());
-    let mut watcher = Watcher { view: view::of(options, &prepared), interrupt: &interrupt };
-    let (remote, outcome) = match run_somewhere(&prepared, &mut watcher) {
+    let view = view::of(&options.output, &prepared);
+    let mut watcher = Watcher { view, output, interrupt: &interrupt };
+    let result = run_somewhere(&prepared, &mut watcher);
+    let Watcher { view, output, .. } = watcher;
+    // What it has drawn must not stand between the lines of the report.
+    drop(view);
+    let ended_by = interrupt.signal().map(Exit::Signal);
+    let (remote, outcome) = match result {
         Ok(done) => done,
-        Err(error) => return refuse(Exit::CannotRun, &error.to_string()),
+        Err(error) => return refuse(ended_by.unwrap_or(Exit::CannotRun), &error.to_string()),
     };
-    drop(watcher);
-    let report = text::render(&Run { config: Config::new(&prepared, &remote), outcome });
-    match io::stdout().lock().write_all(report.as_bytes()) {
-        // Whoever read has what they wanted.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            return refuse(Exit::CannotRun, &format!("cannot write to standard output: {error}"));
-        }
-        _ => {}
+    match output.finish(&Run { config: Config::new(&prepared, &remote), outcome }) {
+        Ok(()) => ended_by.unwrap_or(Exit::Done),
+        Err(why) => refuse(Exit::CannotRun, &why),
     }
-    interrupt.signal().map_or(Exit::Done, Exit::Signal)
 }
 
-fn catch() -> Result<Interrupt, Refusal> {
-    Interrupt::catch().map_err(|error| Refusal::World(format!("cannot catch Ctrl-C: {error}")))
+/// Everything that can be known to be impossible before anything is sent.
+fn make_ready(options: &Options) -> Result<(Prepared, Output, Interrupt), Refusal> {
+    let prepared = prepare(options)?;
+    let output = Output::open(&options.output)?;
+    let interrupt =
+        Interrupt::catch().map_err(|error| Refusal::World(format!("cannot catch Ctrl-C: {error}")))?;
+    Ok((prepared, output, interrupt))
 }
 
 /// Asks the first address of the server that anything can connect to.
 fn run_somewhere(prepared: &Prepared, watch: &mut dyn Watch) -> Result<(Remote, Outcome), RunError> {
     let mut plan = prepared.plan.clone();
-    let mut remotes = prepared.remotes.iter().skip(1);
+    let mut others = prepared.remotes.iter().skip(1);
     loop {
-        match (run(&plan, watch), remotes.next()) {
-            (Err(RunError::Connect(remote, reason)), Some(next)) => {
+        match (run(&plan, watch), others.next()) {
+            (Err(RunError::Connect(remote, reason)), Some(next)) if watch.goes_on() => {
                 say(&format!("no connection to {remote}: {reason}; trying {next}"));
                 plan.remote = next.clone();
             }
@@ -55,9 +61,10 @@ fn run_somewhere(prepared: &Prepared, watch: &mut dyn Watch) -> Result<(Remote, 
     }
 }
 
-/// Shows the run, and ends it when it is to end.
+/// Shows the run, writes it down, and ends it when it is to end.
 struct Watcher<'a> {
     view: Box<dyn Watch>,
+    output: Output,
     interrupt: &'a Interrupt,
 }
 
@@ -71,6 +78,7 @@ impl Watch for Watcher<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) {
+        self.output.interval(interval);
         self.view.interval(interval);
     }
 }
@@ -80,7 +88,8 @@ fn refuse(exit: Exit, why: &str) -> Exit {
     exit
 }
 
-/// A line on stderr. Nobody is left to tell if it cannot be written to.
+/// A line on stderr.
 fn say(line: &str) {
+    // Nobody is left to tell if it cannot be written to.
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -151,11 +151,12 @@ impl Scribe<'_> {
         recorder.body_bytes += coming.body_bytes;
         let is_expected = repeats
             && !coming.differs
-            && self.expected.body.as_ref().is_none_or(|body| body.len() as u64 == coming.body_bytes)
-            && self.expected.body_bytes.is_none_or(|bytes| bytes == coming.body_bytes);
+            && self.expected.bytes().is_none_or(|bytes| bytes == coming.body_bytes);
         let is_right = coming.status < 400 && is_expected;
         recorder.right += u64::from(is_right);
-        recorder.unexpected += u64::from(coming.status < 400 && !is_expected);
+        if coming.status < 400 && !is_expected {
+            recorder.unexpected(coming.body_bytes, self.expected.bytes());
+        }
         let latency = if is_right { &mut recorder.latency } else { &mut recorder.latency_failed };
         latency.record(now.saturating_duration_since(sent.due));
         recorder.first_byte.record(first_byte.saturating_duration_since(sent.at));

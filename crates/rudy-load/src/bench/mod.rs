@@ -5,6 +5,7 @@ mod exchange;
 mod feed;
 mod fleet;
 mod options;
+mod output;
 mod plan;
 mod prepare;
 mod recorder;

@@ -100,3 +100,10 @@ pub enum Repeat {
     /// Their bodies, by a checksum.
     Checksum,
 }
+
+impl Expected {
+    /// The bytes of a right body, where that matters.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        self.body.as_ref().map(|body| body.len() as u64).or(self.body_bytes)
+    }
+}

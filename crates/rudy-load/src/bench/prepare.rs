@@ -48,8 +48,8 @@ pub(super) struct Prepared {
     pub(super) remotes: Vec<Remote>,
     /// The first that is asked.
     pub(super) url: Url,
-    /// How many different requests there are.
-    pub(super) requests: usize,
+    /// How many URLs there are.
+    pub(super) urls: usize,
 }
 
 /// Reads the files, looks the server up, and judges what was said.
@@ -62,7 +62,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
     check_connections(&options.connections, &options.pace).map_err(Refusal::Arguments)?;
     let template = template(&options.request, &options.connections).map_err(Refusal::Arguments)?;
     let expected = expected(&options.expected).map_err(Refusal::Arguments)?;
-    let requests = weighted.len();
+    let urls = weighted.len();
     let mix = mix(&template, &weighted).map_err(Refusal::Arguments)?;
     let interval = interval(options.output.interval).map_err(Refusal::Arguments)?;
     let route = options.access.route(&url).map_err(|error| Refusal::World(error.to_string()))?;
@@ -89,7 +89,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
         interval,
     };
     room::check(&plan)?;
-    Ok(Prepared { plan, remotes, url, requests })
+    Ok(Prepared { plan, remotes, url, urls })
 }
 
 fn until(options: &PaceOptions) -> Result<(Until, Duration), String> {

@@ -49,6 +49,8 @@ pub struct Recorder {
     pub opened: u64,
     /// Connections that the server ended while nothing was under way.
     pub ended: u64,
+    /// What was wrong with one of them, to show.
+    pub unexpected_example: Option<String>,
     /// One failure of each kind, to show.
     pub examples: [Option<String>; FailureKind::ALL.len()],
 }
@@ -74,6 +76,7 @@ impl Default for Recorder {
             most_under_way: 0,
             opened: 0,
             ended: 0,
+            unexpected_example: None,
             examples: Default::default(),
         }
     }
@@ -86,6 +89,17 @@ impl Recorder {
         self.failures[kind] += 1;
         self.latency_failed.record(after);
         self.examples[kind].get_or_insert_with(|| failure.to_string());
+    }
+
+    /// Counts an answer whose status is right and whose body is not.
+    pub fn unexpected(&mut self, body_bytes: u64, expected_bytes: Option<u64>) {
+        self.unexpected += 1;
+        self.unexpected_example.get_or_insert_with(|| match expected_bytes {
+            Some(expected) if expected != body_bytes => {
+                format!("a body of {body_bytes} bytes instead of {expected}")
+            }
+            _ => format!("a body of {body_bytes} bytes, as many as expected, and not the same"),
+        });
     }
 
     /// Counts a status.
@@ -137,6 +151,9 @@ impl Recorder {
         self.most_under_way = self.most_under_way.max(other.most_under_way);
         self.opened += other.opened;
         self.ended += other.ended;
+        if self.unexpected_example.is_none() {
+            self.unexpected_example.clone_from(&other.unexpected_example);
+        }
         for (example, other) in self.examples.iter_mut().zip(&other.examples) {
             if example.is_none() {
                 example.clone_from(other);

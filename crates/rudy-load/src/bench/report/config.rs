@@ -1,57 +1,109 @@
-//! What a run does, in words and figures.
+//! What a run did, in words and figures.
 
 use std::fmt;
 use std::time::Duration;
 
 use rudy_stats::schedule::{Arrivals, Profile};
+use serde::{Deserialize, Serialize};
 
 use super::units;
 use crate::Remote;
 use crate::bench::plan::{Pace, Plan, Until};
 use crate::bench::prepare::Prepared;
 
-/// What was asked, of whom, and how.
-#[derive(Debug, Clone)]
+/// What was asked, of whom, and how. Plain values, so that it can be read back from a report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::bench) struct Config {
     /// The first URL.
     pub(in crate::bench) target: String,
-    /// Requests that differ.
-    pub(in crate::bench) requests: usize,
+    /// URLs in all.
+    pub(in crate::bench) urls: usize,
     /// The address that was connected to.
     pub(in crate::bench) remote: String,
+    /// Connections in all.
     pub(in crate::bench) connections: u32,
+    /// Threads that generated.
     pub(in crate::bench) threads: u32,
+    /// Requests under way on a connection at once, at most.
     pub(in crate::bench) pipeline: u32,
+    /// Requests after which a connection was closed; null where it stayed.
     pub(in crate::bench) requests_per_connection: Option<u32>,
-    pub(in crate::bench) pace: Pace,
-    pub(in crate::bench) until: Until,
-    pub(in crate::bench) warm_up: Duration,
-    pub(in crate::bench) timeout: Duration,
-    pub(in crate::bench) deadline: Option<Duration>,
+    /// The rate of an open loop, in all and per second; null in a closed loop.
+    pub(in crate::bench) rate: Option<f64>,
+    /// The rate at the end, of a ramp.
+    pub(in crate::bench) rate_at_end: Option<f64>,
+    /// How requests lay around the rate: `uniform`, `jitter`, `poisson`; null in a closed loop.
+    pub(in crate::bench) arrivals: Option<String>,
+    /// Where the draw of what is not uniform began.
+    pub(in crate::bench) seed: Option<u64>,
+    /// The time that was to count; null where requests were counted.
+    pub(in crate::bench) duration_s: Option<f64>,
+    /// Requests that were to be sent; null where the time was counted.
+    pub(in crate::bench) requests: Option<u64>,
+    /// Time before what counts.
+    pub(in crate::bench) warm_up_s: f64,
+    /// For a whole answer, from the send.
+    pub(in crate::bench) timeout_s: f64,
+    /// For a whole answer, from when it was due.
+    pub(in crate::bench) deadline_s: Option<f64>,
 }
 
 impl Config {
     pub(in crate::bench) fn new(prepared: &Prepared, remote: &Remote) -> Self {
-        let Plan { connections, threads, pipeline, requests_per_connection, .. } = prepared.plan;
+        let plan = &prepared.plan;
+        let (rate, rate_at_end) = rate(plan.pace);
+        let (arrivals, seed) = arrivals(plan.pace);
+        let (duration_s, requests) = match plan.until {
+            Until::Time(time) => (Some(time.as_secs_f64()), None),
+            Until::Requests(requests) => (None, Some(requests)),
+        };
+        let Plan { connections, threads, pipeline, requests_per_connection, .. } = *plan;
         Self {
             target: prepared.url.to_string(),
-            requests: prepared.requests,
+            urls: prepared.urls,
             remote: remote.to_string(),
             connections: connections.get(),
             threads: threads.get(),
             pipeline: pipeline.get(),
             requests_per_connection: requests_per_connection.map(u32::from),
-            pace: prepared.plan.pace,
-            until: prepared.plan.until,
-            warm_up: prepared.plan.warm_up,
-            timeout: prepared.plan.timeout,
-            deadline: prepared.plan.deadline,
+            rate,
+            rate_at_end,
+            arrivals: arrivals.map(str::to_owned),
+            seed,
+            duration_s,
+            requests,
+            warm_up_s: plan.warm_up.as_secs_f64(),
+            timeout_s: plan.timeout.as_secs_f64(),
+            deadline_s: plan.deadline.map(|deadline| deadline.as_secs_f64()),
         }
     }
 
+    /// Whether requests had times at which they were due.
+    pub(in crate::bench) fn is_open(&self) -> bool {
+        self.rate.is_some()
+    }
+
     /// Requests under way at once, at most.
-    pub(in crate::bench) fn places(&self) -> f64 {
-        f64::from(self.connections) * f64::from(self.pipeline)
+    pub(in crate::bench) fn places(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.pipeline)
+    }
+}
+
+/// At the beginning, and at the end of a ramp.
+fn rate(pace: Pace) -> (Option<f64>, Option<f64>) {
+    match pace {
+        Pace::Closed => (None, None),
+        Pace::Open(Profile::Constant(rate), _) => (Some(rate), None),
+        Pace::Open(Profile::Ramp { from, to, .. }, _) => (Some(from), Some(to)),
+    }
+}
+
+fn arrivals(pace: Pace) -> (Option<&'static str>, Option<u64>) {
+    match pace {
+        Pace::Closed => (None, None),
+        Pace::Open(_, Arrivals::Uniform) => (Some("uniform"), None),
+        Pace::Open(_, Arrivals::Jitter { seed }) => (Some("jitter"), Some(seed)),
+        Pace::Open(_, Arrivals::Poisson { seed }) => (Some("poisson"), Some(seed)),
     }
 }
 
@@ -67,37 +119,34 @@ impl fmt::Display for Config {
             Some(requests) => write!(f, ", each closed after {requests} requests")?,
             None => {}
         }
-        match self.pace {
-            Pace::Closed => f.write_str(", closed loop")?,
-            Pace::Open(profile, arrivals) => {
-                f.write_str(", open loop, ")?;
-                match profile {
-                    Profile::Constant(rate) => write!(f, "{rate} requests/s in all")?,
-                    Profile::Ramp { from, to, .. } => write!(f, "{from} to {to} requests/s in all")?,
-                }
-                if let Arrivals::Poisson { seed } = arrivals {
-                    write!(f, ", Poisson arrivals (seed {seed})")?;
-                }
-            }
+        match (self.rate, self.rate_at_end) {
+            (None, _) => f.write_str(", closed loop")?,
+            (Some(rate), None) => write!(f, ", open loop, {rate} requests/s in all")?,
+            (Some(from), Some(to)) => write!(f, ", open loop, {from} to {to} requests/s in all")?,
         }
-        match self.until {
-            Until::Time(time) => write!(f, ", {}", plain(time))?,
-            Until::Requests(requests) => write!(f, ", {}", count(requests, "request"))?,
+        if let (Some(arrivals), Some(seed)) = (&self.arrivals, self.seed) {
+            write!(f, ", {arrivals} arrivals (seed {seed})")?;
+        }
+        if let Some(duration) = self.duration_s {
+            write!(f, ", {}", plain(duration))?;
+        }
+        if let Some(requests) = self.requests {
+            write!(f, ", {}", count(requests, "request"))?;
         }
         write!(f, " to {}", self.remote)?;
-        if self.warm_up.is_zero() {
-            Ok(())
-        } else {
-            write!(f, "; {} of warm-up not counted", plain(self.warm_up))
+        if self.warm_up_s > 0.0 {
+            write!(f, "; {} of warm-up not counted", plain(self.warm_up_s))?;
         }
+        Ok(())
     }
 }
 
 /// A time as a person gave it: `10 s`, and not `10.0 s`.
-fn plain(time: Duration) -> String {
-    match time.as_secs() {
-        seconds if time.subsec_nanos() == 0 => format!("{seconds} s"),
-        _ => units::time(time),
+fn plain(seconds: f64) -> String {
+    if seconds.fract() == 0.0 {
+        format!("{seconds} s")
+    } else {
+        units::time(Duration::from_secs_f64(seconds))
     }
 }
 

@@ -1,16 +1,23 @@
-//! What a run has shown, for people and for programs. Both are made of a [`Run`], so that neither says what the other does not
-//! know.
+//! What a run has shown, for people and for programs. Both are made of a [`Run`], so that neither knows what the other does not.
 
 mod config;
+mod document;
+mod rows;
+mod seen;
 mod table;
-pub(super) mod text;
+#[cfg(test)]
+mod tests;
+mod text;
 pub(super) mod units;
 mod verdict;
 
-pub(super) use self::config::Config;
-use super::run::Outcome;
-
 use rudy_stats::Nines;
+
+pub(super) use self::config::Config;
+pub(super) use self::document::Document;
+pub(super) use self::rows::Rows;
+pub(super) use self::text::render;
+use super::run::Outcome;
 
 /// A run that is over.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ pub(super) fn of(columns: &[(&str, &Histogram)]) -> String {
         return text;
     }
     let mut row = |name: &str, cells: Vec<String>| {
-        let cells = cells.iter().fold(String::new(), |line, cell| format!("{line}{cell:>12}"));
+        let cells = cells.iter().fold(String::new(), |line, cell| format!("{line}{cell:>11}"));
         // Writing to a `String` does not fail.
         let _ = writeln!(text, "  {name:<9}{cells}");
     };

