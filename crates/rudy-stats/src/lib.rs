@@ -6,11 +6,13 @@
 //! - [`Histogram`]: latencies in fixed memory, three digits, readable by every `HdrHistogram` tool.
 //! - [`Schedule`]: when the k-th request of a plan is due, as a formula.
 //! - [`Slo`]: what a service is to hold, as people write it, and whether it did.
+//! - [`knee::Search`]: the highest rate at which a server holds it.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
 
 pub mod histogram;
+pub mod knee;
 pub mod late;
 pub mod nines;
 pub mod rate;
