@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("rudy-http", 0),
     ("rudy-stats", 0),
     ("rudy-net", 1),
+    ("rudy-observe", 1),
     ("rudy-server", 2),
     ("rudy-load", 2),
     ("rudy", 4),

@@ -1,0 +1,67 @@
+//! How many descriptors a process has open, and may have.
+
+use super::folder::Folder;
+use crate::Error;
+
+/// The open descriptors of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptors {
+    /// How many are open. Nothing where we may not see it: before Linux 6.2 only the process's user and root may.
+    pub open: Option<u64>,
+    /// How many may be: the soft limit, at which `open`, `socket` and `accept` fail with EMFILE. Nothing where there is none.
+    pub limit: Option<u64>,
+}
+
+impl Descriptors {
+    pub(super) fn read(folder: &Folder, buffer: &mut Vec<u8>) -> Result<Self, Error> {
+        folder.read("limits", buffer)?;
+        let limit = limit(buffer).ok_or_else(|| folder.unexpected("limits", "a line `Max open files`"))?;
+        Ok(Self { open: open(folder)?, limit: Some(limit).filter(|limit| *limit < UNLIMITED) })
+    }
+}
+
+/// Since Linux 6.2 the folder's size is their number, which spares listing twenty thousand names. Before it is 0.
+fn open(folder: &Folder) -> Result<Option<u64>, Error> {
+    let size = folder.size("fd")?;
+    if size > 0 {
+        return Ok(Some(size));
+    }
+    match folder.list("fd") {
+        Ok(descriptors) => Ok(Some(descriptors.len() as u64)),
+        Err(Error::Denied { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the kernel has where there is no limit (`RLIM_INFINITY`), and then shows as a word.
+const UNLIMITED: u64 = u64::MAX;
+
+/// The soft limit: the first number of its line.
+fn limit(limits: &[u8]) -> Option<u64> {
+    let text = String::from_utf8_lossy(limits);
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files "))?;
+    match line.split_ascii_whitespace().next()? {
+        "unlimited" => Some(UNLIMITED),
+        number => number.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_soft_limit_is_the_one_that_counts() {
+        let text = |limit: &str| {
+            format!(
+                "Limit                     Soft Limit           Hard Limit           Units     \n\
+                 Max processes             96365                96365                processes \n\
+                 Max open files            {limit}                524288               files     \n"
+            )
+        };
+        assert_eq!(limit(text("1024").as_bytes()), Some(1024));
+        assert_eq!(limit(text("unlimited").as_bytes()), Some(UNLIMITED));
+        assert_eq!(limit(text("many").as_bytes()), None);
+        assert_eq!(limit(b"Max processes 1 1 processes\n"), None);
+    }
+}

@@ -1,0 +1,233 @@
+//! What happened between two samples.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::{Sample, Thread};
+
+/// What a process did between two samples.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Difference {
+    /// From the one to the other.
+    pub time: Duration,
+    /// CPU of the process, that of threads which have ended included. To two ticks of 10 ms.
+    pub cpu: Duration,
+    /// Of that in user mode.
+    pub cpu_user: Duration,
+    /// Of that in the kernel.
+    pub cpu_system: Duration,
+    /// Each thread that is there now. One that has begun in between is in it with all it has done.
+    pub threads: Vec<ThreadDifference>,
+    /// Threads that have begun and are still there.
+    pub threads_begun: usize,
+    /// Threads that have ended. One that has both begun and ended was never seen.
+    pub threads_ended: usize,
+    /// CPU that no thread of `threads` accounts for: that of threads which have ended. Zero where it is less than what
+    /// counting in ticks may be wrong by.
+    pub cpu_of_ended: Duration,
+}
+
+/// What a thread did between two samples.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadDifference {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its state at the later sample; see [`Thread::state`].
+    pub state: char,
+    /// CPU in all.
+    pub cpu: Duration,
+    /// Of that in user mode. The kernel counts the two in ticks, so over a short time it is a guess.
+    pub cpu_user: Duration,
+    /// Of that in the kernel.
+    pub cpu_system: Duration,
+    /// Time for which it was ready and had no core to run on. Nothing where the kernel does not count it.
+    pub ready: Option<Duration>,
+    /// Times it gave up its core, to wait for something.
+    pub voluntary_switches: u64,
+    /// Times its core was taken from it.
+    pub involuntary_switches: u64,
+}
+
+/// What counting in ticks may be wrong by: user and system mode, each cut off at the earlier and the later sample.
+const TICK_ERROR: Duration = Duration::from_millis(40);
+
+impl Sample {
+    /// What happened since `earlier`, a sample of the same process.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Difference {
+        let mut before: HashMap<(u32, u64), &Thread> =
+            earlier.threads.iter().map(|thread| (identity(thread), thread)).collect();
+        let mut threads = Vec::with_capacity(self.threads.len());
+        let mut threads_begun = 0;
+        for thread in &self.threads {
+            let earlier = before.remove(&identity(thread));
+            threads_begun += usize::from(earlier.is_none());
+            threads.push(thread.since(earlier));
+        }
+        let cpu_user = self.cpu_user.saturating_sub(earlier.cpu_user);
+        let cpu_system = self.cpu_system.saturating_sub(earlier.cpu_system);
+        let cpu = cpu_user + cpu_system;
+        let seen = threads.iter().map(|thread| thread.cpu).sum();
+        Difference {
+            time: self.at.saturating_duration_since(earlier.at),
+            cpu,
+            cpu_user,
+            cpu_system,
+            threads,
+            threads_begun,
+            threads_ended: before.len(),
+            cpu_of_ended: Some(cpu.saturating_sub(seen)).filter(|cpu| *cpu > TICK_ERROR).unwrap_or_default(),
+        }
+    }
+}
+
+impl Difference {
+    /// So much CPU as a share of one core: 1 is a core that did nothing else.
+    #[must_use]
+    pub fn share(&self, cpu: Duration) -> f64 {
+        if self.time.is_zero() { 0.0 } else { cpu.as_secs_f64() / self.time.as_secs_f64() }
+    }
+
+    /// So many events as a rate, per second.
+    #[must_use]
+    pub fn rate(&self, count: u64) -> f64 {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "2^53 switches in one interval are beyond any machine"
+        )]
+        let count = count as f64;
+        if self.time.is_zero() { 0.0 } else { count / self.time.as_secs_f64() }
+    }
+}
+
+impl Thread {
+    /// What it did since it was as `earlier` says, or since it began.
+    fn since(&self, earlier: Option<&Self>) -> ThreadDifference {
+        let less = |of: fn(&Self) -> Duration| of(self).saturating_sub(earlier.map(of).unwrap_or_default());
+        let fewer = |of: fn(&Self) -> u64| of(self).saturating_sub(earlier.map_or(0, of));
+        let cpu = less(|thread| thread.cpu);
+        let (user, system) = (less(|thread| thread.cpu_user), less(|thread| thread.cpu_system));
+        // Less than a tick: as it has been all its life.
+        let is_unknown = (user + system).is_zero();
+        let (user, system) = if is_unknown { (self.cpu_user, self.cpu_system) } else { (user, system) };
+        let cpu_user = part(cpu, user, system);
+        ThreadDifference {
+            tid: self.tid,
+            name: self.name.clone(),
+            state: self.state,
+            cpu,
+            cpu_user,
+            cpu_system: cpu.saturating_sub(cpu_user),
+            ready: self.ready.map(|_| less(|thread| thread.ready.unwrap_or_default())),
+            voluntary_switches: fewer(|thread| thread.voluntary_switches),
+            involuntary_switches: fewer(|thread| thread.involuntary_switches),
+        }
+    }
+}
+
+/// The part of `whole` that `user` has of the two. With nothing to go by it is user mode.
+fn part(whole: Duration, user: Duration, system: Duration) -> Duration {
+    if system.is_zero() {
+        return whole;
+    }
+    whole.mul_f64(user.as_secs_f64() / (user + system).as_secs_f64()).min(whole)
+}
+
+fn identity(thread: &Thread) -> (u32, u64) {
+    (thread.tid, thread.began_ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::process::{Descriptors, Memory};
+
+    fn thread(tid: u32, cpu_ms: u64, user_ms: u64, system_ms: u64) -> Thread {
+        Thread {
+            tid,
+            name: format!("thread-{tid}"),
+            state: 'S',
+            cpu: Duration::from_millis(cpu_ms),
+            cpu_user: Duration::from_millis(user_ms),
+            cpu_system: Duration::from_millis(system_ms),
+            ready: Some(Duration::from_millis(cpu_ms / 2)),
+            voluntary_switches: cpu_ms,
+            involuntary_switches: cpu_ms * 2,
+            began_ticks: 100,
+            scheduled: None,
+        }
+    }
+
+    fn sample(at: Instant, cpu_ms: u64, threads: Vec<Thread>) -> Sample {
+        let descriptors = Descriptors { open: Some(3), limit: None };
+        let cpu_user = Duration::from_millis(cpu_ms);
+        Sample { at, cpu_user, cpu_system: Duration::ZERO, threads, memory: Memory::default(), descriptors }
+    }
+
+    #[test]
+    fn a_thread_has_its_share_of_a_core() {
+        let now = Instant::now();
+        let before = sample(now, 1000, vec![thread(1, 1000, 800, 200)]);
+        let after = sample(now + Duration::from_secs(2), 2000, vec![thread(1, 2000, 1550, 450)]);
+        let difference = after.since(&before);
+        let done = &difference.threads[0];
+        assert_eq!(format!("{:.3}", difference.share(done.cpu)), "0.500");
+        assert_eq!((done.cpu_user.as_millis(), done.cpu_system.as_millis()), (750, 250));
+        assert_eq!(done.ready, Some(Duration::from_millis(500)));
+        assert_eq!(
+            (difference.rate(done.voluntary_switches), difference.rate(done.involuntary_switches)),
+            (500.0, 1000.0)
+        );
+        assert_eq!((difference.threads_begun, difference.threads_ended), (0, 0));
+    }
+
+    #[test]
+    fn less_than_a_tick_is_split_as_the_thread_has_always_been() {
+        let before = thread(1, 1000, 600, 200);
+        let done = thread(1, 1004, 600, 200).since(Some(&before));
+        assert_eq!((done.cpu_user.as_micros(), done.cpu_system.as_micros()), (3000, 1000));
+    }
+
+    #[test]
+    fn a_thread_that_has_begun_counts_whole_and_one_that_has_ended_is_told() {
+        let now = Instant::now();
+        let before = sample(now, 1000, vec![thread(1, 500, 500, 0), thread(2, 500, 500, 0)]);
+        let after =
+            sample(now + Duration::from_secs(1), 1700, vec![thread(1, 600, 600, 0), thread(3, 300, 300, 0)]);
+        let difference = after.since(&before);
+        let cpu: Vec<_> =
+            difference.threads.iter().map(|thread| (thread.tid, thread.cpu.as_millis())).collect();
+        assert_eq!(cpu, [(1, 100), (3, 300)]);
+        assert_eq!((difference.threads_begun, difference.threads_ended), (1, 1));
+        assert_eq!(difference.cpu_of_ended, Duration::from_millis(300));
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_is_another_thread() {
+        let now = Instant::now();
+        let before = sample(now, 500, vec![thread(1, 500, 500, 0)]);
+        let again = Thread { began_ticks: 200, ..thread(1, 20, 20, 0) };
+        let difference = sample(now + Duration::from_secs(1), 520, vec![again]).since(&before);
+        assert_eq!(difference.threads[0].cpu, Duration::from_millis(20));
+        assert_eq!((difference.threads_begun, difference.threads_ended), (1, 1));
+    }
+
+    #[test]
+    fn what_ticks_may_be_wrong_by_is_not_blamed_on_threads_that_have_ended() {
+        let now = Instant::now();
+        let before = sample(now, 500, vec![thread(1, 500, 500, 0)]);
+        let after = sample(now + Duration::from_secs(1), 630, vec![thread(1, 600, 600, 0)]);
+        assert_eq!(after.since(&before).cpu_of_ended, Duration::ZERO);
+    }
+
+    #[test]
+    fn two_samples_of_the_same_moment_have_no_rates() {
+        let now = Instant::now();
+        let difference = sample(now, 500, vec![]).since(&sample(now, 500, vec![]));
+        assert_eq!(format!("{} {}", difference.share(Duration::from_secs(1)), difference.rate(5)), "0 0");
+    }
+}

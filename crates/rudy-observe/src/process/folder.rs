@@ -1,0 +1,114 @@
+//! The folder of one process in `/proc`, held open.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
+
+use crate::Error;
+
+/// `/proc/PID`, held open: what is read through it is of this process and of no other that is given its number later,
+/// because the open folder stands for the process and not for the number. After its end every read fails.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pid: u32,
+    descriptor: OwnedFd,
+}
+
+impl Folder {
+    pub(crate) fn open(pid: u32) -> Result<Self, Error> {
+        let path = format!("/proc/{pid}");
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        match openat(CWD, &path, flags, Mode::empty()) {
+            Ok(descriptor) => Ok(Self { pid, descriptor }),
+            Err(Errno::NOENT | Errno::SRCH) => Err(Error::NoSuchProcess { pid }),
+            Err(errno) => Err(unreadable(path, errno)),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The whole of a file, instead of what `buffer` held.
+    pub(crate) fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), Error> {
+        self.try_read(name, buffer).map_err(|errno| self.error(name, errno))
+    }
+
+    /// As [`read`](Self::read), of what may have gone while the process goes on. Says whether it was there.
+    pub(crate) fn read_if_there(&self, name: &str, buffer: &mut Vec<u8>) -> Result<bool, Error> {
+        match self.try_read(name, buffer) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT | Errno::SRCH) => Ok(false),
+            Err(errno) => Err(unreadable(self.path(name), errno)),
+        }
+    }
+
+    fn try_read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+        let file = openat(&self.descriptor, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        read_to_end(&file, buffer)
+    }
+
+    /// The numbers that are the names in `task` and in `fd`.
+    pub(crate) fn list(&self, name: &str) -> Result<Vec<u32>, Error> {
+        self.try_list(name).map_err(|errno| self.error(name, errno))
+    }
+
+    fn try_list(&self, name: &str) -> Result<Vec<u32>, Errno> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let folder = Dir::new(openat(&self.descriptor, name, flags, Mode::empty())?)?;
+        let mut numbers = Vec::new();
+        for entry in folder {
+            // `.` and `..` are the only other names.
+            numbers.extend(entry?.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
+        }
+        Ok(numbers)
+    }
+
+    /// What `stat` has as the size of a file or folder.
+    pub(crate) fn size(&self, name: &str) -> Result<u64, Error> {
+        let stat =
+            statat(&self.descriptor, name, AtFlags::empty()).map_err(|errno| self.error(name, errno))?;
+        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("/proc/{}/{name}", self.pid)
+    }
+
+    pub(crate) fn unexpected(&self, name: &str, expected: &'static str) -> Error {
+        Error::Unexpected { path: self.path(name), expected }
+    }
+
+    /// The folder of a process that has ended is empty, and what was open of it cannot be read.
+    fn error(&self, name: &str, errno: Errno) -> Error {
+        match errno {
+            Errno::NOENT | Errno::SRCH => Error::Ended { pid: self.pid },
+            errno => unreadable(self.path(name), errno),
+        }
+    }
+}
+
+/// A page: what the kernel hands out of `/proc` at once.
+const READ_BYTES: usize = 4096;
+
+fn read_to_end(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+    buffer.clear();
+    loop {
+        buffer.reserve(READ_BYTES);
+        match rustix::io::read(file, spare_capacity(buffer)) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn unreadable(path: String, errno: Errno) -> Error {
+    match errno {
+        Errno::ACCESS | Errno::PERM => Error::Denied { path },
+        errno => Error::Unreadable { path, source: io::Error::from(errno) },
+    }
+}

@@ -1,0 +1,168 @@
+//! This process, and children of it, looked at.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use super::*;
+
+/// A thread of this process that runs until this is dropped.
+struct Busy {
+    stop: &'static AtomicBool,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Busy {
+    fn start(name: &str) -> Self {
+        let stop: &'static AtomicBool = Box::leak(Box::default());
+        let (runs, has_begun) = mpsc::channel();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            runs.send(()).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        has_begun.recv().unwrap();
+        Self { stop, thread: Some(thread.unwrap()) }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(ended.is_some_and(|ended| ended.is_ok()));
+    }
+}
+
+/// A child that echoes its standard input until that is closed.
+fn child() -> Child {
+    Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("every system has cat")
+}
+
+fn of<'a>(difference: &'a Difference, name: &str) -> Option<&'a ThreadDifference> {
+    difference.threads.iter().find(|thread| thread.name == name)
+}
+
+#[test]
+fn a_thread_that_burns_cpu_is_found_by_its_name() {
+    let _busy = Busy::start("burner");
+    let mut process = Process::own().unwrap();
+    let before = process.sample().unwrap();
+    let enough = Duration::from_millis(50);
+    let difference = loop {
+        let difference = process.sample().unwrap().since(&before);
+        if of(&difference, "burner").is_some_and(|burner| burner.cpu >= enough) {
+            break difference;
+        }
+        thread::yield_now();
+    };
+    let burner = of(&difference, "burner").unwrap();
+    assert_eq!(burner.cpu_user + burner.cpu_system, burner.cpu);
+}
+
+#[test]
+fn threads_that_begin_and_end_are_seen() {
+    let mut process = Process::own().unwrap();
+    let before = process.sample().unwrap();
+    let (let_go, wait) = mpsc::channel::<()>();
+    let (tell, told): (_, Receiver<()>) = mpsc::channel();
+    let waiter = thread::Builder::new().name("waiter".into()).spawn(move || {
+        tell.send(()).unwrap();
+        let _ = wait.recv();
+    });
+    told.recv().unwrap();
+    let during = process.sample().unwrap();
+    assert!(of(&during.since(&before), "waiter").is_some());
+    drop(let_go);
+    waiter.unwrap().join().unwrap();
+    // The kernel may take a moment after the join to let go of it.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while process.sample().unwrap().threads.iter().any(|thread| thread.name == "waiter") {
+        assert!(Instant::now() < deadline, "a thread that was joined is still there");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn switches_of_a_thread_that_waits_often_are_counted() {
+    let mut process = Process::own().unwrap();
+    let (ping, pinged) = mpsc::channel();
+    let (pong, ponged) = mpsc::channel();
+    let echo = thread::Builder::new().name("echo".into()).spawn(move || {
+        while pinged.recv().is_ok() {
+            pong.send(()).unwrap();
+        }
+    });
+    let before = process.sample().unwrap();
+    let voluntary = |process: &mut Process| {
+        of(&process.sample().unwrap().since(&before), "echo").map_or(0, |echo| echo.voluntary_switches)
+    };
+    while voluntary(&mut process) < 20 {
+        ping.send(()).unwrap();
+        ponged.recv().unwrap();
+    }
+    drop(ping);
+    echo.unwrap().join().unwrap();
+}
+
+#[test]
+fn memory_and_descriptors_of_this_process_are_there() {
+    let mut process = Process::own().unwrap();
+    let sample = process.sample().unwrap();
+    assert!(sample.memory.rss_bytes > 0 && sample.memory.rss_bytes <= sample.memory.peak_rss_bytes);
+    assert!(sample.memory.anonymous_bytes > 0);
+    assert!(process.pss_bytes().unwrap() > 0);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    assert_eq!(sample.descriptors.limit, limit);
+    // Other tests open and close theirs meanwhile, so only a child has an exact number.
+    assert!(sample.descriptors.open.unwrap() > 3);
+}
+
+#[test]
+fn descriptors_are_as_many_as_are_listed() {
+    let mut child = child();
+    let (stdin, stdout) = (child.stdin.as_mut().unwrap(), child.stdout.as_mut().unwrap());
+    // What it echoes it has read, so it has opened what it opens at its start.
+    stdin.write_all(b"x").unwrap();
+    stdout.read_exact(&mut [0]).unwrap();
+    let mut process = Process::open(child.id()).unwrap();
+    let listed = std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().count();
+    assert_eq!(process.descriptors().unwrap().open, Some(listed as u64));
+    drop(child.stdin.take());
+    child.wait().unwrap();
+}
+
+#[test]
+fn an_end_is_told_apart_from_a_process_that_never_was() {
+    let mut child = child();
+    let pid = child.id();
+    let mut process = Process::open(pid).unwrap();
+    assert!(process.sample().is_ok());
+    drop(child.stdin.take());
+    // Not waited for yet: it has ended, and its number is not free.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let error = loop {
+        match process.sample() {
+            Ok(_) => assert!(Instant::now() < deadline, "a child without input does not end"),
+            Err(error) => break error,
+        }
+        thread::yield_now();
+    };
+    assert!(error.is_end(), "{error}");
+    child.wait().unwrap();
+    assert!(process.sample().unwrap_err().is_end());
+    assert!(process.pss_bytes().unwrap_err().is_end());
+    assert!(matches!(Process::open(pid), Err(Error::NoSuchProcess { .. })));
+}
+
+#[test]
+fn the_number_of_a_thread_stands_for_its_process() {
+    let own = Process::own().unwrap();
+    let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+    assert_ne!(tid, own.pid(), "a test runs in a thread of its own");
+    assert_eq!(Process::open(tid).unwrap().pid(), own.pid());
+}

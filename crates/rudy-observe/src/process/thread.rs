@@ -1,0 +1,128 @@
+//! A thread, as `/proc/PID/task/TID` has it.
+
+use std::time::Duration;
+
+use super::field;
+
+/// A thread at one moment. Times and counts are those since it began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Its number. A JVM's thread dump has it in hex, as `nid`.
+    pub tid: u32,
+    /// Its name, of which the kernel keeps 15 bytes.
+    pub name: String,
+    /// R running or ready to, S asleep, D in a wait that nothing interrupts, T stopped, Z ended: proc(5).
+    pub state: char,
+    /// CPU in all, to the nanosecond where the kernel counts that (`CONFIG_SCHED_INFO`), else in ticks of 10 ms.
+    pub cpu: Duration,
+    /// Of that in user mode, in ticks of 10 ms.
+    pub cpu_user: Duration,
+    /// Of that in the kernel, in ticks of 10 ms.
+    pub cpu_system: Duration,
+    /// Time for which it was ready and had no core to run on. Nothing where the kernel does not count it.
+    pub ready: Option<Duration>,
+    /// Times it gave up its core, to wait for something.
+    pub voluntary_switches: u64,
+    /// Times its core was taken from it.
+    pub involuntary_switches: u64,
+    /// When it began, in ticks since the machine did. With the number it tells a thread from a later one of the same number.
+    pub(super) began_ticks: u64,
+    /// `schedstat` as it was: while that stays as it is the thread has not run, and all of the above holds.
+    pub(super) scheduled: Option<Scheduled>,
+}
+
+/// What `schedstat` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Scheduled {
+    pub(super) ran: Duration,
+    pub(super) ready: Duration,
+    /// How often it was given a core.
+    turns: u64,
+}
+
+impl Scheduled {
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace().map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        let (ran, ready) = (Duration::from_nanos(next()?), Duration::from_nanos(next()?));
+        Some(Self { ran, ready, turns: next()? })
+    }
+}
+
+/// What `stat` says, of a thread and of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) name: String,
+    pub(super) state: char,
+    pub(super) user_ticks: u64,
+    pub(super) system_ticks: u64,
+    pub(super) began_ticks: u64,
+}
+
+impl Stat {
+    /// The name stands in parentheses and may hold anything, parentheses and line ends too: it ends at the last one.
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        let open = text.iter().position(|byte| *byte == b'(')?;
+        let close = text.iter().rposition(|byte| *byte == b')')?;
+        let name = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();
+        let rest = std::str::from_utf8(&text[close + 1..]).ok()?;
+        // proc(5): the state is field 3; utime and stime are 14 and 15, starttime is 22.
+        let mut fields = rest.split_ascii_whitespace();
+        let state = fields.next()?.chars().next()?;
+        let user_ticks = fields.nth(10)?.parse().ok()?;
+        let system_ticks = fields.next()?.parse().ok()?;
+        let began_ticks = fields.nth(6)?.parse().ok()?;
+        Some(Self { name, state, user_ticks, system_ticks, began_ticks })
+    }
+}
+
+/// The two counts of switches, voluntary first, from `status`.
+pub(super) fn switches(status: &[u8]) -> Option<(u64, u64)> {
+    Some((field(status, "voluntary_ctxt_switches:")?, field(status, "nonvoluntary_ctxt_switches:")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_what_ends_a_name() {
+        let stat = |name: &str| {
+            let text = format!(
+                "1501 ({name}) R 1489 1489 16956 0 -1 4194304 101 0 0 0 11 22 33 44 20 0 1 0 2954828 3133440 414"
+            );
+            Stat::parse(text.as_bytes())
+                .map(|stat| (stat.name, stat.user_ticks, stat.system_ticks, stat.began_ticks))
+        };
+        for name in ["cat", "", "a) b", "(a", "a\n) R 1 2", "http-nio-8080-A"] {
+            assert_eq!(stat(name), Some((name.to_owned(), 11, 22, 2_954_828)), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_cut_off_is_no_thread() {
+        let whole = "7 (a) S 3 7 7 0 -1 4194560 100 0 0 0 11 22 33 44 20 0 1 0 5";
+        assert!(Stat::parse(whole.as_bytes()).is_some());
+        for end in 0..whole.len() - 1 {
+            assert_eq!(Stat::parse(&whole.as_bytes()[..end]), None, "{end}");
+        }
+    }
+
+    #[test]
+    fn time_on_a_core_is_in_nanoseconds() {
+        let scheduled = Scheduled::parse(b"1095726 2534243 5\n").expect("it is whole");
+        assert_eq!(scheduled.ran, Duration::from_nanos(1_095_726));
+        assert_eq!(scheduled.ready, Duration::from_nanos(2_534_243));
+        assert_eq!(scheduled.turns, 5);
+        for broken in ["", "1 2", "1 2 x", "-1 2 3"] {
+            assert_eq!(Scheduled::parse(broken.as_bytes()), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn switches_are_told_apart() {
+        let status = b"Name:\tcat\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+        assert_eq!(switches(status), Some((12, 3)));
+        assert_eq!(switches(b"Name:\tcat\n"), None);
+    }
+}
