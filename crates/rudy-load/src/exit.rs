@@ -46,6 +46,13 @@ impl Refusal {
     }
 }
 
+/// What is said without more is said of the command line.
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Arguments(why)
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Arguments(why) | Self::World(why)) = self;

@@ -17,6 +17,9 @@ const PORTS: u64 = 28_232;
 /// Raises the limit of descriptors as far as this process may, and says what is missing.
 pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     let connections = u64::from(plan.connections.get());
+    if let Remote::Ip(_) = plan.remote {
+        check_ports(connections, plan.sources.len() as u64, ports())?;
+    }
     let needed = connections + u64::from(plan.threads.get()) + RESERVE;
     if let Some(limit) = descriptors()?.filter(|limit| *limit < needed) {
         return Err(Refusal::World(format!(
@@ -24,10 +27,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
              limit (`ulimit -Hn {needed}` as root, LimitNOFILE= under systemd), or use fewer connections"
         )));
     }
-    match plan.remote {
-        Remote::Ip(_) => check_ports(connections, plan.sources.len() as u64, ports()),
-        Remote::Unix(_) => Ok(()),
-    }
+    Ok(())
 }
 
 /// As many connections as there are descriptors for, on one thread.

@@ -35,9 +35,9 @@ pub(crate) struct Bench {
     /// What to ask; several of one server are asked in turn
     #[arg(value_name = "URL", required_unless_present = "urls")]
     url: Vec<Url>,
-    /// Connections in all
-    #[arg(short, long, value_name = "N", default_value = "64", value_parser = number, help_heading = "Load")]
-    connections: NonZeroU32,
+    /// Connections in all [default: 64]
+    #[arg(short, long, value_name = "N", value_parser = number, help_heading = "Load")]
+    connections: Option<NonZeroU32>,
     /// Threads that generate [default: half of the cores]
     #[arg(short, long, value_name = "N", value_parser = number, help_heading = "Load")]
     threads: Option<NonZeroU32>,

@@ -53,7 +53,7 @@ fn run_somewhere(prepared: &Prepared, watch: &mut dyn Watch) -> Result<(Remote, 
     loop {
         match (run(&plan, watch), others.next()) {
             (Err(RunError::Connect(remote, reason)), Some(next)) if watch.goes_on() => {
-                say(&format!("no connection to {remote}: {reason}; trying {next}"));
+                say(&format!("{remote}: {reason}; trying {next}"));
                 plan.remote = next.clone();
             }
             (result, _) => return result.map(|outcome| (plan.remote, outcome)),

@@ -10,6 +10,7 @@ mod plan;
 mod prepare;
 mod recorder;
 mod report;
+mod requests;
 mod run;
 mod sources;
 mod urls;

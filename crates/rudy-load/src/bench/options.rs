@@ -98,8 +98,8 @@ impl std::str::FromStr for ArrivalsName {
 /// On which connections requests are sent.
 #[derive(Debug, Clone)]
 pub struct ConnectionOptions {
-    /// How many in all.
-    pub connections: NonZeroU32,
+    /// How many in all; 64 where nothing is said, or as many as there are requests if that is fewer.
+    pub connections: Option<NonZeroU32>,
     /// Threads that generate; half of the cores where nothing is said.
     pub threads: Option<NonZeroU32>,
     /// A connection for each request.

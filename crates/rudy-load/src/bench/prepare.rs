@@ -1,23 +1,18 @@
 //! From what the command line says to a plan, or to what is wrong with it.
 
-use std::fs;
 use std::num::NonZeroU32;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, Method, Version};
 use rudy_stats::rate::Rate;
 use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
 
-use super::options::{
-    ArrivalsName, ConnectionOptions, ExpectedOptions, Options, PaceOptions, RequestOptions,
-};
-use super::plan::{Expected, Pace, Plan, Until};
+use super::options::{ArrivalsName, ConnectionOptions, Options, PaceOptions};
+use super::plan::{Pace, Plan, Until};
+use super::sources::Sources;
+use super::{requests, urls};
 use crate::exit::Refusal;
-use crate::request::{Mix, Template};
 use crate::{Remote, Url, room};
 
 /// How long requests are sent that count, where nothing is said.
@@ -25,6 +20,9 @@ const DURATION: Duration = Duration::from_secs(10);
 
 /// How long requests are sent before those that count: connections, caches and clocks of the processor come up to speed.
 const WARM_UP: Duration = Duration::from_secs(1);
+
+/// Connections, where nothing is said.
+const CONNECTIONS: NonZeroU32 = NonZeroU32::new(64).expect("not 0");
 
 /// Connections opened in a second: 64 at once, and 10,000 of them in two seconds instead of in a storm that overruns the
 /// queue in which a server finds them (4096 on Linux, at most).
@@ -35,9 +33,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// More often than this what is said costs more than what is measured.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
-
-/// A file that is sent or expected as a body is held in memory, once for each thread.
-const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// What will be run.
 #[derive(Debug)]
@@ -54,42 +49,37 @@ pub(super) struct Prepared {
 
 /// Reads the files, looks the server up, and judges what was said.
 pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
-    let weighted =
-        super::urls::all(&options.urls, options.url_file.as_deref()).map_err(Refusal::Arguments)?;
-    let url = weighted[0].0.clone();
-    let (until, warm_up) = until(&options.pace).map_err(Refusal::Arguments)?;
-    let pace = pace(&options.pace, until).map_err(Refusal::Arguments)?;
-    check_connections(&options.connections, &options.pace).map_err(Refusal::Arguments)?;
-    let template = template(&options.request, &options.connections).map_err(Refusal::Arguments)?;
-    let expected = expected(&options.expected).map_err(Refusal::Arguments)?;
-    let urls = weighted.len();
-    let mix = mix(&template, &weighted).map_err(Refusal::Arguments)?;
-    let interval = interval(options.output.interval).map_err(Refusal::Arguments)?;
-    let route = options.access.route(&url).map_err(|error| Refusal::World(error.to_string()))?;
+    let weighted = urls::all(&options.urls, options.url_file.as_deref())?;
+    let (until, warm_up) = until(&options.pace)?;
+    let pace = pace(&options.pace, until)?;
+    let connections = connections(&options.connections, &options.pace)?;
+    let closes = requests_per_connection(&options.connections) == Some(NonZeroU32::MIN);
+    let mix = requests::mix(&requests::template(&options.request, closes)?, &weighted)?;
+    let expected = requests::expected(&options.expected)?;
+    let interval = interval(options.output.interval)?;
+    let route = options.access.route(&weighted[0].0).map_err(|error| Refusal::World(error.to_string()))?;
     let remotes = reachable(route.remotes, &options.connections)?;
-    let connections = &options.connections;
-    let one_each = connections.disables_keep_alive.then_some(NonZeroU32::MIN);
     let plan = Plan {
         remote: remotes[0].clone(),
         security: route.security,
         mix: Arc::new(mix),
-        connections: connections.connections,
-        threads: threads(connections).map_err(Refusal::Arguments)?,
+        connections,
+        threads: threads(options.connections.threads, connections)?,
         pace,
         share: Share::WHOLE,
         until,
         warm_up,
         timeout: options.pace.timeout,
         deadline: options.pace.deadline,
-        pipeline: connections.pipeline,
-        requests_per_connection: one_each.or(connections.requests_per_connection),
-        connect_rate: connections.connect_rate.unwrap_or(CONNECT_RATE),
-        sources: connections.sources.map(super::Sources::addresses).unwrap_or_default().into(),
+        pipeline: options.connections.pipeline,
+        requests_per_connection: requests_per_connection(&options.connections),
+        connect_rate: options.connections.connect_rate.unwrap_or(CONNECT_RATE),
+        sources: options.connections.sources.map(Sources::addresses).unwrap_or_default().into(),
         expected: Arc::new(expected),
         interval,
     };
     room::check(&plan)?;
-    Ok(Prepared { plan, remotes, url, urls })
+    Ok(Prepared { plan, remotes, url: weighted[0].0.clone(), urls: weighted.len() })
 }
 
 fn until(options: &PaceOptions) -> Result<(Until, Duration), String> {
@@ -147,8 +137,9 @@ fn pace(options: &PaceOptions, until: Until) -> Result<Pace, String> {
     Ok(Pace::Open(profile, arrivals))
 }
 
-fn check_connections(options: &ConnectionOptions, pace: &PaceOptions) -> Result<(), String> {
-    let is_one_each = options.disables_keep_alive || options.requests_per_connection == Some(NonZeroU32::MIN);
+/// How many, if what is said of them goes together.
+fn connections(options: &ConnectionOptions, pace: &PaceOptions) -> Result<NonZeroU32, String> {
+    let is_one_each = requests_per_connection(options) == Some(NonZeroU32::MIN);
     if options.disables_keep_alive && options.requests_per_connection.is_some_and(|most| most.get() > 1) {
         return Err(
             "--disable-keepalive is one request per connection: leave --requests-per-connection out".into()
@@ -158,84 +149,37 @@ fn check_connections(options: &ConnectionOptions, pace: &PaceOptions) -> Result<
         return Err("--pipeline needs connections that stay: leave --disable-keepalive out".into());
     }
     if is_one_each && options.connect_rate.is_some() {
-        return Err("--connect-rate is for connections that are opened before the first request; with one for each request the rate of requests (-R) is theirs".into());
+        return Err("--connect-rate is for connections that are opened before the first request; with one for each request \
+                    the rate of requests (-R) is theirs".into());
     }
-    match pace.requests {
-        Some(requests) if requests < u64::from(options.connections.get()) && pace.rate.is_none() => {
-            Err(format!(
-                "{requests} requests leave some of the {} connections without any: use -c {requests} or fewer",
-                options.connections
-            ))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn threads(options: &ConnectionOptions) -> Result<NonZeroU32, String> {
-    let Some(threads) = options.threads else {
-        let half = available_parallelism().map_or(1, |cores| cores.get() / 2);
-        let half = u32::try_from(half).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
-        return Ok(half.min(options.connections));
-    };
-    if threads > options.connections {
-        return Err(format!(
-            "{threads} threads have nothing to do with {} connections: use -t {} or fewer, or more connections",
-            options.connections, options.connections
-        ));
-    }
-    Ok(threads)
-}
-
-fn template(options: &RequestOptions, connections: &ConnectionOptions) -> Result<Template, String> {
-    let body = match options.body.as_deref() {
-        None => None,
-        Some(text) => Some(match text.strip_prefix('@') {
-            Some(path) => read_body(Path::new(path))?,
-            None => Bytes::copy_from_slice(text.as_bytes()),
-        }),
-    };
-    let default = if body.is_some() { Method::POST } else { Method::GET };
-    let mut fields = HeaderMap::new();
-    for (name, value) in &options.fields {
-        fields.append(name, value.clone());
-    }
-    Ok(Template {
-        method: options.method.clone().unwrap_or(default),
-        fields,
-        body,
-        version: if options.is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 },
-        keep_alive: !connections.disables_keep_alive
-            && connections.requests_per_connection != Some(NonZeroU32::MIN),
-    })
-}
-
-fn expected(options: &ExpectedOptions) -> Result<Expected, String> {
-    let body = options.body.as_deref().map(read_body).transpose()?;
-    match (&body, options.body_bytes) {
-        (Some(body), Some(bytes)) if body.len() as u64 != bytes => Err(format!(
-            "--expect-body has {} bytes, and --expect-bytes says {bytes}: leave one of them out",
-            body.len()
+    // At a rate the requests find their connections; in a closed loop each connection has to send one.
+    let most = pace.requests.filter(|_| pace.rate.is_none()).and_then(|most| u32::try_from(most).ok());
+    match (options.connections, most.and_then(NonZeroU32::new)) {
+        (Some(connections), Some(most)) if most < connections => Err(format!(
+            "{most} requests leave some of the {connections} connections without any: use -c {most} or fewer"
         )),
-        (_, body_bytes) => Ok(Expected { body_bytes, body, repeats: None }),
+        (Some(connections), _) => Ok(connections),
+        (None, most) => Ok(most.map_or(CONNECTIONS, |most| most.min(CONNECTIONS))),
     }
 }
 
-fn read_body(path: &Path) -> Result<Bytes, String> {
-    let error = |reason: String| format!("cannot read the body from {}: {reason}", path.display());
-    let metadata = fs::metadata(path).map_err(|why| error(why.to_string()))?;
-    if metadata.len() > BODY_BYTES_MAX {
-        return Err(error(format!("it has {} bytes, and {BODY_BYTES_MAX} are the most", metadata.len())));
-    }
-    fs::read(path).map(Bytes::from).map_err(|why| error(why.to_string()))
+fn requests_per_connection(options: &ConnectionOptions) -> Option<NonZeroU32> {
+    if options.disables_keep_alive { Some(NonZeroU32::MIN) } else { options.requests_per_connection }
 }
 
-fn mix(template: &Template, weighted: &[(Url, u32)]) -> Result<Mix, String> {
-    let mut requests = Vec::new();
-    for (url, weight) in weighted {
-        let request = template.encode(url, false).map_err(|error| format!("{url}: {error}"))?;
-        requests.push((request, *weight));
+fn threads(given: Option<NonZeroU32>, connections: NonZeroU32) -> Result<NonZeroU32, String> {
+    match given {
+        Some(threads) if threads > connections => Err(format!(
+            "{threads} threads are more than the {connections} connections: use -t {connections} or fewer, or more \
+             connections (-c)"
+        )),
+        Some(threads) => Ok(threads),
+        None => {
+            let half = available_parallelism().map_or(1, |cores| cores.get() / 2);
+            let half = u32::try_from(half).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+            Ok(half.min(connections))
+        }
     }
-    Mix::new(requests).map_err(|error| error.to_string())
 }
 
 fn interval(given: Option<Duration>) -> Result<Duration, String> {
@@ -260,3 +204,6 @@ fn reachable(remotes: Vec<Remote>, options: &ConnectionOptions) -> Result<Vec<Re
         _ => Ok(reachable),
     }
 }
+
+#[cfg(test)]
+mod tests;

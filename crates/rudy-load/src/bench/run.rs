@@ -98,7 +98,7 @@ pub enum RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(remote, reason) => write!(f, "no connection to {remote}: {reason}"),
+            Self::Connect(remote, reason) => write!(f, "{remote}: {reason}"),
             Self::System(error) => write!(f, "the generator cannot run: {error}"),
         }
     }

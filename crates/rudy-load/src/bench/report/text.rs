@@ -95,8 +95,8 @@ fn schedule(run: &Run) -> Option<String> {
 fn generator(run: &Run) -> String {
     let shares = run.outcome.threads.iter().map(|time| format!("{:.0} %", time.share() * 100.0));
     let shares = shares.collect::<Vec<_>>().join(", ");
-    let of = if run.outcome.threads.len() == 1 { "its thread" } else { "its threads" };
-    format!("{shares} of the time of {of} computing")
+    let threads = if run.outcome.threads.len() == 1 { "its thread" } else { "its threads" };
+    format!("{threads} computed for {shares} of the time")
 }
 
 fn latencies(run: &Run) -> String {

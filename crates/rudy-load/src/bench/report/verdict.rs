@@ -17,11 +17,25 @@ const RATE_KEPT: f64 = 0.99;
 /// Nor is it where one request in a hundred was sent later than this.
 const LATE: Duration = Duration::from_millis(1);
 
+/// In a closed loop so much of what could be under way must be for the server to be what is waited for.
+const AT_WORK: f64 = 0.75;
+
+/// What follows from the generator having been the limit.
+const MORE: &str = "The server may hold more than this: give the generator more threads (-t), cores that the server does not \
+                    use, or a machine of its own.";
+
 /// What limited the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
     /// In a closed loop the server; in an open one nothing.
     Fair,
+    /// Connections waited for the generator to send their next request.
+    Idle {
+        /// How many, on average.
+        idle: f64,
+        /// Of how many.
+        of: u64,
+    },
     /// A generating thread had no time left.
     Generator {
         /// The share of its time in which it computed.
@@ -39,9 +53,7 @@ pub(super) enum Verdict {
 impl Verdict {
     pub(super) fn of(run: &Run) -> Self {
         let share = run.outcome.threads.iter().map(ThreadTime::share).fold(0.0, f64::max);
-        let Some(rate_ratio) = run.rate_ratio() else {
-            return if share >= BUSY { Self::Generator { share, is_late: false } } else { Self::Fair };
-        };
+        let Some(rate_ratio) = run.rate_ratio() else { return Self::of_closed_loop(run, share) };
         // At a rate a thread looks at the clock until a request is due: that it is busy says nothing where none is late.
         if rate_ratio >= RATE_KEPT && run.outcome.seen.lag.quantile(0.99) <= LATE {
             Self::Fair
@@ -54,11 +66,27 @@ impl Verdict {
         }
     }
 
+    fn of_closed_loop(run: &Run, share: f64) -> Self {
+        let (under_way, places) = (run.under_way(), run.config.places());
+        let seen = &run.outcome.seen;
+        // A connection also has nothing under way while it is opened, and when there is nothing left to send.
+        let has_always_stood = seen.failed() == 0 && seen.opened <= u64::from(run.config.connections);
+        let could_be_busy =
+            has_always_stood && run.config.duration_s.is_some() && !run.outcome.duration.is_zero();
+        if share >= BUSY {
+            Self::Generator { share, is_late: false }
+        } else if could_be_busy && under_way < AT_WORK * units::float(places) {
+            Self::Idle { idle: units::float(places) - under_way, of: places }
+        } else {
+            Self::Fair
+        }
+    }
+
     /// For programs.
     pub(super) fn name(self) -> Option<&'static str> {
         match self {
             Self::Fair => None,
-            Self::Generator { .. } => Some("generator"),
+            Self::Idle { .. } | Self::Generator { .. } => Some("generator"),
             Self::Server { .. } => Some("server"),
         }
     }
@@ -68,11 +96,14 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fair => Ok(()),
+            Self::Idle { idle, of } => write!(
+                f,
+                "The generator was the bottleneck: {idle:.0} of {of} requests that could have been under way waited for it \
+                 to send them. {MORE}"
+            ),
             Self::Generator { share, is_late } => write!(
                 f,
-                "The generator was the bottleneck: a thread of it computed for {:.0} % of the time{}. The server may hold \
-                 more than this: give the generator more threads (-t), cores that the server does not use, or a machine of \
-                 its own.",
+                "The generator was the bottleneck: a thread of it computed for {:.0} % of the time{}. {MORE}",
                 share * 100.0,
                 if *is_late { ", and requests were sent late" } else { "" }
             ),

@@ -122,6 +122,9 @@ fn the_first_line_of_the_result_says_when_the_generator_was_the_limit() {
 
     let mut closed = run(config(), right(7600));
     assert_eq!(third_line(&closed), "");
+    closed.outcome.seen.latency.clear();
+    closed.outcome.seen.latency.record_n(Duration::from_micros(500), 7600);
+    assert!(third_line(&closed).starts_with("The generator was the bottleneck: 2 of 4 requests that could"));
     closed.outcome.threads[1] = busy;
     assert!(
         third_line(&closed).starts_with("The generator was the bottleneck: a thread of it computed for 97 %")
@@ -160,6 +163,7 @@ fn bottleneck(run: &Run) -> String {
 #[test]
 fn a_closed_loop_says_what_it_leaves_out_where_it_is_much() {
     let mut seen = right(100);
+    seen.opened = 5;
     assert!(!render(&run(config(), seen.clone()), false).contains("closed loop nothing"));
     seen.latency.record(Duration::from_millis(200));
     let text = render(&run(config(), seen), false);

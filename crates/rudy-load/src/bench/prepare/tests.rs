@@ -1,0 +1,148 @@
+//! What is made of a command line, and what is refused.
+
+use std::time::Duration;
+
+use super::*;
+use crate::Access;
+use crate::bench::{ArrivalsName, ExpectedOptions, OutputOptions, RequestOptions};
+
+fn options() -> Options {
+    Options {
+        urls: vec!["http://127.0.0.1:1/".parse().unwrap()],
+        url_file: None,
+        request: RequestOptions::default(),
+        expected: ExpectedOptions::default(),
+        pace: PaceOptions { timeout: Duration::from_secs(10), ..PaceOptions::default() },
+        connections: ConnectionOptions {
+            connections: None,
+            threads: None,
+            disables_keep_alive: false,
+            requests_per_connection: None,
+            pipeline: NonZeroU32::MIN,
+            sources: None,
+            connect_rate: None,
+        },
+        access: Access::default(),
+        output: OutputOptions::default(),
+    }
+}
+
+fn number(number: u32) -> Option<NonZeroU32> {
+    NonZeroU32::new(number)
+}
+
+fn changed(change: impl FnOnce(&mut Options)) -> Options {
+    let mut options = options();
+    change(&mut options);
+    options
+}
+
+fn plan(change: impl FnOnce(&mut Options)) -> Plan {
+    prepare(&changed(change)).unwrap().plan
+}
+
+#[test]
+fn with_nothing_said_it_is_a_closed_loop_of_ten_seconds_after_one_of_warm_up() {
+    let plan = plan(|_| {});
+    assert_eq!((plan.pace, plan.until), (Pace::Closed, Until::Time(Duration::from_secs(10))));
+    assert_eq!((plan.warm_up, plan.connections.get()), (Duration::from_secs(1), 64));
+    assert!(plan.threads <= plan.connections);
+}
+
+#[test]
+fn what_is_counted_and_what_rises_has_no_warm_up() {
+    let counted = plan(|options| options.pace.requests = Some(5));
+    assert_eq!((counted.until, counted.warm_up), (Until::Requests(5), Duration::ZERO));
+    assert_eq!(counted.connections.get(), 5, "the other connections would have nothing to do");
+    let rising = plan(|options| options.pace.rate = Some(Rate::Ramp(1.0, 5.0)));
+    let profile = Profile::Ramp { from: 1.0, to: 5.0, over: Duration::from_secs(10) };
+    assert_eq!((rising.pace, rising.warm_up), (Pace::Open(profile, Arrivals::Uniform), Duration::ZERO));
+    let counted =
+        plan(|options| (options.pace.requests, options.pace.rate) = (Some(5), Some(Rate::Constant(9.0))));
+    assert_eq!(counted.connections.get(), 64, "requests that are due may need them all at once");
+}
+
+#[test]
+fn a_connection_for_each_request_is_said_to_the_server() {
+    for plan in [
+        plan(|options| options.connections.disables_keep_alive = true),
+        plan(|options| options.connections.requests_per_connection = number(1)),
+    ] {
+        assert_eq!(plan.requests_per_connection, number(1));
+        let request = String::from_utf8_lossy(&plan.mix.get(0).bytes).into_owned();
+        assert!(request.contains("connection: close\r\n"), "{request}");
+    }
+}
+
+#[test]
+fn a_body_makes_it_a_post_and_may_stand_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("body");
+    std::fs::write(&path, "from a file").unwrap();
+    for (body, end) in
+        [("typed".to_owned(), "\r\n\r\ntyped"), (format!("@{}", path.display()), "\r\n\r\nfrom a file")]
+    {
+        let plan = plan(|options| options.request.body = Some(body));
+        let request = String::from_utf8_lossy(&plan.mix.get(0).bytes).into_owned();
+        assert!(request.starts_with("POST / HTTP/1.1\r\n") && request.ends_with(end), "{request}");
+    }
+}
+
+#[test]
+fn sources_are_all_of_their_range() {
+    let plan = plan(|options| options.connections.sources = Some("127.0.0.0/28".parse().unwrap()));
+    assert_eq!(plan.sources.len(), 15);
+}
+
+/// What does not go together is refused with what to do instead, and with whom it lies.
+#[test]
+fn what_does_not_go_together_is_refused_with_what_to_do() {
+    type Change = fn(&mut Options);
+    let refused: &[(&str, Change)] = &[
+        ("use -c 5 or fewer", |o| (o.pace.requests, o.connections.connections) = (Some(5), number(6))),
+        ("use -t 64 or fewer", |o| o.connections.threads = number(65)),
+        ("--requests must be at least 1", |o| o.pace.requests = Some(0)),
+        ("every one counts", |o| {
+            (o.pace.requests, o.pace.warm_up) = (Some(100), Some(Duration::from_secs(1)))
+        }),
+        ("--duration must be longer", |o| o.pace.duration = Some(Duration::ZERO)),
+        ("--timeout must be longer", |o| o.pace.timeout = Duration::ZERO),
+        ("use --timeout", |o| o.pace.deadline = Some(Duration::from_secs(1))),
+        ("--arrivals needs a rate", |o| o.pace.arrivals = Some(ArrivalsName::Poisson)),
+        ("--seed needs --arrivals poisson and a rate", |o| o.pace.seed = Some(1)),
+        ("what is uniform is not drawn", |o| {
+            (o.pace.seed, o.pace.rate) = (Some(1), Some(Rate::Constant(5.0)))
+        }),
+        ("leave --requests out", |o| {
+            (o.pace.requests, o.pace.rate) = (Some(100), Some(Rate::Ramp(1.0, 5.0)))
+        }),
+        ("leave --warm-up-time out", |o| {
+            (o.pace.warm_up, o.pace.rate) = (Some(Duration::from_secs(1)), Some(Rate::Ramp(1.0, 5.0)));
+        }),
+        ("leave --requests-per-connection out", |o| {
+            (o.connections.disables_keep_alive, o.connections.requests_per_connection) = (true, number(2));
+        }),
+        ("leave --disable-keepalive out", |o| {
+            o.connections.disables_keep_alive = true;
+            o.connections.pipeline = NonZeroU32::new(2).unwrap();
+        }),
+        ("is theirs", |o| {
+            (o.connections.disables_keep_alive, o.connections.connect_rate) = (true, Some(5.0))
+        }),
+        ("not of the same kind", |o| o.connections.sources = Some("::1".parse().unwrap())),
+        ("give them with --sources", |o| o.connections.connections = number(1_000_000)),
+        ("cannot read the body", |o| o.request.body = Some("@/nowhere".into())),
+        ("cannot read the body", |o| o.expected.body = Some("/nowhere".into())),
+        ("cannot read /nowhere", |o| o.url_file = Some("/nowhere".into())),
+        ("no URL", |o| o.urls.clear()),
+        ("at least 100 ms", |o| o.output.interval = Some(Duration::from_millis(99))),
+    ];
+    for (said, change) in refused {
+        let refusal = prepare(&changed(change)).unwrap_err();
+        assert_eq!(refusal.exit(), crate::Exit::BadInput, "{refusal}");
+        assert!(refusal.to_string().contains(said), "{refusal}: {said}");
+    }
+    let refusal =
+        prepare(&changed(|o| o.urls = vec!["http://nobody.invalid/".parse().unwrap()])).unwrap_err();
+    assert_eq!(refusal.exit(), crate::Exit::CannotRun, "{refusal}");
+}
