@@ -46,6 +46,7 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["check", "--help"])), file!["cli/check-help.txt"]);
     assert_data_eq!(success(&rudy(&["schema", "--help"])), file!["cli/schema-help.txt"]);
     assert_data_eq!(success(&rudy(&["tail", "--help"])), file!["cli/tail-help.txt"]);
+    assert_data_eq!(success(&rudy(&["bench", "--help"])), file!["cli/bench-help.txt"]);
 }
 
 #[test]
@@ -56,6 +57,7 @@ fn every_help_has_an_example() {
         &["check", "--help"],
         &["schema", "--help"],
         &["tail", "--help"],
+        &["bench", "--help"],
     ] {
         let help = success(&rudy(command));
         assert!(help.contains("Example"), "{help}");
@@ -100,6 +102,16 @@ fn wrong_flags_are_told_with_exit_code_2() {
             str![
                 "error: invalid value 'a(b' for '--grep <REGEX>': regex parse error:\n    a(b\n     ^\nerror: unclosed group\n..."
             ],
+        ),
+        (
+            &["bench", "-R", "fast", "a"],
+            str![
+                "error: invalid value 'fast' for '--rate <RATE>': \"fast\" is not a rate in requests per second, such as[..]\n..."
+            ],
+        ),
+        (
+            &["bench", "-n", "1", "-d", "1", "a"],
+            str!["error: the argument '--requests <N>' cannot be used with[..]\n..."],
         ),
         (&["tail", "-"], str!["error: standard input is not followed: name a file\n..."]),
         (&["tail", "/[.log"], str!["error: cannot follow \"/[.log\": unclosed character class[..]\n..."]),

@@ -1,0 +1,224 @@
+//! `rudy bench` against `rudy serve`: what is said, written and returned.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use rudy_stats::Histogram;
+use rudy_tests::{Server, binary};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("bench").args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn bench(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("rudy can be started")
+}
+
+/// What it wrote to stdout, having done what was asked.
+fn report(arguments: &[&str]) -> String {
+    let output = bench(arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("a report is text")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&report(&[arguments, &["--json", "-"]].concat())).expect("a report is JSON")
+}
+
+fn refusal(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = bench(arguments);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn server() -> Server {
+    Server::files(&[("index.html", b"hello"), ("other", b"other one")])
+}
+
+#[test]
+fn a_run_says_what_it_will_do_and_then_what_it_saw() {
+    let server = server();
+    let output = bench(&["-n", "500", "-c", "4", "-t", "2", &server.url("/")]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let line = format!("4 connections, 2 threads, closed loop, 500 requests to {}\n", server.address());
+    assert!(said.starts_with(&line), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    for part in ["100 % of 500 right; ", "200: 500\n", "bodies 2.44KB\n", "4 opened\n", "  99.99 % "] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let last: Vec<_> = text.lines().rev().take(2).collect();
+    assert!(last[0].starts_with("Transfer/sec: ") && last[1].starts_with("Requests/sec: "), "{text}");
+}
+
+#[test]
+fn as_json_it_is_all_that_stands_on_stdout() {
+    let server = server();
+    let report = json(&["-n", "300", "-c", "3", &server.url("/")]);
+    assert_eq!(
+        (&report["requests"], &report["right"], &report["status_codes"]["200"]),
+        (&300.into(), &300.into(), &300.into())
+    );
+    assert_eq!((&report["config"]["connections"], &report["is_interrupted"]), (&3.into(), &false.into()));
+    assert!(report["latency_us"]["p99"].as_f64().is_some_and(|p99| p99 > 0.0), "{report}");
+}
+
+#[test]
+fn at_a_rate_what_was_due_is_told_from_what_was_sent() {
+    let server = server();
+    let report = json(&["-R", "500", "-d", "400ms", "--warm-up-time", "0", "-c", "8", &server.url("/")]);
+    let count = |key: &str| report[key].as_u64().expect("a count");
+    assert_eq!(count("sent") + count("unsent"), 200);
+    assert_eq!(report["target_rate"], 500.0);
+    assert!(report["rate_ratio"].is_f64() && report["max_schedule_lag_us"].is_f64(), "{report}");
+}
+
+#[test]
+fn rows_add_up_to_the_report() {
+    let server = server();
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let (rows, whole) = (folder.path().join("rows"), folder.path().join("whole"));
+    let (rows, whole) = (rows.to_str().expect("a plain path"), whole.to_str().expect("a plain path"));
+    let url = server.url("/");
+    let run =
+        ["-c", "4", "-t", "2", "-d", "450ms", "--interval", "100ms", "--ndjson", rows, "--json", whole, &url];
+    let text = report(&run);
+    assert!(text.contains("Requests/sec:"), "a file of JSON does not replace the text");
+    let whole: Value = serde_json::from_str(&read(whole)).expect("JSON");
+    let rows = read(rows);
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).expect("JSON")).collect();
+    assert!(rows.len() >= 5, "four whole intervals, and what came behind");
+    for key in ["requests", "sent", "right", "bytes", "body_bytes", "connections_opened"] {
+        let sum: u64 = rows.iter().map(|row| row[key].as_u64().expect("a count")).sum();
+        assert_eq!(Some(sum), whole[key].as_u64(), "{key}");
+    }
+    let histogram = |row: &Value| match &row["latency_histogram"] {
+        Value::String(blob) => Histogram::from_base64(blob).expect("a histogram"),
+        _ => Histogram::new(),
+    };
+    let mut sum = Histogram::new();
+    rows.iter().for_each(|row| sum.merge(&histogram(row)));
+    assert_eq!(sum, histogram(&whole));
+}
+
+#[test]
+fn the_distribution_is_written_for_plotters() {
+    let server = server();
+    let text = report(&["-n", "50", "-c", "2", "--hgrm", "-", &server.url("/")]);
+    assert!(text.starts_with("       Value     Percentile TotalCount 1/(1-Percentile)\n"), "{text}");
+    let text = report(&["-n", "50", "-c", "2", "--latency", &server.url("/")]);
+    assert!(text.contains("1/(1-Percentile)") && text.contains("Requests/sec:"), "{text}");
+}
+
+#[test]
+fn what_is_not_right_is_counted_with_an_example() {
+    let server = server();
+    let missing = report(&["-n", "20", "-c", "2", &server.url("/missing")]);
+    assert!(missing.contains("status_4xx              20  404: 20\n"), "{missing}");
+    let longer = report(&["-n", "20", "-c", "2", "--expect-bytes", "6", &server.url("/")]);
+    assert!(longer.contains("unexpected_body         20  a body of 5 bytes instead of 6\n"), "{longer}");
+    let body = server.path().join("other");
+    let body = body.to_str().expect("a plain path");
+    let expected = report(&["-n", "20", "-c", "2", "--expect-body", body, &server.url("/other")]);
+    assert!(expected.contains("100 % of 20 right"), "{expected}");
+}
+
+#[test]
+fn urls_of_a_file_are_asked_by_their_weights() {
+    let server = server();
+    let list = server.path().join("urls");
+    fs::write(&list, format!("# often\n{} 3\n{}\n", server.url("/"), server.url("/missing")))
+        .expect("it can be written");
+    let list = list.to_str().expect("a plain path");
+    let report = json(&["-n", "40", "-c", "2", "-t", "1", "--urls", list]);
+    assert_eq!((&report["status_codes"]["200"], &report["status_codes"]["404"]), (&30.into(), &10.into()));
+}
+
+#[test]
+fn a_socket_in_the_file_system_can_be_asked() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    fs::write(folder.path().join("index.html"), "hello").expect("it can be written");
+    let socket = folder.path().join("socket");
+    let socket = socket.to_str().expect("a plain path");
+    let listen = format!("unix:{socket}");
+    let _server = Server::build().arg(folder.path()).args(["--listen", &listen]).start();
+    let text = report(&["-n", "20", "-c", "2", "--unix-socket", socket, "http://any/"]);
+    assert!(text.contains("100 % of 20 right"), "{text}");
+}
+
+/// A run that goes on, once it has said something of its first interval.
+fn running(server: &Server, arguments: &[&str]) -> Child {
+    let url = server.url("/");
+    let run = ["-d", "600", "--warm-up-time", "0", "--interval", "100ms", "-c", "2", &url];
+    let mut child = command(&[&run, arguments].concat()).spawn().expect("rudy can be started");
+    let stderr = child.stderr.as_mut().expect("it was asked for");
+    let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains(" req/s  p50 ")), "an interval is said");
+    child
+}
+
+#[test]
+fn ctrl_c_ends_a_run_with_the_report_so_far() {
+    let server = server();
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut child = running(&server, &[]);
+        kill_process(Pid::from_child(&child), signal).expect("it runs");
+        let mut text = String::new();
+        child.stdout.take().expect("it was asked for").read_to_string(&mut text).expect("text");
+        assert_eq!(child.wait().expect("it is ours").code(), Some(code));
+        assert!(text.contains("\nInterrupted: this was seen until then.\n"), "{text}");
+        assert!(text.contains("Requests/sec:"), "{text}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    let server = server();
+    let mut child = running(&server, &[]);
+    drop(child.stdout.take());
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let mut said = String::new();
+    child.stderr.take().expect("it was asked for").read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it is ours").code(), Some(130), "{said}");
+    assert!(!said.contains("error"), "{said}");
+}
+
+#[test]
+fn a_full_disk_is_told_with_exit_code_1() {
+    let server = server();
+    let full = fs::File::options().write(true).open("/dev/full").expect("every Linux has it");
+    let output = command(&["-n", "10", "-c", "1", &server.url("/")])
+        .stdout(full)
+        .output()
+        .expect("rudy can be started");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("error: cannot write to standard output: No space left"), "{said}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_exit_code_1_and_a_wrong_flag_2() {
+    // Nobody listens on a port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let free = free.expect("a free port");
+    let (code, said) = refusal(&["-d", "1", &format!("http://{free}/")]);
+    assert_eq!(code, Some(1));
+    assert!(said.ends_with(&format!("error: {free}: could not connect: connection refused\n")), "{said}");
+    let (code, said) = refusal(&["-c", "2", "-t", "3", &format!("http://{free}/")]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("error: 3 threads are more than the 2 connections"), "{said}");
+    let (code, said) = refusal(&["--json", "/nowhere/report", &format!("http://{free}/")]);
+    assert_eq!(code, Some(1));
+    assert!(said.starts_with("error: cannot write to /nowhere/report: "), "{said}");
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).expect("it was written")
+}
