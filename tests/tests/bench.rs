@@ -104,7 +104,9 @@ fn rows_add_up_to_the_report() {
         _ => Histogram::new(),
     };
     let mut sum = Histogram::new();
-    rows.iter().for_each(|row| sum.merge(&histogram(row)));
+    for row in &rows {
+        sum.merge(&histogram(row));
+    }
     assert_eq!(sum, histogram(&whole));
 }
 

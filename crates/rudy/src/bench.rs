@@ -25,7 +25,7 @@ use rudy_stats::rate::{Count, ParseError, Rate, Time};
 #[command(after_help = "Examples:
   rudy bench http://127.0.0.1:8080/                     64 connections, 10 s, as fast as they go
   rudy bench -c 100 -n 1m http://127.0.0.1:8080/        a million requests
-  rudy bench -R 20k -d 60 http://127.0.0.1:8080/        20,000 requests each second, whatever comes of it
+  rudy bench -R 20k -d 60 http://127.0.0.1:8080/        20,000 requests a second, come what may
   rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     more and more, to see where it gives in
   rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
 
@@ -65,7 +65,7 @@ pub(crate) struct Bench {
     /// For a whole answer, from when the request was due; what is not sent by then is not sent at all
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
     deadline: Option<Duration>,
-    /// A field of each request, \"Name: value\"; may be given again
+    /// A field of each request, such as "Accept: text/html"; may be given again
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
     /// The method [default: GET, or POST with a body]

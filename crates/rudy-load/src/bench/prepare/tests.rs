@@ -103,7 +103,7 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
         ("use -t 64 or fewer", |o| o.connections.threads = number(65)),
         ("--requests must be at least 1", |o| o.pace.requests = Some(0)),
         ("every one counts", |o| {
-            (o.pace.requests, o.pace.warm_up) = (Some(100), Some(Duration::from_secs(1)))
+            (o.pace.requests, o.pace.warm_up) = (Some(100), Some(Duration::from_secs(1)));
         }),
         ("--duration must be longer", |o| o.pace.duration = Some(Duration::ZERO)),
         ("--timeout must be longer", |o| o.pace.timeout = Duration::ZERO),
@@ -111,10 +111,10 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
         ("--arrivals needs a rate", |o| o.pace.arrivals = Some(ArrivalsName::Poisson)),
         ("--seed needs --arrivals poisson and a rate", |o| o.pace.seed = Some(1)),
         ("what is uniform is not drawn", |o| {
-            (o.pace.seed, o.pace.rate) = (Some(1), Some(Rate::Constant(5.0)))
+            (o.pace.seed, o.pace.rate) = (Some(1), Some(Rate::Constant(5.0)));
         }),
         ("leave --requests out", |o| {
-            (o.pace.requests, o.pace.rate) = (Some(100), Some(Rate::Ramp(1.0, 5.0)))
+            (o.pace.requests, o.pace.rate) = (Some(100), Some(Rate::Ramp(1.0, 5.0)));
         }),
         ("leave --warm-up-time out", |o| {
             (o.pace.warm_up, o.pace.rate) = (Some(Duration::from_secs(1)), Some(Rate::Ramp(1.0, 5.0)));
@@ -127,7 +127,7 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
             o.connections.pipeline = NonZeroU32::new(2).unwrap();
         }),
         ("is theirs", |o| {
-            (o.connections.disables_keep_alive, o.connections.connect_rate) = (true, Some(5.0))
+            (o.connections.disables_keep_alive, o.connections.connect_rate) = (true, Some(5.0));
         }),
         ("not of the same kind", |o| o.connections.sources = Some("::1".parse().unwrap())),
         ("give them with --sources", |o| o.connections.connections = number(1_000_000)),

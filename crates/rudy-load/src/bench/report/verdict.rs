@@ -20,6 +20,9 @@ const LATE: Duration = Duration::from_millis(1);
 /// In a closed loop so much of what could be under way must be for the server to be what is waited for.
 const AT_WORK: f64 = 0.75;
 
+/// So much of what could be under way must be free for lateness not to come from waiting for the server.
+const FREE: f64 = 0.5;
+
 /// What follows from the generator having been the limit.
 const MORE: &str = "The server may hold more than this: give the generator more threads (-t), cores that the server does not \
                     use, or a machine of its own.";
@@ -43,6 +46,15 @@ pub(super) enum Verdict {
         /// The rate was not kept.
         is_late: bool,
     },
+    /// Requests were sent late, and the server can have been no reason.
+    Late {
+        /// By so much, one in a hundred of them.
+        by: Duration,
+        /// Places for requests that were free, on average.
+        free: f64,
+        /// Of how many.
+        of: u64,
+    },
     /// What was due had to wait for connections, which all were busy with the server.
     Server {
         /// How much of what was due was sent.
@@ -55,12 +67,16 @@ impl Verdict {
         let share = run.outcome.threads.iter().map(ThreadTime::share).fold(0.0, f64::max);
         let Some(rate_ratio) = run.rate_ratio() else { return Self::of_closed_loop(run, share) };
         // At a rate a thread looks at the clock until a request is due: that it is busy says nothing where none is late.
-        if rate_ratio >= RATE_KEPT && run.outcome.seen.lag.quantile(0.99) <= LATE {
+        let by = run.outcome.seen.lag.quantile(0.99);
+        let (of, free) = (run.config.places(), units::float(run.config.places()) - run.under_way());
+        if rate_ratio >= RATE_KEPT && by <= LATE {
             Self::Fair
-        } else if run.under_way() >= BUSY * units::float(run.config.places()) {
+        } else if free <= (1.0 - BUSY) * units::float(of) {
             Self::Server { rate_ratio }
         } else if share >= BUSY {
             Self::Generator { share, is_late: true }
+        } else if run.is_late_without_the_server(by) && free >= FREE * units::float(of) {
+            Self::Late { by, free, of }
         } else {
             Self::Fair
         }
@@ -86,7 +102,7 @@ impl Verdict {
     pub(super) fn name(self) -> Option<&'static str> {
         match self {
             Self::Fair => None,
-            Self::Idle { .. } | Self::Generator { .. } => Some("generator"),
+            Self::Idle { .. } | Self::Generator { .. } | Self::Late { .. } => Some("generator"),
             Self::Server { .. } => Some("server"),
         }
     }
@@ -107,6 +123,12 @@ impl fmt::Display for Verdict {
                 share * 100.0,
                 if *is_late { ", and requests were sent late" } else { "" }
             ),
+            Self::Late { by, free, of } => write!(
+                f,
+                "The generator was the bottleneck: one request in 100 was sent {} late or more, which is longer than any answer \
+                 took, and on average {free:.0} of {of} connections were free for it. {MORE}",
+                units::time(*by)
+            ),
             Self::Server { rate_ratio } => write!(
                 f,
                 "The server did not keep up with the rate: its connections were all busy, and {:.1} % of what was due was \
@@ -118,6 +140,12 @@ impl fmt::Display for Verdict {
 }
 
 impl Run {
+    /// Where the server stands still, what waits for it waits no longer than the longest answer took. That does not hold of a
+    /// ramp, at whose end all connections may be busy for long.
+    fn is_late_without_the_server(&self, by: Duration) -> bool {
+        self.config.rate_at_end.is_none() && by > self.outcome.seen.service.max()
+    }
+
     /// Requests that were due in the time that counts; nothing in a closed loop, where none is.
     pub(super) fn due(&self) -> Option<u64> {
         let seen = &self.outcome.seen;
