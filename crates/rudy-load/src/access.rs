@@ -4,8 +4,10 @@ use std::fmt;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rudy_net::tls::{Trust, TrustError};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use crate::Url;
@@ -68,12 +70,20 @@ impl Access {
     }
 
     fn security(&self, host: &str) -> Result<Security, AccessError> {
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| AccessError::Name(host.to_owned()))?;
-        Ok(Security { config: self.trust.client_config().map_err(AccessError::Trust)?, name })
+        Security::of(self.trust.client_config().map_err(AccessError::Trust)?, host)
     }
 }
 
-fn look_up(host: &str, port: u16) -> Result<Vec<Remote>, AccessError> {
+impl Security {
+    /// With a host that is a name or an address.
+    pub(crate) fn of(config: Arc<ClientConfig>, host: &str) -> Result<Self, AccessError> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| AccessError::Name(host.to_owned()))?;
+        Ok(Self { config, name })
+    }
+}
+
+/// The addresses of a name, in the order of the system. Blocks as long as the system's resolver does.
+pub(crate) fn look_up(host: &str, port: u16) -> Result<Vec<Remote>, AccessError> {
     let error = |error| AccessError::Lookup(host.to_owned(), error);
     let remotes: Vec<_> = (host, port).to_socket_addrs().map_err(error)?.map(Remote::Ip).collect();
     if remotes.is_empty() { Err(error(io::ErrorKind::NotFound.into())) } else { Ok(remotes) }

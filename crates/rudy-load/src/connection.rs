@@ -60,6 +60,8 @@ enum Stage {
     Connecting,
     Securing,
     Open,
+    /// The peer has ended it, in order.
+    Ended,
 }
 
 /// A connection, and what is under way on it.
@@ -81,15 +83,33 @@ pub(crate) struct Connection {
 impl Connection {
     /// Begins to connect.
     pub(crate) fn open(remote: &Remote, source: Option<IpAddr>) -> Result<Self, Failure> {
-        Ok(Self {
-            link: Link::connect(remote, source).map_err(Failure::Connect)?,
+        Link::connect(remote, source).map(Self::over).map_err(Failure::Connect)
+    }
+
+    /// Over a link that connects, or has connected.
+    pub(crate) fn over(link: Link) -> Self {
+        Self {
+            link,
             stage: Stage::Connecting,
             machine: ClientConnection::new(),
             awaited: VecDeque::new(),
             unsent: Bytes::new(),
             leftover: Vec::new(),
             broken: None,
-        })
+        }
+    }
+
+    /// Begins anew, with TLS, inside the tunnel that a 2xx to CONNECT has made of the connection (RFC 9110 §9.3.6).
+    pub(crate) fn secure_tunnel(&mut self, security: &Security) -> Result<(), Failure> {
+        // In TLS the client speaks first: what has come already is not from the server behind the tunnel.
+        if !self.leftover.is_empty() {
+            let reason = "bytes came through the tunnel before anything was sent into it";
+            return Err(Failure::Tls(io::Error::new(io::ErrorKind::InvalidData, reason)));
+        }
+        self.link.secure(security).map_err(Failure::Tls)?;
+        self.machine = ClientConnection::new();
+        self.stage = Stage::Securing;
+        Ok(())
     }
 
     /// What its socket is known by.
@@ -100,6 +120,18 @@ impl Connection {
     /// Whether requests can be sent.
     pub(crate) fn is_open(&self) -> bool {
         self.stage == Stage::Open
+    }
+
+    /// Whether it waits for room to send, and not only for what comes.
+    pub(crate) fn wants_to_write(&self) -> bool {
+        self.stage == Stage::Connecting
+            || self.link.wants_to_write()
+            || (!self.unsent.is_empty() && self.stage == Stage::Open)
+    }
+
+    /// Whether it has become a tunnel.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.machine.has_switched()
     }
 
     /// Whether one more request may follow the answers that have come.
@@ -151,7 +183,7 @@ impl Connection {
 
     /// Ends it. An answer that was under way is cut.
     pub(crate) fn close(self) {
-        let is_under_way = !self.machine.is_idle() || !self.unsent.is_empty();
+        let is_under_way = self.stage != Stage::Ended && (!self.machine.is_idle() || !self.unsent.is_empty());
         self.link.close(if is_under_way { Ending::Cut } else { Ending::Quiet });
     }
 
@@ -249,7 +281,13 @@ impl Connection {
             return Ok(Standing::Ended);
         }
         match self.machine.end_of_input() {
+            // RFC 9112 §9.8: where only the end of the connection ends the body, TLS must have said that it is the end.
+            Ok(_) if self.link.is_truncated() => {
+                let reason = "TLS did not say that this is the end, so the body may be cut short";
+                Err(Failure::Read(io::Error::new(io::ErrorKind::UnexpectedEof, reason)))
+            }
             Ok(_) => {
+                self.stage = Stage::Ended;
                 observer.end(None, Instant::now());
                 Ok(Standing::Ended)
             }

@@ -12,6 +12,8 @@ pub enum Exit {
     CannotRun,
     /// 2: bad arguments.
     BadInput,
+    /// 22: the answer was an error (`--fail`). The number is curl's.
+    ErrorAnswered,
     /// 128 and the signal's number, as a shell has it: ended by a signal, with the report so far.
     Signal(u8),
 }
@@ -22,6 +24,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::CannotRun => 1,
             Exit::BadInput => 2,
+            Exit::ErrorAnswered => 22,
             Exit::Signal(number) => 128 + number,
         })
     }

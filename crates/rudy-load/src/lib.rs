@@ -9,6 +9,7 @@ mod connection;
 mod exit;
 mod failure;
 pub mod flood;
+pub mod get;
 mod http_load;
 mod interrupt;
 mod link;

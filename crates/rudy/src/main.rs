@@ -2,6 +2,7 @@
 
 mod allocator;
 mod bench;
+mod get;
 mod tail;
 
 use std::net::Ipv4Addr;
@@ -41,6 +42,7 @@ enum Command {
     #[command(after_help = "Example: rudy schema > rudy.schema.json")]
     Schema,
     Tail(tail::Tail),
+    Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
     /// Fetch URLs as http_load does, with its options of one dash and its summary
     #[command(
@@ -118,6 +120,7 @@ fn main() -> ExitCode {
         Command::Check { config } => run::check(&config).into(),
         Command::Schema => run::schema().into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
+        Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => rudy_load::bench::bench(&(*bench).into()).into(),
         Command::HttpLoad { arguments } => rudy_load::http_load(&arguments).into(),
     }

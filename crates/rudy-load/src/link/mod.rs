@@ -105,6 +105,16 @@ impl Link {
         }
     }
 
+    /// Whether TLS holds something that there was no room for.
+    pub(crate) fn wants_to_write(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.wants_to_write())
+    }
+
+    /// Whether the socket ended before TLS said that nothing more comes: then nobody knows whether it was the server's end.
+    pub(crate) fn is_truncated(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.is_truncated())
+    }
+
     pub(crate) fn is_secure(&self) -> bool {
         self.session.is_some()
     }

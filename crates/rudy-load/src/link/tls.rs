@@ -16,19 +16,22 @@ pub struct Security {
 }
 
 #[derive(Debug)]
-pub(super) struct Session(ClientConnection);
+pub(super) struct Session {
+    tls: ClientConnection,
+    is_truncated: bool,
+}
 
 impl Session {
     pub(super) fn new(security: &Security) -> io::Result<Self> {
         let connection = ClientConnection::new(security.config.clone(), security.name.clone());
-        connection.map(Self).map_err(io::Error::other)
+        connection.map(|tls| Self { tls, is_truncated: false }).map_err(io::Error::other)
     }
 
     /// True once the handshake is done.
     pub(super) fn handshake<T: Read + Write>(&mut self, wire: &mut T) -> io::Result<bool> {
-        while self.0.is_handshaking() {
+        while self.tls.is_handshaking() {
             self.flush(wire)?;
-            if !self.0.is_handshaking() {
+            if !self.tls.is_handshaking() {
                 break;
             }
             match self.pull(wire) {
@@ -47,21 +50,33 @@ impl Session {
 
     /// The protocol's version and the cipher suite, as curl writes them.
     pub(super) fn agreed(&self) -> Option<String> {
-        let version = match self.0.protocol_version()? {
+        let version = match self.tls.protocol_version()? {
             rustls::ProtocolVersion::TLSv1_2 => "TLSv1.2",
             rustls::ProtocolVersion::TLSv1_3 => "TLSv1.3",
             _ => "TLS",
         };
-        let suite = self.0.negotiated_cipher_suite()?.suite();
+        let suite = self.tls.negotiated_cipher_suite()?.suite();
         Some(format!("{version} / {}", suite.as_str().unwrap_or("unknown suite").replacen("TLS13", "TLS", 1)))
+    }
+
+    pub(super) fn wants_to_write(&self) -> bool {
+        self.tls.wants_write()
+    }
+
+    /// Whether the socket ended without a goodbye from TLS.
+    pub(super) fn is_truncated(&self) -> bool {
+        self.is_truncated
     }
 
     pub(super) fn read<T: Read + Write>(&mut self, wire: &mut T, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self.0.reader().read(buffer) {
+            match self.tls.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // Without a goodbye from TLS what came may be cut short; the framing of HTTP tells whether it is.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.is_truncated = true;
+                    return Ok(0);
+                }
                 result => return result,
             }
             // The end of the socket is remembered there, and told by the next look.
@@ -72,7 +87,7 @@ impl Session {
     pub(super) fn write<T: Read + Write>(&mut self, wire: &mut T, bytes: &[u8]) -> io::Result<usize> {
         // rustls has a bound on what it holds; beyond that it takes nothing until some of it is sent.
         self.flush(wire)?;
-        match self.0.writer().write(bytes)? {
+        match self.tls.writer().write(bytes)? {
             0 if !bytes.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
             written => {
                 self.flush(wire)?;
@@ -83,8 +98,8 @@ impl Session {
 
     /// True when nothing is left to send.
     pub(super) fn flush<T: Write>(&mut self, wire: &mut T) -> io::Result<bool> {
-        while self.0.wants_write() {
-            match self.0.write_tls(wire) {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(wire) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
@@ -94,15 +109,15 @@ impl Session {
     }
 
     pub(super) fn say_goodbye<T: Write>(&mut self, wire: &mut T) {
-        self.0.send_close_notify();
+        self.tls.send_close_notify();
         // A peer that cannot take it has gone, and the socket's own end tells it.
         let _ = self.flush(wire);
     }
 
     /// Reads from the socket and decrypts. 0 is the end of the socket.
     fn pull<T: Read + Write>(&mut self, wire: &mut T) -> io::Result<usize> {
-        let read = self.0.read_tls(wire)?;
-        if let Err(error) = self.0.process_new_packets() {
+        let read = self.tls.read_tls(wire)?;
+        if let Err(error) = self.tls.process_new_packets() {
             // The peer is told why by an alert.
             let _ = self.flush(wire);
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));

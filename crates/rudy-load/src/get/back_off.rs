@@ -1,0 +1,90 @@
+//! How long a server that wants fewer requests is left alone.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use rudy_http::semantics::date::HttpDate;
+
+/// The first wait after a refusal, doubled by each one that follows.
+const FIRST: Duration = Duration::from_secs(1);
+/// The longest wait that we choose ourselves.
+const LONGEST: Duration = Duration::from_secs(60);
+/// The longest wait that a server may choose: what asks for more is asked again after this.
+const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+
+/// What one server has refused in a row.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct BackOff {
+    refusals: u32,
+}
+
+impl BackOff {
+    /// How long to wait after an answer, if at all. `now_unix_s` is the time of day, in seconds since 1970.
+    pub(super) fn after(
+        &mut self,
+        status: u16,
+        retry_after: Option<&[u8]>,
+        now_unix_s: u64,
+    ) -> Option<Duration> {
+        let asked =
+            retry_after.and_then(|value| parse(value, now_unix_s)).map(|wait| wait.min(LONGEST_ASKED));
+        // 999 is what some sites answer to whom they take for a robot.
+        if !matches!(status, 429 | 503 | 999) {
+            self.refusals = 0;
+            return asked;
+        }
+        let ours = FIRST.saturating_mul(2_u32.saturating_pow(self.refusals)).min(LONGEST);
+        self.refusals = self.refusals.saturating_add(1);
+        Some(asked.unwrap_or(ours))
+    }
+}
+
+/// `Retry-After`: seconds, or a date (RFC 9110 §10.2.3). What is neither says nothing.
+fn parse(value: &[u8], now_unix_s: u64) -> Option<Duration> {
+    if !value.is_empty() && value.iter().all(u8::is_ascii_digit) {
+        // More digits than a number has is longer than anybody waits.
+        let seconds = std::str::from_utf8(value).ok()?.parse().unwrap_or(u64::MAX);
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = HttpDate::parse(&HeaderValue::from_bytes(value).ok()?)?;
+    Some(Duration::from_secs(date.unix_seconds().saturating_sub(now_unix_s)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1994-11-06 08:49:37, the date of RFC 9110.
+    const NOW: u64 = 784_111_777;
+
+    #[test]
+    fn each_refusal_doubles_the_wait_up_to_a_minute_and_an_answer_ends_it() {
+        let mut back_off = BackOff::default();
+        let waits: Vec<_> = (0..8).map(|_| back_off.after(503, None, NOW).unwrap().as_secs()).collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(back_off.after(200, None, NOW), None);
+        for status in [429, 503, 999] {
+            assert_eq!(BackOff::default().after(status, None, NOW), Some(FIRST), "{status}");
+        }
+        let mut long = BackOff { refusals: u32::MAX };
+        assert_eq!(long.after(429, None, NOW), Some(LONGEST));
+    }
+
+    #[test]
+    fn what_the_server_asks_for_counts_in_both_forms() {
+        for (value, seconds) in [
+            ("0", Some(0)),
+            ("120", Some(120)),
+            ("99999999999999999999999", Some(3600)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("Sun, 06 Nov 1994 08:49:27 GMT", Some(0)),
+            ("soon", None),
+            ("-1", None),
+            ("", None),
+        ] {
+            let wait = BackOff::default().after(301, Some(value.as_bytes()), NOW);
+            assert_eq!(wait.map(|wait| wait.as_secs()), seconds, "{value}");
+        }
+        assert_eq!(BackOff::default().after(503, Some(b"soon"), NOW), Some(FIRST));
+    }
+}

@@ -1,0 +1,242 @@
+//! From the command line to the last report.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Version};
+
+use super::back_off::BackOff;
+use super::error::GetError;
+use super::options::Options;
+use super::output::Output;
+use super::redirect::{follow, is_redirect};
+use super::report::Report;
+use super::session::Session;
+use super::wait::{Waiter, Woken};
+use crate::{Exit, Template, Url};
+
+/// Asks what the options say, and reports each request.
+#[must_use]
+pub fn get(options: &Options) -> Exit {
+    let template = match template(options) {
+        Ok(template) => template,
+        Err(why) => return refuse(Exit::BadInput, &why),
+    };
+    let output = match open_output(options) {
+        Ok(output) => output,
+        Err(why) => return refuse(Exit::CannotRun, &why),
+    };
+    let waiter = match Waiter::catch() {
+        Ok(waiter) => waiter,
+        Err(error) => return refuse(Exit::CannotRun, &format!("cannot catch Ctrl-C: {error}")),
+    };
+    let mut errand = Errand {
+        options,
+        waiter: &waiter,
+        session: Session::new(options, &waiter, output),
+        rests: HashMap::new(),
+        exit: Exit::Done,
+    };
+    match errand.run(&template) {
+        Some(signal) => Exit::Signal(signal),
+        None => errand.exit,
+    }
+}
+
+struct Errand<'a> {
+    options: &'a Options,
+    waiter: &'a Waiter,
+    session: Session<'a>,
+    /// The servers that were asked, by scheme, host and port: no more than URLs and the redirects from them.
+    rests: HashMap<String, Rest>,
+    exit: Exit,
+}
+
+/// How a server wants to be left alone.
+#[derive(Debug, Default)]
+struct Rest {
+    back_off: BackOff,
+    until: Option<Instant>,
+}
+
+impl Errand<'_> {
+    /// The signal that ended it, if one did.
+    fn run(&mut self, template: &Template) -> Option<u8> {
+        let rounds = self.options.repeat.get();
+        for round in 0..rounds {
+            if round > 0
+                && let Err(signal) = self.wait_until(Instant::now().checked_add(self.options.interval))
+            {
+                return Some(signal);
+            }
+            let count = self.options.urls.len();
+            for (index, url) in self.options.urls.iter().enumerate() {
+                let is_last = round + 1 == rounds && index + 1 == count;
+                if let Err(signal) = self.visit(url, template, is_last) {
+                    return Some(signal);
+                }
+            }
+        }
+        None
+    }
+
+    /// Asks for one URL, and for where it leads.
+    fn visit(&mut self, url: &Url, template: &Template, is_last: bool) -> Result<(), u8> {
+        let (mut url, mut template) = (url.clone(), template.clone());
+        let mut followed = 0;
+        loop {
+            self.rest(&url)?;
+            let (report, error) = self.session.ask(&url, &template, is_last);
+            self.tell(&report);
+            self.note(&url, &report);
+            if let Some(error) = error {
+                return self.fail(&error);
+            }
+            match self.next(&report, &url, &template, followed) {
+                Ok(Some(next)) => (url, template) = next,
+                Ok(None) => return Ok(()),
+                Err(error) => return self.fail(&error),
+            }
+            followed += 1;
+        }
+    }
+
+    fn next(
+        &mut self,
+        report: &Report,
+        url: &Url,
+        template: &Template,
+        followed: u32,
+    ) -> Result<Option<(Url, Template)>, GetError> {
+        let Some(head) = &report.head else { return Ok(None) };
+        match (self.options.redirects, &head.location) {
+            (Some(most), Some(location)) if is_redirect(head.status) => {
+                if followed == most.get() {
+                    return Err(GetError::TooManyRedirects(most.get()));
+                }
+                follow(head.status, location, url, template).map(Some)
+            }
+            _ => {
+                if self.options.fails && head.status >= 400 && self.exit == Exit::Done {
+                    self.exit = Exit::ErrorAnswered;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &GetError) -> Result<(), u8> {
+        say(&format!("error: {error}"));
+        self.exit = Exit::CannotRun;
+        match error {
+            GetError::Interrupted(signal) => Err(*signal),
+            _ => Ok(()),
+        }
+    }
+
+    fn tell(&self, report: &Report) {
+        if self.options.is_json {
+            // Whoever read has what they wanted.
+            let _ = writeln!(io::stdout(), "{}", report.to_json());
+        } else if !self.options.is_quiet {
+            let _ = write!(io::stderr(), "{report}");
+        }
+    }
+
+    /// Remembers what a server says of when it wants to be asked again.
+    fn note(&mut self, url: &Url, report: &Report) {
+        let Some(head) = report.head.as_ref().filter(|_| self.options.backs_off) else { return };
+        let now_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let rest = self.rests.entry(origin(url)).or_default();
+        let wait = rest.back_off.after(head.status, head.retry_after.as_deref(), now_unix_s);
+        rest.until = wait.and_then(|wait| Instant::now().checked_add(wait));
+    }
+
+    /// Leaves a server alone for as long as it wants.
+    fn rest(&mut self, url: &Url) -> Result<(), u8> {
+        let until = self.rests.get_mut(&origin(url)).and_then(|rest| rest.until.take());
+        let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            return Ok(());
+        }
+        say(&format!(
+            "waiting {:.1} s: {} asks for fewer requests (--no-backoff does not wait)",
+            left.as_secs_f64(),
+            url.authority()
+        ));
+        self.wait_until(until)
+    }
+
+    fn wait_until(&self, until: Option<Instant>) -> Result<(), u8> {
+        loop {
+            match self.waiter.wait(&[], until) {
+                Ok(Woken::Interrupted(signal)) => return Err(signal),
+                Ok(Woken::Ready) => {}
+                // A kernel that will not wait lets us go on.
+                Ok(Woken::TimedOut) | Err(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+fn origin(url: &Url) -> String {
+    format!("{} {}", url.is_secure(), url.host_and_port())
+}
+
+fn template(options: &Options) -> Result<Template, String> {
+    let body = options.body.as_deref().map(read_body).transpose()?;
+    let mut fields = HeaderMap::new();
+    for (name, value) in &options.fields {
+        fields.append(name, value.clone());
+    }
+    let default = if body.is_some() { Method::POST } else { Method::GET };
+    let method = options.method.clone().unwrap_or(default);
+    if method == Method::CONNECT {
+        return Err("CONNECT is for proxies: name one in https_proxy".into());
+    }
+    Ok(Template {
+        method,
+        fields,
+        body,
+        version: if options.is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 },
+        keep_alive: options.keeps_alive,
+    })
+}
+
+fn read_body(text: &str) -> Result<Bytes, String> {
+    match text.strip_prefix('@') {
+        None => Ok(Bytes::copy_from_slice(text.as_bytes())),
+        Some("-") => {
+            let mut body = Vec::new();
+            let read = io::stdin().lock().read_to_end(&mut body);
+            read.map(|_| body.into())
+                .map_err(|error| format!("cannot read the body from standard input: {error}"))
+        }
+        Some(path) => fs::read(path)
+            .map(Bytes::from)
+            .map_err(|error| format!("cannot read the body from {path}: {error}")),
+    }
+}
+
+fn open_output(options: &Options) -> Result<Output, String> {
+    match &options.output {
+        Some(path) => {
+            Output::file(path).map_err(|error| format!("cannot write to {}: {error}", path.display()))
+        }
+        None if options.is_json => Ok(Output::Nowhere),
+        None => Output::standard().map_err(|error| format!("cannot write to standard output: {error}")),
+    }
+}
+
+fn refuse(exit: Exit, why: &str) -> Exit {
+    say(&format!("error: {why}"));
+    exit
+}
+
+/// A line on stderr. Nobody is left to tell if it cannot be written to.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

@@ -1,0 +1,18 @@
+//! `rudy get`: requests one after the other, each taken apart.
+
+mod back_off;
+mod command;
+mod dial;
+mod error;
+mod options;
+mod output;
+mod proxy;
+mod redirect;
+mod report;
+mod session;
+mod wait;
+mod watch;
+
+pub use command::get;
+pub use options::Options;
+pub use proxy::Proxies;

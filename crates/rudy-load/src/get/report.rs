@@ -1,0 +1,229 @@
+//! What is told of one request.
+
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use http::{HeaderMap, Method, Version};
+use serde_json::{Map, Value, json};
+
+use super::watch::{Head, Phases};
+use crate::Url;
+
+/// Everything that is known of one request when it is over.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) connection: Connected,
+    pub(super) head: Option<Head>,
+    pub(super) informational: Vec<u16>,
+    pub(super) trailers: Option<HeaderMap>,
+    pub(super) head_bytes: u64,
+    pub(super) body_bytes: u64,
+    pub(super) phases: Phases,
+    pub(super) closing: Closing,
+    /// Its kind, and what people are told.
+    pub(super) error: Option<(&'static str, String)>,
+}
+
+/// Which connection a request went over.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Connected {
+    /// Why the one before was not used. `None` where it was.
+    pub(super) new: Option<Why>,
+    pub(super) remote: Option<String>,
+    pub(super) local: Option<String>,
+    pub(super) proxy: Option<String>,
+    pub(super) tls: Option<String>,
+}
+
+/// Why a connection was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    First,
+    OtherServer,
+    NotKept,
+    ServerClosed,
+    /// It was closed while the request was on its way, and the request was sent once more (RFC 9112 §9.3.1).
+    SentAgain,
+}
+
+/// What became of the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// There was none.
+    NeverOpen,
+    /// It stays open for the next request.
+    Kept,
+    /// We closed it: nothing more was to be asked.
+    ByUs,
+    /// We closed it, because one side had said that this is its last answer.
+    AsAgreed,
+    /// The server closed it, and that was in order.
+    ByServer,
+    /// The server closed it before the answer was whole.
+    Early,
+    /// It broke.
+    Broken,
+    /// We cut it with the answer under way.
+    Cut,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "the first",
+            Self::OtherServer => "the last one was to another server",
+            Self::NotKept => "the last one was not to be kept",
+            Self::ServerClosed => "the server had closed the last one",
+            Self::SentAgain => {
+                "the server closed the last one while the request was sent, which was sent again"
+            }
+        })
+    }
+}
+
+impl Closing {
+    fn name(self) -> &'static str {
+        match self {
+            Self::NeverOpen => "never_open",
+            Self::Kept => "kept",
+            Self::ByUs => "by_us",
+            Self::AsAgreed => "as_agreed",
+            Self::ByServer => "by_server",
+            Self::Early => "early_by_server",
+            Self::Broken => "broken",
+            Self::Cut => "cut_by_us",
+        }
+    }
+}
+
+impl fmt::Display for Closing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NeverOpen => "was never open",
+            Self::Kept => "not yet: kept for the next request",
+            Self::ByUs => "by us, in order: nothing more to ask",
+            Self::AsAgreed => "by us, in order: it was said to be the last answer",
+            Self::ByServer => "by the server, in order",
+            Self::Early => "by the server, before the answer was whole",
+            Self::Broken => "broken",
+            Self::Cut => "cut by us, with the answer under way",
+        })
+    }
+}
+
+impl Phases {
+    /// With the names that curl has for them.
+    fn named(&self) -> [(&'static str, Duration); 5] {
+        [
+            ("time_namelookup", self.name_lookup),
+            ("time_connect", self.connect),
+            ("time_appconnect", self.app_connect),
+            ("time_starttransfer", self.start_transfer),
+            ("time_total", self.total),
+        ]
+    }
+}
+
+/// For people: a line each.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} {}", self.method, self.url)?;
+        let mut line = |name: &str, value: &dyn fmt::Display| writeln!(f, "  {name:<20}{value}");
+        if !self.informational.is_empty() {
+            line("interim", &self.informational.iter().map(u16::to_string).collect::<Vec<_>>().join(", "))?;
+        }
+        if let Some(head) = &self.head {
+            line("status", &format_args!("{} {} ({:?})", head.status, head.reason, head.version))?;
+        }
+        let connection = &self.connection;
+        match connection.new {
+            Some(why) => line("connection", &format_args!("new ({why})"))?,
+            None => line("connection", &"reused")?,
+        }
+        for (name, value) in [
+            ("remote", &connection.remote),
+            ("local", &connection.local),
+            ("proxy", &connection.proxy),
+            ("tls", &connection.tls),
+        ] {
+            if let Some(value) = value {
+                line(name, value)?;
+            }
+        }
+        line("head", &format_args!("{} bytes", self.head_bytes))?;
+        line("body", &self.body())?;
+        for (name, value) in self.trailers.iter().flatten_fields() {
+            line("trailer", &format_args!("{name}: {value}"))?;
+        }
+        for (name, time) in self.phases.named() {
+            line(name, &format_args!("{:.6} s", time.as_secs_f64()))?;
+        }
+        line("closed", &self.closing)
+    }
+}
+
+impl Report {
+    fn body(&self) -> String {
+        let mut text = format!("{} bytes", self.body_bytes);
+        let announced = self.head.as_ref().and_then(|head| head.length);
+        if let Some(length) = announced.filter(|length| *length != self.body_bytes) {
+            let _ = write!(text, " of {length}");
+        }
+        text
+    }
+
+    /// For programs: an object, with the units in its keys.
+    pub(super) fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        let mut set = |key: &str, value: Value| object.insert(key.to_owned(), value);
+        set("method", json!(self.method.as_str()));
+        set("url", json!(self.url.to_string()));
+        set("interim_statuses", json!(self.informational));
+        set("status", json!(self.head.as_ref().map(|head| head.status)));
+        set("reason", json!(self.head.as_ref().map(|head| &head.reason)));
+        set("http_version", json!(self.head.as_ref().map(|head| version(head.version))));
+        let connection = &self.connection;
+        set("reused", json!(connection.new.is_none()));
+        set("new_because", json!(connection.new.map(|why| why.to_string())));
+        set("remote", json!(connection.remote));
+        set("local", json!(connection.local));
+        set("proxy", json!(connection.proxy));
+        set("tls", json!(connection.tls));
+        set("head_bytes", json!(self.head_bytes));
+        set("body_bytes", json!(self.body_bytes));
+        set("content_length_bytes", json!(self.head.as_ref().and_then(|head| head.length)));
+        let trailers: Vec<_> =
+            self.trailers.iter().flatten_fields().map(|(name, value)| json!([name, value])).collect();
+        set("trailers", json!(trailers));
+        for (name, time) in self.phases.named() {
+            set(&format!("{name}_s"), json!(round_to_microseconds(time)));
+        }
+        set("closed", json!(self.closing.name()));
+        set("error_kind", json!(self.error.as_ref().map(|(kind, _)| kind)));
+        set("error", json!(self.error.as_ref().map(|(_, text)| text)));
+        Value::Object(object)
+    }
+}
+
+fn version(version: Version) -> &'static str {
+    if version == Version::HTTP_10 { "1.0" } else { "1.1" }
+}
+
+/// Digits beyond what the clock can tell would only be noise.
+#[expect(clippy::cast_precision_loss, reason = "microseconds of 285 years are exact")]
+fn round_to_microseconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e6
+}
+
+/// Fields as text that a terminal can be shown.
+trait FlattenFields<'a> {
+    fn flatten_fields(self) -> impl Iterator<Item = (&'a str, String)>;
+}
+
+impl<'a, I: Iterator<Item = &'a HeaderMap>> FlattenFields<'a> for I {
+    fn flatten_fields(self) -> impl Iterator<Item = (&'a str, String)> {
+        self.flatten().map(|(name, value)| (name.as_str(), value.as_bytes().escape_ascii().to_string()))
+    }
+}

@@ -1,0 +1,426 @@
+//! Requests one after the other, over one connection as long as it can be used.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{HOST, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
+use http::{Method, Version};
+use rudy_http::Limits;
+use rudy_http::h1::BodyLength;
+use rudy_http::h1::client::{Asked, Fault, RequestError, RequestHead};
+use rustix::event::PollFlags;
+use rustls::ClientConfig;
+
+use super::dial;
+use super::error::GetError;
+use super::options::Options;
+use super::output::Output;
+use super::proxy::Proxy;
+use super::report::{Closing, Connected, Report, Why};
+use super::wait::{Waiter, Woken};
+use super::watch::{Nothing, Rules, Tunnel, Watch};
+use crate::connection::{Connection, Standing};
+use crate::link::{Remote, Security};
+use crate::request::Encoded;
+use crate::{AccessError, Failure, Template, Url};
+
+/// What is read at once.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// Requests, and the connection that they share.
+pub(super) struct Session<'a> {
+    options: &'a Options,
+    waiter: &'a Waiter,
+    output: Output,
+    limits: Limits,
+    scratch: Vec<u8>,
+    /// Made once: it takes time, and remembers what servers gave to resume sessions with.
+    tls: Option<Arc<ClientConfig>>,
+    held: Option<Held>,
+    /// Why none is held.
+    why: Why,
+}
+
+/// A connection, and what it can be used for.
+struct Held {
+    connection: Connection,
+    way: Way,
+    remote: Remote,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Way {
+    /// At its scheme, host and port.
+    Direct(Url),
+    /// Through a proxy that is asked for whole URLs.
+    Forward(Proxy),
+    /// Through a tunnel of a proxy.
+    Tunnel(Proxy, Url),
+}
+
+/// The times at which we give up.
+#[derive(Debug, Clone, Copy)]
+struct Deadlines {
+    connect: Option<Instant>,
+    whole: Option<Instant>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(options: &'a Options, waiter: &'a Waiter, output: Output) -> Self {
+        Self {
+            options,
+            waiter,
+            output,
+            limits: Limits::of_answers(),
+            scratch: vec![0; SCRATCH_BYTES],
+            tls: None,
+            held: None,
+            why: Why::First,
+        }
+    }
+
+    /// Asks once. `is_last` says that nothing more will be asked.
+    pub(super) fn ask(
+        &mut self,
+        url: &Url,
+        template: &Template,
+        is_last: bool,
+    ) -> (Report, Option<GetError>) {
+        let prepared = self.prepare(url, template);
+        let started = Instant::now();
+        let mut output = std::mem::replace(&mut self.output, Output::Nowhere);
+        let rules = Rules {
+            shows_head: self.options.shows_head,
+            follows: self.options.redirects.is_some(),
+            fails: self.options.fails,
+        };
+        let mut watch = Watch::new(started, rules, &mut output);
+        let mut connected = Connected { new: Some(self.why), ..Connected::default() };
+        let result = prepared.and_then(|(way, request)| {
+            connected.proxy = way.proxy().map(Proxy::to_string);
+            self.exchange(url, &way, &request, started, &mut watch, &mut connected)
+        });
+        watch.phases.total = watch.elapsed();
+        let (closing, error) = match result {
+            Ok(standing) => (self.settle(standing, is_last && !watch.leads_on()), None),
+            Err(error) => (self.give_up(&error), Some(error)),
+        };
+        let report = Report {
+            method: template.method.clone(),
+            url: url.clone(),
+            connection: connected,
+            head: watch.head.take(),
+            informational: std::mem::take(&mut watch.informational),
+            trailers: watch.trailers.take(),
+            head_bytes: watch.head_bytes,
+            body_bytes: watch.body_bytes,
+            phases: watch.phases,
+            closing,
+            error: error.as_ref().map(|error| (error.name(), error.to_string())),
+        };
+        self.output = output;
+        (report, error)
+    }
+
+    /// What needs no clock: the way, the request, what TLS begins with.
+    fn prepare(&mut self, url: &Url, template: &Template) -> Result<(Way, Encoded), GetError> {
+        let way = self.way(url)?;
+        if url.is_secure() && self.tls.is_none() {
+            let config = self.options.access.trust.client_config().map_err(AccessError::Trust)?;
+            self.tls = Some(config);
+        }
+        let request = match &way {
+            Way::Forward(Proxy { authorization: Some(authorization), .. }) => {
+                let mut template = template.clone();
+                template.fields.entry(PROXY_AUTHORIZATION).or_insert(authorization.clone());
+                template.encode(url, true)
+            }
+            way => template.encode(url, matches!(way, Way::Forward(_))),
+        };
+        Ok((way, request.map_err(GetError::Request)?))
+    }
+
+    fn way(&self, url: &Url) -> Result<Way, GetError> {
+        let proxy = match self.options.access.unix_socket {
+            Some(_) => None,
+            None => self.options.proxies.choose(url).map_err(GetError::Proxy)?,
+        };
+        Ok(match proxy {
+            None => Way::Direct(url.clone()),
+            Some(proxy) if url.is_secure() => Way::Tunnel(proxy, url.clone()),
+            Some(proxy) => Way::Forward(proxy),
+        })
+    }
+
+    /// Sends the request and reads the answer; once more if the kept connection turns out to have been closed before a byte of
+    /// it came, and asking twice does no more than asking once (RFC 9110 §9.2.2).
+    fn exchange(
+        &mut self,
+        url: &Url,
+        way: &Way,
+        request: &Encoded,
+        started: Instant,
+        watch: &mut Watch<'_>,
+        connected: &mut Connected,
+    ) -> Result<Standing, GetError> {
+        let until = |time: Option<_>| time.and_then(|time| started.checked_add(time));
+        let whole = until(self.options.timeout);
+        let connect = until(self.options.connect_timeout).into_iter().chain(whole).min();
+        let deadlines = Deadlines { connect, whole };
+        self.drop_unusable(way);
+        if self.held.is_some() {
+            connected.new = None;
+            self.describe(connected);
+            match self.converse(url, request, deadlines, watch) {
+                Err(error) if is_stale(&error) && !watch.has_begun() && is_safe_to_repeat(&request.bytes) => {
+                    self.drop_held(Why::SentAgain);
+                }
+                result => return result,
+            }
+        }
+        connected.new = Some(self.why);
+        self.open(url, way, deadlines, started, watch)?;
+        let result = self.converse(url, request, deadlines, watch);
+        self.describe(connected);
+        result
+    }
+
+    /// Lets go of a connection that leads elsewhere, or that the server has closed since.
+    fn drop_unusable(&mut self, way: &Way) {
+        let Some(held) = &mut self.held else { return };
+        if !held.way.serves(way) {
+            return self.drop_held(Why::OtherServer);
+        }
+        let driven = held.connection.drive(None, &self.limits, true, &mut self.scratch, &mut Nothing);
+        if !matches!(driven, Ok(Standing::Open)) {
+            self.drop_held(Why::ServerClosed);
+        }
+    }
+
+    fn drop_held(&mut self, why: Why) {
+        if let Some(held) = self.held.take() {
+            held.connection.close();
+        }
+        self.why = why;
+    }
+
+    fn open(
+        &mut self,
+        url: &Url,
+        way: &Way,
+        deadlines: Deadlines,
+        started: Instant,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), GetError> {
+        let remotes = match (&self.options.access.unix_socket, way.proxy()) {
+            (Some(path), _) => vec![Remote::Unix(path.clone())],
+            (None, Some(proxy)) => dial::resolve(&proxy.host, proxy.port, self.waiter, deadlines.connect)?,
+            (None, None) => dial::resolve(url.host(), url.port(), self.waiter, deadlines.connect)?,
+        };
+        watch.phases.name_lookup = started.elapsed();
+        let (link, remote) = dial::connect(&remotes, self.waiter, deadlines.connect)?;
+        self.held = Some(Held { connection: Connection::over(link), way: way.clone(), remote });
+        if let Way::Tunnel(proxy, _) = way {
+            self.open_tunnel(url, proxy, deadlines, watch)?;
+        }
+        Ok(())
+    }
+
+    /// RFC 9110 §9.3.6.
+    fn open_tunnel(
+        &mut self,
+        url: &Url,
+        proxy: &Proxy,
+        deadlines: Deadlines,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), GetError> {
+        let request = connect_request(url, proxy).map_err(GetError::Request)?;
+        let security = self.security(url)?;
+        let mut tunnel = Tunnel { watch, status: None, has_ended: false };
+        let Some(held) = &mut self.held else { return Ok(()) };
+        held.connection.send(&request.bytes, [request.asked]);
+        loop {
+            let standing =
+                held.connection.drive(None, &self.limits, false, &mut self.scratch, &mut tunnel)?;
+            match tunnel.status {
+                Some(status) if !(200..=299).contains(&status) => {
+                    return Err(GetError::TunnelRefused(status));
+                }
+                Some(_) if held.connection.is_tunnel() => break,
+                _ if tunnel.has_ended || standing == Standing::Ended => {
+                    return Err(Failure::Short(Fault::ClosedBeforeAnswer).into());
+                }
+                _ => self.waiter.pause(
+                    &held.connection,
+                    standing,
+                    deadlines.connect,
+                    GetError::ConnectTimeout,
+                )?,
+            }
+        }
+        if let Some(security) = security {
+            held.connection.secure_tunnel(&security)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the request over the connection that is held, and reads until the answer is whole.
+    fn converse(
+        &mut self,
+        url: &Url,
+        request: &Encoded,
+        deadlines: Deadlines,
+        watch: &mut Watch<'_>,
+    ) -> Result<Standing, GetError> {
+        let security = self.security(url)?;
+        let Some(held) = &mut self.held else { return Err(Failure::Short(Fault::ClosedBeforeAnswer).into()) };
+        let connection = &mut held.connection;
+        connection.send(&request.bytes, [request.asked]);
+        loop {
+            let driven = connection.drive(security.as_ref(), &self.limits, true, &mut self.scratch, watch);
+            if let Some(error) = watch.write_error.take() {
+                return Err(GetError::Output(error));
+            }
+            let standing = driven?;
+            if watch.has_ended {
+                return Ok(standing);
+            }
+            if standing == Standing::Ended {
+                return Err(Failure::Short(Fault::ClosedBeforeAnswer).into());
+            }
+            let (until, error) = if connection.is_open() {
+                (deadlines.whole, GetError::Failed(Failure::Timeout))
+            } else {
+                (deadlines.connect, GetError::ConnectTimeout)
+            };
+            self.waiter.pause(connection, standing, until, error)?;
+        }
+    }
+
+    fn security(&self, url: &Url) -> Result<Option<Security>, GetError> {
+        match &self.tls {
+            Some(config) if url.is_secure() => Ok(Some(Security::of(config.clone(), url.host())?)),
+            _ => Ok(None),
+        }
+    }
+
+    fn describe(&self, connected: &mut Connected) {
+        if let Some(held) = &self.held {
+            let link = held.connection.link();
+            connected.remote = Some(held.remote.to_string());
+            connected.local = link.local().map(|address| address.to_string());
+            connected.tls = link.agreed();
+        }
+    }
+
+    /// What becomes of the connection behind a whole answer.
+    fn settle(&mut self, standing: Standing, is_last: bool) -> Closing {
+        let can_be_reused = self.held.as_ref().is_some_and(|held| held.connection.can_be_reused());
+        let (closing, why) = match (standing, can_be_reused, is_last) {
+            (Standing::Ended, ..) => (Closing::ByServer, Why::ServerClosed),
+            (_, false, _) => (Closing::AsAgreed, Why::NotKept),
+            (_, true, true) => (Closing::ByUs, Why::NotKept),
+            (_, true, false) => return Closing::Kept,
+        };
+        self.drop_held(why);
+        closing
+    }
+
+    fn give_up(&mut self, error: &GetError) -> Closing {
+        let closing = match (&self.held, error) {
+            (None, _) => Closing::NeverOpen,
+            (_, GetError::Failed(Failure::Short(_))) => Closing::Early,
+            (_, GetError::Failed(Failure::Read(_) | Failure::Write(_))) => Closing::Broken,
+            _ => Closing::Cut,
+        };
+        self.drop_held(Why::NotKept);
+        closing
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.drop_held(Why::NotKept);
+    }
+}
+
+impl Way {
+    fn proxy(&self) -> Option<&Proxy> {
+        match self {
+            Self::Direct(_) => None,
+            Self::Forward(proxy) | Self::Tunnel(proxy, _) => Some(proxy),
+        }
+    }
+
+    /// Whether a connection made this way can go `other`.
+    fn serves(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Direct(one), Self::Direct(other)) => one.same_origin(other),
+            (Self::Forward(one), Self::Forward(other)) => one == other,
+            (Self::Tunnel(one, url), Self::Tunnel(other, to)) => one == other && url.same_origin(to),
+            _ => false,
+        }
+    }
+}
+
+impl Waiter {
+    /// Waits until a connection can go on.
+    fn pause(
+        &self,
+        connection: &Connection,
+        standing: Standing,
+        until: Option<Instant>,
+        late: GetError,
+    ) -> Result<(), GetError> {
+        let now = Instant::now();
+        if until.is_some_and(|until| until <= now) {
+            return Err(late);
+        }
+        let is_busy = standing == Standing::Busy;
+        let room = if connection.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
+        let sockets = [(connection.link().as_fd(), PollFlags::IN | room)];
+        match self.wait(&sockets, if is_busy { Some(now) } else { until }).map_err(GetError::Wait)? {
+            Woken::Interrupted(signal) => Err(GetError::Interrupted(signal)),
+            Woken::TimedOut if !is_busy => Err(late),
+            Woken::TimedOut | Woken::Ready => Ok(()),
+        }
+    }
+}
+
+fn connect_request(url: &Url, proxy: &Proxy) -> Result<Encoded, RequestError> {
+    let target = url.host_and_port();
+    let mut fields = HeaderMap::new();
+    fields.insert(HOST, HeaderValue::from_str(&target).map_err(|_| RequestError::BadHost(target.clone()))?);
+    fields.insert(USER_AGENT, HeaderValue::from_static(concat!("rudy/", env!("CARGO_PKG_VERSION"))));
+    if let Some(authorization) = &proxy.authorization {
+        fields.insert(PROXY_AUTHORIZATION, authorization.clone());
+    }
+    let head = RequestHead {
+        method: &Method::CONNECT,
+        target: &target,
+        version: Version::HTTP_11,
+        fields: &fields,
+        body: BodyLength::Known(0),
+    };
+    let mut bytes = BytesMut::new();
+    head.encode(&mut bytes)?;
+    let asked: Asked = head.asked();
+    Ok(Encoded { bytes: bytes.freeze(), asked })
+}
+
+/// Whether it is what a connection does that was closed while it lay idle.
+fn is_stale(error: &GetError) -> bool {
+    matches!(
+        error,
+        GetError::Failed(Failure::Short(Fault::ClosedBeforeAnswer) | Failure::Read(_) | Failure::Write(_))
+    )
+}
+
+/// RFC 9110 §9.2.2: the idempotent methods.
+fn is_safe_to_repeat(request: &Bytes) -> bool {
+    let method = request.split(|byte| *byte == b' ').next().unwrap_or_default();
+    [&b"GET"[..], b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"].contains(&method)
+}

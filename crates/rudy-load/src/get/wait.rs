@@ -1,0 +1,67 @@
+//! Waits for sockets, and for Ctrl-C with them.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level;
+
+use crate::interrupt::Interrupt;
+
+/// What may end a wait besides the sockets.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    interrupt: Interrupt,
+    /// Readable once a signal has come: one that comes just before the wait would be seen only behind it.
+    woken: UnixStream,
+}
+
+/// What a wait ended with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// Something may be ready.
+    Ready,
+    /// The time is over.
+    TimedOut,
+    /// A signal asks to end.
+    Interrupted(u8),
+}
+
+impl Waiter {
+    /// Catches SIGINT and SIGTERM from now on.
+    pub(super) fn catch() -> io::Result<Self> {
+        let interrupt = Interrupt::catch()?;
+        let (woken, waker) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM] {
+            // Behind the interrupt's own: whoever is woken finds the signal.
+            low_level::pipe::register(signal, waker.try_clone()?)?;
+        }
+        Ok(Self { interrupt, woken })
+    }
+
+    /// Waits until one of the sockets is ready, or until then. `None` waits for ever.
+    pub(super) fn wait(
+        &self,
+        sockets: &[(BorrowedFd<'_>, PollFlags)],
+        until: Option<Instant>,
+    ) -> io::Result<Woken> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        // A time that does not fit is longer than anybody waits.
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut watched: Vec<_> =
+            sockets.iter().map(|(socket, flags)| PollFd::from_borrowed_fd(*socket, *flags)).collect();
+        watched.push(PollFd::new(&self.woken, PollFlags::IN));
+        let ready = match poll(&mut watched, left.as_ref()) {
+            Err(rustix::io::Errno::INTR) => 1,
+            result => result?,
+        };
+        Ok(match self.interrupt.signal() {
+            Some(signal) => Woken::Interrupted(signal),
+            None if ready == 0 => Woken::TimedOut,
+            None => Woken::Ready,
+        })
+    }
+}

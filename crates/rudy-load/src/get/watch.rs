@@ -1,0 +1,203 @@
+//! What is seen of one request: when what came, and how much of it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use http::HeaderMap;
+use rudy_http::h1::Framing;
+use rudy_http::h1::client::ResponseHead;
+
+use super::output::Output;
+use super::redirect::is_redirect;
+use crate::connection::Observer;
+
+/// When things had happened, from the start of the request: curl's phases. Zero for what did not happen, because the
+/// connection was there already or has no TLS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Phases {
+    /// The name had been looked up.
+    pub(super) name_lookup: Duration,
+    /// TCP stood, to the server or its proxy.
+    pub(super) connect: Duration,
+    /// TLS stood, to the server.
+    pub(super) app_connect: Duration,
+    /// The first byte of the answer had come.
+    pub(super) start_transfer: Duration,
+    /// It was over.
+    pub(super) total: Duration,
+}
+
+/// What the head of an answer said.
+#[derive(Debug, Clone)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) reason: String,
+    pub(super) version: http::Version,
+    /// How many bytes of body it announces.
+    pub(super) length: Option<u64>,
+    pub(super) location: Option<Vec<u8>>,
+    pub(super) retry_after: Option<Vec<u8>>,
+}
+
+/// What is done with a body that comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) shows_head: bool,
+    /// The answer is not what was asked for where it only says where to ask next.
+    pub(super) follows: bool,
+    pub(super) fails: bool,
+}
+
+/// Watches one request.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    started: Instant,
+    rules: Rules,
+    output: &'a mut Output,
+    shows_body: bool,
+    pub(super) phases: Phases,
+    pub(super) informational: Vec<u16>,
+    pub(super) head: Option<Head>,
+    pub(super) head_bytes: u64,
+    pub(super) body_bytes: u64,
+    pub(super) trailers: Option<HeaderMap>,
+    pub(super) has_ended: bool,
+    pub(super) write_error: Option<io::Error>,
+}
+
+/// Interim answers whose status is kept for the report. They are counted in the bytes all the same.
+const INFORMATIONAL_MAX: usize = 16;
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(started: Instant, rules: Rules, output: &'a mut Output) -> Self {
+        Self {
+            started,
+            rules,
+            output,
+            shows_body: false,
+            phases: Phases::default(),
+            informational: Vec::new(),
+            head: None,
+            head_bytes: 0,
+            body_bytes: 0,
+            trailers: None,
+            has_ended: false,
+            write_error: None,
+        }
+    }
+
+    /// How long it has taken so far.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Whether anything of an answer has come.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.phases.start_transfer.is_zero()
+    }
+
+    /// Whether the answer is a redirect that is followed.
+    pub(super) fn leads_on(&self) -> bool {
+        let leads_on = |head: &Head| is_redirect(head.status) && head.location.is_some();
+        self.rules.follows && self.head.as_ref().is_some_and(leads_on)
+    }
+
+    fn show(&mut self, bytes: &[u8]) {
+        if self.write_error.is_none() {
+            self.write_error = self.output.write(bytes).err();
+        }
+    }
+
+    fn show_head(&mut self, head: &ResponseHead<'_>) {
+        self.head_bytes += head.raw().len() as u64;
+        if self.rules.shows_head {
+            self.show(head.raw());
+        }
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn connected(&mut self, now: Instant) {
+        self.phases.connect = now - self.started;
+    }
+
+    fn secured(&mut self, now: Instant) {
+        self.phases.app_connect = now - self.started;
+    }
+
+    fn received(&mut self, _bytes: usize, now: Instant) {
+        if !self.has_begun() {
+            self.phases.start_transfer = now - self.started;
+        }
+    }
+
+    fn informational(&mut self, head: &ResponseHead<'_>) {
+        if self.informational.len() < INFORMATIONAL_MAX {
+            self.informational.push(head.status());
+        }
+        self.show_head(head);
+    }
+
+    fn head(&mut self, head: &ResponseHead<'_>) {
+        self.show_head(head);
+        self.head = Some(Head {
+            status: head.status(),
+            // A stranger's bytes: a terminal obeys some of them.
+            reason: head.reason().escape_ascii().to_string(),
+            version: head.version(),
+            length: match head.framing() {
+                Framing::Length(length) => Some(length),
+                _ => None,
+            },
+            location: head.get("location").map(<[u8]>::to_vec),
+            retry_after: head.get("retry-after").map(<[u8]>::to_vec),
+        });
+        self.shows_body = !self.leads_on() && !(self.rules.fails && head.status() >= 400);
+    }
+
+    fn data(&mut self, bytes: &[u8]) {
+        self.body_bytes += bytes.len() as u64;
+        if self.shows_body {
+            self.show(bytes);
+        }
+    }
+
+    fn end(&mut self, trailers: Option<&HeaderMap>, _now: Instant) {
+        self.trailers = trailers.filter(|trailers| !trailers.is_empty()).cloned();
+        self.has_ended = true;
+    }
+}
+
+/// For what comes on a connection when nothing is asked: nothing may.
+pub(super) struct Nothing;
+
+impl Observer for Nothing {
+    fn head(&mut self, _head: &ResponseHead<'_>) {}
+
+    fn data(&mut self, _bytes: &[u8]) {}
+
+    fn end(&mut self, _trailers: Option<&HeaderMap>, _now: Instant) {}
+}
+
+/// Watches the opening of a tunnel, and lets the times of TCP through.
+pub(super) struct Tunnel<'w, 'a> {
+    pub(super) watch: &'w mut Watch<'a>,
+    pub(super) status: Option<u16>,
+    pub(super) has_ended: bool,
+}
+
+impl Observer for Tunnel<'_, '_> {
+    fn connected(&mut self, now: Instant) {
+        self.watch.connected(now);
+    }
+
+    fn head(&mut self, head: &ResponseHead<'_>) {
+        self.status = Some(head.status());
+    }
+
+    fn data(&mut self, _bytes: &[u8]) {}
+
+    fn end(&mut self, _trailers: Option<&HeaderMap>, _now: Instant) {
+        self.has_ended = true;
+    }
+}
