@@ -13,6 +13,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("nginx", "nginx"),               // the peer of the benchmarks
     ("wrk", "wrk"),                   // the load of the benchmarks
     ("slowhttptest", "slowhttptest"), // the slow clients of the tests
+    ("openssl", "openssl"),           // makes certificates, and serves TLS, in the tests of the client
     (PYTHON, "python3"),              // runs redbot
 ];
 
