@@ -155,6 +155,23 @@ fn a_socket_in_the_file_system_can_be_asked() {
     assert!(text.contains("100 % of 20 right"), "{text}");
 }
 
+#[test]
+fn connections_come_from_the_addresses_that_are_given() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let log = folder.path().join("log");
+    let server = Server::build().files(&[("index.html", b"hello")]).arg("--access-log").arg(&log).start();
+    let text = report(&["-n", "9", "-c", "4", "--sources", "127.0.0.4/30", &server.url("/")]);
+    assert!(text.contains("100 % of 9 right"), "{text}");
+    // The log is written by a thread of its own; it has all of it when the server has ended.
+    let mut server = server;
+    server.signal(Signal::TERM);
+    server.wait();
+    let log = read(&log);
+    for source in ["127.0.0.4 - -", "127.0.0.5 - -", "127.0.0.6 - -"] {
+        assert!(log.lines().any(|line| line.starts_with(source)), "{log}");
+    }
+}
+
 /// A run that goes on, once it has said something of its first interval.
 fn running(server: &Server, arguments: &[&str]) -> Child {
     let url = server.url("/");

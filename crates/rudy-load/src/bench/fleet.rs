@@ -191,7 +191,9 @@ impl<'p> Fleet<'p> {
             slot.exchange.under_way.push_back(Sent { due, at: now, request: self.mix.place(number) });
             if due >= self.since {
                 self.recorder.sent += 1;
-                self.recorder.lag.record(now.saturating_duration_since(due));
+                if self.plan.pace != Pace::Closed {
+                    self.recorder.lag.record(now.saturating_duration_since(due));
+                }
             }
             next = feed.peek(now);
         }

@@ -28,6 +28,15 @@ const CONNECTIONS: NonZeroU32 = NonZeroU32::new(64).expect("not 0");
 /// queue in which a server finds them (4096 on Linux, at most).
 const CONNECT_RATE: f64 = 5000.0;
 
+/// A connection opened each second: more slowly nobody means to.
+const CONNECT_RATE_MIN: f64 = 1.0;
+
+/// Requests under way on a connection: more than a server takes in before it answers, and each has its place in memory.
+const PIPELINE_MAX: u32 = 256;
+
+/// To here the schedule of a run is exact to the nanosecond.
+const TIME_MAX: Duration = Duration::from_hours(100 * 24);
+
 /// How often something is said.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -50,13 +59,13 @@ pub(super) struct Prepared {
 /// Reads the files, looks the server up, and judges what was said.
 pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
     let weighted = urls::all(&options.urls, options.url_file.as_deref())?;
+    times(&options.pace, options.output.interval)?;
     let (until, warm_up) = until(&options.pace)?;
     let pace = pace(&options.pace, until)?;
     let connections = connections(&options.connections, &options.pace)?;
     let closes = requests_per_connection(&options.connections) == Some(NonZeroU32::MIN);
     let mix = requests::mix(&requests::template(&options.request, closes)?, &weighted)?;
     let expected = requests::expected(&options.expected)?;
-    let interval = interval(options.output.interval)?;
     let route = options.access.route(&weighted[0].0).map_err(|error| Refusal::World(error.to_string()))?;
     let remotes = reachable(route.remotes, &options.connections)?;
     let plan = Plan {
@@ -76,22 +85,36 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
         connect_rate: options.connections.connect_rate.unwrap_or(CONNECT_RATE),
         sources: options.connections.sources.map(Sources::addresses).unwrap_or_default().into(),
         expected: Arc::new(expected),
-        interval,
+        interval: options.output.interval.unwrap_or(INTERVAL),
     };
     room::check(&plan)?;
     Ok(Prepared { plan, remotes, url: weighted[0].0.clone(), urls: weighted.len() })
 }
 
-fn until(options: &PaceOptions) -> Result<(Until, Duration), String> {
-    for (name, time) in [
-        ("--duration", options.duration),
-        ("--timeout", Some(options.timeout)),
-        ("--deadline", options.deadline),
+/// Every time within its bounds.
+fn times(pace: &PaceOptions, interval: Option<Duration>) -> Result<(), String> {
+    for (name, time, least) in [
+        ("--duration", pace.duration, Duration::from_nanos(1)),
+        ("--warm-up-time", pace.warm_up, Duration::ZERO),
+        ("--timeout", Some(pace.timeout), Duration::from_nanos(1)),
+        ("--deadline", pace.deadline, Duration::from_nanos(1)),
+        ("--interval", interval, INTERVAL_MIN),
     ] {
-        if time.is_some_and(|time| time.is_zero()) {
-            return Err(format!("{name} must be longer than nothing"));
+        match time {
+            Some(Duration::ZERO) if !least.is_zero() => {
+                return Err(format!("{name} must be longer than nothing"));
+            }
+            Some(time) if time < least => {
+                return Err(format!("{name} must be at least {} ms", least.as_millis()));
+            }
+            Some(time) if time > TIME_MAX => return Err(format!("{name} must be at most 100 days")),
+            _ => {}
         }
     }
+    Ok(())
+}
+
+fn until(options: &PaceOptions) -> Result<(Until, Duration), String> {
     match (options.requests, options.warm_up) {
         (Some(0), _) => Err("--requests must be at least 1".into()),
         (Some(_), Some(warm_up)) if !warm_up.is_zero() => {
@@ -148,6 +171,12 @@ fn connections(options: &ConnectionOptions, pace: &PaceOptions) -> Result<NonZer
     if is_one_each && options.pipeline.get() > 1 {
         return Err("--pipeline needs connections that stay: leave --disable-keepalive out".into());
     }
+    if options.pipeline.get() > PIPELINE_MAX {
+        return Err(format!("--pipeline {} is too many: {PIPELINE_MAX} are the most", options.pipeline));
+    }
+    if options.connect_rate.is_some_and(|rate| rate < CONNECT_RATE_MIN) {
+        return Err(format!("--connect-rate must be at least {CONNECT_RATE_MIN}"));
+    }
     if is_one_each && options.connect_rate.is_some() {
         return Err("--connect-rate is for connections that are opened before the first request; with one for each request \
                     the rate of requests (-R) is theirs".into());
@@ -179,15 +208,6 @@ fn threads(given: Option<NonZeroU32>, connections: NonZeroU32) -> Result<NonZero
             let half = u32::try_from(half).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
             Ok(half.min(connections))
         }
-    }
-}
-
-fn interval(given: Option<Duration>) -> Result<Duration, String> {
-    match given {
-        Some(interval) if interval < INTERVAL_MIN => {
-            Err(format!("--interval must be at least {} ms", INTERVAL_MIN.as_millis()))
-        }
-        given => Ok(given.unwrap_or(INTERVAL)),
     }
 }
 

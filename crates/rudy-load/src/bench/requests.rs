@@ -1,6 +1,7 @@
 //! The requests of a run, and what their answers are to be.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -11,15 +12,18 @@ use super::plan::Expected;
 use crate::Url;
 use crate::request::{Mix, Template};
 
-/// A file that is sent or expected as a body is held in memory, once for each thread.
-const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// A file that is read is held in memory, a body once for each thread.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// All requests of a run, each with its body, are held in memory, once for each thread.
+const REQUEST_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// What every request has. `closes` where each is the only one on its connection.
 pub(super) fn template(options: &RequestOptions, closes: bool) -> Result<Template, String> {
     let body = match options.body.as_deref() {
         None => None,
         Some(text) => Some(match text.strip_prefix('@') {
-            Some(path) => read_body(Path::new(path))?,
+            Some(path) => read(Path::new(path))?.into(),
             None => Bytes::copy_from_slice(text.as_bytes()),
         }),
     };
@@ -39,7 +43,7 @@ pub(super) fn template(options: &RequestOptions, closes: bool) -> Result<Templat
 
 /// What a right answer is.
 pub(super) fn expected(options: &ExpectedOptions) -> Result<Expected, String> {
-    let body = options.body.as_deref().map(read_body).transpose()?;
+    let body = options.body.as_deref().map(read).transpose()?.map(Bytes::from);
     match (&body, options.body_bytes) {
         (Some(body), Some(bytes)) if body.len() as u64 != bytes => Err(format!(
             "--expect-body has {} bytes, and --expect-bytes says {bytes}: leave one of them out",
@@ -49,20 +53,31 @@ pub(super) fn expected(options: &ExpectedOptions) -> Result<Expected, String> {
     }
 }
 
-fn read_body(path: &Path) -> Result<Bytes, String> {
-    let error = |reason: String| format!("cannot read the body from {}: {reason}", path.display());
-    let metadata = fs::metadata(path).map_err(|why| error(why.to_string()))?;
-    if metadata.len() > BODY_BYTES_MAX {
-        return Err(error(format!("it has {} bytes, and {BODY_BYTES_MAX} are the most", metadata.len())));
+/// A file that a flag names.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let error = |reason: &dyn std::fmt::Display| format!("cannot read {}: {reason}", path.display());
+    let mut bytes = Vec::new();
+    // What is no regular file may have no end and say no length.
+    let file = File::open(path).map_err(|why| error(&why))?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|why| error(&why))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(error(&format_args!("it has more than {FILE_BYTES_MAX} bytes")));
     }
-    fs::read(path).map(Bytes::from).map_err(|why| error(why.to_string()))
+    Ok(bytes)
 }
 
 /// The requests, each as often as its weight says.
 pub(super) fn mix(template: &Template, weighted: &[(Url, u32)]) -> Result<Mix, String> {
     let mut requests = Vec::new();
+    let mut bytes = 0;
     for (url, weight) in weighted {
         let request = template.encode(url, false).map_err(|error| format!("{url}: {error}"))?;
+        bytes += request.bytes.len();
+        if bytes > REQUEST_BYTES_MAX {
+            return Err(format!(
+                "the requests have more than {REQUEST_BYTES_MAX} bytes in all: use fewer URLs or a smaller body"
+            ));
+        }
         requests.push((request, *weight));
     }
     Mix::new(requests).map_err(|error| error.to_string())

@@ -7,6 +7,9 @@ use std::str::FromStr;
 /// So many addresses at most: 65,536 of them have 1.8 thousand million ports.
 const HOST_BITS_MAX: u32 = 16;
 
+/// 127.0.0.0 and 127.255.255.255, the network and the broadcast address of the loopback.
+const LOOPBACK_ENDS: [u32; 2] = [0x7f00_0000, 0x7fff_ffff];
+
 /// A range of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sources {
@@ -21,19 +24,21 @@ impl Sources {
         self.first.is_ipv6()
     }
 
-    /// All of them. Of a range of IPv4 outside 127.0.0.0/8 its first and last, which are no addresses of hosts, are left out;
-    /// so is 127.0.0.0 itself.
+    /// All of them that a host can have. Of a range of IPv4 its first and its last are left out; within 127.0.0.0/8, which is
+    /// one network, only those of the whole.
     #[must_use]
     pub fn addresses(self) -> Vec<IpAddr> {
         match self.first {
             IpAddr::V4(first) => {
                 let count = 1_u32 << (32 - self.prefix);
                 let numbers = (0..count).map(|number| first.to_bits() | number);
-                // RFC 3021: a range of two, or of one, has no network and no broadcast address.
+                let host_bits = count - 1;
                 let is_host = |number: &u32| {
-                    count <= 2
-                        || number & (count - 1) != 0
-                            && (first.is_loopback() || number & (count - 1) != count - 1)
+                    if first.is_loopback() {
+                        return !LOOPBACK_ENDS.contains(number);
+                    }
+                    // RFC 3021: a range of two, or of one, has no network and no broadcast address.
+                    count <= 2 || (number & host_bits != 0 && number & host_bits != host_bits)
                 };
                 numbers.filter(is_host).map(|number| Ipv4Addr::from_bits(number).into()).collect()
             }
@@ -98,6 +103,7 @@ mod tests {
         assert_eq!(addresses("192.0.2.7/30"), ["192.0.2.5", "192.0.2.6"], "without network and broadcast");
         assert_eq!(addresses("127.0.0.0/28").len(), 15);
         assert_eq!(addresses("127.0.0.0/28")[14], "127.0.0.15");
+        assert_eq!(addresses("127.0.0.4/30").len(), 4, "in the midst of its network");
         assert_eq!(addresses("fd00::2/127"), ["fd00::2", "fd00::3"]);
         assert_eq!(addresses("127.0.0.0/16").len(), 65_535);
     }

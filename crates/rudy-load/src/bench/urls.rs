@@ -1,8 +1,8 @@
 //! What is asked: URLs of the command line, and those of a file.
 
-use std::fs;
 use std::path::Path;
 
+use super::requests;
 use crate::Url;
 
 /// More lines than this are no list that a person means; each is a request in memory.
@@ -31,8 +31,8 @@ pub(crate) fn of_file(path: &Path) -> Result<Vec<(Url, u32)>, String> {
 }
 
 fn read(path: &Path, first: Option<Url>) -> Result<Vec<(Url, u32)>, String> {
-    let text =
-        fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let text = String::from_utf8(requests::read(path)?)
+        .map_err(|_| format!("cannot read {}: it is no text in UTF-8", path.display()))?;
     parse(&text, first).map_err(|error| format!("{}:{error}", path.display()))
 }
 

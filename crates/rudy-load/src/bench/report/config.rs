@@ -36,6 +36,10 @@ pub(in crate::bench) struct Config {
     pub(in crate::bench) arrivals: Option<String>,
     /// Where the draw of what is not uniform began.
     pub(in crate::bench) seed: Option<u64>,
+    /// Which share of the plan it was, counted from 0.
+    pub(in crate::bench) share_index: u64,
+    /// Of how many shares.
+    pub(in crate::bench) shares: u64,
     /// The time that was to count; null where requests were counted.
     pub(in crate::bench) duration_s: Option<f64>,
     /// Requests that were to be sent; null where the time was counted.
@@ -70,6 +74,8 @@ impl Config {
             rate_at_end,
             arrivals: arrivals.map(str::to_owned),
             seed,
+            share_index: plan.share.index(),
+            shares: plan.share.of(),
             duration_s,
             requests,
             warm_up_s: plan.warm_up.as_secs_f64(),
