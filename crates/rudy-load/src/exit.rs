@@ -14,6 +14,8 @@ pub enum Exit {
     BadInput,
     /// 22: the answer was an error (`--fail`). The number is curl's.
     ErrorAnswered,
+    /// 3: the server does not hold what was asked of it.
+    NotMet,
     /// 128 and the signal's number, as a shell has it: ended by a signal, with the report so far.
     Signal(u8),
 }
@@ -25,6 +27,7 @@ impl From<Exit> for ExitCode {
             Exit::CannotRun => 1,
             Exit::BadInput => 2,
             Exit::ErrorAnswered => 22,
+            Exit::NotMet => 3,
             Exit::Signal(number) => 128 + number,
         })
     }

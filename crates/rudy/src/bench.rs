@@ -7,11 +7,12 @@ use std::time::Duration;
 use clap::Args;
 use http::{HeaderName, HeaderValue, Method};
 use rudy_load::bench::{
-    ArrivalsName, ConnectionOptions, ExpectedOptions, Options, OutputOptions, PaceOptions, RequestOptions,
-    Sources,
+    ArrivalsName, ConnectionOptions, ExpectedOptions, KneeOptions, Options, OutputOptions, PaceOptions,
+    RequestOptions, Sources,
 };
 use rudy_load::{Access, Url, parse_field};
 use rudy_net::tls::Trust;
+use rudy_stats::Slo;
 use rudy_stats::rate::{Count, ParseError, Rate, Time};
 
 /// Find out what a server holds: send it many requests, and measure each.
@@ -27,10 +28,11 @@ use rudy_stats::rate::{Count, ParseError, Rate, Time};
   rudy bench -c 100 -n 1m http://127.0.0.1:8080/        a million requests
   rudy bench -R 20k -d 60 http://127.0.0.1:8080/        20,000 requests a second, come what may
   rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     more and more, to see where it gives in
+  rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate at which that holds
   rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
 
 Times are 10s, 2m, 500ms, or a number of seconds; counts and rates may have k or m behind them.
-Exit codes: 0 done, 1 could not run, 2 bad arguments, 130 interrupted.")]
+Exit codes: 0 done, 1 could not run, 2 bad arguments, 3 no rate held --slo, 130 interrupted.")]
 pub(crate) struct Bench {
     /// What to ask; several of one server are asked in turn
     #[arg(value_name = "URL", required_unless_present = "urls")]
@@ -65,6 +67,22 @@ pub(crate) struct Bench {
     /// For a whole answer, from when the request was due; what is not sent by then is not sent at all
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
     deadline: Option<Duration>,
+    /// Search for the highest rate that holds this, such as 'p99<20ms, errors<0.01%'
+    ///
+    /// Terms are percentiles (p50, p99, p99.9), max, mean and errors, with < or <=. A request without a right answer is longer
+    /// than any time. The rate is doubled until it breaks, then bisected; near the edge each rate is tried up to three times,
+    /// and the answer must hold for longer. Exit code 3: not even the lowest rate held.
+    #[arg(long, value_name = "TERMS", conflicts_with_all = ["rate", "duration", "requests", "warm_up_time", "ndjson", "hgrm", "latency", "interval"], help_heading = "Knee")]
+    slo: Option<Slo>,
+    /// How near to each other the rate that holds and the one that breaks must come [default: 5%]
+    #[arg(long, value_name = "PERCENT", value_parser = resolution, requires = "slo", help_heading = "Knee")]
+    resolution: Option<f64>,
+    /// How long a rate is tried, a third of it to warm up [default: 6s]
+    #[arg(long, value_name = "TIME", value_parser = step_time, requires = "slo", help_heading = "Knee")]
+    step_time: Option<Duration>,
+    /// How long the answer must hold [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = step_time, requires = "slo", help_heading = "Knee")]
+    hold_time: Option<Duration>,
     /// A field of each request, such as "Accept: text/html"; may be given again
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
@@ -167,6 +185,12 @@ impl From<Bench> for Options {
                 connect_rate: bench.connect_rate,
             },
             access: Access { trust, unix_socket: bench.unix_socket },
+            knee: bench.slo.map(|slo| KneeOptions {
+                slo,
+                resolution: bench.resolution.unwrap_or(0.05),
+                step: bench.step_time.unwrap_or(Duration::from_secs(6)),
+                hold: bench.hold_time.unwrap_or(Duration::from_secs(30)),
+            }),
             output: OutputOptions {
                 has_spectrum: bench.latency,
                 is_plain: bench.plain,
@@ -198,4 +222,20 @@ fn constant_rate(text: &str) -> Result<f64, String> {
         Rate::Constant(rate) => Ok(rate),
         Rate::Ramp(..) => Err("expected one rate, and no ramp".to_owned()),
     }
+}
+
+/// As a part of the rate.
+fn resolution(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>().ok();
+    let allowed = rudy_stats::knee::Options::RESOLUTION_MIN..=rudy_stats::knee::Options::RESOLUTION_MAX;
+    percent.map(|percent| percent / 100.0).filter(|part| allowed.contains(part)).ok_or_else(|| {
+        format!("expected a percentage from {:.0}% to {:.0}%", allowed.start() * 100.0, allowed.end() * 100.0)
+    })
+}
+
+/// Shorter ones have too few requests.
+fn step_time(text: &str) -> Result<Duration, String> {
+    let least = Duration::from_millis(300);
+    let time = time(text).map_err(|error| error.to_string())?;
+    if time < least { Err(format!("expected at least {} ms", least.as_millis())) } else { Ok(time) }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::knee;
 use super::options::Options;
 use super::output::Output;
 use super::prepare::{Prepared, prepare};
@@ -15,6 +16,9 @@ use crate::{Exit, Remote};
 /// Runs what the options say, and reports it.
 #[must_use]
 pub fn bench(options: &Options) -> Exit {
+    if let Some(knee) = &options.knee {
+        return knee::bench(options, knee);
+    }
     let (prepared, output, interrupt) = match make_ready(options) {
         Ok(ready) => ready,
         Err(refusal) => return refuse(refusal.exit(), &refusal.to_string()),
@@ -47,7 +51,10 @@ fn make_ready(options: &Options) -> Result<(Prepared, Output, Interrupt), Refusa
 }
 
 /// Asks the first address of the server that anything can connect to.
-fn run_somewhere(prepared: &Prepared, watch: &mut dyn Watch) -> Result<(Remote, Outcome), RunError> {
+pub(super) fn run_somewhere(
+    prepared: &Prepared,
+    watch: &mut dyn Watch,
+) -> Result<(Remote, Outcome), RunError> {
     let mut plan = prepared.plan.clone();
     let mut others = prepared.remotes.iter().skip(1);
     loop {
@@ -83,13 +90,13 @@ impl Watch for Watcher<'_> {
     }
 }
 
-fn refuse(exit: Exit, why: &str) -> Exit {
+pub(super) fn refuse(exit: Exit, why: &str) -> Exit {
     say(&format!("error: {why}"));
     exit
 }
 
 /// A line on stderr.
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     // Nobody is left to tell if it cannot be written to.
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -4,6 +4,7 @@ mod command;
 mod exchange;
 mod feed;
 mod fleet;
+mod knee;
 mod options;
 mod output;
 mod plan;
@@ -19,7 +20,8 @@ mod worker;
 
 pub use command::bench;
 pub use options::{
-    ArrivalsName, ConnectionOptions, ExpectedOptions, Options, OutputOptions, PaceOptions, RequestOptions,
+    ArrivalsName, ConnectionOptions, ExpectedOptions, KneeOptions, Options, OutputOptions, PaceOptions,
+    RequestOptions,
 };
 pub use plan::{Expected, Pace, Plan, Repeat, Until};
 pub use recorder::Recorder;

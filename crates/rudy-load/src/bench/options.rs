@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
+use rudy_stats::Slo;
 use rudy_stats::rate::Rate;
 
 use super::sources::Sources;
@@ -27,6 +28,8 @@ pub struct Options {
     pub connections: ConnectionOptions,
     /// Whom to trust, and how to reach them.
     pub access: Access,
+    /// What is searched for, instead of one run.
+    pub knee: Option<KneeOptions>,
     /// What is written, and where to.
     pub output: OutputOptions,
 }
@@ -112,6 +115,19 @@ pub struct ConnectionOptions {
     pub sources: Option<Sources>,
     /// Connections that are opened in a second at most.
     pub connect_rate: Option<f64>,
+}
+
+/// A search for the highest rate that holds an objective.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KneeOptions {
+    /// What must hold.
+    pub slo: Slo,
+    /// How near to each other the rate that holds and the one that does not must come, as a part of the rate.
+    pub resolution: f64,
+    /// How long a rate is tried.
+    pub step: Duration,
+    /// How long the answer must hold.
+    pub hold: Duration,
 }
 
 /// What is written, and where to.

@@ -5,6 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::options::OutputOptions;
 use super::report::{Document, Rows, Run, render};
 use super::run::Interval;
@@ -52,14 +54,18 @@ impl Output {
         }
     }
 
+    /// Writes a report that was made elsewhere, as JSON and as text.
+    pub(super) fn write(self, json: &str, text: &str) -> Result<(), String> {
+        let written = [self.json.map(|sink| sink.write(json)), self.text.map(|sink| sink.write(text))];
+        let failures: Vec<_> = written.into_iter().flatten().filter_map(Result::err).collect();
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+    }
+
     /// Writes the reports. The error says what could not be written; the others are written all the same.
     pub(super) fn finish(self, run: &Run) -> Result<(), String> {
         let mut failures = Vec::from_iter(self.failed);
         if let Some(sink) = self.json {
-            let mut document =
-                serde_json::to_string_pretty(&Document::of(run)).map_err(|error| error.to_string())?;
-            document.push('\n');
-            failures.extend(sink.write(&document).err());
+            failures.extend(to_json(&Document::of(run)).and_then(|document| sink.write(&document)).err());
         }
         if let Some(sink) = self.hgrm {
             failures.extend(sink.write(&run.outcome.seen.latency.to_hgrm()).err());
@@ -69,6 +75,12 @@ impl Output {
         }
         if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
     }
+}
+
+/// A report as JSON, for people too.
+pub(super) fn to_json(document: &impl Serialize) -> Result<String, String> {
+    let json = serde_json::to_string_pretty(document);
+    json.map(|json| json + "\n").map_err(|error| error.to_string())
 }
 
 /// A file, or standard output.

@@ -17,6 +17,7 @@ pub(super) use self::config::Config;
 pub(super) use self::document::Document;
 pub(super) use self::rows::Rows;
 pub(super) use self::text::render;
+pub(super) use self::verdict::{RATE_KEPT, Verdict};
 use super::run::Outcome;
 
 /// A run that is over.
@@ -29,6 +30,11 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// Whole answers per second.
+    pub(super) fn answers_per_second(&self) -> f64 {
+        units::per_second(self.outcome.seen.answers(), self.outcome.duration)
+    }
+
     /// Of all requests that have ended, those whose answer was right.
     pub(super) fn nines(&self) -> Nines {
         Nines::new(self.outcome.seen.right, self.outcome.seen.requests())

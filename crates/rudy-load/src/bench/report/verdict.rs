@@ -12,7 +12,7 @@ use crate::bench::run::ThreadTime;
 const BUSY: f64 = 0.9;
 
 /// Of what was due, so much must be sent for the rate to be the one that was asked for.
-const RATE_KEPT: f64 = 0.99;
+pub(in crate::bench) const RATE_KEPT: f64 = 0.99;
 
 /// Nor is it where one request in a hundred was sent later than this.
 const LATE: Duration = Duration::from_millis(1);
@@ -29,7 +29,7 @@ const MORE: &str = "The server may hold more than this: give the generator more 
 
 /// What limited the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Verdict {
+pub(in crate::bench) enum Verdict {
     /// In a closed loop the server; in an open one nothing.
     Fair,
     /// Connections waited for the generator to send their next request.
@@ -63,7 +63,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(run: &Run) -> Self {
+    pub(in crate::bench) fn of(run: &Run) -> Self {
         let share = run.outcome.threads.iter().map(ThreadTime::share).fold(0.0, f64::max);
         let Some(rate_ratio) = run.rate_ratio() else { return Self::of_closed_loop(run, share) };
         // At a rate a thread looks at the clock until a request is due: that it is busy says nothing where none is late.
@@ -163,13 +163,13 @@ impl Run {
     }
 
     /// Requests sent, of those that were due; nothing in a closed loop.
-    pub(super) fn rate_ratio(&self) -> Option<f64> {
+    pub(in crate::bench) fn rate_ratio(&self) -> Option<f64> {
         let due = self.due()?;
         Some(if due == 0 { 1.0 } else { units::float(self.outcome.seen.sent) / units::float(due) })
     }
 
     /// Requests under way at once, on average: how many there were a second times how long each took (Little's law).
-    pub(super) fn under_way(&self) -> f64 {
+    pub(in crate::bench) fn under_way(&self) -> f64 {
         let seen = &self.outcome.seen;
         let busy = |requests, histogram: &Histogram| {
             units::per_second(requests, self.outcome.duration) * histogram.mean().as_secs_f64()

@@ -1,0 +1,270 @@
+//! What a search has found, for people and for programs.
+
+use std::fmt;
+
+use rudy_stats::knee::{Answer, Cause, Kind, Report, Step};
+use serde::Serialize;
+
+use super::judge::Ruling;
+use crate::Exit;
+use crate::bench::options::KneeOptions;
+use crate::bench::report::{Document, Run, Verdict, units};
+
+/// A step that was taken.
+#[derive(Debug, Clone)]
+pub(super) struct Tried {
+    pub(super) step: Step,
+    pub(super) ruling: Ruling,
+    /// Nothing where nothing could be connected to.
+    pub(super) run: Option<Run>,
+}
+
+/// A search that is over.
+#[derive(Debug, Clone)]
+pub(super) struct Finding {
+    pub(super) knee: KneeOptions,
+    /// The closed loop.
+    pub(super) ceiling: Run,
+    pub(super) steps: Vec<Tried>,
+    /// Nothing where it was interrupted.
+    pub(super) answer: Option<Answer>,
+}
+
+impl Finding {
+    /// How the command ends.
+    pub(super) fn exit(&self) -> Exit {
+        match self.answer {
+            Some(Answer { held: None, .. }) => Exit::NotMet,
+            _ => Exit::Done,
+        }
+    }
+
+    /// The step that broke at the edge, the last one.
+    fn breaking(&self, rate: f64) -> Option<&Tried> {
+        let is_it =
+            |tried: &&Tried| tried.step.rate.total_cmp(&rate).is_eq() && tried.ruling.report != Report::Held;
+        self.steps.iter().rev().find(is_it)
+    }
+}
+
+/// `10,000/s in a closed loop`
+pub(super) fn of_probe(probe: &Run) -> String {
+    let bound = match Verdict::of(probe) {
+        Verdict::Fair | Verdict::Server { .. } => "",
+        _ => ", where the generator was the limit",
+    };
+    format!("{} in a closed loop{bound}: the search begins below", rate(probe.answers_per_second()))
+}
+
+/// `12,800/s held: p99 3.1 ms, errors 0 %`
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = if self.ruling.report == Report::Held { "held" } else { "broke" };
+        write!(f, "{} {held}", rate(self.step.rate))?;
+        match self.step.kind {
+            Kind::Vote => f.write_str(" (vote)")?,
+            Kind::Hold => write!(f, " for {}", units::time(self.step.time))?,
+            Kind::Bracket | Kind::Bisect => {}
+        }
+        write!(f, ": {}", self.ruling.words)
+    }
+}
+
+/// The report as text, the answer first.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let config = &self.ceiling.config;
+        writeln!(f, "{}\n{}", config.target, self.answer_line())?;
+        if let Some(line) = self.edge_line() {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f)?;
+        writeln!(f, "objective    {}", self.knee.slo)?;
+        writeln!(
+            f,
+            "connections  {}, {} requests under way on each at most; {} threads",
+            config.connections, config.pipeline, config.threads
+        )?;
+        writeln!(f, "closed loop  {} on these connections", rate(self.ceiling.answers_per_second()))?;
+        writeln!(
+            f,
+            "steps        {} of {}, a third of each to warm up; to {} of the rate",
+            self.steps.len(),
+            units::time(self.knee.step),
+            percent(self.knee.resolution)
+        )?;
+        for tried in &self.steps {
+            writeln!(f, "  {tried}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Finding {
+    fn answer_line(&self) -> String {
+        let Self { knee, .. } = self;
+        match self.answer {
+            None => "Interrupted: the search was not at its end.".to_owned(),
+            Some(answer @ Answer { held: Some(held), .. }) => format!(
+                "It holds {}{}, for {}.",
+                if answer.is_at_least() { "at least " } else { "" },
+                rate(held),
+                units::time(knee.hold)
+            ),
+            Some(Answer { held: None, broke: Some((_, Cause::Generator)) }) => {
+                "Nothing is known of the server: the generator was late at every rate.".to_owned()
+            }
+            Some(Answer { held: None, broke }) => {
+                let lowest = broke.map(|(broke, _)| format!(", {} among them", rate(broke)));
+                format!("It holds no rate that was tried{}.", lowest.unwrap_or_default())
+            }
+        }
+    }
+
+    fn edge_line(&self) -> Option<String> {
+        let (edge, cause) = self.answer?.broke?;
+        let what = match cause {
+            Cause::Latency => "latency broke first",
+            Cause::Errors => "errors broke first",
+            Cause::Backlog => "the server did not keep up",
+            Cause::Generator => "the generator broke first, so the server may hold more",
+        };
+        let why = self.breaking(edge).map(|tried| format!(" ({})", tried.ruling.words));
+        Some(format!("At {} {what}{}.", rate(edge), why.unwrap_or_default()))
+    }
+
+    /// The report for programs.
+    pub(super) fn document(&self) -> KneeDocument {
+        let broke = self.answer.and_then(|answer| answer.broke);
+        KneeDocument {
+            rudy_version: env!("CARGO_PKG_VERSION"),
+            target: self.ceiling.config.target.clone(),
+            slo: self.knee.slo.to_string(),
+            resolution: self.knee.resolution,
+            step_time_s: self.knee.step.as_secs_f64(),
+            hold_time_s: self.knee.hold.as_secs_f64(),
+            is_interrupted: self.answer.is_none(),
+            held_rate: self.answer.and_then(|answer| answer.held),
+            broke_rate: broke.map(|(rate, _)| rate),
+            broke_by: broke.map(|(_, cause)| name(cause)),
+            is_at_least: self.answer.is_some_and(|answer| answer.held.is_some() && answer.is_at_least()),
+            closed_loop: Document::of(&self.ceiling),
+            steps: self.steps.iter().map(StepDocument::of).collect(),
+        }
+    }
+}
+
+/// What `--json` writes of a search.
+#[derive(Debug, Serialize)]
+pub(super) struct KneeDocument {
+    /// Who wrote it.
+    rudy_version: &'static str,
+    /// The first URL.
+    target: String,
+    slo: String,
+    resolution: f64,
+    step_time_s: f64,
+    hold_time_s: f64,
+    /// It was ended before it had an answer.
+    is_interrupted: bool,
+    /// The highest rate that held, per second; null where none did.
+    held_rate: Option<f64>,
+    /// The lowest rate above it that broke; null where none did.
+    broke_rate: Option<f64>,
+    /// What broke there: `latency`, `errors`, `backlog`, `generator`.
+    broke_by: Option<&'static str>,
+    /// The server may hold more: it was not what broke.
+    is_at_least: bool,
+    /// The run that said where to look.
+    closed_loop: Document,
+    steps: Vec<StepDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct StepDocument {
+    /// `bracket`, `bisect`, `vote`, `hold`.
+    kind: &'static str,
+    /// Requests per second that were asked.
+    rate: f64,
+    /// How long, the warm-up included.
+    time_s: f64,
+    held: bool,
+    /// As in the whole; null where it held.
+    broke_by: Option<&'static str>,
+    /// The same in words, with figures.
+    words: String,
+    /// The run; null where nothing could be connected to.
+    run: Option<Document>,
+}
+
+impl StepDocument {
+    fn of(tried: &Tried) -> Self {
+        let kind = match tried.step.kind {
+            Kind::Bracket => "bracket",
+            Kind::Bisect => "bisect",
+            Kind::Vote => "vote",
+            Kind::Hold => "hold",
+        };
+        let broke_by = match tried.ruling.report {
+            Report::Held => None,
+            Report::Broke(cause) => Some(name(cause)),
+        };
+        Self {
+            kind,
+            rate: tried.step.rate,
+            time_s: tried.step.time.as_secs_f64(),
+            held: broke_by.is_none(),
+            broke_by,
+            words: tried.ruling.words.clone(),
+            run: tried.run.as_ref().map(Document::of),
+        }
+    }
+}
+
+fn name(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Latency => "latency",
+        Cause::Errors => "errors",
+        Cause::Backlog => "backlog",
+        Cause::Generator => "generator",
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 100.0)
+}
+
+/// `12,800/s`, `31.25/s`
+fn rate(rate: f64) -> String {
+    if rate < 1000.0 {
+        return format!("{}/s", (rate * 100.0).round() / 100.0);
+    }
+    let digits = format!("{rate:.0}");
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{grouped}/s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_grouped_by_thousands() {
+        for (number, text) in [
+            (1.0, "1/s"),
+            (31.25, "31.25/s"),
+            (999.0, "999/s"),
+            (1000.4, "1,000/s"),
+            (12_800.0, "12,800/s"),
+            (1e9, "1,000,000,000/s"),
+        ] {
+            assert_eq!(rate(number), text);
+        }
+    }
+}

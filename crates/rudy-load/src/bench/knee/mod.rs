@@ -1,0 +1,194 @@
+//! `rudy bench --slo`: the highest rate at which the server holds an objective. The search is `rudy_stats::knee`; here each of
+//! its steps is a run of the generator.
+
+mod finding;
+mod judge;
+
+use std::time::{Duration, Instant};
+
+use rudy_stats::knee::{self, Next, Search, Step};
+use rudy_stats::rate::Rate;
+use rudy_stats::schedule::{Arrivals, Profile};
+
+use self::finding::{Finding, Tried};
+use self::judge::{Ruling, Slope, judge};
+use super::command::{refuse, run_somewhere, say};
+use super::options::{KneeOptions, Options};
+use super::output::{Output, to_json};
+use super::plan::{Pace, Plan, Until};
+use super::prepare::{Prepared, prepare};
+use super::report::{Config, Run};
+use super::run::{Interval, Outcome, RunError, Watch, run};
+use crate::exit::Refusal;
+use crate::interrupt::Interrupt;
+use crate::{Exit, Remote};
+
+/// What is sent in the first part of a step is not counted: the server's caches, and what the last step has left.
+const WARM_UP: u32 = 3;
+
+/// A step is told in so many parts, of which each shows how far behind the requests were sent.
+const PARTS: u32 = 5;
+
+/// Between two steps nothing is sent for this part of a step, and at most a second: every request has ended by then, and
+/// the server closes its connections.
+const COOL_DOWN: u32 = 6;
+
+/// See [`COOL_DOWN`].
+const COOL_DOWN_MAX: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether it is to end, meanwhile.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Searches, and reports what was found.
+pub(super) fn bench(options: &Options, knee: &KneeOptions) -> Exit {
+    let (prepared, arrivals, output, interrupt) = match make_ready(options, knee) {
+        Ok(ready) => ready,
+        Err(refusal) => return refuse(refusal.exit(), &refusal.to_string()),
+    };
+    let lab = Lab { prepared, arrivals, knee, interrupt: &interrupt };
+    let finding = match lab.search() {
+        Ok(finding) => finding,
+        Err(error) => {
+            return refuse(interrupt.signal().map_or(Exit::CannotRun, Exit::Signal), &error.to_string());
+        }
+    };
+    let written = to_json(&finding.document()).and_then(|json| output.write(&json, &finding.to_string()));
+    match written {
+        Ok(()) => interrupt.signal().map_or(finding.exit(), Exit::Signal),
+        Err(why) => refuse(Exit::CannotRun, &why),
+    }
+}
+
+/// Everything that can be known to be impossible before anything is sent.
+fn make_ready(
+    options: &Options,
+    knee: &KneeOptions,
+) -> Result<(Prepared, Arrivals, Output, Interrupt), Refusal> {
+    let mut options = options.clone();
+    // Any rate, so that what is said of arrivals at a rate is read.
+    options.pace.rate = Some(Rate::Constant(1.0));
+    options.pace.duration = Some(knee.step);
+    let prepared = prepare(&options)?;
+    let arrivals = match prepared.plan.pace {
+        Pace::Open(_, arrivals) => arrivals,
+        Pace::Closed => Arrivals::Uniform,
+    };
+    let output = Output::open(&options.output)?;
+    let interrupt =
+        Interrupt::catch().map_err(|error| Refusal::World(format!("cannot catch Ctrl-C: {error}")))?;
+    Ok((prepared, arrivals, output, interrupt))
+}
+
+/// A server, and how it is asked.
+struct Lab<'a> {
+    prepared: Prepared,
+    arrivals: Arrivals,
+    knee: &'a KneeOptions,
+    interrupt: &'a Interrupt,
+}
+
+impl Lab<'_> {
+    fn search(mut self) -> Result<Finding, RunError> {
+        let ceiling = self.probe()?;
+        let rate = ceiling.answers_per_second();
+        let options = knee::Options {
+            resolution: self.knee.resolution,
+            step: self.knee.step,
+            hold: self.knee.hold,
+            ..knee::Options::default()
+        };
+        let mut search = Search::new(options, rate);
+        let mut steps = Vec::new();
+        let answer = loop {
+            let step = match search.next() {
+                Next::Done(answer) => break Some(answer),
+                Next::Step(step) => step,
+            };
+            self.cool_down();
+            if self.interrupt.signal().is_some() {
+                break None;
+            }
+            let tried = self.try_out(step)?;
+            if tried.run.as_ref().is_some_and(|run| run.outcome.is_interrupted) {
+                break None;
+            }
+            say(&tried.to_string());
+            search.report(tried.ruling.report);
+            steps.push(tried);
+        };
+        Ok(Finding { knee: self.knee.clone(), ceiling, steps, answer })
+    }
+
+    /// A closed loop, which says where to look. It also finds the address that answers.
+    fn probe(&mut self) -> Result<Run, RunError> {
+        let plan = Plan { pace: Pace::Closed, deadline: None, ..self.plan(self.knee.step) };
+        self.prepared.plan = plan;
+        let (remote, outcome) = run_somewhere(&self.prepared, &mut Watcher::new(self.interrupt))?;
+        self.prepared.remotes = vec![remote.clone()];
+        let probe = self.run_of(&remote, outcome);
+        self.prepared.plan.remote = remote;
+        say(&finding::of_probe(&probe));
+        Ok(probe)
+    }
+
+    fn try_out(&mut self, step: Step) -> Result<Tried, RunError> {
+        self.prepared.plan =
+            Plan { pace: Pace::Open(Profile::Constant(step.rate), self.arrivals), ..self.plan(step.time) };
+        let mut watcher = Watcher::new(self.interrupt);
+        match run(&self.prepared.plan, &mut watcher) {
+            Ok(outcome) => {
+                let run = self.run_of(&self.prepared.plan.remote, outcome);
+                let ruling = judge(&self.knee.slo, &run, &watcher.slope);
+                Ok(Tried { step, ruling, run: Some(run) })
+            }
+            // It listened before: that it no longer does is what came of the rate.
+            Err(error @ RunError::Connect(..)) => {
+                Ok(Tried { step, ruling: Ruling::gone(error.to_string()), run: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A run of this length, warm-up included.
+    fn plan(&self, time: Duration) -> Plan {
+        let warm_up = time / WARM_UP;
+        let counted = time.saturating_sub(warm_up);
+        let mut plan = self.prepared.plan.clone();
+        (plan.warm_up, plan.until, plan.interval) = (warm_up, Until::Time(counted), counted / PARTS);
+        plan
+    }
+
+    fn run_of(&self, remote: &Remote, outcome: Outcome) -> Run {
+        Run { config: Config::new(&self.prepared, remote), outcome }
+    }
+
+    /// A run has waited for its last answers; what is left is on the server's side.
+    fn cool_down(&self) {
+        let until = Instant::now() + (self.knee.step / COOL_DOWN).min(COOL_DOWN_MAX);
+        while self.interrupt.signal().is_none() && Instant::now() < until {
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+/// Sees how far behind the requests of a step are sent, and ends it when it is to end.
+struct Watcher<'a> {
+    slope: Slope,
+    interrupt: &'a Interrupt,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(interrupt: &'a Interrupt) -> Self {
+        Self { slope: Slope::default(), interrupt }
+    }
+}
+
+impl Watch for Watcher<'_> {
+    fn goes_on(&mut self) -> bool {
+        self.interrupt.signal().is_none()
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.slope.add(interval);
+    }
+}
