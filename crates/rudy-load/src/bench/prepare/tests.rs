@@ -23,6 +23,7 @@ fn options() -> Options {
             connect_rate: None,
         },
         access: Access::default(),
+        knee: None,
         output: OutputOptions::default(),
     }
 }
