@@ -46,6 +46,7 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["check", "--help"])), file!["cli/check-help.txt"]);
     assert_data_eq!(success(&rudy(&["schema", "--help"])), file!["cli/schema-help.txt"]);
     assert_data_eq!(success(&rudy(&["tail", "--help"])), file!["cli/tail-help.txt"]);
+    assert_data_eq!(success(&rudy(&["get", "--help"])), file!["cli/get-help.txt"]);
     assert_data_eq!(success(&rudy(&["bench", "--help"])), file!["cli/bench-help.txt"]);
 }
 
@@ -57,6 +58,7 @@ fn every_help_has_an_example() {
         &["check", "--help"],
         &["schema", "--help"],
         &["tail", "--help"],
+        &["get", "--help"],
         &["bench", "--help"],
     ] {
         let help = success(&rudy(command));

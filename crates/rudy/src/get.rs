@@ -35,7 +35,7 @@ pub(crate) struct Get {
     /// What to ask, in this order
     #[arg(value_name = "URL", required = true)]
     url: Vec<Url>,
-    /// A field of each request, \"Name: value\"; may be given again
+    /// A field of each request, "Name: value"; may be given again
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
     /// The method [default: GET, or POST with a body]

@@ -8,9 +8,9 @@ use rudy_http::semantics::date::HttpDate;
 /// The first wait after a refusal, doubled by each one that follows.
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest wait that we choose ourselves.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_mins(1);
 /// The longest wait that a server may choose: what asks for more is asked again after this.
-const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+const LONGEST_ASKED: Duration = Duration::from_hours(1);
 
 /// What one server has refused in a row.
 #[derive(Debug, Clone, Copy, Default)]

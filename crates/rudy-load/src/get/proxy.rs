@@ -124,22 +124,14 @@ fn percent_decode(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, behind)) = rest.split_first() {
-        let escaped = (*first == b'%').then(|| text_of(behind.get(..2)?)).flatten();
-        match escaped {
-            Some(byte) => {
-                decoded.push(byte);
-                rest = &behind[2..];
-            }
-            None => {
-                decoded.push(*first);
-                rest = behind;
-            }
-        }
+        let escaped = (*first == b'%').then(|| byte_of(behind.get(..2)?)).flatten();
+        decoded.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &behind[2..] } else { behind };
     }
     decoded
 }
 
-fn text_of(digits: &[u8]) -> Option<u8> {
+fn byte_of(digits: &[u8]) -> Option<u8> {
     let digits = std::str::from_utf8(digits)
         .ok()
         .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;

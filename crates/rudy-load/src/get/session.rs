@@ -182,8 +182,8 @@ impl<'a> Session<'a> {
             }
         }
         connected.new = Some(self.why);
-        self.open(url, way, deadlines, started, watch)?;
-        let result = self.converse(url, request, deadlines, watch);
+        let opened = self.open(url, way, deadlines, started, watch);
+        let result = opened.and_then(|()| self.converse(url, request, deadlines, watch));
         self.describe(connected);
         result
     }

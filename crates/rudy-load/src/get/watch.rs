@@ -152,7 +152,7 @@ impl Observer for Watch<'_> {
             location: head.get("location").map(<[u8]>::to_vec),
             retry_after: head.get("retry-after").map(<[u8]>::to_vec),
         });
-        self.shows_body = !self.leads_on() && !(self.rules.fails && head.status() >= 400);
+        self.shows_body = !(self.leads_on() || (self.rules.fails && head.status() >= 400));
     }
 
     fn data(&mut self, bytes: &[u8]) {

@@ -1,0 +1,354 @@
+//! `rudy get` against `rudy serve`, against servers that misbehave, through proxies and over TLS.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use rudy_tests::{Server, binary};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("get").args(arguments).stdin(Stdio::null());
+    for name in ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"]
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn get(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("rudy can be started")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The objects that `--json` wrote.
+fn objects(output: &Output) -> Vec<Value> {
+    stdout(output).lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+}
+
+/// Serves connections one after the other: `script` has what each is answered, one text a request; behind the last the
+/// connection is closed. What was asked comes out at the other end.
+fn scripted(script: Vec<Vec<&'static str>>) -> (SocketAddr, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    let (sender, asked) = mpsc::channel();
+    thread::spawn(move || {
+        for answers in script {
+            let Ok((stream, _)) = listener.accept() else { return };
+            let mut stream = BufReader::new(stream);
+            for answer in answers {
+                let request = read_head(&mut stream);
+                if sender.send(request).is_err() || stream.get_mut().write_all(answer.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    (address, asked)
+}
+
+fn read_head(stream: &mut impl BufRead) -> String {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).is_ok_and(|read| read > 0) {}
+    head
+}
+
+#[test]
+fn the_body_goes_to_stdout_and_the_phases_to_stderr() {
+    let server = Server::files(&[("a.txt", b"hello\n")]);
+    let output = get(&[&server.url("/a.txt")]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "hello\n"));
+    let report = stderr(&output);
+    for name in [
+        "time_namelookup ",
+        "time_connect ",
+        "time_appconnect ",
+        "time_starttransfer ",
+        "time_total ",
+        "6 bytes",
+    ] {
+        assert!(report.contains(name), "{name}: {report}");
+    }
+    assert!(report.contains("by us, in order"), "{report}");
+    let quiet = get(&["-q", "-i", &server.url("/a.txt")]);
+    assert!(stdout(&quiet).starts_with("HTTP/1.1 200 OK\r\n") && stdout(&quiet).ends_with("\r\n\r\nhello\n"));
+    assert_eq!(stderr(&quiet), "");
+}
+
+#[test]
+fn several_urls_go_over_one_connection_whose_phases_are_zero_then() {
+    let server = Server::files(&[("a", b"a"), ("b", b"b")]);
+    let output = get(&["--json", "--repeat", "2", &server.url("/a"), &server.url("/b")]);
+    let objects = objects(&output);
+    let reused: Vec<_> = objects.iter().map(|object| object["reused"] == true).collect();
+    assert_eq!(reused, [false, true, true, true]);
+    assert!(objects.iter().all(|object| object["local"] == objects[0]["local"]));
+    for (index, object) in objects.iter().enumerate() {
+        let connect = object["time_connect_s"].as_f64().expect("a number");
+        assert_eq!(connect > 0.0, index == 0, "{object}");
+        assert_eq!(object["closed"], if index == 3 { "by_us" } else { "kept" });
+    }
+    let output = get(&["--json", "--no-keepalive", "--repeat", "2", &server.url("/a")]);
+    assert!(self::objects(&output).iter().all(|object| object["reused"] == false));
+}
+
+#[test]
+fn an_early_close_is_an_error_that_says_how_much_of_how_much_and_what_came_is_written() {
+    let (address, _asked) = scripted(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"]]);
+    let output = get(&[&format!("http://{address}/")]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "hel"));
+    let report = stderr(&output);
+    assert!(report.contains("3 bytes of 9"), "{report}");
+    assert!(report.contains("after 3 of 9 bytes of the body"), "{report}");
+    assert!(report.contains("by the server, before the answer was whole"), "{report}");
+}
+
+#[test]
+fn interim_answers_trailers_and_a_body_until_the_close_are_told() {
+    let chunked = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 7\r\n\r\n";
+    let until_close = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello";
+    let (address, _asked) = scripted(vec![vec![chunked, until_close]]);
+    let url = format!("http://{address}/");
+    let objects = objects(&get(&["--json", &url, &url]));
+    assert_eq!(objects[0]["interim_statuses"], serde_json::json!([103]));
+    assert_eq!(objects[0]["trailers"], serde_json::json!([["x-sum", "7"]]));
+    assert_eq!((&objects[0]["body_bytes"], &objects[0]["closed"]), (&2.into(), &"kept".into()));
+    assert_eq!((&objects[1]["body_bytes"], &objects[1]["closed"]), (&5.into(), &"by_server".into()));
+}
+
+#[test]
+fn a_request_that_is_safe_is_sent_again_when_the_kept_connection_was_closed() {
+    // The second request is read and not answered: what a server does that closes while the request is on its way.
+    let (address, asked) = scripted(vec![vec![OK, ""], vec![OK]]);
+    let url = format!("http://{address}/");
+    let output = get(&["--json", &url, &url]);
+    let objects = objects(&output);
+    assert_eq!((output.status.code(), asked.iter().count()), (Some(0), 3));
+    assert!(
+        objects[1]["new_because"].as_str().is_some_and(|why| why.contains("sent again")),
+        "{}",
+        objects[1]
+    );
+
+    let (address, asked) = scripted(vec![vec![OK, ""], vec![OK]]);
+    let url = format!("http://{address}/");
+    let output = get(&["--json", "-m", "POST", &url, &url]);
+    assert_eq!((output.status.code(), asked.iter().take(2).count()), (Some(1), 2), "a POST is sent once");
+}
+
+#[test]
+fn a_redirect_is_followed_only_when_asked_and_credentials_stay_behind() {
+    let (other, other_asked) = scripted(vec![vec![OK]]);
+    let mut answer = String::new();
+    let _ = write!(answer, "HTTP/1.1 302 Found\r\nLocation: http://{other}/x\r\nContent-Length: 2\r\n\r\nno");
+    let answer: &'static str = answer.leak();
+    let (address, _asked) = scripted(vec![vec![answer], vec![answer]]);
+    let url = format!("http://{address}/");
+    assert_eq!(stdout(&get(&[&url])), "no");
+    let output = get(&["-L", "-H", "Authorization: secret", "-b", "x", &url]);
+    assert_eq!(stdout(&output), "hello");
+    let request = other_asked.recv().expect("it was asked");
+    assert!(request.starts_with("GET /x HTTP/1.1\r\n") && !request.contains("secret"), "{request}");
+}
+
+#[test]
+fn redirects_end_at_the_limit() {
+    let around = "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n";
+    let (address, _asked) = scripted(vec![vec![around; 4]]);
+    let output = get(&["-L", "--max-redirs", "2", &format!("http://{address}/")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("more than 2 redirects"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_error_status_is_exit_code_22_only_with_fail() {
+    let server = Server::files(&[]);
+    assert_eq!(get(&[&server.url("/none")]).status.code(), Some(0));
+    let output = get(&["--fail", &server.url("/none")]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(22), ""));
+}
+
+#[test]
+fn a_proxy_is_asked_for_the_whole_url_and_told_who_asks() {
+    let (address, asked) = scripted(vec![vec![OK]]);
+    let proxy = format!("http://user:pass@{address}");
+    let output = command(&["http://nobody.invalid/x"]).env("http_proxy", &proxy).output().expect("it starts");
+    assert_eq!(stdout(&output), "hello");
+    let request = asked.recv().expect("the proxy was asked");
+    assert!(request.starts_with("GET http://nobody.invalid/x HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains("proxy-authorization: Basic dXNlcjpwYXNz\r\n"), "{request}");
+    assert!(!stderr(&output).contains("pass"), "{}", stderr(&output));
+    let around = command(&["--noproxy", "*", "http://nobody.invalid/x"]).env("http_proxy", &proxy).output();
+    assert!(stderr(&around.expect("it starts")).contains("no address for"));
+}
+
+/// Starts `rudy get` and waits until its first bytes have come.
+fn first_bytes(arguments: &[&str]) -> (Child, String) {
+    let mut child = command(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("rudy can be started");
+    let mut bytes = [0; 5];
+    child
+        .stdout
+        .as_mut()
+        .expect("it is a pipe")
+        .read_exact(&mut bytes)
+        .expect("what has come is shown at once");
+    (child, String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[test]
+fn a_stream_is_shown_as_it_comes_and_ctrl_c_ends_it_with_the_report_so_far() {
+    let endless = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    // The second request never comes: the connection stays open as long as the client has it.
+    let (address, _asked) = scripted(vec![vec![endless, ""]]);
+    let (child, shown) = first_bytes(&[&format!("http://{address}/")]);
+    assert_eq!(shown, "hello");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert!(stderr(&output).contains("cut by us"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_server_that_asks_for_fewer_requests_is_left_alone_until_ctrl_c() {
+    let busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3000\r\nContent-Length: 5\r\n\r\nlater";
+    let (address, _asked) = scripted(vec![vec![busy, OK]]);
+    let (mut child, _) = first_bytes(&["--repeat", "2", &format!("http://{address}/")]);
+    let mut lines = BufReader::new(child.stderr.take().expect("it is a pipe")).lines();
+    let waits = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("waiting "));
+    assert!(waits.is_some_and(|line| line.contains("asks for fewer requests")));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let (address, _asked) = scripted(vec![vec![busy, OK]]);
+    let output = get(&["--repeat", "2", "--no-backoff", &format!("http://{address}/")]);
+    assert_eq!(stdout(&output), "laterhello");
+}
+
+#[test]
+fn time_that_is_over_ends_a_request() {
+    let (address, _asked) = scripted(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel", ""]]);
+    let output = get(&["--timeout", "200ms", &format!("http://{address}/")]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), "hel"));
+    assert!(stderr(&output).contains("within the time"), "{}", stderr(&output));
+}
+
+/// An `openssl s_server` with a certificate of its own; killed when dropped.
+struct Tls {
+    child: Child,
+    folder: tempfile::TempDir,
+    port: u16,
+}
+
+impl Tls {
+    fn start() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let made = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-days",
+                "2",
+            ])
+            .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem"])
+            .args(["-addext", "basicConstraints=critical,CA:FALSE", "-out", "cert.pem"])
+            .current_dir(folder.path())
+            .output();
+        if !made.is_ok_and(|output| output.status.success()) {
+            rudy_tests::skip("openssl");
+            return None;
+        }
+        let mut child = Command::new("openssl")
+            .args(["s_server", "-accept", "127.0.0.1:0", "-cert", "cert.pem", "-key", "key.pem", "-www"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl can be started");
+        let mut lines = BufReader::new(child.stdout.as_mut().expect("it is a pipe")).lines();
+        let port = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("ACCEPT ")?.rsplit(':').next()?.parse().ok());
+        Some(Self { child, folder, port: port.expect("it says where it listens") })
+    }
+
+    fn url(&self) -> String {
+        format!("https://localhost:{}/", self.port)
+    }
+}
+
+impl Drop for Tls {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A proxy that opens one tunnel, and says what it was asked for.
+fn tunnel(to: SocketAddr) -> (SocketAddr, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    let (sender, asked) = mpsc::channel();
+    thread::spawn(move || {
+        let Ok((client, _)) = listener.accept() else { return };
+        let mut reader = BufReader::new(client.try_clone().expect("a socket can be shared"));
+        let _ = sender.send(read_head(&mut reader));
+        let server = TcpStream::connect(to).expect("the server listens");
+        let _ = (&client).write_all(b"HTTP/1.1 200 Go\r\n\r\n");
+        let (mut to_server, mut from_server) = (server.try_clone().expect("a socket can be shared"), server);
+        thread::spawn(move || {
+            let _ = std::io::copy(&mut reader, &mut to_server);
+            let _ = to_server.shutdown(Shutdown::Write);
+        });
+        let _ = std::io::copy(&mut from_server, &mut &client);
+        let _ = client.shutdown(Shutdown::Write);
+    });
+    (address, asked)
+}
+
+#[test]
+fn tls_is_agreed_on_its_certificate_judged_and_its_end_believed() {
+    let Some(server) = Tls::start() else { return };
+    let certificate = server.folder.path().join("cert.pem");
+    let certificate = certificate.to_str().expect("a plain path");
+    let refused = get(&["--json", &server.url()]);
+    assert_eq!((refused.status.code(), &objects(&refused)[0]["error_kind"]), (Some(1), &"tls".into()));
+    for trust in [&["-k"][..], &["--cacert", certificate]] {
+        let output = get(&[trust, &["--json", &server.url()]].concat());
+        let object = &objects(&output)[0];
+        assert_eq!(output.status.code(), Some(0), "{object} {}", stderr(&output));
+        assert!(object["tls"].as_str().is_some_and(|tls| tls.starts_with("TLSv1.3 / TLS_")), "{object}");
+        assert!(object["time_appconnect_s"].as_f64() > object["time_connect_s"].as_f64(), "{object}");
+    }
+    let (proxy, asked) = tunnel(([127, 0, 0, 1], server.port).into());
+    let output =
+        command(&["-k", "--json", &server.url()]).env("https_proxy", format!("u:p@{proxy}")).output();
+    let output = output.expect("rudy can be started");
+    assert_eq!((output.status.code(), &objects(&output)[0]["proxy"]), (Some(0), &proxy.to_string().into()));
+    let request = asked.recv().expect("the proxy was asked");
+    assert!(request.starts_with(&format!("CONNECT localhost:{} HTTP/1.1\r\n", server.port)), "{request}");
+    assert!(request.contains("proxy-authorization: Basic dTpw\r\n"), "{request}");
+}
