@@ -16,7 +16,11 @@
 //! ```
 
 mod error;
+mod machine;
 mod process;
+mod sockets;
 
 pub use error::Error;
+pub use machine::Machine;
 pub use process::{Descriptors, Difference, Memory, Process, Sample, Thread, ThreadDifference};
+pub use sockets::{By, Group, Socket, Sockets, State, Tally, by_state};

@@ -1,10 +1,12 @@
 //! The folder of one process in `/proc`, held open.
 
-use std::io;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::os::fd::OwnedFd;
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use crate::Error;
@@ -74,6 +76,29 @@ impl Folder {
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
     }
 
+    /// Where a link leads. Nothing where it is gone.
+    pub(crate) fn link(&self, name: &str) -> Option<Vec<u8>> {
+        readlinkat(&self.descriptor, name, Vec::new()).ok().map(CString::into_bytes)
+    }
+
+    /// Hands over a file line by line. One that this kernel does not have has none.
+    pub(crate) fn lines(&self, name: &str, mut take: impl FnMut(&[u8])) -> Result<(), Error> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = match openat(&self.descriptor, name, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(self.error(name, errno)),
+        };
+        let unreadable = |source| Error::Unreadable { path: self.path(name), source };
+        let mut reader = BufReader::with_capacity(TABLE_BYTES, file);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line).map_err(unreadable)? > 0 {
+            take(&line);
+            line.clear();
+        }
+        Ok(())
+    }
+
     fn path(&self, name: &str) -> String {
         format!("/proc/{}/{name}", self.pid)
     }
@@ -90,6 +115,16 @@ impl Folder {
         }
     }
 }
+
+/// A file outside of any process's folder.
+pub(crate) fn read(path: &str, buffer: &mut Vec<u8>) -> Result<(), Error> {
+    openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .and_then(|file| read_to_end(&file, buffer))
+        .map_err(|errno| unreadable(path.to_owned(), errno))
+}
+
+/// The kernel hands out a table in pages; a few at once are a few system calls less.
+const TABLE_BYTES: usize = 64 * 1024;
 
 /// A page: what the kernel hands out of `/proc` at once.
 const READ_BYTES: usize = 4096;

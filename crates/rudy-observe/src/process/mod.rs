@@ -11,19 +11,22 @@ use std::time::{Duration, Instant};
 
 pub use self::descriptors::Descriptors;
 pub use self::difference::{Difference, ThreadDifference};
-use self::folder::Folder;
+pub(crate) use self::folder::{Folder, read};
 pub use self::memory::Memory;
 pub use self::thread::Thread;
 use self::thread::{Scheduled, Stat, switches};
 use crate::Error;
+use crate::sockets::Remotes;
 
 /// A process that is looked at.
 #[derive(Debug)]
 pub struct Process {
-    folder: Folder,
+    pub(crate) folder: Folder,
     name: String,
     /// The threads of the last sample, by number.
     known: HashMap<u32, Thread>,
+    /// To whom it was seen to have connections.
+    pub(crate) remotes: Remotes,
     /// What was read last.
     buffer: Vec<u8>,
 }
@@ -61,7 +64,7 @@ impl Process {
         }
         folder.read("stat", &mut buffer).map_err(not_there)?;
         let stat = Stat::parse(&buffer).ok_or_else(|| folder.unexpected("stat", STAT_FIELDS))?;
-        Ok(Self { folder, name: stat.name, known: HashMap::new(), buffer })
+        Ok(Self { folder, name: stat.name, known: HashMap::new(), remotes: Remotes::default(), buffer })
     }
 
     /// Looks at the process that asks: how much of the work is our own.
@@ -103,6 +106,7 @@ impl Process {
 
     /// Its descriptors alone.
     pub fn descriptors(&mut self) -> Result<Descriptors, Error> {
+        self.check_runs()?;
         Descriptors::read(&self.folder, &mut self.buffer)
     }
 
@@ -114,13 +118,21 @@ impl Process {
         kib.map(|kib| kib * 1024).ok_or_else(|| self.folder.unexpected("smaps_rollup", "a line `Pss:`"))
     }
 
+    /// Fails if it has ended. What is read of one that has ended and was not waited for is empty, and no error.
+    pub(crate) fn check_runs(&mut self) -> Result<(), Error> {
+        self.folder.read("stat", &mut self.buffer)?;
+        let has_ended = Stat::parse(&self.buffer).is_none_or(|stat| is_end(stat.state));
+        // A process goes on without its first thread.
+        if has_ended { self.threads().map(drop) } else { Ok(()) }
+    }
+
     fn threads(&mut self) -> Result<Vec<Thread>, Error> {
         let mut threads = Vec::with_capacity(self.known.len());
         for tid in self.folder.list("task")? {
             threads.extend(self.thread(tid)?);
         }
-        // One that has ended and was not waited for is still there, with a thread that has ended.
-        if threads.iter().all(|thread| matches!(thread.state, 'Z' | 'X')) {
+        // One that was not waited for is still there, with a thread that has ended.
+        if threads.iter().all(|thread| is_end(thread.state)) {
             return Err(Error::Ended { pid: self.pid() });
         }
         self.known = threads.iter().map(|thread| (thread.tid, thread.clone())).collect();
@@ -150,6 +162,11 @@ impl Process {
             .ok_or_else(|| folder.unexpected(&path("status"), "two lines of context switches"))?;
         Ok(Some(Thread::new(tid, stat, switches, scheduled)))
     }
+}
+
+/// Whether it is the state of a thread that has ended: zombie, dead.
+fn is_end(state: char) -> bool {
+    matches!(state, 'Z' | 'X')
 }
 
 const STAT_FIELDS: &str = "22 fields";

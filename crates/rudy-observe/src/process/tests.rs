@@ -153,6 +153,8 @@ fn an_end_is_told_apart_from_a_process_that_never_was() {
         thread::yield_now();
     };
     assert!(error.is_end(), "{error}");
+    assert!(process.descriptors().unwrap_err().is_end());
+    assert!(process.sockets().unwrap_err().is_end());
     child.wait().unwrap();
     assert!(process.sample().unwrap_err().is_end());
     assert!(process.pss_bytes().unwrap_err().is_end());

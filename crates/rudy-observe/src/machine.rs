@@ -1,0 +1,124 @@
+//! The machine under a process: whether a measurement had it to itself.
+
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::process::{read, ticks};
+
+/// The machine at one moment. Times are those of all its cores since it began.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    /// When it was looked at.
+    pub at: Instant,
+    /// How many cores it has.
+    pub cores: usize,
+    /// CPU that was used, by whomever.
+    pub busy: Duration,
+    /// CPU that nobody wanted.
+    pub idle: Duration,
+    /// CPU that was wanted and that the host of this virtual machine gave to others.
+    pub stolen: Duration,
+    /// Memory that the kernel has for TCP sockets: what is unread and unsent. It is in the memory of no process.
+    pub tcp_bytes: u64,
+    /// TCP sockets that belong to no process any more and are not in `TIME_WAIT`.
+    pub tcp_orphans: u64,
+    /// Connections in `TIME_WAIT`.
+    pub tcp_time_wait: u64,
+}
+
+impl Machine {
+    /// What it has now.
+    pub fn sample() -> Result<Self, Error> {
+        let at = Instant::now();
+        let mut buffer = Vec::new();
+        let unexpected = |path: &str, expected| Error::Unexpected { path: path.to_owned(), expected };
+        read(STAT, &mut buffer)?;
+        let cpu = Cpu::parse(&buffer).ok_or_else(|| unexpected(STAT, "a line `cpu` with eight numbers"))?;
+        read(SOCKSTAT, &mut buffer)?;
+        let tcp = Tcp::parse(&buffer).ok_or_else(|| unexpected(SOCKSTAT, "a line `TCP:`"))?;
+        Ok(Self {
+            at,
+            cores: cpu.cores,
+            busy: ticks(cpu.busy),
+            idle: ticks(cpu.idle),
+            stolen: ticks(cpu.stolen),
+            tcp_bytes: tcp.pages * rustix::param::page_size() as u64,
+            tcp_orphans: tcp.orphans,
+            tcp_time_wait: tcp.time_wait,
+        })
+    }
+}
+
+const STAT: &str = "/proc/stat";
+const SOCKSTAT: &str = "/proc/net/sockstat";
+
+/// In ticks.
+#[derive(Debug, PartialEq, Eq)]
+struct Cpu {
+    cores: usize,
+    busy: u64,
+    idle: u64,
+    stolen: u64,
+}
+
+impl Cpu {
+    fn parse(stat: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(stat);
+        let mut lines = text.lines();
+        let all = lines.next()?.strip_prefix("cpu ")?;
+        let cores = lines.take_while(|line| line.starts_with("cpu")).count();
+        // proc(5): user nice system idle iowait irq softirq steal; what guests had is in `user` already.
+        let ticks: Vec<u64> = all.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
+        let [user, nice, system, idle, iowait, irq, softirq, stolen] = *ticks.first_chunk()?;
+        Some(Self { cores, busy: user + nice + system + irq + softirq, idle: idle + iowait, stolen })
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Tcp {
+    orphans: u64,
+    time_wait: u64,
+    pages: u64,
+}
+
+impl Tcp {
+    /// Names and numbers in turn: `TCP: inuse 4 orphan 0 tw 194 alloc 4 mem 86`.
+    fn parse(sockstat: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(sockstat);
+        let line = text.lines().find_map(|line| line.strip_prefix("TCP:"))?;
+        let number = |name| {
+            let mut fields = line.split_ascii_whitespace().skip_while(|field| *field != name);
+            fields.nth(1)?.parse().ok()
+        };
+        Some(Self { orphans: number("orphan")?, time_wait: number("tw")?, pages: number("mem")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_is_busy_idle_or_stolen() {
+        let stat = b"cpu  1778650 117476 617125 3247794 32728 7 133619 5800 0 0\n\
+            cpu0 864521 55134 299347 1669942 9099 0 65409 2864 0 0\ncpu1 1 2 3 4 5 6 7 8 9 10\nintr 5 6\n";
+        let busy = 1_778_650 + 117_476 + 617_125 + 7 + 133_619;
+        assert_eq!(Cpu::parse(stat), Some(Cpu { cores: 2, busy, idle: 3_247_794 + 32_728, stolen: 5800 }));
+        for broken in ["", "cpu 1 2 3\n", "cpu0 1 2 3 4 5 6 7 8\n", "cpu 1 2 3 x 5 6 7 8\n"] {
+            assert_eq!(Cpu::parse(broken.as_bytes()), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn memory_of_sockets_is_in_pages() {
+        let sockstat = b"sockets: used 27\nTCP: inuse 4 orphan 1 tw 194 alloc 4 mem 86\nUDP: inuse 0 mem 9\n";
+        assert_eq!(Tcp::parse(sockstat), Some(Tcp { orphans: 1, time_wait: 194, pages: 86 }));
+        assert_eq!(Tcp::parse(b"sockets: used 27\nUDP: inuse 0 mem 9\n"), None);
+    }
+
+    #[test]
+    fn this_machine_has_cores_and_has_been_busy() {
+        let machine = Machine::sample().unwrap();
+        assert!(machine.cores > 0 && machine.busy > Duration::ZERO);
+    }
+}

@@ -1,0 +1,171 @@
+//! Sockets of this process, in known states.
+
+use std::io::Read;
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::Process;
+
+/// A listener, and a connection to it: the client's end and the server's.
+fn pair() -> (TcpListener, TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    (listener, client, server)
+}
+
+/// Looks until what is looked for is there; the kernel moves states when packets come.
+fn look_until(process: &mut Process, is_there: impl Fn(&Sockets) -> bool) -> Sockets {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let sockets = process.sockets().unwrap();
+        if is_there(&sockets) {
+            return sockets;
+        }
+        assert!(Instant::now() < deadline, "it does not come: {sockets:?}");
+        thread::yield_now();
+    }
+}
+
+/// The state of the connection that has `local` as its own end and `remote` as the other.
+fn state(sockets: &[Socket], local: SocketAddr, remote: SocketAddr) -> Option<State> {
+    sockets.iter().find(|socket| socket.local == local && socket.remote == remote).map(|socket| socket.state)
+}
+
+#[test]
+fn both_ends_of_a_connection_and_its_listener_are_held() {
+    let (listener, client, server) = pair();
+    let sockets = Process::own().unwrap().sockets().unwrap();
+    let (ours, theirs) = (client.local_addr().unwrap(), server.local_addr().unwrap());
+    assert_eq!(state(&sockets.held, ours, theirs), Some(State::Established));
+    assert_eq!(state(&sockets.held, theirs, ours), Some(State::Established));
+    let listens = listener.local_addr().unwrap();
+    assert!(sockets.held.iter().any(|socket| socket.local == listens && socket.state == State::Listen));
+    assert!(sockets.descriptors.open.unwrap() >= sockets.total() as u64);
+}
+
+#[test]
+fn a_connection_that_the_peer_has_closed_and_we_have_not_is_in_close_wait() {
+    let (_listener, client, server) = pair();
+    let (ours, theirs) = (client.local_addr().unwrap(), server.local_addr().unwrap());
+    drop(server);
+    let mut process = Process::own().unwrap();
+    // The server's end has no descriptor any more, and is at a port where we listen.
+    look_until(&mut process, |sockets| {
+        state(&sockets.held, ours, theirs) == Some(State::CloseWait)
+            && state(&sockets.unheld, theirs, ours) == Some(State::FinWait2)
+    });
+}
+
+#[test]
+fn what_is_left_of_a_closed_connection_has_no_descriptor() {
+    for closes_first in ["server", "client"] {
+        let (_listener, mut client, mut server) = pair();
+        let (ours, theirs) = (client.local_addr().unwrap(), server.local_addr().unwrap());
+        let mut process = Process::own().unwrap();
+        // Seen while it was open: from then on what is left at that remote is ours.
+        process.sockets().unwrap();
+        let (first, second) =
+            if closes_first == "server" { (&mut server, &mut client) } else { (&mut client, &mut server) };
+        first.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(second.read(&mut [0]).unwrap(), 0);
+        second.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(first.read(&mut [0]).unwrap(), 0);
+        drop((client, server));
+        let (local, remote) = if closes_first == "server" { (theirs, ours) } else { (ours, theirs) };
+        look_until(&mut process, |sockets| {
+            state(&sockets.unheld, local, remote) == Some(State::TimeWait)
+                && state(&sockets.held, local, remote).is_none()
+        });
+    }
+}
+
+#[test]
+fn a_connection_that_nobody_has_accepted_has_no_descriptor_and_is_counted_at_its_listener() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listens = listener.local_addr().unwrap();
+    let client = TcpStream::connect(listens).unwrap();
+    let ours = client.local_addr().unwrap();
+    let mut process = Process::own().unwrap();
+    let sockets =
+        look_until(&mut process, |sockets| state(&sockets.unheld, listens, ours) == Some(State::Established));
+    let waiting = sockets.held.iter().find(|socket| socket.local == listens && socket.state == State::Listen);
+    assert_eq!(waiting.map(|socket| (socket.not_accepted, socket.unread_bytes)), Some((1, 0)));
+}
+
+#[test]
+fn bytes_that_nobody_reads_are_counted() {
+    let (_listener, mut client, server) = pair();
+    let (ours, theirs) = (client.local_addr().unwrap(), server.local_addr().unwrap());
+    std::io::Write::write_all(&mut client, b"hello").unwrap();
+    let mut process = Process::own().unwrap();
+    look_until(&mut process, |sockets| {
+        let there = sockets.held.iter().find(|socket| socket.local == theirs && socket.remote == ours);
+        there.is_some_and(|socket| socket.unread_bytes == 5)
+    });
+}
+
+#[test]
+fn sockets_that_are_no_tcp_are_counted_by_their_kind() {
+    let _udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let _unix = UnixStream::pair().unwrap();
+    let unconnected =
+        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+    let sockets = Process::own().unwrap().sockets().unwrap();
+    assert!(unconnected.is_ok());
+    // Other tests have some of their own.
+    assert!(sockets.udp >= 1 && sockets.unix >= 2 && sockets.other >= 1, "{sockets:?}");
+}
+
+#[test]
+fn connections_that_came_in_are_put_together_by_the_address_they_came_from() {
+    let (_listener, _client, _server) = pair();
+    let sockets = Process::own().unwrap().sockets().unwrap();
+    let [by_remote, by_local] = [By::Remote, By::Local].map(|by| sockets.grouped(by));
+    let counted = |groups: &[Group], name: &str| {
+        groups.iter().find(|group| group.name == name).map_or(0, |group| group.held[&State::Established])
+    };
+    assert!(counted(&by_remote, "127.0.0.1") >= 1);
+    assert!(counted(&by_local, "127.0.0.1") >= 1);
+    assert!(by_remote.is_sorted_by(|first, second| first.total() >= second.total()));
+}
+
+fn socket(state: State, local: &str, remote: &str) -> Socket {
+    let (local, remote) = (local.parse().unwrap(), remote.parse().unwrap());
+    Socket { state, local, remote, unread_bytes: 1, unsent_bytes: 2, not_accepted: 0 }
+}
+
+#[test]
+fn ports_that_mean_something_are_kept() {
+    let sockets = Sockets {
+        at: Instant::now(),
+        descriptors: Descriptors { open: Some(9), limit: None },
+        held: vec![
+            socket(State::Listen, "[::]:80", "[::]:0"),
+            socket(State::Established, "10.0.0.1:80", "10.0.0.7:5000"),
+            socket(State::CloseWait, "10.0.0.1:80", "10.0.0.7:5001"),
+            socket(State::Established, "10.0.0.1:4000", "10.0.0.9:443"),
+        ],
+        unheld: vec![socket(State::TimeWait, "10.0.0.1:80", "10.0.0.7:4999")],
+        udp: 0,
+        unix: 0,
+        other: 0,
+    };
+    let names =
+        |by| -> Vec<_> { sockets.grouped(by).into_iter().map(|group| (group.total(), group.name)).collect() };
+    assert_eq!(names(By::Remote), [(3, "10.0.0.7".into()), (1, "10.0.0.9:443".into())]);
+    assert_eq!(names(By::Local), [(3, "10.0.0.1:80".into()), (1, "10.0.0.1".into()), (1, "[::]:80".into())]);
+    let tallies = by_state(&sockets.held);
+    assert_eq!(tallies[&State::Established], Tally { sockets: 2, unread_bytes: 2, unsent_bytes: 4 });
+}
+
+#[test]
+fn a_listener_at_one_address_accepts_nothing_at_another() {
+    let listeners = look::Listeners::of(&[socket(State::Listen, "127.0.0.1:80", "0.0.0.0:0")]);
+    assert!(listeners.accept(&socket(State::TimeWait, "127.0.0.1:80", "127.0.0.1:5000")));
+    assert!(!listeners.accept(&socket(State::TimeWait, "10.0.0.1:80", "10.0.0.7:5000")));
+    assert!(!listeners.accept(&socket(State::TimeWait, "127.0.0.1:81", "127.0.0.1:5000")));
+}
