@@ -1,7 +1,7 @@
 //! A line for each interval.
 
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::bench::report::units;
 use crate::bench::run::{Interval, Watch};
@@ -13,24 +13,37 @@ pub(super) struct Lines {
     interval: Duration,
     /// How much of the run is behind.
     behind: Duration,
+    /// When it is to be said how many connections stand.
+    next: Instant,
 }
 
 impl Lines {
     pub(super) fn new(interval: Duration) -> Self {
-        Self { interval, behind: Duration::ZERO }
+        Self { interval, behind: Duration::ZERO, next: Instant::now() + interval }
     }
 }
 
 impl Watch for Lines {
+    fn opening(&mut self, open: u32, of: u32) {
+        if Instant::now() >= self.next {
+            self.next += self.interval;
+            say(&format!("{open} of {of} connections stand"));
+        }
+    }
+
     fn interval(&mut self, interval: &Interval) {
         // What came after the last whole interval stands in the report.
         if interval.length < self.interval {
             return;
         }
         self.behind += interval.length;
-        // Nobody is left to tell if stderr cannot be written to.
-        let _ = writeln!(io::stderr(), "{}", line(self.behind, interval));
+        say(&line(self.behind, interval));
     }
+}
+
+fn say(line: &str) {
+    // Nobody is left to tell if stderr cannot be written to.
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 fn line(at: Duration, interval: &Interval) -> String {
