@@ -71,15 +71,21 @@ pub(super) struct Scribe<'a> {
 
 impl Observer for Scribe<'_> {
     fn connected(&mut self, now: Instant) {
-        self.recorder.opened += 1;
-        if let Some(begun) = self.exchange.connecting_since.replace(now) {
+        // While connections are opened for the run everything counts, while it warms up nothing.
+        let counts = now >= self.since;
+        self.recorder.opened += u64::from(counts);
+        if let Some(begun) = self.exchange.connecting_since.replace(now)
+            && counts
+        {
             self.recorder.connect.record(now - begun);
         }
         self.sent_now(now);
     }
 
     fn secured(&mut self, now: Instant) {
-        if let Some(connected) = self.exchange.connecting_since {
+        if let Some(connected) = self.exchange.connecting_since
+            && now >= self.since
+        {
             self.recorder.tls.record(now - connected);
         }
         self.sent_now(now);

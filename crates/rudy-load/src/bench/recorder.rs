@@ -45,7 +45,7 @@ pub struct Recorder {
     pub body_bytes: u64,
     /// Requests that were under way at once, at most, on the thread that had most.
     pub most_under_way: u64,
-    /// Connections that came to stand.
+    /// Connections that came to stand, but for those of the warm-up.
     pub opened: u64,
     /// Connections that the server ended while nothing was under way.
     pub ended: u64,

@@ -74,6 +74,26 @@ fn each_request_can_have_a_connection_of_its_own() {
 }
 
 #[test]
+fn what_warms_up_is_not_counted() {
+    let server = Server::start(|_| Answer::text(OK));
+    let time = Duration::from_millis(100);
+    let plan = Plan {
+        requests_per_connection: NonZeroU32::new(1),
+        warm_up: time,
+        until: Until::Time(time),
+        ..plan(&server)
+    };
+    let outcome = go(&plan);
+    let seen = &outcome.seen;
+    assert_eq!(outcome.duration, time);
+    assert_eq!((seen.right, seen.latency.len()), (seen.sent, seen.sent));
+    assert!(server.requests() > seen.sent, "there was a warm-up");
+    // The last of the warm-up on each place may have connected when it was over.
+    assert!(seen.opened <= seen.sent + 4, "{} for {}", seen.opened, seen.sent);
+    assert_eq!(seen.connect.len(), seen.opened);
+}
+
+#[test]
 fn a_connection_that_the_server_closes_in_order_is_no_failure() {
     let server = Server::start(|number| {
         let text = OK.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");

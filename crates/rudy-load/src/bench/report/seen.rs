@@ -25,7 +25,7 @@ pub(in crate::bench) struct Seen {
     body_bytes: u64,
     /// Requests that were under way at once, at most, on the thread that had most.
     most_under_way: u64,
-    /// Connections that came to stand, those before the run included.
+    /// Connections that came to stand, before the run or in the time that counts.
     connections_opened: u64,
     /// Connections that the server ended while nothing was under way.
     connections_ended: u64,
