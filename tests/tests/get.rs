@@ -307,8 +307,8 @@ impl Drop for Tls {
     }
 }
 
-/// A proxy that opens one tunnel, and says what it was asked for.
-fn tunnel(to: SocketAddr) -> (SocketAddr, Receiver<String>) {
+/// A proxy that opens one tunnel, and says what it was asked for. It may swallow TLS's goodbye.
+fn tunnel(to: SocketAddr, swallows_goodbye: bool) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     let (sender, asked) = mpsc::channel();
@@ -323,10 +323,64 @@ fn tunnel(to: SocketAddr) -> (SocketAddr, Receiver<String>) {
             let _ = std::io::copy(&mut reader, &mut to_server);
             let _ = to_server.shutdown(Shutdown::Write);
         });
-        let _ = std::io::copy(&mut from_server, &mut &client);
+        if swallows_goodbye {
+            copy_without_goodbye(&mut from_server, &mut &client);
+        } else {
+            let _ = std::io::copy(&mut from_server, &mut &client);
+        }
         let _ = client.shutdown(Shutdown::Write);
     });
     (address, asked)
+}
+
+/// Hands on the records of TLS 1.3 up to its first alert: two bytes, their type, and 16 of the cipher.
+fn copy_without_goodbye(from: &mut impl Read, to: &mut impl Write) {
+    let mut head = [0; 5];
+    while from.read_exact(&mut head).is_ok() {
+        let length = u16::from_be_bytes([head[3], head[4]]);
+        let mut record = vec![0; usize::from(length)];
+        let is_whole = from.read_exact(&mut record).is_ok();
+        if !is_whole || length == 19 || to.write_all(&[&head[..], &record].concat()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_body_until_the_close_is_not_whole_without_the_goodbye_of_tls() {
+    let Some(server) = Tls::start() else { return };
+    for (swallows_goodbye, exit) in [(false, 0), (true, 1)] {
+        let (proxy, _asked) = tunnel(([127, 0, 0, 1], server.port).into(), swallows_goodbye);
+        let output = command(&["-k", &server.url()]).env("https_proxy", proxy.to_string()).output();
+        let output = output.expect("rudy can be started");
+        assert_eq!(output.status.code(), Some(exit), "{}", stderr(&output));
+        assert!(
+            stdout(&output).contains("</HTML>") || stdout(&output).contains("</html>"),
+            "{}",
+            stdout(&output)
+        );
+        assert_eq!(stderr(&output).contains("may be cut short"), swallows_goodbye, "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_reset_is_told_from_a_close() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("a bound socket has an address"));
+    let server = thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a client comes");
+        let mut stream = BufReader::new(stream);
+        read_head(&mut stream);
+        let stream = stream.into_inner();
+        (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel").expect("the client reads");
+        rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO))
+            .expect("TCP has it");
+    });
+    let output = get(&["--json", &url]);
+    server.join().expect("the server did as it was told");
+    let object = &objects(&output)[0];
+    assert_eq!((output.status.code(), &object["closed"]), (Some(1), &"broken".into()), "{object}");
+    assert_eq!(object["error_kind"], "read");
 }
 
 #[test]
@@ -343,7 +397,7 @@ fn tls_is_agreed_on_its_certificate_judged_and_its_end_believed() {
         assert!(object["tls"].as_str().is_some_and(|tls| tls.starts_with("TLSv1.3 / TLS_")), "{object}");
         assert!(object["time_appconnect_s"].as_f64() > object["time_connect_s"].as_f64(), "{object}");
     }
-    let (proxy, asked) = tunnel(([127, 0, 0, 1], server.port).into());
+    let (proxy, asked) = tunnel(([127, 0, 0, 1], server.port).into(), false);
     let output =
         command(&["-k", "--json", &server.url()]).env("https_proxy", format!("u:p@{proxy}")).output();
     let output = output.expect("rudy can be started");
