@@ -136,6 +136,15 @@ impl fmt::Display for WeightError {
 impl std::error::Error for WeightError {}
 
 impl Mix {
+    /// Of all the requests and their order: FNV-1a, so that it is the same in every version.
+    pub(crate) fn checksum(&self) -> u64 {
+        let bytes = self.requests.iter().flat_map(|request| request.bytes.iter().copied());
+        let order = self.order.iter().flat_map(|index| index.to_le_bytes());
+        bytes.chain(order).fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
     /// Requests with their weights. They are spread as evenly as their weights allow, so that any
     /// part of a run has the same mix.
     ///

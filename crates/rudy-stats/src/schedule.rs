@@ -71,18 +71,6 @@ impl Share {
         (of < 1 << 32).then(|| Self { index: inner.index * self.of + self.index, of })
     }
 
-    /// Which share it is, counted from 0.
-    #[must_use]
-    pub fn index(self) -> u64 {
-        self.index
-    }
-
-    /// How many shares there are.
-    #[must_use]
-    pub fn of(self) -> u64 {
-        self.of
-    }
-
     /// The number in the whole plan of this share's k-th request.
     fn in_whole(self, k: u64) -> u64 {
         k.saturating_mul(self.of).saturating_add(self.index)

@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use http::{HeaderName, HeaderValue, Method};
 use rudy_load::bench::{
-    ArrivalsName, ConnectionOptions, ExpectedOptions, KneeOptions, Options, OutputOptions, PaceOptions,
-    RequestOptions, Sources,
+    ArrivalsName, ConnectionOptions, ExpectedOptions, KneeOptions, MergeOptions, Options, OutputOptions,
+    PaceOptions, RequestOptions, Sources, Split, StartAt,
 };
-use rudy_load::{Access, Url, parse_field};
+use rudy_load::{Access, Exit, Url, parse_field};
 use rudy_net::tls::Trust;
 use rudy_stats::Slo;
 use rudy_stats::rate::{Count, ParseError, Rate, Time};
@@ -23,17 +23,26 @@ use rudy_stats::rate::{Count, ParseError, Rate, Time};
 ///
 /// Ctrl-C ends the run with the report so far.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
+    after_help = "Examples:
   rudy bench http://127.0.0.1:8080/                     64 connections, 10 s, as fast as they go
   rudy bench -c 100 -n 1m http://127.0.0.1:8080/        a million requests
   rudy bench -R 20k -d 60 http://127.0.0.1:8080/        20,000 requests a second, come what may
   rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     more and more, to see where it gives in
   rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate at which that holds
+  rudy bench -R 1m --split 0/4 --start-at +30s --json 0.json http://10.0.0.1/    the first of four machines
+  rudy bench merge 0.json 1.json 2.json 3.json          one report of them
   rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
 
 Times are 10s, 2m, 500ms, or a number of seconds; counts and rates may have k or m behind them.
-Exit codes: 0 done, 1 could not run, 2 bad arguments, 3 no rate held --slo, 130 interrupted.")]
+Exit codes: 0 done, 1 could not run, 2 bad arguments, 3 no rate held --slo, 130 interrupted."
+)]
 pub(crate) struct Bench {
+    #[command(subcommand)]
+    command: Option<BenchCommand>,
     /// What to ask; several of one server are asked in turn
     #[arg(value_name = "URL", required_unless_present = "urls")]
     url: Vec<Url>,
@@ -83,6 +92,14 @@ pub(crate) struct Bench {
     /// How long the answer must hold [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = step_time, requires = "slo", help_heading = "Knee")]
     hold_time: Option<Duration>,
+    /// Carry out one share of this load, counted from 0: 0/4 to 3/4 on four machines
+    ///
+    /// Connections, requests and the rate are those of all shares together. Join the reports (--json) with `rudy bench merge`.
+    #[arg(long, value_name = "I/N", conflicts_with = "slo", help_heading = "Machines")]
+    split: Option<Split>,
+    /// Begin then: 2026-11-21T10:00:00Z, seconds since 1970, or +10s
+    #[arg(long, value_name = "TIME", conflicts_with = "slo", help_heading = "Machines")]
+    start_at: Option<StartAt>,
     /// A field of each request, such as "Accept: text/html"; may be given again
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
@@ -148,6 +165,64 @@ pub(crate) struct Bench {
     plain: bool,
 }
 
+/// `rudy bench`, or one of its commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    Merge(Merge),
+}
+
+/// Join the reports of all shares of a load, without loss, into one
+///
+/// Counts are added, and histograms cell by cell: the percentiles are those of all requests. Shares of different plans,
+/// missing ones, and those whose generator was the limit or did not keep its rate are refused.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  rudy bench -R 200k --split 0/2 --start-at 2026-11-21T10:00:00Z --json a.json http://10.0.0.1/    here
+  rudy bench -R 200k --split 1/2 --start-at 2026-11-21T10:00:00Z --json b.json http://10.0.0.1/    and there
+  rudy bench merge a.json b.json")]
+pub(crate) struct Merge {
+    /// The reports, as --json wrote them; what else a container's log has before and behind is passed over
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Join them whatever is wrong, and say it
+    #[arg(long)]
+    force: bool,
+    /// Add the whole distribution of the latencies to the report
+    #[arg(long)]
+    latency: bool,
+    /// Write the report as JSON to this file, or to standard output (-) instead of the text
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+    /// Write the distribution of the latencies to this file, as .hgrm
+    #[arg(long, value_name = "FILE|-")]
+    hgrm: Option<PathBuf>,
+}
+
+impl From<Merge> for MergeOptions {
+    fn from(merge: Merge) -> Self {
+        Self {
+            files: merge.files,
+            force: merge.force,
+            output: OutputOptions {
+                has_spectrum: merge.latency,
+                json: merge.json,
+                hgrm: merge.hgrm,
+                ..OutputOptions::default()
+            },
+        }
+    }
+}
+
+impl Bench {
+    /// Runs it to its end.
+    pub(crate) fn run(mut self) -> Exit {
+        match self.command.take() {
+            Some(BenchCommand::Merge(merge)) => rudy_load::bench::merge(&merge.into()),
+            None => rudy_load::bench::bench(&self.into()),
+        }
+    }
+}
+
 impl From<Bench> for Options {
     fn from(bench: Bench) -> Self {
         let trust = match (bench.insecure, bench.cacert) {
@@ -185,6 +260,8 @@ impl From<Bench> for Options {
                 connect_rate: bench.connect_rate,
             },
             access: Access { trust, unix_socket: bench.unix_socket },
+            split: bench.split,
+            start_at: bench.start_at,
             knee: bench.slo.map(|slo| KneeOptions {
                 slo,
                 resolution: bench.resolution.unwrap_or(0.05),

@@ -121,7 +121,7 @@ fn main() -> ExitCode {
         Command::Schema => run::schema().into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
-        Command::Bench(bench) => rudy_load::bench::bench(&(*bench).into()).into(),
+        Command::Bench(bench) => bench.run().into(),
         Command::HttpLoad { arguments } => rudy_load::http_load(&arguments).into(),
     }
 }

@@ -1,17 +1,26 @@
 //! `rudy bench`: from the command line to the report.
 
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
 use super::knee;
 use super::options::Options;
 use super::output::Output;
+use super::plan::Plan;
 use super::prepare::{Prepared, prepare};
 use super::report::{Config, Run};
 use super::run::{Interval, Outcome, RunError, Watch, run};
+use super::split::{Start, StartAt};
 use super::view;
 use crate::exit::Refusal;
 use crate::interrupt::Interrupt;
 use crate::{Exit, Remote};
+
+/// What opening connections takes beyond their number, TLS and a slow network included.
+const HEAD_START: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether it is to end, while it waits for its start.
+const NAP: Duration = Duration::from_millis(20);
 
 /// Runs what the options say, and reports it.
 #[must_use]
@@ -24,10 +33,15 @@ pub fn bench(options: &Options) -> Exit {
         Err(refusal) => return refuse(refusal.exit(), &refusal.to_string()),
     };
     say(&Config::new(&prepared, &prepared.plan.remote).to_string());
+    let start = match Start::new(options.start_at.unwrap_or(StartAt::In(Duration::ZERO))) {
+        Ok(start) => start,
+        Err(why) => return refuse(Exit::CannotRun, &why),
+    };
+    wait(start, &prepared.plan, &interrupt);
     let view = view::of(&options.output, &prepared);
-    let mut watcher = Watcher { view, output, interrupt: &interrupt };
+    let mut watcher = Watcher { view, output, interrupt: &interrupt, start, started_unix_s: None };
     let result = run_somewhere(&prepared, &mut watcher);
-    let Watcher { view, output, .. } = watcher;
+    let Watcher { view, output, started_unix_s, .. } = watcher;
     // What it has drawn must not stand between the lines of the report.
     drop(view);
     let ended_by = interrupt.signal().map(Exit::Signal);
@@ -35,7 +49,11 @@ pub fn bench(options: &Options) -> Exit {
         Ok(done) => done,
         Err(error) => return refuse(ended_by.unwrap_or(Exit::CannotRun), &error.to_string()),
     };
-    match output.finish(&Run { config: Config::new(&prepared, &remote), outcome }) {
+    let mut config = Config::new(&prepared, &remote);
+    if let Some(share) = &mut config.share {
+        share.started_unix_s = started_unix_s;
+    }
+    match output.finish(&Run { config, outcome }) {
         Ok(()) => ended_by.unwrap_or(Exit::Done),
         Err(why) => refuse(Exit::CannotRun, &why),
     }
@@ -68,16 +86,33 @@ pub(super) fn run_somewhere(
     }
 }
 
+/// Waits until it is time to open connections: early enough for the start, and no earlier, since a server closes what is idle.
+fn wait(start: Start, plan: &Plan, interrupt: &Interrupt) {
+    let to_open = Duration::from_secs_f64(f64::from(plan.connections.get()) / plan.connect_rate);
+    let lead = HEAD_START + to_open;
+    while interrupt.signal().is_none() && Instant::now() + lead < start.at {
+        std::thread::sleep(NAP);
+    }
+}
+
 /// Shows the run, writes it down, and ends it when it is to end.
 struct Watcher<'a> {
     view: Box<dyn Watch>,
     output: Output,
     interrupt: &'a Interrupt,
+    start: Start,
+    started_unix_s: Option<f64>,
 }
 
 impl Watch for Watcher<'_> {
     fn goes_on(&mut self) -> bool {
         self.interrupt.signal().is_none() && self.view.goes_on()
+    }
+
+    fn start(&mut self, soonest: Instant) -> Instant {
+        let start = self.start.at.max(soonest);
+        self.started_unix_s = Some(self.start.unix_s(start));
+        start
     }
 
     fn opening(&mut self, open: u32, of: u32) {

@@ -5,6 +5,7 @@ mod exchange;
 mod feed;
 mod fleet;
 mod knee;
+mod merge;
 mod options;
 mod output;
 mod plan;
@@ -14,11 +15,13 @@ mod report;
 mod requests;
 mod run;
 mod sources;
+mod split;
 mod urls;
 mod view;
 mod worker;
 
 pub use command::bench;
+pub use merge::{MergeOptions, merge};
 pub use options::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, KneeOptions, Options, OutputOptions, PaceOptions,
     RequestOptions,
@@ -27,4 +30,5 @@ pub use plan::{Expected, Pace, Plan, Repeat, Until};
 pub use recorder::Recorder;
 pub use run::{Interval, Outcome, RunError, ThreadTime, Watch, run};
 pub use sources::Sources;
+pub use split::{Split, StartAt};
 pub(crate) use urls::of_file as urls_of_file;

@@ -9,6 +9,7 @@ use rudy_stats::Slo;
 use rudy_stats::rate::Rate;
 
 use super::sources::Sources;
+use super::split::{Split, StartAt};
 use crate::{Access, Url};
 
 /// The command line, read but not yet judged.
@@ -28,6 +29,10 @@ pub struct Options {
     pub connections: ConnectionOptions,
     /// Whom to trust, and how to reach them.
     pub access: Access,
+    /// Which share of the plan is carried out here; all of it where nothing is said.
+    pub split: Option<Split>,
+    /// When it begins; as soon as it can where nothing is said.
+    pub start_at: Option<StartAt>,
     /// What is searched for, instead of one run.
     pub knee: Option<KneeOptions>,
     /// What is written, and where to.

@@ -11,6 +11,7 @@ use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
 use super::options::{ArrivalsName, ConnectionOptions, Options, PaceOptions};
 use super::plan::{Pace, Plan, Until};
 use super::sources::Sources;
+use super::split::Split;
 use super::{requests, urls};
 use crate::exit::Refusal;
 use crate::{Remote, Url, room};
@@ -54,6 +55,8 @@ pub(super) struct Prepared {
     pub(super) url: Url,
     /// How many URLs there are.
     pub(super) urls: usize,
+    /// Which share of the plan this is.
+    pub(super) split: Option<Split>,
 }
 
 /// Reads the files, looks the server up, and judges what was said.
@@ -62,12 +65,16 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
     times(&options.pace, options.output.interval)?;
     let (until, warm_up) = until(&options.pace)?;
     let pace = pace(&options.pace, until)?;
-    let connections = connections(&options.connections, &options.pace)?;
+    let (connections, until) = match (connections(&options.connections, &options.pace)?, options.split) {
+        (whole, Some(split)) => (split.connections(whole)?, split.until(until)),
+        (whole, None) => (whole, until),
+    };
     let closes = requests_per_connection(&options.connections) == Some(NonZeroU32::MIN);
     let mix = requests::mix(&requests::template(&options.request, closes)?, &weighted)?;
     let expected = requests::expected(&options.expected)?;
     let route = options.access.route(&weighted[0].0).map_err(|error| Refusal::World(error.to_string()))?;
     let remotes = reachable(route.remotes, &options.connections)?;
+    let connect_rate = options.connections.connect_rate.unwrap_or(CONNECT_RATE);
     let plan = Plan {
         remote: remotes[0].clone(),
         security: route.security,
@@ -75,20 +82,20 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
         connections,
         threads: threads(options.connections.threads, connections)?,
         pace,
-        share: Share::WHOLE,
+        share: options.split.map_or(Share::WHOLE, Split::share),
         until,
         warm_up,
         timeout: options.pace.timeout,
         deadline: options.pace.deadline,
         pipeline: options.connections.pipeline,
         requests_per_connection: requests_per_connection(&options.connections),
-        connect_rate: options.connections.connect_rate.unwrap_or(CONNECT_RATE),
+        connect_rate: options.split.map_or(connect_rate, |split| split.rate(connect_rate)),
         sources: options.connections.sources.map(Sources::addresses).unwrap_or_default().into(),
         expected: Arc::new(expected),
         interval: options.output.interval.unwrap_or(INTERVAL),
     };
     room::check(&plan)?;
-    Ok(Prepared { plan, remotes, url: weighted[0].0.clone(), urls: weighted.len() })
+    Ok(Prepared { plan, remotes, url: weighted[0].0.clone(), urls: weighted.len(), split: options.split })
 }
 
 /// Every time within its bounds.

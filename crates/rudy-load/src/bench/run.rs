@@ -28,6 +28,11 @@ pub trait Watch {
         true
     }
 
+    /// When every connection stands: the first request is not due before then, nor before it can be. Told when that is.
+    fn start(&mut self, soonest: Instant) -> Instant {
+        soonest
+    }
+
     /// Connections are being opened: so many of so many stand.
     fn opening(&mut self, _open: u32, _of: u32) {}
 
@@ -214,7 +219,7 @@ impl Collector<'_> {
             self.gate.give_up();
             return Err(error);
         }
-        self.gate.lift(Instant::now() + HEAD_START);
+        self.gate.lift(self.watch.start(Instant::now() + HEAD_START));
         let mut done = Vec::new();
         while done.len() < threads as usize {
             match self.next() {

@@ -23,6 +23,8 @@ fn options() -> Options {
             connect_rate: None,
         },
         access: Access::default(),
+        split: None,
+        start_at: None,
         knee: None,
         output: OutputOptions::default(),
     }

@@ -10,6 +10,7 @@ use super::units;
 use crate::Remote;
 use crate::bench::plan::{Pace, Plan, Until};
 use crate::bench::prepare::Prepared;
+use crate::bench::split::ShareOf;
 
 /// What was asked, of whom, and how. Plain values, so that it can be read back from a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,10 +37,6 @@ pub(in crate::bench) struct Config {
     pub(in crate::bench) arrivals: Option<String>,
     /// Where the draw of what is not uniform began.
     pub(in crate::bench) seed: Option<u64>,
-    /// Which share of the plan it was, counted from 0.
-    pub(in crate::bench) share_index: u64,
-    /// Of how many shares.
-    pub(in crate::bench) shares: u64,
     /// The time that was to count; null where requests were counted.
     pub(in crate::bench) duration_s: Option<f64>,
     /// Requests that were to be sent; null where the time was counted.
@@ -50,6 +47,9 @@ pub(in crate::bench) struct Config {
     pub(in crate::bench) timeout_s: f64,
     /// For a whole answer, from when it was due.
     pub(in crate::bench) deadline_s: Option<f64>,
+    /// Of which plan this is a share, if it is. The rates above are the whole plan's, the other numbers the share's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::bench) share: Option<ShareOf>,
 }
 
 impl Config {
@@ -74,13 +74,12 @@ impl Config {
             rate_at_end,
             arrivals: arrivals.map(str::to_owned),
             seed,
-            share_index: plan.share.index(),
-            shares: plan.share.of(),
             duration_s,
             requests,
             warm_up_s: plan.warm_up.as_secs_f64(),
             timeout_s: plan.timeout.as_secs_f64(),
             deadline_s: plan.deadline.map(|deadline| deadline.as_secs_f64()),
+            share: prepared.split.map(|split| ShareOf::new(split, plan.mix.checksum())),
         }
     }
 
@@ -140,6 +139,9 @@ impl fmt::Display for Config {
             write!(f, ", {}", count(requests, "request"))?;
         }
         write!(f, " to {}", self.remote)?;
+        if let Some(share) = &self.share {
+            write!(f, "; share {} of this plan", share.split())?;
+        }
         if self.warm_up_s > 0.0 {
             write!(f, "; {} of warm-up not counted", plain(self.warm_up_s))?;
         }

@@ -158,7 +158,10 @@ impl Run {
     pub(super) fn target_rate(&self) -> Option<f64> {
         match (self.config.rate, self.config.rate_at_end) {
             (Some(_), Some(_)) => Some(units::per_second(self.due()?, self.outcome.duration)),
-            (rate, _) => rate,
+            (rate, _) => {
+                let share = self.config.share.as_ref();
+                rate.map(|rate| share.map_or(rate, |share| share.split().rate(rate)))
+            }
         }
     }
 

@@ -24,13 +24,12 @@ fn config() -> Config {
         rate_at_end: None,
         arrivals: None,
         seed: None,
-        share_index: 0,
-        shares: 1,
         duration_s: Some(2.0),
         requests: None,
         warm_up_s: 1.0,
         timeout_s: 10.0,
         deadline_s: None,
+        share: None,
     }
 }
 
