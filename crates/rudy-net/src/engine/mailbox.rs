@@ -182,11 +182,17 @@ struct State {
 }
 
 impl Slot {
-    /// The message that was asked for. Asks for one where none is on its way.
+    /// The message that was asked for, or as much of it as is asked for now. Asks for one where none is on its way.
     fn poll_message(&self, cx: &mut Context<'_>, credit: usize) -> Poll<io::Result<Bytes>> {
         let mut state = self.lock();
-        if let Some(message) = state.message.take() {
-            return Poll::Ready(message);
+        match state.message.take() {
+            Some(Ok(mut message)) if message.len() > credit => {
+                let begin = message.split_to(credit);
+                state.message = Some(Ok(message));
+                return Poll::Ready(Ok(begin));
+            }
+            Some(message) => return Poll::Ready(message),
+            None => {}
         }
         state.handler = Some(cx.waker().clone());
         if state.credit == 0 {
@@ -339,6 +345,32 @@ mod tests {
         let mut rest = Vec::new();
         mailbox.read_to_end(&mut rest).await.unwrap();
         assert_eq!(rest, b"ly");
+        drop(mailbox);
+        owner.await.unwrap();
+    }
+
+    /// As after a change of protocol: the driver asked for more at once than whoever reads next.
+    #[tokio::test]
+    async fn a_message_larger_than_the_next_read_is_read_in_pieces() {
+        let (client, server) = std::os::unix::net::UnixStream::pair().unwrap();
+        server.set_nonblocking(true).unwrap();
+        let (owner, mut mailbox) = pair(UnixStream::from_std(server).unwrap());
+        let slot = owner.slot.clone();
+        let owner = tokio::spawn(owner.run());
+        let mut large = [0; 100];
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut mailbox).poll_read(&mut cx, &mut ReadBuf::new(&mut large)).is_pending());
+        (&client).write_all(b"hello").unwrap();
+        drop(client);
+        while !slot.holds_message() {
+            tokio::task::yield_now().await;
+        }
+
+        assert_eq!(mailbox.read_u8().await.unwrap(), b'h');
+        assert!(mailbox.has_unread());
+        let mut rest = Vec::new();
+        mailbox.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"ello");
         drop(mailbox);
         owner.await.unwrap();
     }
