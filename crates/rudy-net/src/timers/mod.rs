@@ -75,9 +75,10 @@ impl Timers {
         }
     }
 
-    /// Wakes everybody, to look at the world anew.
+    /// Wakes everybody to look at the world anew, whoever comes later too: what it has looked at may have been the world
+    /// before.
     pub(crate) fn wake_all(&self) {
-        let wakers = self.lock().wakers();
+        let wakers = self.lock().all_wakers();
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -210,5 +211,17 @@ mod tests {
         next.set(None, &waker);
         timers.wake_all();
         assert_eq!(woken(&count), 1);
+    }
+
+    /// A connection looks whether it is to end, and then sets its timer; on another thread it may be told in between.
+    #[test]
+    fn who_waits_only_after_everybody_was_woken_is_woken_at_once() {
+        let (timers, count, waker) = fixture();
+        let timer = timers.timer();
+        timers.wake_all();
+        timer.set(None, &waker);
+        assert_eq!(woken(&count), 1);
+        timer.set(Some(timers.epoch + Duration::from_secs(1)), &waker);
+        assert_eq!(woken(&count), 1, "it has looked since");
     }
 }

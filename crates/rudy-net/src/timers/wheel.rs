@@ -30,6 +30,8 @@ pub(super) struct Wheel {
     now: u64,
     /// Until when whoever turns the wheel sleeps.
     asleep_until: u64,
+    /// Everybody was woken, to end: whoever has not been seen by then may not know it yet.
+    all_woken: bool,
 }
 
 /// 40 bytes for each connection. A list links the slots of a bucket, so that no tick allocates, and a slot that moves
@@ -54,6 +56,7 @@ impl Default for Wheel {
             occupied: [0; 2],
             now: 0,
             asleep_until: NEVER,
+            all_woken: false,
         }
     }
 }
@@ -79,6 +82,9 @@ impl Wheel {
         let slot = &mut self.slots[index as usize];
         if !slot.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             slot.waker = Some(waker.clone());
+            if self.all_woken {
+                waker.wake_by_ref();
+            }
         }
         slot.deadline = deadline;
         let bucket = slot.bucket;
@@ -121,8 +127,9 @@ impl Wheel {
         true
     }
 
-    /// The wakers of everybody.
-    pub(super) fn wakers(&self) -> Vec<Waker> {
+    /// The wakers of everybody. Whoever comes later is woken when it sets its timer first.
+    pub(super) fn all_wakers(&mut self) -> Vec<Waker> {
+        self.all_woken = true;
         self.slots.iter().filter_map(|slot| slot.waker.clone()).collect()
     }
 
