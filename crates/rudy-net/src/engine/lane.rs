@@ -76,7 +76,7 @@ pub(super) struct Lane {
     pub(super) worker: Arc<Worker>,
     pub(super) shared: Arc<Shared>,
     pub(super) spare: Spare,
-    /// A connection has closed while the lane was stopping.
+    /// A connection has closed.
     closed: Notify,
 }
 
@@ -87,7 +87,9 @@ impl Lane {
 
     fn open_connections(&self) -> u64 {
         let counters = &self.worker.counters;
-        counters.accepted.get() - counters.closed.get()
+        // Closed first: one that comes and goes in between is counted as open, never as less than none.
+        let closed = counters.closed.get();
+        counters.accepted.get().saturating_sub(closed)
     }
 
     /// Runs until it is told to end, with [`Order::End`] or by an engine that is dropped, or until its last connection has
@@ -189,9 +191,8 @@ impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.lane.shared.admission.leave(&self.place);
         self.lane.worker.counters.closed.add(1);
-        if self.lane.worker.is_stopping() {
-            self.lane.closed.notify_one();
-        }
+        // Not only if the lane is stopping: to look first would leave a moment in which neither sees the other.
+        self.lane.closed.notify_one();
         if thread::panicking() {
             self.lane.worker.counters.panics.add(1);
             self.lane.shared.reports.report(&Report::ConnectionPanicked);
