@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 
-use super::Connection;
 use super::exchange::Finish;
 use super::record::Record;
-use super::sending::{SendFault, Sending};
+use super::sending::{SendFault, Sending, TURN_BYTES};
+use super::{Connection, give_turn};
 use crate::close::Ending;
 use crate::scratch::with_scratch;
 use crate::transport::Transport;
@@ -111,6 +111,7 @@ impl LiveAnswer {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<Result<(), (Ended, Ending)>> {
+        let mut turn_bytes = TURN_BYTES;
         loop {
             if self.poll_unsent(connection, cx, now)?.is_pending() {
                 return self.poll_overrun(connection, cx, now).map(Err);
@@ -118,8 +119,12 @@ impl LiveAnswer {
             if self.body.is_none() {
                 return Poll::Ready(Ok(()));
             }
+            if turn_bytes == 0 {
+                return give_turn(cx);
+            }
             let is_pending = with_scratch(now, |scratch| {
                 let is_pending = self.gather(connection, cx, now, &mut scratch.out)?;
+                turn_bytes = turn_bytes.saturating_sub(scratch.out.len() as u64);
                 self.write(connection, cx, now, &scratch.out)?;
                 Ok(is_pending)
             })?;

@@ -19,9 +19,10 @@ use crate::{Body, FileRange, Frames, Part};
 
 /// Pieces of a stream are gathered up to this before they are written, and no more are asked for until they are.
 const GATHERED_BYTES: usize = 16 * 1024;
-/// How much of a file is sent before the other connections of the core have their turn: a tenth of a millisecond's work. A
-/// fast reader would otherwise take a large file whole while they wait.
-const TURN_BYTES: u64 = 512 * 1024;
+/// How much of a body is sent before the other connections of the core have their turn: a tenth of a millisecond's work where
+/// it is a file. A fast reader would otherwise take a large file whole while they wait, and a stream that always has more
+/// would have them wait for ever.
+pub(super) const TURN_BYTES: u64 = 512 * 1024;
 
 /// What is still to be sent of an answer.
 #[derive(Default)]
@@ -238,10 +239,15 @@ impl Sending {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<Result<(), SendFault>> {
+        let mut turn_bytes = TURN_BYTES;
         while let Some(stream) = &mut self.stream {
             if self.out.len() >= GATHERED_BYTES {
+                turn_bytes = turn_bytes.saturating_sub(self.out.len() as u64);
                 ready!(self.poll_flush(io, cx, now))?;
                 continue;
+            }
+            if turn_bytes == 0 {
+                return give_turn(cx);
             }
             // A panic in a body is a fault of that body: the answer is cut, and the connection closed as it should be.
             let frame = catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll_frame(cx)));

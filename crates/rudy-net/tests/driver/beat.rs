@@ -35,6 +35,7 @@ pub(crate) fn answer(path: &str) -> Response {
     let mut response = Response::new(StatusCode::OK);
     response.body = match path {
         "/live/silent" => Body::Live(Box::new(Silence)),
+        "/live/endless" => Body::Live(Box::new(Endless)),
         _ => Body::Live(Box::new(beat)),
     };
     response
@@ -79,4 +80,27 @@ impl Live for Silence {
     fn due(&self) -> Option<Instant> {
         None
     }
+}
+
+/// Always has more.
+struct Endless;
+
+impl Live for Endless {
+    fn poll_piece(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<Option<Bytes>> {
+        Poll::Ready(Some(work()))
+    }
+
+    fn poll_overrun(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// A piece that takes a moment to make, as one that is compressed does.
+pub(crate) fn work() -> Bytes {
+    std::thread::sleep(Duration::from_micros(200));
+    Bytes::from_static(&LARGE[..16 * 1024])
 }

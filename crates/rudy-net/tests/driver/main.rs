@@ -15,3 +15,4 @@ mod faults;
 mod live;
 mod service;
 mod timeouts;
+mod turns;

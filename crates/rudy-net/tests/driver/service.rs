@@ -147,6 +147,7 @@ impl Script {
             "/stream-echo" => streamed(Echo(request.into_body())).into(),
             "/fail" => streamed(Pieces([Ok("part"), Err("out of luck")].into())).into(),
             "/pieces" => streamed(Pieces([Ok("one,"), Ok("two,"), Ok("three"), Ok("")].into())).into(),
+            "/endless" => streamed(Endless).into(),
             "/wait" => self.wait(),
             "/file" => self.file_of(FILE_BYTES).into(),
             "/file-that-shrank" => self.file_of(2 * FILE_BYTES).into(),
@@ -284,5 +285,17 @@ impl http_body::Body for Pieces {
             Some(Err(error)) => Some(Err(error.into())),
             None => None,
         })
+    }
+}
+
+/// A body that always has more, each piece of it the work of a moment: the socket takes it faster.
+struct Endless;
+
+impl http_body::Body for Endless {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(Some(Ok(Frame::data(beat::work()))))
     }
 }

@@ -116,6 +116,10 @@ impl AsyncRead for Blocking {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // What the kernel has queued would be read still, and a peer that never stops sending would keep its thread.
+        if self.open.is_cut() {
+            return Poll::Ready(Ok(()));
+        }
         loop {
             match self.receive(buffer, RecvFlags::DONTWAIT) {
                 Err(Errno::INTR) => {}
