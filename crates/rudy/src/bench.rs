@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use http::{HeaderName, HeaderValue, Method};
 use rudy_load::bench::{
-    ArrivalsName, ConnectionOptions, ExpectedOptions, KneeOptions, MergeOptions, Options, OutputOptions,
-    PaceOptions, RequestOptions, Sources, Split, StartAt,
+    ArrivalsName, ConnectionOptions, ExpectedOptions, JobOptions, KneeOptions, MergeOptions, Options,
+    OutputOptions, PaceOptions, RequestOptions, Sources, Split, StartAt,
 };
 use rudy_load::{Access, Exit, Url, parse_field};
 use rudy_net::tls::Trust;
@@ -100,6 +100,12 @@ pub(crate) struct Bench {
     /// Begin then: 2026-11-21T10:00:00Z, seconds since 1970, or +10s
     #[arg(long, value_name = "TIME", conflicts_with = "slo", help_heading = "Machines")]
     start_at: Option<StartAt>,
+    /// Print a Kubernetes Job that carries this load out from N pods, instead of doing it here
+    #[arg(long, value_name = "N", value_parser = number, requires = "image", conflicts_with_all = ["split", "slo", "json", "ndjson", "hgrm", "urls", "cacert", "expect_body", "unix_socket"], help_heading = "Machines")]
+    kubernetes: Option<NonZeroU32>,
+    /// The image of its pods, with rudy in its path
+    #[arg(long, value_name = "IMAGE", requires = "kubernetes", help_heading = "Machines")]
+    image: Option<String>,
     /// A field of each request, such as "Accept: text/html"; may be given again
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
@@ -218,7 +224,19 @@ impl Bench {
     pub(crate) fn run(mut self) -> Exit {
         match self.command.take() {
             Some(BenchCommand::Merge(merge)) => rudy_load::bench::merge(&merge.into()),
-            None => rudy_load::bench::bench(&self.into()),
+            None => match (self.kubernetes, self.image.take()) {
+                (Some(pods), Some(image)) => {
+                    let arguments =
+                        std::env::args().skip_while(|argument| argument != "bench").skip(1).collect();
+                    rudy_load::bench::print_job(&JobOptions {
+                        pods,
+                        image,
+                        start_at: self.start_at,
+                        arguments,
+                    })
+                }
+                _ => rudy_load::bench::bench(&self.into()),
+            },
         }
     }
 }

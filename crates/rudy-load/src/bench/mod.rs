@@ -5,6 +5,7 @@ mod exchange;
 mod feed;
 mod fleet;
 mod knee;
+mod kubernetes;
 mod merge;
 mod options;
 mod output;
@@ -21,6 +22,7 @@ mod view;
 mod worker;
 
 pub use command::bench;
+pub use kubernetes::{JobOptions, print_job};
 pub use merge::{MergeOptions, merge};
 pub use options::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, KneeOptions, Options, OutputOptions, PaceOptions,
