@@ -16,6 +16,7 @@ mod link;
 mod poller;
 mod request;
 mod room;
+mod units;
 mod url;
 
 pub use access::{Access, AccessError, Route};

@@ -1,11 +1,11 @@
 //! Whether this machine has room for as many connections: descriptors, and ports to come from.
 
 use std::fs;
+use std::num::NonZeroU32;
 
 use rudy_net::engine::raise_descriptor_limit;
 
 use crate::Remote;
-use crate::bench::Plan;
 use crate::exit::Refusal;
 
 /// Descriptors besides those of connections: each thread's epoll, standard streams, files that are written.
@@ -14,20 +14,30 @@ const RESERVE: u64 = 32;
 /// Where Linux does not say otherwise, ports 32768 to 60999.
 const PORTS: u64 = 28_232;
 
+/// What is asked of this machine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Demand<'a> {
+    pub(crate) connections: NonZeroU32,
+    pub(crate) threads: NonZeroU32,
+    pub(crate) remote: &'a Remote,
+    /// Addresses that connections come from.
+    pub(crate) sources: usize,
+}
+
 /// Raises the limit of descriptors as far as this process may, and says what is missing.
-pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
-    let connections = u64::from(plan.connections.get());
-    if let Remote::Ip(_) = plan.remote {
-        check_ports(connections, plan.sources.len() as u64, ports())?;
-    }
-    let needed = connections + u64::from(plan.threads.get()) + RESERVE;
+pub(crate) fn check(demand: Demand<'_>) -> Result<(), Refusal> {
+    let connections = u64::from(demand.connections.get());
+    let needed = connections + u64::from(demand.threads.get()) + RESERVE;
     if let Some(limit) = descriptors()?.filter(|limit| *limit < needed) {
         return Err(Refusal::World(format!(
             "{connections} connections need {needed} descriptors, and this process may have {limit}: raise the hard \
              limit (`ulimit -Hn {needed}` as root, LimitNOFILE= under systemd), or use fewer connections"
         )));
     }
-    Ok(())
+    match demand.remote {
+        Remote::Ip(_) => check_ports(connections, demand.sources as u64, ports()),
+        Remote::Unix(_) => Ok(()),
+    }
 }
 
 /// As many connections as there are descriptors for, on one thread.

@@ -13,7 +13,9 @@ use rudy_load::bench::{
 use rudy_load::{Access, Exit, Url, parse_field};
 use rudy_net::tls::Trust;
 use rudy_stats::Slo;
-use rudy_stats::rate::{Count, ParseError, Rate, Time};
+use rudy_stats::rate::{ParseError, Rate};
+
+use crate::values::{count, number, time};
 
 /// Find out what a server holds: send it many requests, and measure each.
 ///
@@ -296,20 +298,6 @@ impl From<Bench> for Options {
             },
         }
     }
-}
-
-fn count(text: &str) -> Result<u64, ParseError> {
-    text.parse().map(|Count(count)| count)
-}
-
-fn time(text: &str) -> Result<Duration, ParseError> {
-    text.parse().map(|Time(time)| time)
-}
-
-fn number(text: &str) -> Result<NonZeroU32, String> {
-    let count = count(text).map_err(|error| error.to_string())?;
-    let number = u32::try_from(count).ok().and_then(NonZeroU32::new);
-    number.ok_or_else(|| "expected a whole number from 1 to 4294967295".to_owned())
 }
 
 fn constant_rate(text: &str) -> Result<f64, String> {

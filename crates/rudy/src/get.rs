@@ -9,7 +9,8 @@ use http::{HeaderName, HeaderValue, Method};
 use rudy_load::get::{Options, Proxies};
 use rudy_load::{Access, Url, parse_field};
 use rudy_net::tls::Trust;
-use rudy_stats::rate::{ParseError, Time};
+
+use crate::values::time;
 
 /// Ask a server, and see where the time of the request goes.
 ///
@@ -129,8 +130,4 @@ impl From<Get> for Options {
             is_quiet: get.quiet,
         }
     }
-}
-
-fn time(text: &str) -> Result<Duration, ParseError> {
-    text.parse().map(|Time(time)| time)
 }

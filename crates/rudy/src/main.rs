@@ -2,8 +2,10 @@
 
 mod allocator;
 mod bench;
+mod flood;
 mod get;
 mod tail;
+mod values;
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
@@ -44,6 +46,7 @@ enum Command {
     Tail(tail::Tail),
     Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
+    Flood(Box<flood::Flood>),
     /// Fetch URLs as http_load does, with its options of one dash and its summary
     #[command(
         name = "http_load",
@@ -122,6 +125,7 @@ fn main() -> ExitCode {
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),
+        Command::Flood(flood) => rudy_load::flood::flood(&(*flood).into()).into(),
         Command::HttpLoad { arguments } => rudy_load::http_load(&arguments).into(),
     }
 }

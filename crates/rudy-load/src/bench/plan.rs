@@ -9,6 +9,7 @@ use rudy_stats::schedule::{Arrivals, Due, Profile, Schedule, Share};
 
 use crate::link::{Remote, Security};
 use crate::request::Mix;
+use crate::room::Demand;
 
 /// Everything that a generator needs to know, of one server.
 #[derive(Debug, Clone)]
@@ -50,6 +51,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What it asks of this machine.
+    pub(crate) fn demand(&self) -> Demand<'_> {
+        Demand {
+            connections: self.connections,
+            threads: self.threads,
+            remote: &self.remote,
+            sources: self.sources.len(),
+        }
+    }
+
     /// Whether each request has a connection of its own, so that none is opened before.
     pub(super) fn opens_for_each_request(&self) -> bool {
         self.requests_per_connection == NonZeroU32::new(1)

@@ -94,7 +94,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
         expected: Arc::new(expected),
         interval: options.output.interval.unwrap_or(INTERVAL),
     };
-    room::check(&plan)?;
+    room::check(plan.demand())?;
     Ok(Prepared { plan, remotes, url: weighted[0].0.clone(), urls: weighted.len(), split: options.split })
 }
 

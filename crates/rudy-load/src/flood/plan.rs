@@ -97,6 +97,13 @@ pub struct Ramp {
 }
 
 impl Ramp {
+    /// So many connections, evenly over a time; all at once if that is none.
+    #[must_use]
+    pub fn over(connections: NonZeroU32, time: Duration) -> Self {
+        // At a rate that is not finite every connection would be due at a time that is no number.
+        Self { rate: (f64::from(connections.get()) / time.as_secs_f64()).min(1e9) }
+    }
+
     /// When the connection with this number is opened, from the start.
     #[must_use]
     pub fn at(self, number: u32) -> Duration {

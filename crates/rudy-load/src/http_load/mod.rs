@@ -137,7 +137,7 @@ fn plan(options: &Options) -> Result<Plan, (Exit, String)> {
         }),
         interval: MINUTE,
     };
-    room::check(&plan).map_err(|refusal| refused(&refusal))?;
+    room::check(plan.demand()).map_err(|refusal| refused(&refusal))?;
     Ok(plan)
 }
 

@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::judge::Ruling;
 use crate::Exit;
 use crate::bench::options::KneeOptions;
-use crate::bench::report::{Document, Run, Verdict, units};
+use crate::bench::report::{Document, Run, Verdict};
+use crate::units;
 
 /// A step that was taken.
 #[derive(Debug, Clone)]

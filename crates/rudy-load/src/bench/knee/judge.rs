@@ -5,8 +5,9 @@ use std::time::Duration;
 use rudy_stats::Slo;
 use rudy_stats::knee::{Cause, Report};
 
-use crate::bench::report::{RATE_KEPT, Run, units};
+use crate::bench::report::{RATE_KEPT, Run};
 use crate::bench::run::Interval;
+use crate::units;
 
 /// Requests that are sent late by less than this are on time.
 const LATE: Duration = Duration::from_millis(1);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use rudy_stats::schedule::{Arrivals, Profile};
 use serde::{Deserialize, Serialize};
 
-use super::units;
 use crate::Remote;
 use crate::bench::plan::{Pace, Plan, Until};
 use crate::bench::prepare::Prepared;
 use crate::bench::split::ShareOf;
+use crate::units;
 
 /// What was asked, of whom, and how. Plain values, so that it can be read back from a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

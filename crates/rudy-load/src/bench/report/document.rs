@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::seen::Seen;
 use super::verdict::Verdict;
-use super::{Config, Run, units};
+use super::{Config, Run};
 use crate::bench::run::{Outcome, ThreadTime};
+use crate::units;
 
 /// What `--json` writes: figures to read, and under them everything that they were made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod text;
-pub(super) mod units;
 mod verdict;
 
 use rudy_stats::Nines;
@@ -32,7 +31,7 @@ pub(super) struct Run {
 impl Run {
     /// Whole answers per second.
     pub(super) fn answers_per_second(&self) -> f64 {
-        units::per_second(self.outcome.seen.answers(), self.outcome.duration)
+        crate::units::per_second(self.outcome.seen.answers(), self.outcome.duration)
     }
 
     /// Of all requests that have ended, those whose answer was right.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::document::Figures;
 use super::seen::Seen;
-use super::units;
 use crate::bench::run::Interval;
+use crate::units;
 
 /// A line of `--ndjson`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use rudy_stats::Histogram;
 
-use super::units;
+use crate::units;
 
 /// The quantiles that people know, as wrk2 prints them.
 pub(super) const QUANTILES: [(&str, f64); 6] =

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::config::count;
 use super::seen::UNEXPECTED;
 use super::verdict::Verdict;
-use super::{Run, table, units};
+use super::{Run, table};
 use crate::FailureKind;
+use crate::units;
 
 /// An answer that took so many times as long as most kept its connection from as many requests.
 const OMITTED: f64 = 10.0;

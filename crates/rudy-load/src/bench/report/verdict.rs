@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use rudy_stats::Histogram;
 
-use super::{Run, units};
+use super::Run;
 use crate::bench::run::ThreadTime;
+use crate::units;
 
 /// What computed for more than this share of the time, or was busy to it, had nothing left to give.
 const BUSY: f64 = 0.9;

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use crate::bench::report::units;
 use crate::bench::run::{Interval, Watch};
+use crate::units;
 
 /// Writes lines that nothing takes back.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Three digits and the unit that fits: `7 ns`, `61.2 µs`, `640 µs`, `1.53 ms`, `12.0 s`, `125 s`.
-pub(in crate::bench) fn time(duration: Duration) -> String {
+pub(crate) fn time(duration: Duration) -> String {
     let nanoseconds = duration.as_secs_f64() * 1e9;
     let (value, unit) = match nanoseconds {
         n if n < 999.5 => return format!("{n:.0} ns"),
@@ -20,23 +20,23 @@ pub(in crate::bench) fn time(duration: Duration) -> String {
 }
 
 /// So many in this time, per second.
-pub(in crate::bench) fn per_second(count: u64, duration: Duration) -> f64 {
+pub(crate) fn per_second(count: u64, duration: Duration) -> f64 {
     if duration.is_zero() { 0.0 } else { float(count) / duration.as_secs_f64() }
 }
 
 /// Counts beyond 2^53 lose their last digits, which nothing that is made of them shows.
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits or two decimals")]
-pub(in crate::bench) fn float(count: u64) -> f64 {
+pub(crate) fn float(count: u64) -> f64 {
     count as f64
 }
 
 /// The same, with one decimal.
-pub(in crate::bench) fn rate(count: u64, duration: Duration) -> String {
+pub(crate) fn rate(count: u64, duration: Duration) -> String {
     format!("{:.1}", per_second(count, duration))
 }
 
 /// As wrk writes numbers of bytes: `1.23G`, in steps of 1024, the next unit from 0.85 of it on.
-pub(in crate::bench) fn binary(bytes: f64) -> String {
+pub(crate) fn binary(bytes: f64) -> String {
     let (mut value, mut unit) = (bytes, "");
     for next in ["K", "M", "G", "T"] {
         if value < 1024.0 * 0.85 {

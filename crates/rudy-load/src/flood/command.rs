@@ -1,0 +1,167 @@
+//! `rudy flood`: from the command line to the report.
+
+use std::fs;
+use std::io::{self, Write};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use rudy_observe::Process;
+
+use super::options::{Options, Server};
+use super::plan::{Plan, Ramp, Requests};
+use super::report::Report;
+use super::run::{FloodError, Moment, Outcome, Watch, run};
+use super::seen::Seen;
+use super::series::{Point, Watched};
+use super::server::Started;
+use super::{document, plot};
+use crate::exit::Refusal;
+use crate::interrupt::Interrupt;
+use crate::room::{self, Demand};
+use crate::{Exit, Remote, Url, units};
+
+/// Carries out what the options say, and reports it.
+#[must_use]
+pub fn flood(options: &Options) -> Exit {
+    match try_flood(options) {
+        Ok(exit) => exit,
+        Err(refusal) => {
+            say(&format!("error: {refusal}"));
+            refusal.exit()
+        }
+    }
+}
+
+fn try_flood(options: &Options) -> Result<Exit, Refusal> {
+    let requests = Requests::new(&options.template, &options.url)
+        .map_err(|error| Refusal::Arguments(error.to_string()))?;
+    let url: Url = options
+        .url
+        .replace("{}", "0")
+        .parse()
+        .map_err(|error: crate::UrlError| Refusal::Arguments(error.to_string()))?;
+    let route = options.access.route(&url).map_err(|error| Refusal::World(error.to_string()))?;
+    check_room(options, &route.remotes[0])?;
+    let interrupt =
+        Interrupt::catch().map_err(|error| Refusal::World(format!("cannot catch Ctrl-C: {error}")))?;
+    let (started, watched) = server(options, &route.remotes)?;
+    let plan = Plan {
+        remote: route.remotes[0].clone(),
+        security: route.security,
+        requests: Arc::new(requests),
+        connections: options.connections,
+        ramp: Ramp::over(options.connections, options.ramp),
+        hold: options.hold,
+        interval: options.interval,
+        greetings: options.greetings,
+        timeout: options.timeout,
+        sources: options.sources.clone().into(),
+    };
+    say(&format!(
+        "{} connections to {} within {}, kept for {}",
+        options.connections,
+        plan.remote,
+        units::time(options.ramp),
+        units::time(options.hold)
+    ));
+    let mut watcher = Watcher { watched, points: Vec::new(), interrupt: &interrupt };
+    let outcome = run_somewhere(&plan, &route.remotes, &mut watcher)?;
+    let Watcher { watched, points, .. } = watcher;
+    let report = Report { options, outcome: &outcome, points: &points, watched: watched.as_ref() };
+    write(&report)?;
+    drop(started);
+    Ok(interrupt.signal().map_or(Exit::Done, Exit::Signal))
+}
+
+fn check_room(options: &Options, remote: &Remote) -> Result<(), Refusal> {
+    room::check(Demand {
+        connections: options.connections,
+        threads: NonZeroU32::MIN,
+        remote,
+        sources: options.sources.len(),
+    })
+}
+
+/// The server that is looked at, started if that was asked.
+fn server(options: &Options, remotes: &[Remote]) -> Result<(Option<Started>, Option<Watched>), Refusal> {
+    let (started, pid) = match &options.server {
+        None => return Ok((None, None)),
+        Some(Server::Pid(pid)) => (None, *pid),
+        Some(Server::Command(command)) => {
+            let started = Started::new(command, remotes).map_err(Refusal::World)?;
+            let pid = started.pid();
+            (Some(started), pid)
+        }
+    };
+    let watched = Process::open(pid).and_then(Watched::new);
+    Ok((started, Some(watched.map_err(|error| Refusal::World(error.to_string()))?)))
+}
+
+/// Floods the first address of the server that anything can connect to.
+fn run_somewhere(plan: &Plan, remotes: &[Remote], watch: &mut dyn Watch) -> Result<Outcome, Refusal> {
+    let mut refusals = Vec::new();
+    for remote in remotes {
+        match run(&Plan { remote: remote.clone(), ..plan.clone() }, watch) {
+            Err(error @ FloodError::Connect(..)) => refusals.push(error.to_string()),
+            result => return result.map_err(|error| Refusal::World(error.to_string())),
+        }
+    }
+    Err(Refusal::World(refusals.join("; ")))
+}
+
+fn write(report: &Report<'_>) -> Result<(), Refusal> {
+    if let Some(path) = &report.options.plot {
+        fs::write(path, plot::render(report))
+            .map_err(|error| Refusal::World(format!("cannot write {}: {error}", path.display())))?;
+        say(&format!("the picture is {}", path.display()));
+    }
+    let text = if report.options.is_json { document::render(report) } else { report.to_string() };
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever read has what they wanted.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Refusal::World(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says on stderr how it stands, and looks at the server.
+struct Watcher<'a> {
+    watched: Option<Watched>,
+    points: Vec<Point>,
+    interrupt: &'a Interrupt,
+}
+
+impl Watch for Watcher<'_> {
+    fn goes_on(&mut self) -> bool {
+        self.interrupt.signal().is_none()
+    }
+
+    fn moment(&mut self, moment: &Moment, seen: &Seen) {
+        let server = self.watched.as_mut().and_then(Watched::look);
+        let chunks = seen.chunks - self.points.last().map_or(0, |point| point.chunks);
+        let of_server = server.as_ref().map_or(String::new(), |server| {
+            format!(
+                "  server {:>5.1} % CPU, {}B",
+                server.cpu * 100.0,
+                units::binary(units::float(server.rss_bytes))
+            )
+        });
+        say(&format!(
+            "{:>8}  {:>6} open of {:>6} planned  {:>7} chunks  {} refused  {} lost  {} stalled{of_server}",
+            units::time(moment.at),
+            moment.open,
+            moment.planned,
+            chunks,
+            seen.refused,
+            seen.lost_in_all(),
+            moment.stalled,
+        ));
+        self.points.push(Point { moment: *moment, chunks: seen.chunks, server });
+    }
+}
+
+/// A line on stderr. Nobody is left to tell if it cannot be written to.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

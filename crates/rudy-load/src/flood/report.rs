@@ -1,0 +1,136 @@
+//! What a flood has shown, as text.
+
+use std::fmt;
+use std::time::Duration;
+
+use rudy_stats::Histogram;
+
+use super::options::Options;
+use super::run::Outcome;
+use super::series::{Point, Watched, memory_per_connection};
+use crate::{FailureKind, units};
+
+/// Everything that is reported.
+pub(super) struct Report<'a> {
+    pub(super) options: &'a Options,
+    pub(super) outcome: &'a Outcome,
+    pub(super) points: &'a [Point],
+    pub(super) watched: Option<&'a Watched>,
+}
+
+impl Report<'_> {
+    /// Bytes of the server's memory for each connection, where it was looked at.
+    pub(super) fn server_bytes_per_connection(&self) -> Option<f64> {
+        memory_per_connection(self.points, self.watched?.rss_at_start())
+    }
+
+    /// CPU of the server while all were kept: the mean, as a share of one core.
+    pub(super) fn server_cpu(&self) -> Option<f64> {
+        let kept = self.points.iter().filter(|point| point.moment.at > self.options.ramp);
+        let shares: Vec<f64> = kept.filter_map(|point| Some(point.server.as_ref()?.cpu)).collect();
+        if shares.is_empty() {
+            None
+        } else {
+            Some(shares.iter().sum::<f64>() / units::float(shares.len() as u64))
+        }
+    }
+
+    /// Whether chunks come at another pace than they are held against: the median gap, where it is a tenth off.
+    fn other_interval(&self) -> Option<Duration> {
+        let gap = self.outcome.seen.gap.quantile(0.5);
+        let interval = self.options.interval;
+        let is_off = !self.outcome.seen.gap.is_empty() && gap.abs_diff(interval) > interval / 10;
+        is_off.then_some(gap)
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (outcome, seen) = (self.outcome, &self.outcome.seen);
+        writeln!(f, "{}", self.options.url)?;
+        if outcome.is_interrupted {
+            writeln!(f, "Interrupted: this was seen until then.")?;
+        }
+        if let Some(gap) = self.other_interval() {
+            writeln!(
+                f,
+                "Chunks come every {}, and are held against {}: say --interval {} to see how late they are.",
+                units::time(gap),
+                units::time(self.options.interval),
+                units::time(gap).replace(' ', "").replace('µ', "u"),
+            )?;
+        }
+        let asked = self.options.connections;
+        writeln!(
+            f,
+            "opened       {} of {asked}, {} at once at most, {} at the end",
+            seen.opened, outcome.most_open, outcome.last.open
+        )?;
+        writeln!(
+            f,
+            "refused      {}{}",
+            seen.refused,
+            self.examples(&[FailureKind::Connect, FailureKind::Tls])
+        )?;
+        let others: Vec<_> = FailureKind::ALL.into_iter().skip(2).collect();
+        writeln!(f, "lost         {}{}", seen.lost_in_all(), self.examples(&others))?;
+        writeln!(f, "ended        {} by the server, in order", seen.ended)?;
+        writeln!(f, "answers      {}", self.statuses())?;
+        writeln!(
+            f,
+            "chunks       {}, {}B in all",
+            seen.chunks,
+            units::binary(units::float(seen.received_bytes))
+        )?;
+        writeln!(
+            f,
+            "stalled      {} at the end (nothing for more than two intervals after a chunk was due)",
+            outcome.last.stalled
+        )?;
+        self.server(f)?;
+        writeln!(f, "\n{:<13}{:>10}{:>10}{:>10}{:>10}{:>10}", "", "p50", "p99", "p99.9", "max", "count")?;
+        row(f, "connect", &seen.connect)?;
+        row(f, "first byte", &seen.first_byte)?;
+        row(f, "chunk late", &seen.late)
+    }
+}
+
+impl Report<'_> {
+    fn server(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(watched) = self.watched else { return Ok(()) };
+        write!(f, "server       {}", watched.name())?;
+        if let Some(bytes) = self.server_bytes_per_connection() {
+            write!(f, ": {bytes:.0} B of memory per connection")?;
+        }
+        if let Some(cpu) = self.server_cpu() {
+            write!(f, ", {:.1} % of a core while all were kept", cpu * 100.0)?;
+        }
+        match &watched.lost {
+            Some(why) => writeln!(f, " ({why})"),
+            None => writeln!(f, ", {} of CPU in all", units::time(watched.cpu_since_start())),
+        }
+    }
+
+    /// ` (could not connect: connection refused)`
+    fn examples(&self, kinds: &[FailureKind]) -> String {
+        let examples = kinds.iter().filter_map(|kind| self.outcome.seen.examples[*kind as usize].as_deref());
+        let examples = examples.collect::<Vec<_>>().join("; ");
+        if examples.is_empty() { String::new() } else { format!(" ({examples})") }
+    }
+
+    /// `2xx: 9000`
+    fn statuses(&self) -> String {
+        let classes = self.outcome.seen.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
+        let text = classes.map(|(class, count)| format!("{class}xx: {count}")).collect::<Vec<_>>().join(", ");
+        if text.is_empty() { "none".into() } else { text }
+    }
+}
+
+fn row(f: &mut fmt::Formatter<'_>, name: &str, histogram: &Histogram) -> fmt::Result {
+    let at = |quantile| units::time(histogram.quantile(quantile));
+    if histogram.is_empty() {
+        return writeln!(f, "{name:<13}{:>10}{:>10}{:>10}{:>10}{:>10}", "-", "-", "-", "-", 0);
+    }
+    let (max, count) = (units::time(histogram.max()), histogram.len());
+    writeln!(f, "{name:<13}{:>10}{:>10}{:>10}{max:>10}{count:>10}", at(0.5), at(0.99), at(0.999))
+}
