@@ -210,7 +210,7 @@ impl<'a> Picture<'a> {
             let _ = writeln!(
                 svg,
                 "<rect x=\"{}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{colour}\"/><text x=\"{}\" y=\"{at:.1}\">{} {tid}</text>",
-                x + 50.0 - 40.0 + 60.0 - 70.0,
+                x,
                 at - 9.0,
                 x + 14.0,
                 escape(name)

@@ -1,0 +1,83 @@
+//! `rudy flood` against a real server that ticks.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Output};
+
+use rudy_tests::{Server, binary};
+use serde_json::Value;
+
+/// A server whose chunks are 50 ms apart.
+const TICKS: &str = r#"
+    [[site]]
+    [[site.route]]
+    path = "/test/*"
+    stream = { interval = "50ms" }
+"#;
+
+fn flood(arguments: &[&str]) -> Output {
+    let short = ["-c", "50", "--ramp", "200ms", "--hold", "1s", "--interval", "50ms"];
+    Command::new(binary()).arg("flood").args(short).args(arguments).output().expect("rudy can be started")
+}
+
+#[test]
+fn streams_are_held_and_the_server_is_looked_at() {
+    let server = Server::config(TICKS);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let plot = folder.path().join("flood.svg");
+    let pid = server.pid().to_string();
+    let path = plot.to_str().expect("a path of text");
+    let output = flood(&["--pid", &pid, "--plot", path, "--json", &server.url("/test/{}")]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(
+        (&report["opened"], &report["open_at_end"], &report["refused"]),
+        (&50.into(), &50.into(), &0.into())
+    );
+    assert_eq!(report["status_classes"][2], 50);
+    assert!(report["chunks"].as_u64().is_some_and(|chunks| chunks > 50 * 10), "{report}");
+    assert_eq!(report["first_byte_us"]["count"], 50);
+    let server = &report["server"];
+    assert!(server["memory_bytes_per_connection"].as_f64().is_some(), "{server}");
+    let threads =
+        report["series"].as_array().and_then(|series| series.last()).map(|last| &last["server"]["threads"]);
+    assert!(threads.and_then(Value::as_array).is_some_and(|threads| !threads.is_empty()), "{report}");
+    let svg = fs::read_to_string(plot).expect("the picture is written");
+    assert!(
+        svg.starts_with("<svg ") && svg.contains("stroke-dasharray") && svg.contains("<polygon"),
+        "{svg}"
+    );
+}
+
+#[test]
+fn a_server_can_be_started_for_it_and_is_ended_with_it() {
+    let address =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = folder.path().join("rudy.toml");
+    fs::write(&config, format!("listen = [\"{address}\"]\n{TICKS}")).expect("a file can be written");
+    let command = format!("{} serve --config {}", binary().display(), config.display());
+    let output = flood(&["--run", &command, &format!("http://{address}/test/{{}}")]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("opened       50 of 50, 50 at once at most, 50 at the end\n"), "{text}");
+    assert!(text.contains(" B of memory per connection, "), "{text}");
+    assert_eq!(output.status.code(), Some(0));
+    TcpListener::bind(address).expect("nobody listens there any more");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let address =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let url = format!("http://{address}/");
+    for (arguments, code, said) in [
+        (vec![url.as_str()], 1, "connection refused"),
+        (vec!["--run", "sh -c 'exit 3'", &url], 1, "ended before it listened: exit status: 3"),
+        (vec!["--pid", "4194304", &url], 1, "4194304"),
+        (vec!["ftp://a/"], 2, "is not a URL"),
+    ] {
+        let output = flood(&arguments);
+        let text = String::from_utf8(output.stderr).expect("text");
+        assert!(text.contains(said), "{arguments:?}: {text}");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    }
+}
