@@ -48,6 +48,7 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["tail", "--help"])), file!["cli/tail-help.txt"]);
     assert_data_eq!(success(&rudy(&["get", "--help"])), file!["cli/get-help.txt"]);
     assert_data_eq!(success(&rudy(&["bench", "--help"])), file!["cli/bench-help.txt"]);
+    assert_data_eq!(success(&rudy(&["bench", "merge", "--help"])), file!["cli/bench-merge-help.txt"]);
 }
 
 #[test]

@@ -75,6 +75,8 @@ impl Bound {
             Self::Max(_) | Self::Mean(_) if latency.is_empty() => Seen::Never,
             Self::Max(_) => Seen::Time(latency.max()),
             Self::Mean(_) => Seen::Time(latency.mean()),
+            // Of no requests none failed, which is no reason to say that it holds.
+            Self::Errors(_) if right.share() >= 1.0 && latency.is_empty() => Seen::Never,
             Self::Errors(_) => Seen::Percent((1.0 - right.share()) * 100.0),
         }
     }
@@ -376,7 +378,7 @@ mod tests {
         assert_eq!(judged("p51<10s", 100, 200), (false, "p51 without an answer".into()));
         assert_eq!(judged("max<10s", 100, 101), (false, "max without an answer".into()));
         assert_eq!(judged("mean<51ms", 100, 101), (true, "mean 50.5 ms".into()));
-        let nothing = slo("p50<10s, mean<10s, max<10s").judge(&Histogram::new(), Nines::new(0, 0));
+        let nothing = slo("p50<10s, mean<10s, max<10s, errors<1%").judge(&Histogram::new(), Nines::new(0, 0));
         assert!(nothing.iter().all(|judgement| !judgement.holds()));
     }
 

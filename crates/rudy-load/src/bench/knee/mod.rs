@@ -36,6 +36,9 @@ const COOL_DOWN: u32 = 6;
 /// See [`COOL_DOWN`].
 const COOL_DOWN_MAX: Duration = Duration::from_secs(1);
 
+/// Of fewer requests no step says anything.
+const REQUESTS_MIN: f64 = 10.0;
+
 /// How often it is looked whether it is to end, meanwhile.
 const NAP: Duration = Duration::from_millis(20);
 
@@ -92,6 +95,7 @@ impl Lab<'_> {
         let ceiling = self.probe()?;
         let rate = ceiling.answers_per_second();
         let options = knee::Options {
+            lowest: self.lowest(),
             resolution: self.knee.resolution,
             step: self.knee.step,
             hold: self.knee.hold,
@@ -147,6 +151,12 @@ impl Lab<'_> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The rate at which a step still counts a few requests.
+    fn lowest(&self) -> f64 {
+        let counted = self.knee.step - self.knee.step / WARM_UP;
+        (REQUESTS_MIN / counted.as_secs_f64()).max(1.0)
     }
 
     /// A run of this length, warm-up included.

@@ -1,0 +1,93 @@
+//! Shares of a load, and `rudy bench merge`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use rudy_tests::{Server, binary};
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("bench").args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    bench(arguments).output().expect("rudy can be started")
+}
+
+fn start(share: &str, file: &Path, url: &str) -> Child {
+    let file = file.to_str().expect("a plain path");
+    let load =
+        ["-n", "301", "-c", "5", "-t", "1", "--start-at", "+3s", "--split", share, "--json", file, url];
+    bench(&load).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("rudy can be started")
+}
+
+#[test]
+fn shares_are_one_load_and_their_reports_one_report() {
+    let server = Server::files(&[("index.html", b"hello")]);
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let files = ["0/3", "1/3", "2/3"].map(|share| (share, folder.path().join(&share[..1])));
+    let url = server.url("/");
+    let running = files.each_ref().map(|(share, file)| start(share, file, &url));
+    for mut child in running {
+        assert!(child.wait().expect("it ends").success());
+    }
+    let paths = files.each_ref().map(|(_, file)| file.to_str().expect("a plain path"));
+    // Whether a share was saturated depends on what else this machine does.
+    let merged = output(&["merge", "--force", "--json", "-", paths[0], paths[1], paths[2]]);
+    let whole: Value = serde_json::from_slice(&merged.stdout).expect("a report is JSON");
+    assert_eq!((&whole["requests"], &whole["right"]), (&301.into(), &301.into()), "{whole}");
+    assert_eq!((&whole["config"]["connections"], &whole["config"]["requests"]), (&5.into(), &301.into()));
+
+    let missing = output(&["merge", paths[0], paths[2]]);
+    assert_eq!((missing.status.code(), missing.stdout.len()), (Some(1), 0));
+    let other = folder.path().join("other");
+    fs::write(
+        &other,
+        fs::read_to_string(paths[1]).expect("a report").replace("\"connections\": 2", "\"connections\": 9"),
+    )
+    .expect("it can be written");
+    let other = output(&["merge", paths[0], other.to_str().expect("a plain path"), paths[2]]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("nothing was joined"));
+}
+
+#[test]
+fn what_is_no_report_is_refused_by_name() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let file = folder.path().join("report");
+    fs::write(&file, "no JSON").expect("it can be written");
+    let file = file.to_str().expect("a plain path");
+    let refused = output(&["merge", file]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.starts_with(&format!("error: {file}: not a report")), "{said}");
+}
+
+#[test]
+fn a_start_that_is_past_is_not_made_up_for() {
+    let server = Server::files(&[("index.html", b"hello")]);
+    let late = output(&["-n", "10", "-c", "1", "--start-at", "2020-01-01T00:00:00Z", &server.url("/")]);
+    assert_eq!((late.status.code(), late.stdout.len()), (Some(1), 0));
+    assert!(String::from_utf8_lossy(&late.stderr).contains("the other shares have begun"));
+}
+
+#[test]
+fn a_job_is_printed_and_nothing_sent() {
+    let job = output(&["-R", "1k", "--kubernetes", "3", "--image", "rudy:1", "http://127.0.0.1:1/"]);
+    assert_eq!(job.status.code(), Some(0));
+    let job = String::from_utf8(job.stdout).expect("YAML is text");
+    for part in [
+        "kind: Job",
+        "completions: 3",
+        "\"$(JOB_COMPLETION_INDEX)/3\"",
+        "rudy bench merge 0.json 1.json 2.json",
+    ] {
+        assert!(job.contains(part), "{part}: {job}");
+    }
+    assert!(!job.contains("--image"), "{job}");
+    let file = output(&["--body", "@file", "--kubernetes", "3", "--image", "rudy:1", "http://127.0.0.1:1/"]);
+    assert_eq!(file.status.code(), Some(2));
+}
