@@ -184,9 +184,9 @@ pub(crate) enum BenchCommand {
 /// Counts are added, and histograms cell by cell: the percentiles are those of all requests. Shares of different plans,
 /// missing ones, and those whose generator was the limit or did not keep its rate are refused.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  rudy bench -R 200k --split 0/2 --start-at 2026-11-21T10:00:00Z --json a.json http://10.0.0.1/    here
-  rudy bench -R 200k --split 1/2 --start-at 2026-11-21T10:00:00Z --json b.json http://10.0.0.1/    and there
+#[command(after_help = "Example, the first on one machine and the second on another:
+  rudy bench -R 200k --split 0/2 --start-at 2026-11-21T10:00:00Z --json a.json http://10.0.0.1/
+  rudy bench -R 200k --split 1/2 --start-at 2026-11-21T10:00:00Z --json b.json http://10.0.0.1/
   rudy bench merge a.json b.json")]
 pub(crate) struct Merge {
     /// The reports, as --json wrote them; what else a container's log has before and behind is passed over

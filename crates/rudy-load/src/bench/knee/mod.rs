@@ -155,7 +155,7 @@ impl Lab<'_> {
 
     /// The rate at which a step still counts a few requests.
     fn lowest(&self) -> f64 {
-        let counted = self.knee.step - self.knee.step / WARM_UP;
+        let counted = self.knee.step.saturating_sub(self.knee.step / WARM_UP);
         (REQUESTS_MIN / counted.as_secs_f64()).max(1.0)
     }
 
