@@ -145,7 +145,7 @@ mod tests {
             start_at: None,
             arguments: arguments.map(str::to_owned).into(),
         };
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_255_200);
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_255_205);
         let job = job(&options, now).unwrap();
         let list: Vec<_> = job.lines().filter_map(|line| line.strip_prefix("            - ")).collect();
         assert_eq!(
@@ -162,7 +162,7 @@ mod tests {
                 "\"-\"",
                 "\"--plain\"",
                 "\"--start-at\"",
-                "\"2026-11-21T10:02:00Z\"",
+                "\"2026-11-21T10:02:05Z\"",
                 "\"--split\"",
                 "\"$(JOB_COMPLETION_INDEX)/4\"",
             ]
