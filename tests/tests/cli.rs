@@ -49,6 +49,8 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["get", "--help"])), file!["cli/get-help.txt"]);
     assert_data_eq!(success(&rudy(&["bench", "--help"])), file!["cli/bench-help.txt"]);
     assert_data_eq!(success(&rudy(&["bench", "merge", "--help"])), file!["cli/bench-merge-help.txt"]);
+    assert_data_eq!(success(&rudy(&["top", "--help"])), file!["cli/top-help.txt"]);
+    assert_data_eq!(success(&rudy(&["conns", "--help"])), file!["cli/conns-help.txt"]);
 }
 
 #[test]
@@ -61,6 +63,8 @@ fn every_help_has_an_example() {
         &["tail", "--help"],
         &["get", "--help"],
         &["bench", "--help"],
+        &["top", "--help"],
+        &["conns", "--help"],
     ] {
         let help = success(&rudy(command));
         assert!(help.contains("Example"), "{help}");
@@ -115,6 +119,14 @@ fn wrong_flags_are_told_with_exit_code_2() {
         (
             &["bench", "-n", "1", "-d", "1", "a"],
             str!["error: the argument '--requests <N>' cannot be used with[..]\n..."],
+        ),
+        (
+            &["top", "1", "--interval", "1ms"],
+            str!["error: invalid value '1ms' for '--interval <TIME>': expected a time from 10ms to 1h\n..."],
+        ),
+        (
+            &["conns", "--watch"],
+            str!["error: the following required arguments were not provided:\n  <PID>\n..."],
         ),
         (&["tail", "-"], str!["error: standard input is not followed: name a file\n..."]),
         (&["tail", "/[.log"], str!["error: cannot follow \"/[.log\": unclosed character class[..]\n..."]),

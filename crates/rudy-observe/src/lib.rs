@@ -15,12 +15,18 @@
 //! # Ok::<(), rudy_observe::Error>(())
 //! ```
 
+pub mod conns;
 mod error;
+mod exit;
 mod machine;
 mod process;
 mod sockets;
+mod text;
+pub mod top;
+mod watch;
 
 pub use error::Error;
+pub use exit::Exit;
 pub use machine::Machine;
 pub use process::{Descriptors, Difference, Memory, Process, Sample, Thread, ThreadDifference};
 pub use sockets::{By, Group, Socket, Sockets, State, Tally, by_state};

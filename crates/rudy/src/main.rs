@@ -2,9 +2,11 @@
 
 mod allocator;
 mod bench;
+mod conns;
 mod flood;
 mod get;
 mod tail;
+mod top;
 mod values;
 
 use std::net::Ipv4Addr;
@@ -47,6 +49,8 @@ enum Command {
     Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
     Flood(Box<flood::Flood>),
+    Top(top::Top),
+    Conns(conns::Conns),
     /// Fetch URLs as http_load does, with its options of one dash and its summary
     #[command(
         name = "http_load",
@@ -126,6 +130,8 @@ fn main() -> ExitCode {
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),
         Command::Flood(flood) => rudy_load::flood::flood(&(*flood).into()).into(),
+        Command::Top(top) => rudy_observe::top::run(&top.into()).into(),
+        Command::Conns(conns) => rudy_observe::conns::run(&conns.into()).into(),
         Command::HttpLoad { arguments } => rudy_load::http_load(&arguments).into(),
     }
 }

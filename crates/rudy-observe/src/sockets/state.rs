@@ -49,6 +49,17 @@ impl State {
         })
     }
 
+    /// Whether the peer's FIN has come. It has a sequence number, so until the end is read the kernel counts it as a byte
+    /// to read, behind all others.
+    pub(super) fn has_fin_of_peer(self) -> bool {
+        matches!(self, Self::CloseWait | Self::LastAck | Self::Closing | Self::TimeWait)
+    }
+
+    /// Whether its own SYN or FIN is not acknowledged, which the kernel counts as a byte to send in the same way.
+    pub(super) fn has_own_mark(self) -> bool {
+        matches!(self, Self::SynSent | Self::FinWait1 | Self::Closing | Self::LastAck)
+    }
+
     /// As `netstat` and `lsof` write it.
     #[must_use]
     pub fn name(self) -> &'static str {

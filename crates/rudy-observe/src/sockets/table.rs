@@ -25,8 +25,10 @@ impl Row {
         let inode = fields.nth(4)?.parse().ok()?;
         // Of a listening socket the kernel shows here how many connections it has for `accept`.
         let listens = state == State::Listen;
-        let (unread_bytes, not_accepted) = if listens { (0, unread) } else { (unread, 0) };
-        let unsent_bytes = if listens { 0 } else { unsent };
+        let not_accepted = if listens { unread } else { 0 };
+        let unread_bytes =
+            if listens { 0 } else { unread.saturating_sub(u32::from(state.has_fin_of_peer())) };
+        let unsent_bytes = if listens { 0 } else { unsent.saturating_sub(u32::from(state.has_own_mark())) };
         Some(Self {
             inode,
             socket: Socket { state, local, remote, unread_bytes, unsent_bytes, not_accepted },
@@ -113,11 +115,11 @@ mod tests {
                 "0 SYN_RECV 127.0.0.1:40002 127.0.0.1:8098 unread 0 unsent 0 not accepted 0",
             ),
             (
-                "   0: 00000000000000000000000001000000:0016 B80D0120000000000000000002000000:C001 08 00000000:00000001 00:00000000 00000000     0        0 77 1 0 20 4 0 10 -1",
-                "77 CLOSE_WAIT [::1]:22 [2001:db8::2]:49153 unread 1 unsent 0 not accepted 0",
+                "   0: 00000000000000000000000001000000:0016 B80D0120000000000000000002000000:C001 08 00000000:00000005 00:00000000 00000000     0        0 77 1 0 20 4 0 10 -1",
+                "77 CLOSE_WAIT [::1]:22 [2001:db8::2]:49153 unread 4 unsent 0 not accepted 0",
             ),
             (
-                "   1: 0000000000000000FFFF00000100007F:1F90 0000000000000000FFFF00000100007F:9C43 09 00000000:00000000 00:00000000 00000000     0        0 0 1 0 20 4 0 10 -1",
+                "   1: 0000000000000000FFFF00000100007F:1F90 0000000000000000FFFF00000100007F:9C43 09 00000001:00000000 00:00000000 00000000     0        0 0 1 0 20 4 0 10 -1",
                 "0 LAST_ACK 127.0.0.1:8080 127.0.0.1:40003 unread 0 unsent 0 not accepted 0",
             ),
         ];

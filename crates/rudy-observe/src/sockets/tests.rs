@@ -54,10 +54,12 @@ fn a_connection_that_the_peer_has_closed_and_we_have_not_is_in_close_wait() {
     drop(server);
     let mut process = Process::own().unwrap();
     // The server's end has no descriptor any more, and is at a port where we listen.
-    look_until(&mut process, |sockets| {
+    let sockets = look_until(&mut process, |sockets| {
         state(&sockets.held, ours, theirs) == Some(State::CloseWait)
             && state(&sockets.unheld, theirs, ours) == Some(State::FinWait2)
     });
+    let ours = sockets.held.iter().find(|socket| socket.local == ours && socket.remote == theirs).unwrap();
+    assert_eq!(ours.unread_bytes, 0, "the peer's FIN is no byte");
 }
 
 #[test]

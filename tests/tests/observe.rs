@@ -1,0 +1,235 @@
+//! `rudy top` and `rudy conns`: looking at processes whose threads and sockets are known.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+use rudy_tests::{PATIENCE, binary};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("rudy can be started")
+}
+
+/// What it wrote to stdout; it must have ended well and said nothing else.
+fn success(arguments: &[&str]) -> String {
+    let output = output(arguments);
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+    String::from_utf8(output.stdout).expect("it writes text")
+}
+
+fn own_pid() -> String {
+    std::process::id().to_string()
+}
+
+/// A running `rudy` and the lines it writes. It is killed when this is dropped.
+struct Watch {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Watch {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = command(arguments).spawn().expect("rudy can be started");
+        let stdout = child.stdout.take().expect("it was asked for");
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // Nobody listens any more: read on, so that the pipe does not fill.
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line is written")
+    }
+
+    fn line_with(&self, part: &str) -> String {
+        loop {
+            let line = self.line();
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits for its end: its exit code, and what it wrote to stderr.
+    fn end(&mut self) -> (Option<i32>, String) {
+        let mut stderr = String::new();
+        let pipe = self.child.stderr.as_mut().expect("it was asked for");
+        pipe.read_to_string(&mut stderr).expect("it writes text");
+        (self.child.wait().expect("it was started").code(), stderr)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A child that waits until its standard input is closed.
+fn sleeper() -> Child {
+    Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("every system has cat")
+}
+
+/// A listener, and the client's and the server's end of a connection to it.
+fn pair() -> (TcpListener, TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+    let (server, _) = listener.accept().expect("a connection is there");
+    (listener, client, server)
+}
+
+#[test]
+fn the_thread_that_burns_cpu_is_named() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let burner = thread::Builder::new().name("burner".into()).spawn(|| {
+        while !STOP.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    let table = success(&["top", &own_pid(), "-n", "1", "--interval", "200ms"]);
+    let json = success(&["top", &own_pid(), "-n", "2", "--interval", "200ms", "--json"]);
+    STOP.store(true, Ordering::Relaxed);
+    burner.expect("a thread can be started").join().expect("it does not panic");
+    assert!(table.contains("burner"), "{table}");
+    assert!(table.contains(&format!("(pid {})", own_pid())), "{table}");
+    let objects: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert_eq!(objects.len(), 2);
+    for object in objects {
+        let busiest = object["busiest"].as_array().expect("it is a list");
+        let burner =
+            busiest.iter().find(|thread| thread["name"] == "burner").expect("it took CPU all the time");
+        let tid = burner["tid"].as_u64().expect("it is a number");
+        assert_eq!(burner["nid"], format!("{tid:#x}"));
+        assert!(burner["cpu_percent"].as_f64().is_some_and(|percent| percent > 0.0), "{burner}");
+    }
+}
+
+#[test]
+fn a_watch_of_threads_goes_on_until_it_is_interrupted() {
+    let mut watch = Watch::start(&["top", &own_pid(), "--interval", "20ms", "--idle"]);
+    for _ in 0..3 {
+        watch.line_with("threads");
+    }
+    kill_process(Pid::from_child(&watch.child), Signal::INT).expect("it runs");
+    assert_eq!(watch.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn a_watch_ends_well_when_its_process_does() {
+    for arguments in [&["top", "--interval", "1h"][..], &["conns", "--watch=1h"]] {
+        let mut child = sleeper();
+        let pid = child.id().to_string();
+        let (name, flags) = arguments.split_first().expect("each has a name");
+        let mut watch = Watch::start(&[&[*name, &pid], flags].concat());
+        if *name == "conns" {
+            // Its first look is there at once. That of `top` writes nothing.
+            watch.line_with("descriptors");
+        } else {
+            wait_until_watched(&watch);
+        }
+        drop(child.stdin.take());
+        assert_eq!(watch.end(), (Some(0), format!("notice: process {pid} has ended\n")));
+        child.wait().expect("it was started");
+    }
+}
+
+/// Waits until it holds a pidfd, which it opens once it knows its process.
+fn wait_until_watched(watch: &Watch) {
+    let folder = format!("/proc/{}/fd", watch.child.id());
+    loop {
+        let links = fs::read_dir(&folder).into_iter().flatten().flatten();
+        if links
+            .filter_map(|link| fs::read_link(link.path()).ok())
+            .any(|to| to.ends_with("anon_inode:[pidfd]"))
+        {
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_watch_ends_when_nobody_reads_it() {
+    let mut child = command(&["conns", &own_pid(), "--watch=1h"]).spawn().expect("rudy can be started");
+    let mut first = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
+    stdout.read_line(&mut first).expect("a line is written");
+    drop(stdout);
+    assert_eq!(child.wait().expect("it was started").code(), Some(0), "{first}");
+}
+
+#[test]
+fn sockets_are_shown_by_state() {
+    let (_listener, client, server) = pair();
+    drop(server);
+    let mut watch = Watch::start(&["conns", &own_pid(), "--watch", "20ms", "--json"]);
+    let object = loop {
+        let object: Value = serde_json::from_str(&watch.line()).expect("each line is an object");
+        // The FIN of the server's end may still be on its way.
+        if !object["tcp"]["close_wait"].is_null() && !object["without_descriptor"]["fin_wait2"].is_null() {
+            break object;
+        }
+    };
+    assert!(object["tcp"]["listen"]["sockets"].as_u64() >= Some(1), "{object}");
+    assert!(object["descriptors"].as_u64() > Some(0) && object["descriptors_limit"].as_u64() > Some(0));
+    kill_process(Pid::from_child(&watch.child), Signal::INT).expect("it runs");
+    assert_eq!(watch.end(), (Some(0), String::new()));
+    let table = success(&["conns", &own_pid()]);
+    assert!(table.contains("\nCLOSE_WAIT "), "{table}");
+    let remote = client.peer_addr().expect("it was connected");
+    // That end was accepted, so its remote is told without its port.
+    let remotes = success(&["conns", &own_pid(), "--by", "remote", "--rows", "1000"]);
+    assert!(remotes.contains(&remote.ip().to_string()), "{remotes}");
+    let locals = success(&["conns", &own_pid(), "--by", "local", "--rows", "1000"]);
+    assert!(locals.contains(&remote.to_string()), "{locals}");
+}
+
+#[test]
+fn a_leak_is_seen_to_grow() {
+    let mut watch = Watch::start(&["conns", &own_pid(), "--watch", "20ms"]);
+    watch.line_with("in brackets the change since the start");
+    watch.line_with("0 s");
+    let leaked: Vec<_> = (0..10).map(|_| pair()).collect();
+    // Thirty sockets: more than the other tests of this process open and close meanwhile.
+    while growth(&watch.line(), "sockets ").is_none_or(|growth| growth < 20) {}
+    kill_process(Pid::from_child(&watch.child), Signal::TERM).expect("it runs");
+    let conclusion = watch.line_with("In ");
+    assert!(conclusion.contains(", sockets +") && conclusion.contains(", ESTABLISHED +"), "{conclusion}");
+    assert_eq!(watch.end(), (Some(0), String::new()));
+    drop(leaked);
+}
+
+/// The change that a line has for `what`: 3 for `sockets 83 (+3), ...`.
+fn growth(line: &str, what: &str) -> Option<i64> {
+    let part = line.split(", ").find_map(|part| part.strip_prefix(what))?;
+    part.split_once('(')?.1.trim_end_matches(')').parse().ok()
+}
+
+#[test]
+fn a_process_that_is_not_there_is_told_with_exit_code_1() {
+    for command in ["top", "conns"] {
+        // The kernel gives no number so high.
+        let output = output(&[command, "4194305"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said.starts_with("error: there is no process 4194305"), "{said}");
+    }
+}
