@@ -350,6 +350,11 @@ impl<T: Transport, S: Service> Connection<T, S> {
         }
     }
 
+    /// Whether there is room for what a client sends ahead of its answer.
+    pub(super) fn reads_ahead(&self) -> bool {
+        self.machine.awaits_answer_only() && self.machine.wants_input(&self.service.limits().http)
+    }
+
     /// Reads what a client sends ahead of its answer, as far as there is room, to notice when it goes away. Ready when it
     /// will send nothing more: `Ok` if that may mean that it waits for its answer, `Err` if it is gone.
     pub(super) fn poll_read_ahead(

@@ -4,12 +4,14 @@
 //! the body itself. A piece is framed in the thread's scratch buffer and handed to the kernel from there; only what the
 //! kernel does not take is kept.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
+use tokio::io::ReadBuf;
 
 use super::exchange::Finish;
 use super::record::Record;
@@ -31,6 +33,8 @@ pub(super) struct LiveAnswer {
     unsent: Option<Box<Sending>>,
     /// Somebody wants to know how it went.
     record: Option<Box<Record>>,
+    /// What was read and thrown away, to see whether the peer is still there.
+    discarded_bytes: u32,
     /// The peer has said that it sends nothing more.
     input_ended: bool,
 }
@@ -51,7 +55,7 @@ impl LiveAnswer {
         input_ended: bool,
     ) -> Self {
         let record = record.filter(|record| record.observer.is_some()).map(Box::new);
-        Self { body: Some(body), unsent: Some(Box::new(sending)), record, input_ended }
+        Self { body: Some(body), unsent: Some(Box::new(sending)), record, discarded_bytes: 0, input_ended }
     }
 
     /// Sends what there is by now. Ready when the answer is over.
@@ -89,20 +93,54 @@ impl LiveAnswer {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<(Ended, Ending)> {
-        if self.input_ended || !connection.machine.awaits_answer_only() {
+        if self.input_ended {
             return Poll::Pending;
         }
-        match connection.poll_read_ahead(cx, now) {
+        let is_silent = self.body.as_ref().is_some_and(|body| body.due().is_none());
+        let mut polled = Poll::Pending;
+        if connection.machine.awaits_answer_only() {
+            polled = connection.poll_read_ahead(cx, now);
+        }
+        if polled.is_pending() && is_silent && !connection.reads_ahead() {
+            polled = self.poll_discard(connection, cx, now);
+        }
+        match polled {
             Poll::Pending => {}
             // A peer that has gone looks just like one that sends no more and waits for what is to come. The next piece
             // tells them apart; where none is due, nothing would.
-            Poll::Ready(Ok(())) if self.body.as_ref().is_some_and(|body| body.due().is_none()) => {
-                return Poll::Ready((Ended::PeerGone, Ending::Cut));
-            }
+            Poll::Ready(Ok(())) if is_silent => return Poll::Ready((Ended::PeerGone, Ending::Cut)),
             Poll::Ready(Ok(())) => self.input_ended = true,
             Poll::Ready(Err(_)) => return Poll::Ready((Ended::PeerGone, Ending::Cut)),
         }
         Poll::Pending
+    }
+
+    /// Throws away what comes where it is not kept: a body that nobody reads, or more requests than there is room for. The end
+    /// of a peer that has gone is behind it. What was thrown away would be missed, so the connection ends with the answer. An
+    /// error is also a peer that sends more than [`drain_bytes`](rudy_http::Limits::drain_bytes).
+    fn poll_discard<T: Transport, S: Service>(
+        &mut self,
+        connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<io::Result<()>> {
+        connection.machine.close_after_answer();
+        let drain_bytes = connection.service.limits().http.drain_bytes;
+        let most = u32::try_from(drain_bytes).unwrap_or(u32::MAX);
+        with_scratch(now, |scratch| {
+            while self.discarded_bytes < most {
+                let mut buffer = ReadBuf::new(&mut scratch.input);
+                ready!(Pin::new(&mut connection.io).poll_read(cx, &mut buffer))?;
+                let read = buffer.filled().len();
+                if read == 0 {
+                    return Poll::Ready(Ok(()));
+                }
+                connection.worker.counters.received_bytes.add(read as u64);
+                let read = u32::try_from(read).unwrap_or(u32::MAX);
+                self.discarded_bytes = self.discarded_bytes.saturating_add(read);
+            }
+            Poll::Ready(Err(io::ErrorKind::FileTooLarge.into()))
+        })
     }
 
     fn poll_output<T: Transport, S: Service>(

@@ -93,6 +93,23 @@ fn a_peer_that_goes_away_from_what_is_silent_is_noticed() {
     assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone);
 }
 
+/// What it sent may be more than is kept, or a body that nobody reads: its end is behind that.
+#[test]
+fn a_peer_that_goes_away_from_what_is_silent_is_noticed_behind_what_it_sent() {
+    let pipelined = get("/live/silent") + &"x".repeat(Limits::default().http.head_bytes + 1);
+    let half_a_body = "POST /live/silent HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx".to_owned();
+    let chunk_without_end =
+        "POST /live/silent HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n".to_owned();
+    for request in [pipelined, half_a_body, chunk_without_end] {
+        let server = server();
+        let mut stream = server.send(&request);
+        read_until(&mut stream, "\r\n\r\n");
+        drop(stream);
+        let outcome = server.outcomes.recv_timeout(Duration::from_secs(10));
+        assert_eq!(outcome.unwrap().ended, Ended::PeerGone, "{request:.40}");
+    }
+}
+
 #[test]
 fn a_peer_that_goes_away_ends_it() {
     let server = server();
