@@ -206,7 +206,7 @@ fn sockets_are_shown_by_state() {
 fn a_leak_is_seen_to_grow() {
     let mut watch = Watch::start(&["conns", &own_pid(), "--watch", "20ms"]);
     watch.line_with("in brackets the change since the start");
-    watch.line_with("0 s");
+    watch.line_with("0.0 s");
     let leaked: Vec<_> = (0..10).map(|_| pair()).collect();
     // Thirty sockets: more than the other tests of this process open and close meanwhile.
     while growth(&watch.line(), "sockets ").is_none_or(|growth| growth < 20) {}

@@ -80,7 +80,7 @@ pub(super) fn beginning(process: &Process, counts: &Counts) -> String {
     format!("{title}; in brackets the change since the start\n{}", line(counts, counts))
 }
 
-/// One look in a watch: `   5 s  descriptors 85 of 1024 (+2), sockets 82 (+2), CLOSE_WAIT 12 (+2)`.
+/// One look in a watch: `     5.0 s  descriptors 85 of 1024 (+2), sockets 82 (+2), CLOSE_WAIT 12 (+2)`.
 pub(super) fn line(counts: &Counts, first: &Counts) -> String {
     let after = counts.at.saturating_duration_since(first.at).as_secs_f64();
     let shown = joined(&counts.since(first), |what, change| {
@@ -93,7 +93,7 @@ pub(super) fn line(counts: &Counts, first: &Counts) -> String {
             change => format!("{what} {number} ({change:+})"),
         }
     });
-    format!("{after:>6.0} s  {shown}\n")
+    format!("{after:>8.1} s  {shown}\n")
 }
 
 /// What has changed from the first look to the last, with its pace. Nothing where there was but one.
@@ -105,14 +105,14 @@ pub(super) fn conclusion(first: &Counts, last: &Counts) -> String {
     let mut changes = last.since(first);
     changes.retain(|_, change| *change != 0);
     if changes.is_empty() {
-        return format!("In {seconds:.0} s: nothing has changed\n");
+        return format!("In {seconds:.1} s: nothing has changed\n");
     }
     let shown = joined(&changes, |what, change| {
         #[expect(clippy::cast_precision_loss, reason = "no machine has 2^53 sockets")]
         let pace = change as f64 / seconds;
         format!("{what} {change:+} ({pace:+.2}/s)")
     });
-    format!("In {seconds:.0} s: {shown}\n")
+    format!("In {seconds:.1} s: {shown}\n")
 }
 
 /// Each with its change, those without a descriptor set off.

@@ -75,22 +75,22 @@ fn a_watch_shows_the_change_since_its_start() {
     let beginning = table::beginning(&Process::own().unwrap(), &first);
     assert_eq!(
         beginning.split_once('\n').unwrap().1,
-        "     0 s  descriptors 10 of 1024, sockets 6, LISTEN 1, ESTABLISHED 2, unix 2, other 1; without descriptor: TIME_WAIT 1\n"
+        "     0.0 s  descriptors 10 of 1024, sockets 6, LISTEN 1, ESTABLISHED 2, unix 2, other 1; without descriptor: TIME_WAIT 1\n"
     );
     assert_eq!(
         table::line(&later, &first),
-        "    10 s  descriptors 15 of 1024 (+5), sockets 11 (+5), LISTEN 1, ESTABLISHED 2, CLOSE_WAIT 5 (+5), unix 2, \
+        "    10.0 s  descriptors 15 of 1024 (+5), sockets 11 (+5), LISTEN 1, ESTABLISHED 2, CLOSE_WAIT 5 (+5), unix 2, \
          other 1; without descriptor: TIME_WAIT 1\n"
     );
     // What is gone is said to be gone.
     assert!(table::line(&first, &later).contains("CLOSE_WAIT 0 (-5)"));
     assert_eq!(
         table::conclusion(&first, &later),
-        "In 10 s: descriptors +5 (+0.50/s), sockets +5 (+0.50/s), CLOSE_WAIT +5 (+0.50/s)\n"
+        "In 10.0 s: descriptors +5 (+0.50/s), sockets +5 (+0.50/s), CLOSE_WAIT +5 (+0.50/s)\n"
     );
     assert_eq!(table::conclusion(&first, &first), "");
     let same = Counts::of(&sockets(start + Duration::from_secs(10), 0));
-    assert_eq!(table::conclusion(&first, &same), "In 10 s: nothing has changed\n");
+    assert_eq!(table::conclusion(&first, &same), "In 10.0 s: nothing has changed\n");
 }
 
 #[test]

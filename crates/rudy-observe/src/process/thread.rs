@@ -19,7 +19,8 @@ pub struct Thread {
     pub cpu_user: Duration,
     /// Of that in the kernel, in ticks of 10 ms.
     pub cpu_system: Duration,
-    /// Time for which it was ready and had no core to run on. Nothing where the kernel does not count it.
+    /// Time for which it was ready and had no core to run on, counted when it gets one. Nothing where the kernel does not
+    /// count it.
     pub ready: Option<Duration>,
     /// Times it gave up its core, to wait for something.
     pub voluntary_switches: u64,

@@ -10,7 +10,7 @@ use crate::process::Folder;
 use crate::{Descriptors, Error, Process};
 
 impl Process {
-    /// Its sockets. What it costs grows with the sockets of its network and with its own descriptors: some 200 ms for twenty
+    /// Its sockets. What it costs grows with the sockets of its network and with its own descriptors: some 160 ms for twenty
     /// thousand.
     ///
     /// Descriptors and tables are not read at the same moment; a socket that comes or goes in between may be missing.

@@ -58,7 +58,11 @@ impl Ticker {
                 Ok(_) if watched[..2].iter().any(|descriptor| !descriptor.revents().is_empty()) => {
                     return Ok(Wake::Stop);
                 }
-                Ok(_) => return Ok(Wake::Look),
+                Ok(_) => {
+                    // It is told once. Should a look not show the end yet, the next one is when it is due.
+                    self.process = None;
+                    return Ok(Wake::Look);
+                }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
