@@ -4,10 +4,12 @@ mod server;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rudy_load::bench::{Expected, Outcome, Pace, Plan, RunError, Until, run};
 use rudy_load::{FailureKind, Mix, Remote, Template};
+use rudy_stats::Histogram;
 use rudy_stats::schedule::{Arrivals, Profile, Share};
 
 use server::{Answer, Server};
@@ -158,4 +160,57 @@ fn where_nobody_listens_nothing_is_measured() {
     let error = run(&plan, &mut ()).unwrap_err();
     assert!(matches!(error, RunError::Connect(..)), "{error}");
     assert!(error.to_string().contains("connection refused"), "{error}");
+}
+
+/// A server that stands still for 200 ms of each second.
+fn stalling() -> Server {
+    let begun = Instant::now();
+    Server::start(move |_| {
+        let at = begun.elapsed().as_millis() % 1000;
+        if at < 200 {
+            let rest = 200 - u64::try_from(at).expect("less than 200");
+            thread::sleep(Duration::from_millis(rest));
+        }
+        Answer::text(OK)
+    })
+}
+
+#[test]
+fn a_stall_is_seen_at_the_percentiles_that_arithmetic_gives() {
+    // A fifth of what is due meets the stall, and waits for between 200 ms and nothing: of all, a tenth waits for more than
+    // 100 ms, and a hundredth for more than 190 ms.
+    let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);
+    let until = Until::Time(Duration::from_secs(4));
+    let server = stalling();
+    let open = go(&Plan { pace, until, ..plan(&server) }).seen.latency;
+    let closed = go(&Plan { until: Until::Time(Duration::from_secs(1)), ..plan(&server) }).seen.latency;
+    let row = |name: &str, seen: &Histogram| {
+        let at = |quantile| seen.quantile(quantile).as_secs_f64() * 1000.0;
+        println!(
+            "{name:<12} p50 {:>8.3}  p90 {:>8.3}  p99 {:>8.3} ms  {} requests",
+            at(0.5),
+            at(0.9),
+            at(0.99),
+            seen.len()
+        );
+    };
+    row("open loop", &open);
+    row("closed loop", &closed);
+    println!("arithmetic   p50    0.000  p90  100.000  p99  190.000 ms");
+    // A busy machine makes the waits longer, never shorter.
+    assert!(open.quantile(0.9) >= Duration::from_millis(95), "{open:?}");
+    assert!(open.quantile(0.99) >= Duration::from_millis(185), "{open:?}");
+    // Each connection meets a stall once, whatever else would have been asked meanwhile: a closed loop leaves that out.
+    assert!(closed.quantile(0.9) < open.quantile(0.9) / 2, "{closed:?}");
+}
+
+#[test]
+fn a_share_of_errors_is_the_share_that_was_sent() {
+    let server = Server::start(|number| match number % 20 {
+        0 => Answer::text("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"),
+        _ => Answer::text(OK),
+    });
+    let outcome = go(&Plan { until: Until::Requests(2000), ..plan(&server) });
+    assert_eq!((outcome.seen.statuses[500], outcome.seen.right), (100, 1900));
+    assert_eq!(outcome.seen.latency_failed.len(), 100, "the errors' times are kept apart");
 }
