@@ -1,4 +1,4 @@
-//! The chores of this repository: `cargo xtask test | tidy | setup | bench | scale`.
+//! The chores of this repository: `cargo xtask test | tidy | setup | bench | scale | generator`.
 
 #![expect(
     clippy::print_stdout,
@@ -8,6 +8,7 @@
 
 mod bench;
 mod command;
+mod generator;
 mod process;
 mod scale;
 mod setup;
@@ -42,6 +43,8 @@ enum Chore {
     Bench(bench::Arguments),
     /// Ten thousand streams, broadcasts and slow answers, engine by engine: memory, CPU, lateness, beside Go.
     Scale(scale::Arguments),
+    /// The generator beside wrk: CPU per request, rate, lateness, memory. Needs wrk and nginx, takes three minutes.
+    Generator(generator::Arguments),
     /// The server that `bench --floor` measures.
     #[command(hide = true)]
     Floor { address: std::net::SocketAddrV4 },
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Chore::Setup => setup::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Scale(arguments) => scale::run(&arguments),
+        Chore::Generator(arguments) => generator::run(&arguments),
         Chore::Floor { address } => bench::floor::serve(address),
     };
     match outcome {

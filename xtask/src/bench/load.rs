@@ -37,12 +37,12 @@ pub(super) fn wrk(url: &str, row: &Row, seconds: u32) -> Command {
 
 /// What wrk counted.
 #[derive(Debug, PartialEq)]
-struct Counts {
-    requests: f64,
-    requests_per_second: f64,
+pub(super) struct Counts {
+    pub(super) requests: f64,
+    pub(super) requests_per_second: f64,
 }
 
-fn parse(printed: &str) -> Result<Counts, &'static str> {
+pub(super) fn parse(printed: &str) -> Result<Counts, &'static str> {
     if printed.contains("Non-2xx or 3xx responses") || printed.contains("Socket errors:") {
         return Err("it answered with errors");
     }

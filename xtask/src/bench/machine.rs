@@ -7,7 +7,7 @@ use std::thread;
 use super::server::Kind;
 use crate::{Outcome, command, workspace};
 
-pub(super) const WRK: &str = "wrk";
+pub(crate) const WRK: &str = "wrk";
 
 /// Lines of a name and what it is.
 pub(super) fn describe(kinds: [Kind; 2]) -> Outcome<Vec<(&'static str, String)>> {

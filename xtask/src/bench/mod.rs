@@ -11,7 +11,7 @@ pub(crate) mod machine;
 pub(crate) mod report;
 mod rounds;
 pub(crate) mod server;
-mod site;
+pub(crate) mod site;
 
 use clap::Args;
 
@@ -118,6 +118,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     report.print(arguments.json);
     if arguments.check && report.missed() { Err("a target was missed, see the table".into()) } else { Ok(()) }
+}
+
+/// Requests and requests per second, as wrk prints them.
+pub(crate) fn counted_by_wrk(printed: &str) -> Outcome<(f64, f64)> {
+    let counts = load::parse(printed).map_err(|why| format!("{why}\n{printed}"))?;
+    Ok((counts.requests, counts.requests_per_second))
 }
 
 /// Builds what is measured.

@@ -23,14 +23,14 @@ const POLL_TIME: Duration = Duration::from_millis(50);
 
 /// Which server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Rudy,
     Nginx,
     Floor,
 }
 
 impl Kind {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rudy => "rudy",
             Self::Nginx => "nginx",
@@ -39,7 +39,7 @@ impl Kind {
     }
 
     /// How it is started, for whoever wants to do the same by hand.
-    pub(super) fn started_as(self) -> String {
+    pub(crate) fn started_as(self) -> String {
         match self {
             Self::Rudy => "rudy serve DIR/www --listen 127.0.0.1:PORT".into(),
             Self::Nginx => format!("nginx -c {NGINX_CONFIGURATION} -p DIR/"),
@@ -48,7 +48,7 @@ impl Kind {
     }
 
     /// The program that is started.
-    pub(super) fn program(self) -> PathBuf {
+    pub(crate) fn program(self) -> PathBuf {
         match self {
             Self::Rudy => workspace::target().join("release/rudy"),
             Self::Nginx => command::find("nginx").unwrap_or_else(|| "nginx".into()),
@@ -58,22 +58,22 @@ impl Kind {
 }
 
 /// A running server.
-pub(super) struct Server {
-    pub(super) kind: Kind,
-    pub(super) address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) kind: Kind,
+    pub(crate) address: SocketAddr,
     process: Program,
 }
 
 /// What a server says to a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) content_length: Option<u64>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) content_length: Option<u64>,
 }
 
 impl Server {
     /// Starts it on a free port, Rudy with this engine, and waits until it serves the first file.
-    pub(super) fn start(kind: Kind, site: &Site, engine: &str) -> Outcome<Self> {
+    pub(crate) fn start(kind: Kind, site: &Site, engine: &str) -> Outcome<Self> {
         let address = free_address()?;
         let mut command = Command::new(kind.program());
         match kind {
@@ -106,16 +106,16 @@ impl Server {
         Ok(server)
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    pub(super) fn url(&self, file: &str) -> String {
+    pub(crate) fn url(&self, file: &str) -> String {
         format!("http://{}/{file}", self.address)
     }
 
     /// Asks once for `file`, with a field if one is given.
-    pub(super) fn ask(&self, file: &str, header: Option<&str>) -> std::io::Result<Answer> {
+    pub(crate) fn ask(&self, file: &str, header: Option<&str>) -> std::io::Result<Answer> {
         let mut stream = TcpStream::connect_timeout(&self.address, START_TIME)?;
         stream.set_read_timeout(Some(START_TIME))?;
         let header = header.map(|header| format!("{header}\r\n")).unwrap_or_default();

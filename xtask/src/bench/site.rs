@@ -9,18 +9,18 @@ use tempfile::TempDir;
 
 use crate::Outcome;
 
-pub(super) const KIB_1: &str = "1k.html";
-pub(super) const KIB_100: &str = "100k.html";
-pub(super) const MIB_10: &str = "10m.bin";
+pub(crate) const KIB_1: &str = "1k.html";
+pub(crate) const KIB_100: &str = "100k.html";
+pub(crate) const MIB_10: &str = "10m.bin";
 
 /// The folder, removed when this is dropped.
-pub(super) struct Site {
+pub(crate) struct Site {
     folder: TempDir,
 }
 
 impl Site {
     /// Writes the files.
-    pub(super) fn new() -> Outcome<Self> {
+    pub(crate) fn new() -> Outcome<Self> {
         // nginx started by root reads the files as somebody else.
         let readable = Permissions::from_mode(0o755);
         let folder = tempfile::Builder::new().prefix("rudy-bench-").permissions(readable).tempdir();
@@ -35,17 +35,17 @@ impl Site {
     }
 
     /// The folder above the files, where a server may keep what is its own.
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// The folder that is served.
-    pub(super) fn files(&self) -> PathBuf {
+    pub(crate) fn files(&self) -> PathBuf {
         self.folder.path().join("www")
     }
 
     /// The size of one of its files in bytes.
-    pub(super) fn size(&self, file: &str) -> Outcome<u64> {
+    pub(crate) fn size(&self, file: &str) -> Outcome<u64> {
         let path = self.files().join(file);
         fs::metadata(&path)
             .map(|m| m.len())
