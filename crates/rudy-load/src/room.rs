@@ -27,16 +27,17 @@ pub(crate) struct Demand<'a> {
 /// Raises the limit of descriptors as far as this process may, and says what is missing.
 pub(crate) fn check(demand: Demand<'_>) -> Result<(), Refusal> {
     let connections = u64::from(demand.connections.get());
+    // What no limit of descriptors would help with comes first.
+    if let Remote::Ip(_) = demand.remote {
+        check_ports(connections, demand.sources as u64, ports())?;
+    }
     let needed = connections + u64::from(demand.threads.get()) + RESERVE;
-    if let Some(limit) = descriptors()?.filter(|limit| *limit < needed) {
-        return Err(Refusal::World(format!(
+    match descriptors()? {
+        Some(limit) if limit < needed => Err(Refusal::World(format!(
             "{connections} connections need {needed} descriptors, and this process may have {limit}: raise the hard \
              limit (`ulimit -Hn {needed}` as root, LimitNOFILE= under systemd), or use fewer connections"
-        )));
-    }
-    match demand.remote {
-        Remote::Ip(_) => check_ports(connections, demand.sources as u64, ports()),
-        Remote::Unix(_) => Ok(()),
+        ))),
+        _ => Ok(()),
     }
 }
 
