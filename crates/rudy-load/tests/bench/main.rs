@@ -4,20 +4,18 @@ mod server;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rudy_load::bench::{Expected, Outcome, Pace, Plan, RunError, Until, run};
 use rudy_load::{FailureKind, Mix, Remote, Template};
 use rudy_stats::Histogram;
 use rudy_stats::schedule::{Arrivals, Profile, Share};
 
-use server::{Answer, Server};
-
-const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+use server::{Answer, OK, Server};
 
 fn plan(server: &Server) -> Plan {
-    let request = Template::default().encode(&server.url(), false).expect("a plain request");
+    let url = server.url().parse().expect("an address makes a URL");
+    let request = Template::default().encode(&url, false).expect("a plain request");
     Plan {
         remote: Remote::Ip(server.address()),
         security: None,
@@ -122,8 +120,42 @@ fn what_is_not_right_is_counted_as_what_it_is() {
 }
 
 #[test]
+fn a_constant_delay_is_seen_as_that_delay() {
+    let delay = Duration::from_millis(20);
+    let server = Server::delaying(delay);
+    let until = Until::Time(Duration::from_millis(400));
+    let outcome = go(&Plan { until, ..plan(&server) });
+    let seen = &outcome.seen;
+    // In 400 ms each of four connections can begin twenty requests, on a busy machine fewer.
+    assert!(seen.sent <= 80, "{}", seen.sent);
+    assert_eq!((seen.right, seen.latency.len(), server.requests()), (seen.sent, seen.sent, seen.sent));
+    // No answer comes earlier (of a time three digits are kept), and together they take what four connections had at most.
+    assert!(seen.latency.min() >= delay.mul_f64(0.999), "{:?}", seen.latency);
+    let together = seen.latency.mean() * u32::try_from(seen.sent).expect("few");
+    let had = 4 * (outcome.duration + seen.latency.max());
+    assert!(together <= had.mul_f64(1.001), "{together:?} of {had:?}");
+    assert!(seen.latency.quantile(0.5) < 10 * delay, "{:?}", seen.latency);
+}
+
+#[test]
+fn each_connection_that_is_reset_is_a_failure_to_read() {
+    let server = Server::resetting();
+    let outcome = go(&plan(&server));
+    assert_eq!((failures(&outcome, FailureKind::Read), outcome.seen.requests()), (101, 101));
+    assert_eq!((server.requests(), server.connections()), (101, 101));
+}
+
+#[test]
+fn each_body_that_is_cut_is_a_short_one() {
+    let server = Server::cutting();
+    let outcome = go(&plan(&server));
+    assert_eq!((failures(&outcome, FailureKind::Short), outcome.seen.requests()), (101, 101));
+    assert_eq!((outcome.seen.right, outcome.seen.answers(), server.requests()), (0, 0, 101));
+}
+
+#[test]
 fn a_server_that_never_answers_meets_the_time_for_it() {
-    let server = Server::start(|_| Answer::never());
+    let server = Server::silent();
     let timeout = Duration::from_millis(50);
     let outcome = go(&Plan { timeout, until: Until::Requests(4), ..plan(&server) });
     assert_eq!(failures(&outcome, FailureKind::Timeout), 4);
@@ -143,7 +175,7 @@ fn at_a_rate_every_request_is_sent_that_is_due() {
 
 #[test]
 fn what_waits_longer_than_its_deadline_is_not_sent() {
-    let server = Server::start(|_| Answer::never());
+    let server = Server::silent();
     let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
     let deadline = Some(Duration::from_millis(20));
     let until = Until::Time(Duration::from_millis(200));
@@ -154,25 +186,12 @@ fn what_waits_longer_than_its_deadline_is_not_sent() {
 
 #[test]
 fn where_nobody_listens_nothing_is_measured() {
-    let server = Server::start(|_| Answer::never());
+    let server = Server::silent();
     let plan = plan(&server);
     drop(server);
     let error = run(&plan, &mut ()).unwrap_err();
     assert!(matches!(error, RunError::Connect(..)), "{error}");
     assert!(error.to_string().contains("connection refused"), "{error}");
-}
-
-/// A server that stands still for 200 ms of each second.
-fn stalling() -> Server {
-    let begun = Instant::now();
-    Server::start(move |_| {
-        let at = begun.elapsed().as_millis() % 1000;
-        if at < 200 {
-            let rest = 200 - u64::try_from(at).expect("less than 200");
-            thread::sleep(Duration::from_millis(rest));
-        }
-        Answer::text(OK)
-    })
 }
 
 #[test]
@@ -181,7 +200,7 @@ fn a_stall_is_seen_at_the_percentiles_that_arithmetic_gives() {
     // 100 ms, and a hundredth for more than 190 ms.
     let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);
     let until = Until::Time(Duration::from_secs(4));
-    let server = stalling();
+    let server = Server::stalling(Duration::from_millis(200), Duration::from_secs(1), Duration::ZERO);
     let open = go(&Plan { pace, until, ..plan(&server) }).seen.latency;
     let closed = go(&Plan { until: Until::Time(Duration::from_secs(1)), ..plan(&server) }).seen.latency;
     let row = |name: &str, seen: &Histogram| {
@@ -206,10 +225,7 @@ fn a_stall_is_seen_at_the_percentiles_that_arithmetic_gives() {
 
 #[test]
 fn a_share_of_errors_is_the_share_that_was_sent() {
-    let server = Server::start(|number| match number % 20 {
-        0 => Answer::text("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"),
-        _ => Answer::text(OK),
-    });
+    let server = Server::failing_one_in(20);
     let outcome = go(&Plan { until: Until::Requests(2000), ..plan(&server) });
     assert_eq!((outcome.seen.statuses[500], outcome.seen.right), (100, 1900));
     assert_eq!(outcome.seen.latency_failed.len(), 100, "the errors' times are kept apart");

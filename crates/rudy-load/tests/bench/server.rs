@@ -3,29 +3,51 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use rudy_load::Url;
+use rustix::net::sockopt::set_socket_linger;
+
+/// A right answer.
+pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+/// What a server says that fails.
+const WRONG: &str = "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
+
+/// The beginning of an answer whose body is longer.
+const CUT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
 
 /// What is done with a request.
 pub(crate) struct Answer {
     text: Option<String>,
-    closes: bool,
+    then: Then,
+}
+
+/// What is done with the connection behind the answer.
+enum Then {
+    Keep,
+    Close,
+    Reset,
 }
 
 impl Answer {
     pub(crate) fn text(text: &str) -> Self {
-        Self { text: Some(text.into()), closes: false }
+        Self { text: Some(text.into()), then: Then::Keep }
     }
 
     /// And closes the connection.
     pub(crate) fn last(text: &str) -> Self {
-        Self { text: Some(text.into()), closes: true }
+        Self { text: Some(text.into()), then: Then::Close }
+    }
+
+    /// And resets the connection.
+    pub(crate) fn reset(text: &str) -> Self {
+        Self { text: Some(text.into()), then: Then::Reset }
     }
 
     pub(crate) fn never() -> Self {
-        Self { text: None, closes: false }
+        Self { text: None, then: Then::Keep }
     }
 }
 
@@ -34,7 +56,8 @@ struct Shared {
     requests: AtomicU64,
     connections: AtomicU64,
     stops: AtomicBool,
-    open: Mutex<Vec<TcpStream>>,
+    /// Held by whoever serves them: a descriptor more would keep them from being reset.
+    open: Mutex<Vec<Weak<TcpStream>>>,
 }
 
 /// Listens on a free port until it is dropped.
@@ -61,8 +84,8 @@ impl Server {
         self.address
     }
 
-    pub(crate) fn url(&self) -> Url {
-        format!("http://{}/", self.address).parse().expect("an address makes a URL")
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/", self.address)
     }
 
     pub(crate) fn requests(&self) -> u64 {
@@ -74,11 +97,54 @@ impl Server {
     }
 }
 
+/// Those whose behaviour is known.
+impl Server {
+    /// Answers rightly, after this time.
+    pub(crate) fn delaying(delay: Duration) -> Self {
+        Self::start(move |_| {
+            thread::sleep(delay);
+            Answer::text(OK)
+        })
+    }
+
+    /// Stands still for the first part of each period, `stall`; otherwise answers after `delay`.
+    pub(crate) fn stalling(stall: Duration, period: Duration, delay: Duration) -> Self {
+        let begun = Instant::now();
+        Self::start(move |_| {
+            thread::sleep(delay);
+            let at = begun.elapsed().as_nanos() % period.as_nanos();
+            let rest = stall.as_nanos().saturating_sub(at);
+            thread::sleep(Duration::from_nanos(rest.try_into().expect("a stall takes no centuries")));
+            Answer::text(OK)
+        })
+    }
+
+    /// Says 500 to the first of so many requests, and to the first of the next.
+    pub(crate) fn failing_one_in(requests: u64) -> Self {
+        Self::start(move |number| Answer::text(if number % requests == 0 { WRONG } else { OK }))
+    }
+
+    /// Closes each connection in the middle of a body.
+    pub(crate) fn cutting() -> Self {
+        Self::start(|_| Answer::last(CUT))
+    }
+
+    /// Resets each connection: one before it has answered anything, the next in the middle of a body.
+    pub(crate) fn resetting() -> Self {
+        Self::start(|number| Answer::reset(if number % 2 == 0 { "" } else { CUT }))
+    }
+
+    /// Never answers.
+    pub(crate) fn silent() -> Self {
+        Self::start(|_| Answer::never())
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stops.store(true, Ordering::SeqCst);
         for stream in self.shared.open.lock().expect("no thread panics with it").drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
+            let _ = stream.upgrade().map(|stream| stream.shutdown(Shutdown::Both));
         }
         // The acceptor sees the next connection, and that it is the last.
         let _ = TcpStream::connect(self.address);
@@ -99,14 +165,15 @@ fn accept(
                 return;
             }
             shared.connections.fetch_add(1, Ordering::SeqCst);
-            open.push(stream.try_clone().expect("a descriptor"));
-            scope.spawn(move || serve(stream, shared, answer.as_ref()));
+            let stream = Arc::new(stream);
+            open.push(Arc::downgrade(&stream));
+            scope.spawn(move || serve(&stream, shared, answer.as_ref()));
         }
     });
 }
 
 /// Requests without bodies, one behind the other.
-fn serve(mut stream: TcpStream, shared: &Shared, answer: &impl Fn(u64) -> Answer) {
+fn serve(mut stream: &TcpStream, shared: &Shared, answer: &impl Fn(u64) -> Answer) {
     let mut received = Vec::new();
     let mut piece = [0; 4096];
     while let Ok(read @ 1..) = stream.read(&mut piece) {
@@ -119,9 +186,12 @@ fn serve(mut stream: TcpStream, shared: &Shared, answer: &impl Fn(u64) -> Answer
             {
                 return;
             }
-            if answer.closes {
-                let _ = stream.shutdown(Shutdown::Both);
-                return;
+            match answer.then {
+                Then::Keep => {}
+                Then::Close => return,
+                Then::Reset => {
+                    return set_socket_linger(stream, Some(Duration::ZERO)).expect("it is a socket");
+                }
             }
         }
     }

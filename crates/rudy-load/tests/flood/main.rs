@@ -20,9 +20,7 @@ fn plan(server: &Server) -> Plan {
     Plan {
         remote: Remote::Ip(server.address()),
         security: None,
-        requests: Arc::new(
-            Requests::new(&Template::default(), &server.url().to_string()).expect("a plain request"),
-        ),
+        requests: Arc::new(Requests::new(&Template::default(), &server.url()).expect("a plain request")),
         connections: NonZeroU32::new(20).expect("not zero"),
         ramp: Ramp { rate: 1000.0 },
         hold: Duration::from_secs(20),
