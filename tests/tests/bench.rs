@@ -241,3 +241,45 @@ fn a_server_that_is_not_there_is_exit_code_1_and_a_wrong_flag_2() {
 fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).expect("it was written")
 }
+
+/// What a terminal of 24 by 80 is sent while a run goes on: by `script`, which is part of every Linux.
+fn on_a_terminal(environment: &str, arguments: &str) -> String {
+    let server = server();
+    let command = format!(
+        "stty rows 24 cols 80; {environment} exec {} bench -c 2 -d 300ms --interval 100ms --warm-up-time 0 {arguments} {}",
+        binary().display(),
+        server.url("/")
+    );
+    let output = Command::new("script").args(["-qec", &command, "/dev/null"]).stdin(Stdio::null()).output();
+    let output = output.expect("script can be started");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8(output.stdout).expect("text and escapes")
+}
+
+/// The other screen, from where it is taken to where it is given back.
+const TAKEN: &str = "\x1b[?1049h";
+const GIVEN_BACK: &str = "\x1b[?1049l";
+
+#[test]
+fn on_a_terminal_the_run_is_a_picture_and_the_report_stands_below_what_was_there() {
+    let sent = on_a_terminal("TERM=xterm NO_COLOR=", "");
+    let (drawn, after) = sent.split_once(GIVEN_BACK).expect("the screen is given back");
+    let (before, drawn) = drawn.split_once(TAKEN).expect("the screen is taken");
+    assert!(before.starts_with("2 connections, "), "{before}");
+    assert!(
+        drawn.contains("Ctrl-C ends the run") && drawn.contains("p99.9") && drawn.contains("\x1b[38;5;"),
+        "{drawn:?}"
+    );
+    assert!(after.contains("\nRequests/sec: "), "{after}");
+    let plain = on_a_terminal("TERM=xterm NO_COLOR=1", "");
+    assert!(plain.contains(TAKEN) && !plain.contains("\x1b[38;5;"), "{plain:?}");
+}
+
+#[test]
+fn where_lines_are_wanted_there_are_lines() {
+    for (environment, arguments) in [("TERM=xterm", "--plain"), ("TERM=dumb", ""), ("TERM=", "")] {
+        let sent = on_a_terminal(environment, arguments);
+        assert!(!sent.contains('\x1b'), "{environment} {arguments}: {sent:?}");
+        assert!(sent.contains(" req/s  p50 "), "{environment} {arguments}: {sent}");
+    }
+}

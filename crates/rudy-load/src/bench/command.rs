@@ -112,7 +112,7 @@ impl Watch for Watcher<'_> {
     fn start(&mut self, soonest: Instant) -> Instant {
         let start = self.start.at.max(soonest);
         self.started_unix_s = Some(self.start.unix_s(start));
-        start
+        self.view.start(start)
     }
 
     fn opening(&mut self, open: u32, of: u32) {

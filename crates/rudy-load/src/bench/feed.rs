@@ -84,16 +84,49 @@ impl Feed {
         end.unwrap_or(now).saturating_duration_since(since)
     }
 
-    /// Requests that were due from `since` on and before the end, and were not taken by then.
-    pub(super) fn left_over(&mut self, since: Instant) -> u64 {
-        let Some(end) = self.end else { return self.left.unwrap_or(0) };
+    /// Requests that were due from `since` on and were not taken, now that the run is over: of one that is cut before its
+    /// time, those that were due until then.
+    pub(super) fn left_over(&mut self, since: Instant, now: Instant, is_cut: bool) -> u64 {
+        let end = if is_cut { Some(self.end.map_or(now, |end| end.min(now))) } else { self.end };
         let mut left_over = 0;
-        while let Some(next) = self.next
-            && self.start + next < end
+        while let Some(due) = self.next.map(|next| self.start + next)
+            && self.left != Some(0)
+            && end.is_none_or(|end| due < end)
         {
-            left_over += u64::from(self.start + next >= since);
-            self.next = self.schedule.as_mut().and_then(Iterator::next);
+            left_over += u64::from(due >= since);
+            self.take();
         }
         left_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
+
+    use super::*;
+
+    /// A hundred a second.
+    fn feed(start: Instant, until: Until) -> Feed {
+        let requests = if let Until::Requests(requests) = until { requests } else { 0 };
+        let schedule = Schedule::new(Profile::Constant(100.0), Arrivals::Uniform, Share::WHOLE).unwrap();
+        Feed::new(Some(schedule.due()), start, Duration::ZERO, until, requests)
+    }
+
+    #[test]
+    fn what_was_not_due_yet_when_a_run_was_cut_is_not_left_over() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        for until in [Until::Time(Duration::from_secs(10)), Until::Requests(1000)] {
+            let mut feed = feed(start, until);
+            for _ in 0..20 {
+                feed.take();
+            }
+            assert_eq!(feed.left_over(start, at(500), true), 30, "{until:?}");
+        }
+        let mut whole = feed(start, Until::Time(Duration::from_secs(10)));
+        assert_eq!(whole.left_over(start, at(10_500), false), 1000);
+        let mut counted = feed(start, Until::Requests(15));
+        assert_eq!(counted.left_over(start, at(500), true), 15);
     }
 }

@@ -98,9 +98,10 @@ impl Worker<'_> {
             }
         }
         let now = Instant::now();
+        let is_cut = self.gate.is_stopped();
         Done {
-            unsent: feed.left_over(since),
-            duration: feed.duration(since, now, self.gate.is_stopped()),
+            unsent: feed.left_over(since, now, is_cut),
+            duration: feed.duration(since, now, is_cut),
             abandoned: self.fleet.under_way as u64,
             time: ThreadTime {
                 cpu: thread_cpu().saturating_sub(cpu),
