@@ -10,6 +10,7 @@ use crate::Outcome;
 /// The floor of every crate under `crates/`. A new crate gets its line here before anything else.
 const FLOORS: &[(&str, u8)] = &[
     ("rudy-http", 0),
+    ("rudy-fastcgi", 0),
     ("rudy-stats", 0),
     ("rudy-net", 1),
     ("rudy-observe", 1),

@@ -1,0 +1,275 @@
+//! Names and values: a length each, in one byte or in four, then both (section 3.4).
+
+use std::fmt;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::record::{CONTENT_BYTES_MAX, HEADER_BYTES, Kind, RequestId, encode_stream_end, padded_header};
+use crate::{Fault, Limits};
+
+/// Names and values, read from where they lie.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pairs<'a> {
+    /// Whole pairs, and nothing else.
+    bytes: &'a [u8],
+}
+
+/// The parameters of one request, as they came: one allocation for all of them.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Params {
+    /// Whole pairs, and nothing else.
+    bytes: Bytes,
+    count: usize,
+}
+
+/// Appends a name and its value.
+///
+/// # Panics
+///
+/// If one of them has 2^31 bytes or more, which no length can say.
+pub fn encode_pair(name: &[u8], value: &[u8], out: &mut BytesMut) {
+    encode_length(name.len(), out);
+    encode_length(value.len(), out);
+    out.put_slice(name);
+    out.put_slice(value);
+}
+
+/// Appends the parameters of a request pair by pair, without a copy of them: in one record, or in more where one does not
+/// hold them.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use rudy_fastcgi::RequestId;
+/// use rudy_fastcgi::pairs::ParamsEncoder;
+///
+/// let mut out = BytesMut::new();
+/// let mut params = ParamsEncoder::new(RequestId::MIN, &mut out);
+/// params.push(b"REQUEST_METHOD", b"GET");
+/// params.push(b"SCRIPT_NAME", b"/");
+/// params.finish();
+/// assert_eq!(out.len() % 8, 0);
+/// ```
+#[must_use = "the stream ends with `finish`"]
+pub struct ParamsEncoder<'a> {
+    id: RequestId,
+    out: &'a mut BytesMut,
+    /// Where the record begins that is being filled. Its header is written when it is full.
+    start: usize,
+}
+
+impl<'a> ParamsEncoder<'a> {
+    /// Begins the stream.
+    pub fn new(id: RequestId, out: &'a mut BytesMut) -> Self {
+        let start = out.len();
+        out.put_bytes(0, HEADER_BYTES);
+        Self { id, out, start }
+    }
+
+    /// Appends a parameter.
+    ///
+    /// # Panics
+    ///
+    /// As [`encode_pair`].
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        encode_pair(name, value, self.out);
+        while self.out.len() - self.start - HEADER_BYTES > CONTENT_BYTES_MAX {
+            let next = self.start + HEADER_BYTES + CONTENT_BYTES_MAX;
+            let overflow = self.out.split_off(next);
+            self.fill();
+            self.start = self.out.len();
+            self.out.put_bytes(0, HEADER_BYTES);
+            self.out.put_slice(&overflow);
+        }
+    }
+
+    /// Ends the stream.
+    pub fn finish(mut self) {
+        if self.out.len() == self.start + HEADER_BYTES {
+            // A record without content is the end.
+            self.out.truncate(self.start);
+        } else {
+            self.fill();
+        }
+        encode_stream_end(Kind::Params, self.id, self.out);
+    }
+
+    /// Writes the header of the record that was filled, and pads it.
+    fn fill(&mut self) {
+        let content_bytes = self.out.len() - self.start - HEADER_BYTES;
+        let header = padded_header(Kind::Params, Some(self.id), content_bytes);
+        self.out[self.start..self.start + HEADER_BYTES].copy_from_slice(&header.encode());
+        self.out.put_bytes(0, header.padding_bytes.into());
+    }
+}
+
+impl<'a> Pairs<'a> {
+    /// Of the content of a record that has to be whole.
+    pub(crate) fn whole(bytes: &'a [u8]) -> Result<Self, Fault> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let lengths = Lengths::decode(rest).ok_or(Fault::CutPair)?;
+            rest = rest.get(lengths.pair()..).ok_or(Fault::CutPair)?;
+        }
+        Ok(Self { bytes })
+    }
+
+    /// The value of this name; the first, if there are several.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'a [u8]> {
+        self.clone().find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
+    }
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let lengths = Lengths::decode(self.bytes)?;
+        let (pair, rest) = self.bytes.split_at_checked(lengths.pair())?;
+        self.bytes = rest;
+        Some(pair[lengths.before..].split_at(lengths.name))
+    }
+}
+
+impl fmt::Debug for Pairs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.clone().map(|(name, value)| (Text(name), Text(value)))).finish()
+    }
+}
+
+impl Params {
+    /// All of them, in the order in which they came.
+    #[must_use]
+    pub fn iter(&self) -> Pairs<'_> {
+        Pairs { bytes: &self.bytes }
+    }
+
+    /// The value of this name; the first, if there are several.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.iter().get(name)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl<'a> IntoIterator for &'a Params {
+    type Item = (&'a [u8], &'a [u8]);
+    type IntoIter = Pairs<'a>;
+
+    fn into_iter(self) -> Pairs<'a> {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.iter(), f)
+    }
+}
+
+/// Gathers the stream of one request's parameters, whose records may end anywhere within a pair.
+#[derive(Debug, Default)]
+pub(crate) struct Gathering {
+    bytes: BytesMut,
+    /// Bytes of whole pairs.
+    whole: usize,
+    count: usize,
+}
+
+impl Gathering {
+    /// Takes a piece of the stream. What breaks a limit is refused when its lengths are seen, not when it has come.
+    pub(crate) fn push(&mut self, piece: &[u8], limits: &Limits) -> Result<(), Fault> {
+        let too_large = Fault::ParamsTooLarge { limit: limits.params_bytes };
+        if self.bytes.len() + piece.len() > limits.params_bytes {
+            return Err(too_large);
+        }
+        self.bytes.extend_from_slice(piece);
+        while let Some(lengths) = Lengths::decode(&self.bytes[self.whole..]) {
+            let end = self.whole.saturating_add(lengths.pair());
+            if end > limits.params_bytes {
+                return Err(too_large);
+            }
+            if end > self.bytes.len() {
+                break;
+            }
+            if self.count == limits.params_pairs {
+                return Err(Fault::TooManyParams { limit: limits.params_pairs });
+            }
+            self.whole = end;
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    /// The stream has ended.
+    pub(crate) fn finish(self) -> Result<Params, Fault> {
+        if self.whole < self.bytes.len() {
+            return Err(Fault::CutPair);
+        }
+        Ok(Params { bytes: self.bytes.freeze(), count: self.count })
+    }
+}
+
+/// The two lengths before a pair.
+struct Lengths {
+    /// Bytes of the lengths.
+    before: usize,
+    name: usize,
+    value: usize,
+}
+
+impl Lengths {
+    /// `None` if they have not come as a whole.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (name, first) = decode_length(bytes)?;
+        let (value, second) = decode_length(&bytes[first..])?;
+        Some(Self { before: first + second, name, value })
+    }
+
+    /// Bytes of the whole pair. It cannot be counted where a `usize` has 32 bits and both are near their greatest: then it is
+    /// more than there can be.
+    fn pair(&self) -> usize {
+        self.before.saturating_add(self.name).saturating_add(self.value)
+    }
+}
+
+/// A length, and how many bytes say it: one up to 127, else four with the highest bit set.
+fn decode_length(bytes: &[u8]) -> Option<(usize, usize)> {
+    match *bytes {
+        [short @ 0..=127, ..] => Some((short.into(), 1)),
+        [a, b, c, d, ..] => Some(((u32::from_be_bytes([a, b, c, d]) & !LONG) as usize, 4)),
+        _ => None,
+    }
+}
+
+fn encode_length(length: usize, out: &mut BytesMut) {
+    if let Ok(short @ 0..=127) = u8::try_from(length) {
+        out.put_u8(short);
+    } else {
+        let long = u32::try_from(length).ok().filter(|long| long & LONG == 0);
+        out.put_u32(LONG | long.expect("no name and no value has 2^31 bytes"));
+    }
+}
+
+/// What makes four bytes a length.
+const LONG: u32 = 1 << 31;
+
+/// Bytes as text, with escapes for what is none.
+struct Text<'a>(&'a [u8]);
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}

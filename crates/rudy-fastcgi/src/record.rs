@@ -1,0 +1,292 @@
+//! Records, of which all that is sent consists (section 3.3), and how each kind is written.
+//!
+//! The functions that encode append to a buffer whole records, filled up to a multiple of eight bytes as section 3.3
+//! recommends. Who would rather not copy a piece of a stream writes [`stream_header`] and the piece itself.
+
+use std::fmt;
+use std::num::NonZeroU16;
+
+use bytes::{BufMut, BytesMut};
+
+/// The number of a request on its connection, from its [`Kind::BeginRequest`] to its [`Kind::EndRequest`]. Zero stands for
+/// the connection itself (section 3.3).
+pub type RequestId = NonZeroU16;
+
+/// Descriptor of the listening socket with which an app is started: `FCGI_LISTENSOCK_FILENO` (section 2.2).
+pub const LISTENING_DESCRIPTOR: i32 = 0;
+
+/// The only version there is: `FCGI_VERSION_1` (section 8).
+pub const VERSION: u8 = 1;
+
+/// Bytes of a record before its content: `FCGI_HEADER_LEN` (section 8).
+pub const HEADER_BYTES: usize = 8;
+
+/// Content of one record at most, as we write it: the most that 16 bits count, without what would have to be padded.
+pub const CONTENT_BYTES_MAX: usize = 65_528;
+
+/// What a record is (section 8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A request begins: `FCGI_BEGIN_REQUEST`, 1.
+    BeginRequest,
+    /// The server gives a request up: `FCGI_ABORT_REQUEST`, 2.
+    AbortRequest,
+    /// A request is over: `FCGI_END_REQUEST`, 3.
+    EndRequest,
+    /// A stream of names and values: `FCGI_PARAMS`, 4.
+    Params,
+    /// The stream of a request's body: `FCGI_STDIN`, 5.
+    Stdin,
+    /// The stream of an answer, its head included: `FCGI_STDOUT`, 6.
+    Stdout,
+    /// The stream of what is for the log: `FCGI_STDERR`, 7.
+    Stderr,
+    /// The stream of the file that a filter is to filter: `FCGI_DATA`, 8.
+    Data,
+    /// The server asks what an app can do: `FCGI_GET_VALUES`, 9.
+    GetValues,
+    /// What the app can do: `FCGI_GET_VALUES_RESULT`, 10.
+    GetValuesResult,
+    /// The app does not know what was asked: `FCGI_UNKNOWN_TYPE`, 11.
+    UnknownType,
+    /// None of these.
+    Other(u8),
+}
+
+impl Kind {
+    /// From its number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Self {
+        match number {
+            1 => Self::BeginRequest,
+            2 => Self::AbortRequest,
+            3 => Self::EndRequest,
+            4 => Self::Params,
+            5 => Self::Stdin,
+            6 => Self::Stdout,
+            7 => Self::Stderr,
+            8 => Self::Data,
+            9 => Self::GetValues,
+            10 => Self::GetValuesResult,
+            11 => Self::UnknownType,
+            other => Self::Other(other),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::BeginRequest => 1,
+            Self::AbortRequest => 2,
+            Self::EndRequest => 3,
+            Self::Params => 4,
+            Self::Stdin => 5,
+            Self::Stdout => 6,
+            Self::Stderr => 7,
+            Self::Data => 8,
+            Self::GetValues => 9,
+            Self::GetValuesResult => 10,
+            Self::UnknownType => 11,
+            Self::Other(number) => number,
+        }
+    }
+}
+
+/// As the specification has it, without the prefix that all have.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BeginRequest => "BEGIN_REQUEST",
+            Self::AbortRequest => "ABORT_REQUEST",
+            Self::EndRequest => "END_REQUEST",
+            Self::Params => "PARAMS",
+            Self::Stdin => "STDIN",
+            Self::Stdout => "STDOUT",
+            Self::Stderr => "STDERR",
+            Self::Data => "DATA",
+            Self::GetValues => "GET_VALUES",
+            Self::GetValuesResult => "GET_VALUES_RESULT",
+            Self::UnknownType => "UNKNOWN_TYPE",
+            Self::Other(number) => return write!(f, "type {number}"),
+        })
+    }
+}
+
+/// What an app is asked to be for one request (section 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It answers the request, as a CGI program does: `FCGI_RESPONDER`, 1 (section 6.2).
+    Responder,
+    /// It says whether the request may be answered: `FCGI_AUTHORIZER`, 2 (section 6.3).
+    Authorizer,
+    /// It answers with a file of the server's that it has changed: `FCGI_FILTER`, 3 (section 6.4).
+    Filter,
+}
+
+impl Role {
+    /// From its number; `None` for one that section 6 does not have.
+    #[must_use]
+    pub fn from_number(number: u16) -> Option<Self> {
+        Some(match number {
+            1 => Self::Responder,
+            2 => Self::Authorizer,
+            3 => Self::Filter,
+            _ => return None,
+        })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        match self {
+            Self::Responder => 1,
+            Self::Authorizer => 2,
+            Self::Filter => 3,
+        }
+    }
+}
+
+/// How a request came to its end, as far as the protocol is concerned (section 5.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProtocolStatus {
+    /// It was handled: `FCGI_REQUEST_COMPLETE`, 0.
+    RequestComplete,
+    /// It was refused, because the app takes one request at a time on a connection: `FCGI_CANT_MPX_CONN`, 1.
+    CannotMultiplex,
+    /// It was refused, because the app has run out of something: `FCGI_OVERLOADED`, 2.
+    Overloaded,
+    /// It was refused, because the app does not have this role: `FCGI_UNKNOWN_ROLE`, 3.
+    UnknownRole,
+}
+
+impl ProtocolStatus {
+    /// From its number; `None` for one that section 5.5 does not have.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::RequestComplete,
+            1 => Self::CannotMultiplex,
+            2 => Self::Overloaded,
+            3 => Self::UnknownRole,
+            _ => return None,
+        })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::RequestComplete => 0,
+            Self::CannotMultiplex => 1,
+            Self::Overloaded => 2,
+            Self::UnknownRole => 3,
+        }
+    }
+}
+
+/// What stands before the content of a record (section 3.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// What the record is.
+    pub kind: Kind,
+    /// The request that it is about; `None` if it is about the connection.
+    pub id: Option<RequestId>,
+    /// Bytes of content that follow.
+    pub content_bytes: u16,
+    /// Bytes behind the content that mean nothing.
+    pub padding_bytes: u8,
+}
+
+impl Header {
+    /// From its bytes; `None` if they are of another version, or of no FastCGI at all. The reserved byte is not looked at.
+    #[must_use]
+    pub fn decode(bytes: [u8; HEADER_BYTES]) -> Option<Self> {
+        let [VERSION, kind, id @ .., _] = bytes else { return None };
+        let [id_high, id_low, content_high, content_low, padding_bytes] = id;
+        Some(Self {
+            kind: Kind::from_number(kind),
+            id: RequestId::new(u16::from_be_bytes([id_high, id_low])),
+            content_bytes: u16::from_be_bytes([content_high, content_low]),
+            padding_bytes,
+        })
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let [id_high, id_low] = self.id.map_or(0, RequestId::get).to_be_bytes();
+        let [content_high, content_low] = self.content_bytes.to_be_bytes();
+        [VERSION, self.kind.number(), id_high, id_low, content_high, content_low, self.padding_bytes, 0]
+    }
+}
+
+/// Appends `FCGI_BEGIN_REQUEST` (section 5.1). Unless the app is to `keep` the connection, it closes it behind its answer.
+pub fn encode_begin(id: RequestId, role: Role, keep: bool, out: &mut BytesMut) {
+    let [role_high, role_low] = role.number().to_be_bytes();
+    let flags = u8::from(keep) * FLAG_KEEP_CONNECTION;
+    encode_discrete(Kind::BeginRequest, Some(id), &[role_high, role_low, flags, 0, 0, 0, 0, 0], out);
+}
+
+/// Appends `FCGI_ABORT_REQUEST` (section 5.4).
+pub fn encode_abort(id: RequestId, out: &mut BytesMut) {
+    encode_discrete(Kind::AbortRequest, Some(id), &[], out);
+}
+
+/// Appends `FCGI_END_REQUEST` (section 5.5). `app_status` is what a CGI program would exit with.
+pub fn encode_end(id: RequestId, app_status: u32, protocol_status: ProtocolStatus, out: &mut BytesMut) {
+    let [a, b, c, d] = app_status.to_be_bytes();
+    encode_discrete(Kind::EndRequest, Some(id), &[a, b, c, d, protocol_status.number(), 0, 0, 0], out);
+}
+
+/// Appends `FCGI_UNKNOWN_TYPE`, the answer to a management record that nobody knows (section 4.2).
+pub fn encode_unknown_type(number: u8, out: &mut BytesMut) {
+    encode_discrete(Kind::UnknownType, None, &[number, 0, 0, 0, 0, 0, 0, 0], out);
+}
+
+/// Appends a piece of a stream, in as many records as it takes. An empty piece takes none: an empty record is what
+/// [`encode_stream_end`] writes.
+pub fn encode_stream(kind: Kind, id: RequestId, data: &[u8], out: &mut BytesMut) {
+    for piece in data.chunks(CONTENT_BYTES_MAX) {
+        encode_discrete(kind, Some(id), piece, out);
+    }
+}
+
+/// Appends the end of a stream: a record without content (section 3.3).
+pub fn encode_stream_end(kind: Kind, id: RequestId, out: &mut BytesMut) {
+    encode_discrete(kind, Some(id), &[], out);
+}
+
+/// What stands before a piece of a stream that is written from where it lies, without padding. `None` where the piece is
+/// larger than [`CONTENT_BYTES_MAX`].
+#[must_use]
+pub fn stream_header(kind: Kind, id: RequestId, content_bytes: usize) -> Option<[u8; HEADER_BYTES]> {
+    let content_bytes = (content_bytes <= CONTENT_BYTES_MAX).then_some(content_bytes)?;
+    let content_bytes = u16::try_from(content_bytes).ok()?;
+    Some(Header { kind, id: Some(id), content_bytes, padding_bytes: 0 }.encode())
+}
+
+/// `FCGI_KEEP_CONN` (section 5.1).
+pub(crate) const FLAG_KEEP_CONNECTION: u8 = 1;
+
+/// Content of `FCGI_BEGIN_REQUEST`, `FCGI_END_REQUEST` and `FCGI_UNKNOWN_TYPE` (section 8).
+pub(crate) const BODY_BYTES: u16 = 8;
+
+/// Appends one record. `content` is [`CONTENT_BYTES_MAX`] at most.
+pub(crate) fn encode_discrete(kind: Kind, id: Option<RequestId>, content: &[u8], out: &mut BytesMut) {
+    let header = padded_header(kind, id, content.len());
+    let padding_bytes = usize::from(header.padding_bytes);
+    out.reserve(HEADER_BYTES + content.len() + padding_bytes);
+    out.put_slice(&header.encode());
+    out.put_slice(content);
+    out.put_bytes(0, padding_bytes);
+}
+
+/// The header of a record that is filled up to a multiple of eight bytes.
+pub(crate) fn padded_header(kind: Kind, id: Option<RequestId>, content_bytes: usize) -> Header {
+    debug_assert!(content_bytes <= CONTENT_BYTES_MAX, "the caller makes records of this size");
+    let content_bytes = u16::try_from(content_bytes).unwrap_or(u16::MAX);
+    // Less than eight.
+    let padding_bytes = u8::try_from(content_bytes.wrapping_neg() % 8).unwrap_or_default();
+    Header { kind, id, content_bytes, padding_bytes }
+}
