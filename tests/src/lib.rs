@@ -19,7 +19,7 @@ pub use curl::{Curl, Fetched};
 pub use descriptors::descriptors;
 pub use engines::engines;
 pub use load::{Load, Tally};
-pub use program::{program, redbot, skip};
+pub use program::{go_httpbin, program, redbot, skip};
 pub use server::{Builder, Server};
 
 use std::time::Duration;

@@ -35,6 +35,17 @@ pub fn redbot() -> Option<PathBuf> {
     Some(redbot)
 }
 
+/// Where `go-httpbin` is, which `cargo xtask setup` builds, or `None` after [`skip`].
+#[must_use]
+pub fn go_httpbin() -> Option<PathBuf> {
+    let httpbin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/go/go-httpbin");
+    if !httpbin.is_file() {
+        skip("go-httpbin is not installed; `cargo xtask setup` builds it with Go");
+        return None;
+    }
+    Some(httpbin)
+}
+
 /// Counts this test as skipped, by name: `cargo xtask test` lists them at its end.
 ///
 /// # Panics

@@ -46,11 +46,12 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-/// Where a program stands: in `PATH`, or among the system's, which an ordinary user's `PATH` often leaves out.
+/// Where a program stands: in `PATH`, or among the system's, which an ordinary user's `PATH` often leaves out, or where Go's
+/// own archive is unpacked.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
-        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/go/bin"].map(PathBuf::from))
         .map(|folder| folder.join(program))
         .find(|candidate| candidate.is_file())
 }

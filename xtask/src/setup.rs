@@ -23,12 +23,16 @@ const PYTHON: &str = "/usr/bin/python3";
 /// What reads our answers with the eyes of RFC 9110 and RFC 9111; its checks are a package of their own.
 const REDBOT: &[&str] = &["redbot==2.7.1", "httplint==2026.10.4"];
 
+/// A server whose documentation says how it answers. Go 1.22 or later builds it, in seconds.
+const GO_HTTPBIN: &str = "github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.20.0";
+
 /// Installs what is missing; fails with the names of what it may not install.
 pub(crate) fn run() -> Outcome {
     packages()?;
     redbot()?;
     cargo_deny()?;
-    cargo_fuzz()
+    cargo_fuzz()?;
+    go_httpbin()
 }
 
 fn packages() -> Outcome {
@@ -113,6 +117,22 @@ fn cargo_fuzz() -> Outcome {
         return Ok(());
     }
     cargo_install("cargo-fuzz")
+}
+
+fn go_httpbin() -> Outcome {
+    let folder = workspace::go_programs();
+    if folder.join("go-httpbin").exists() {
+        return Ok(());
+    }
+    let Some(go) = command::find("go") else {
+        return Err(
+            "Go is not installed, which builds go-httpbin for the tests of the generator: 1.22 or later, \
+                    from https://go.dev/dl/"
+                .into(),
+        );
+    };
+    println!("installing {GO_HTTPBIN} into {}", folder.display());
+    command::run(Command::new(go).args(["install", GO_HTTPBIN]).env("GOBIN", folder))
 }
 
 fn cargo_install(tool: &str) -> Outcome {

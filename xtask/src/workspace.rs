@@ -23,6 +23,11 @@ pub(crate) fn redbot_environment() -> PathBuf {
     root().join("target/redbot")
 }
 
+/// Where programs stand that are built with Go for the tests.
+pub(crate) fn go_programs() -> PathBuf {
+    root().join("target/go")
+}
+
 /// What `cargo metadata` says, dependencies resolved.
 pub(crate) fn metadata() -> Outcome<Value> {
     let output = command::output(cargo().args(["metadata", "--format-version", "1", "--locked"]))?;

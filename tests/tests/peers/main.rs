@@ -5,6 +5,7 @@ mod conditions;
 mod connections;
 mod content;
 mod documentation;
+mod generators;
 mod paths;
 mod pipelined;
 mod ranges;
