@@ -32,7 +32,8 @@ impl Nines {
         if self.total == 0 {
             f64::INFINITY
         } else {
-            -(float(self.total - self.right) / float(self.total)).log10()
+            // Not the logarithm's negative, which is -0 where all failed.
+            (float(self.total) / float(self.total - self.right)).log10()
         }
     }
 
@@ -59,7 +60,7 @@ impl Nines {
     /// How many nines the sample supports, as a real number.
     #[must_use]
     pub fn proven(self) -> f64 {
-        (-self.failures_at_most().log10()).max(0.0)
+        self.failures_at_most().recip().log10()
     }
 }
 
@@ -169,6 +170,12 @@ mod tests {
             assert!((seen - nines).abs() < 1e-3, "{right} of {total}: {seen}");
         }
         assert!(Nines::new(5, 5).seen().is_infinite());
+        let none = Nines::new(0, 5);
+        assert_eq!(
+            (none.seen().to_string(), none.proven().to_string()),
+            ("0".into(), "0".into()),
+            "and not -0"
+        );
     }
 
     #[test]
