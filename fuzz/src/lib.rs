@@ -2,6 +2,7 @@
 //! what comes out.
 
 pub mod client;
+pub mod fastcgi;
 
 use std::time::{Duration, Instant, SystemTime};
 

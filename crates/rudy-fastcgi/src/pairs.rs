@@ -191,10 +191,9 @@ impl Gathering {
     /// Takes a piece of the stream. What breaks a limit is refused when its lengths are seen, not when it has come.
     pub(crate) fn push(&mut self, piece: &[u8], limits: &Limits) -> Result<(), Fault> {
         let too_large = Fault::ParamsTooLarge { limit: limits.params_bytes };
-        if self.bytes.len() + piece.len() > limits.params_bytes {
-            return Err(too_large);
-        }
-        self.bytes.extend_from_slice(piece);
+        let room = limits.params_bytes.saturating_sub(self.bytes.len());
+        // What is wrong first is what is told, however it was cut.
+        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
         while let Some(lengths) = Lengths::decode(&self.bytes[self.whole..]) {
             let end = self.whole.saturating_add(lengths.pair());
             if end > limits.params_bytes {
@@ -209,7 +208,7 @@ impl Gathering {
             self.whole = end;
             self.count += 1;
         }
-        Ok(())
+        if piece.len() > room { Err(too_large) } else { Ok(()) }
     }
 
     /// The stream has ended.

@@ -1,1 +1,166 @@
+//! Heads as tables: each case in one piece, byte by byte and in every two pieces.
 
+use proptest::prelude::*;
+
+use super::{Answer, HeadDecoder, HeadError};
+use crate::Limits;
+
+fn limits() -> Limits {
+    Limits { head_bytes: 120, head_fields: 4, ..Limits::default() }
+}
+
+/// What becomes of an answer that comes in `pieces`: its head, then whatever is behind it.
+fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let limits = limits();
+    let mut decoder = HeadDecoder::new();
+    let mut pieces = pieces.into_iter();
+    while let Some(piece) = pieces.next() {
+        match decoder.decode(piece, &limits) {
+            Ok(None) => {}
+            Err(error) => return name(&error),
+            Ok(Some((used, head))) => {
+                let mut body = piece[used..].to_vec();
+                pieces.for_each(|piece| body.extend_from_slice(piece));
+                let kind = match head.kind {
+                    Answer::Document(status) => status.as_u16().to_string(),
+                    Answer::LocalRedirect(path) => format!("local {path}"),
+                };
+                let fields = head
+                    .fields
+                    .iter()
+                    .map(|(name, value)| format!(" {name}={}", value.as_bytes().escape_ascii()));
+                let left_out = head.left_out.iter().map(|name| format!(" -{name}"));
+                let length = head.content_length.map(|length| format!(" ({length})")).unwrap_or_default();
+                let body = body.escape_ascii();
+                return format!(
+                    "{kind}{}{}{length} {body}",
+                    fields.collect::<String>(),
+                    left_out.collect::<String>()
+                );
+            }
+        }
+    }
+    name(&decoder.end_of_input())
+}
+
+/// An error without what it shows of the bytes, which is what there was when it was found.
+fn name(error: &HeadError) -> String {
+    let text = format!("{error:?}");
+    text.split(['(', '{']).next().unwrap_or_default().trim_end().to_owned()
+}
+
+fn check(cases: &[(&str, &str, &str)]) {
+    for (what, input, expected) in cases {
+        let bytes = input.as_bytes();
+        assert_eq!(read([bytes]), *expected, "{what}: {input:?}");
+        assert_eq!(read(bytes.chunks(1)), *expected, "{what}: {input:?} byte by byte");
+        for at in 0..=bytes.len() {
+            let (first, second) = bytes.split_at(at);
+            assert_eq!(read([first, second]), *expected, "{what}: {input:?} split at {at}");
+        }
+    }
+}
+
+#[test]
+fn documents_and_redirections() {
+    check(&[
+        ("§6.2.1", "Content-Type: a/b\n\nbody", "200 content-type=a/b body"),
+        ("§6.2.1", "Content-Type: a/b\r\n\r\nbody\r\n", "200 content-type=a/b body\\r\\n"),
+        ("line ends may be mixed", "Status: 404 Not\tFound\r\nX:  y \n\n", "404 x=y "),
+        ("a phrase may be left out", "Status:201\n\n", "201 "),
+        ("beyond RFC 9110", "status: 999 Polled too often\n\n", "999 "),
+        ("§6.2.3", "Location: http://h/\n\n", "302 location=http://h/ "),
+        ("§6.2.4", "Location: /a\nStatus: 303 See Other\n\nhere", "303 location=/a here"),
+        ("§6.2.2", "Location: /a?b=c\n\nnobody's", "local /a?b=c nobody\\'s"),
+        ("§6.2.2", "Content-Type: a/b\nLocation: /\nContent-Length: 0\n\n", "local / (0) "),
+        ("a cookie is not lost", "Location: /a\nSet-Cookie: k=v\n\n", "302 location=/a set-cookie=k=v "),
+        ("another host", "Location: //h/a\n\n", "302 location=//h/a "),
+        ("fields repeat", "Status: 200\nSet-Cookie: a\nSet-Cookie: b\n\n", "200 set-cookie=a set-cookie=b "),
+        ("bytes beyond ASCII", "Content-Type: a/b\nX: é\n\n", "200 content-type=a/b x=\\xc3\\xa9 "),
+        ("lengths", "Status: 200\nContent-Length: 5\ncontent-length:5\n\n", "200 content-length=5 (5) "),
+    ]);
+}
+
+#[test]
+fn fields_about_the_connection_are_left_out_and_named() {
+    check(&[(
+        "RFC 9110 §7.6.1",
+        "Status: 200\nConnection: close\nTransfer-Encoding: chunked\nX: y\n\nbody",
+        "200 x=y -connection -transfer-encoding body",
+    )]);
+}
+
+#[test]
+fn what_is_no_head() {
+    check(&[
+        ("nothing", "", "Empty"),
+        ("no end", "Content-Type: a/b\n", "Cut"),
+        ("nothing of the three", "X: y\n\n", "NeitherTypeNorStatus"),
+        ("no field at all", "\nbody", "NeitherTypeNorStatus"),
+        ("text", "hello\nContent-Type: a/b\n\n", "NoField"),
+        ("a name with a space", "Content Type: a/b\n\n", "NoField"),
+        ("a space before the colon", "Content-Type : a/b\n\n", "NoField"),
+        ("no name", ": a/b\n\n", "NoField"),
+        ("a control character", "Content-Type: a\x07b\n\n", "NoField"),
+        ("CR within a line", "Content-Type: a\rX: y\n\n", "NoField"),
+        ("a second line", "Content-Type: a/b\n c\n\n", "Folded"),
+        ("HTTP", "HTTP/1.1 200 OK\nContent-Type: a/b\n\n", "StatusLine"),
+        ("a word", "Status: OK\n\n", "BadStatus"),
+        ("four digits", "Status: 2000\n\n", "BadStatus"),
+        ("1xx", "Status: 100 Continue\n\n", "BadStatus"),
+        ("no status", "Status:\n\n", "BadStatus"),
+        ("a sign", "Status: 200\nContent-Length: +5\n\n", "BadContentLength"),
+        ("no length", "Status: 200\nContent-Length:\n\n", "BadContentLength"),
+        ("lengths differ", "Status: 200\nContent-Length: 5\nContent-Length: 6\n\n", "ContentLengthsDiffer"),
+        ("twice", "Status: 200\nStatus: 200\n\n", "Repeated"),
+        ("twice", "Location: /a\nLocation: /b\n\n", "Repeated"),
+        ("no path", "Location: /a b\n\n", "BadLocation"),
+        ("one field too many", "Status: 200\na: b\na: b\na: b\na: b\n\n", "TooManyFields"),
+    ]);
+}
+
+#[test]
+fn a_head_may_have_as_many_bytes_as_the_limit_and_not_one_more() {
+    let head = |bytes: usize| format!("Status: 200\nX: {}\n\n", "y".repeat(bytes - 17));
+    assert!(read([head(120).as_bytes()]).starts_with("200"));
+    for pieces in [1, 7, 120, 1000] {
+        assert_eq!(read(head(121).as_bytes().chunks(pieces)), "TooLarge");
+        assert_eq!(read("x".repeat(500).as_bytes().chunks(pieces)), "TooLarge");
+    }
+    assert!(read([format!("{}{}", head(120), "b".repeat(500)).as_bytes()]).ends_with('b'));
+}
+
+#[test]
+fn errors_say_what_came_and_what_was_expected() {
+    let error =
+        |input: &[u8]| HeadDecoder::new().decode(input, &limits()).expect_err("it is none").to_string();
+    assert_eq!(
+        error(b"Warning: undefined variable\n\n"),
+        "the app's answer has no Content-Type, Location or Status: did the app print something before its head?"
+    );
+    assert_eq!(
+        error(b"HTTP/1.1 200 OK\n\n"),
+        "the app's answer begins with \"HTTP/1.1 200 OK\", as HTTP does; CGI has a field for it, \"Status: 200\""
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn splits_make_no_difference(
+        words in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "Status: 200", "Content-Type: a/b", "Location: /x", "X: y", "\n", "\r\n", "\n\n", "\r\n\r\n", ":", " ", "z", "\0",
+                "Connection: close\n", "Content-Length: 5\n",
+            ]),
+            0..12,
+        ),
+        piece_bytes in 1..30_usize,
+    ) {
+        let input = words.concat();
+        let whole = read([input.as_bytes()]);
+        prop_assert_eq!(read(input.as_bytes().chunks(1)), whole.clone());
+        prop_assert_eq!(read(input.as_bytes().chunks(piece_bytes)), whole);
+    }
+}

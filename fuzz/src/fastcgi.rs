@@ -1,0 +1,161 @@
+//! Drivers of both ends of FastCGI, which write down what comes.
+
+use bytes::BytesMut;
+use rudy_fastcgi::application::{self, ApplicationConnection};
+use rudy_fastcgi::cgi::{Answer, HeadDecoder};
+use rudy_fastcgi::gateway::{self, GatewayConnection};
+use rudy_fastcgi::{Fault, Limits, ProtocolStatus, Role};
+
+/// Reads what an app sends, in one piece and in others, which must make no difference.
+pub fn read_as_gateway(requests: usize, asks: bool, bytes: &[u8], piece_bytes: usize) {
+    let new = || {
+        let (mut connection, mut out) = (GatewayConnection::new(), BytesMut::new());
+        for _ in 0..requests {
+            connection.begin(Role::Responder, true, &limits(), &mut out).expect("so many are allowed");
+        }
+        if asks {
+            connection.ask_values(&mut out);
+        }
+        connection
+    };
+    let decode = |connection: &mut GatewayConnection, bytes: &[u8], seen: &mut Transcript| {
+        use gateway::Event;
+        let (used, event) = connection.decode(bytes, &limits())?;
+        match event {
+            Event::More => return Ok((used, true)),
+            Event::Stdout { id, data } => seen.tell(&format!("{id} out "), data),
+            Event::Stderr { id, data } => seen.tell(&format!("{id} err "), data),
+            other => seen.events.push(format!("{other:?}")),
+        }
+        assert!(connection.open_requests() <= requests);
+        Ok((used, false))
+    };
+    read_at_splits(new, decode, bytes, piece_bytes);
+}
+
+/// Reads what a web server sends, in one piece and in others, which must make no difference.
+pub fn read_as_application(bytes: &[u8], piece_bytes: usize) {
+    let decode = |connection: &mut ApplicationConnection, bytes: &[u8], seen: &mut Transcript| {
+        use application::Event;
+        let (used, event) = connection.decode(bytes, &limits())?;
+        match event {
+            Event::More => return Ok((used, true)),
+            Event::Stdin { id, data } => seen.tell(&format!("{id} in "), data),
+            Event::Data { id, data } => seen.tell(&format!("{id} data "), data),
+            Event::StdinEnd { id } => {
+                let (mut out, before) = (BytesMut::new(), connection.open_requests());
+                connection.end(id, 0, ProtocolStatus::RequestComplete, &mut out);
+                assert_eq!((connection.open_requests(), out.len()), (before - 1, 16));
+                seen.events.push(format!("{id} in ends"));
+            }
+            Event::Params { id, params } => {
+                assert_eq!(params.iter().count(), params.len());
+                assert!(params.len() <= limits().params_pairs, "more parameters than the limit");
+                let bytes: usize = params.iter().map(|(name, value)| name.len() + value.len()).sum();
+                assert!(bytes <= limits().params_bytes, "larger parameters than the limit");
+                seen.events.push(format!("{id} {params:?}"));
+            }
+            other => seen.events.push(format!("{other:?}")),
+        }
+        assert!(connection.open_requests() <= usize::from(limits().open_requests));
+        Ok((used, false))
+    };
+    read_at_splits(ApplicationConnection::new, decode, bytes, piece_bytes);
+}
+
+/// What becomes of an answer whose head comes in `pieces`.
+pub fn read_head<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut decoder = HeadDecoder::new();
+    let mut pieces = pieces.into_iter();
+    while let Some(piece) = pieces.next() {
+        match decoder.decode(piece, &limits()) {
+            Ok(None) => {}
+            Err(error) => return name(&error),
+            Ok(Some((used, head))) => {
+                assert!(head.fields.len() <= limits().head_fields);
+                assert!(!head.fields.contains_key("connection") && !head.fields.contains_key("status"));
+                if let Answer::LocalRedirect(path) = &head.kind {
+                    assert!(path.starts_with('/') && !path.starts_with("//"), "not on this server: {path}");
+                }
+                let mut body = piece[used..].to_vec();
+                pieces.for_each(|piece| body.extend_from_slice(piece));
+                return format!("{head:?} {}", body.escape_ascii());
+            }
+        }
+    }
+    name(&decoder.end_of_input())
+}
+
+/// Limits that short inputs reach.
+fn limits() -> Limits {
+    Limits {
+        params_bytes: 64,
+        params_pairs: 4,
+        open_requests: 3,
+        management_bytes: 64,
+        head_bytes: 128,
+        head_fields: 5,
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Transcript {
+    events: Vec<String>,
+}
+
+impl Transcript {
+    /// Pieces of a stream belong together, however they came.
+    fn tell(&mut self, what: &str, data: &[u8]) {
+        assert!(!data.is_empty(), "an empty piece says nothing");
+        let data = data.escape_ascii().to_string();
+        match self.events.last_mut() {
+            Some(last) if last.starts_with(what) => last.push_str(&data),
+            _ => self.events.push(format!("{what}{data}")),
+        }
+    }
+}
+
+/// Reads with fresh machines. A step says how much it used, and whether more has to come.
+fn read_at_splits<M>(
+    new: impl Fn() -> M,
+    decode: impl Fn(&mut M, &[u8], &mut Transcript) -> Result<(usize, bool), Fault>,
+    bytes: &[u8],
+    piece_bytes: usize,
+) {
+    let read = |pieces: std::slice::Chunks<'_, u8>| {
+        let (mut machine, mut seen, mut pending) = (new(), Transcript::default(), Vec::new());
+        for piece in pieces {
+            pending.extend_from_slice(piece);
+            loop {
+                match decode(&mut machine, &pending, &mut seen) {
+                    Ok((used, is_all)) => {
+                        pending.drain(..used);
+                        if is_all {
+                            break;
+                        }
+                    }
+                    Err(fault) => {
+                        seen.events.push(name(&fault));
+                        let behind = decode(&mut machine, &pending, &mut seen);
+                        assert_eq!(behind, Ok((0, true)), "nothing is read behind a fault");
+                        return seen;
+                    }
+                }
+            }
+            assert!(
+                pending.len() <= usize::from(limits().management_bytes) + 8,
+                "it leaves more than it may"
+            );
+        }
+        seen
+    };
+    let whole = read(bytes.chunks(bytes.len().max(1)));
+    assert_eq!(read(bytes.chunks(1)), whole, "byte by byte");
+    assert_eq!(read(bytes.chunks(piece_bytes.max(1))), whole, "in pieces of {piece_bytes}");
+}
+
+/// An error without what it shows of the bytes, which is what there was when it was found.
+fn name(error: &impl std::fmt::Debug) -> String {
+    let text = format!("{error:?}");
+    text.split(['(', '{']).next().unwrap_or_default().to_owned()
+}
