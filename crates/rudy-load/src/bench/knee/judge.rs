@@ -102,3 +102,216 @@ impl Slope {
             && last.as_secs_f64() > first.as_secs_f64() * GROWTH
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Recorder;
+    use crate::bench::report::Config;
+    use crate::bench::run::{Outcome, ThreadTime};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A second of 1000 requests, over two connections each of two threads, that were sent at once and answered after 1 ms.
+    fn run() -> Run {
+        let config = Config {
+            target: "http://127.0.0.1:8080/".into(),
+            urls: 1,
+            remote: "127.0.0.1:8080".into(),
+            connections: 4,
+            threads: 2,
+            pipeline: 1,
+            requests_per_connection: None,
+            rate: Some(1000.0),
+            rate_at_end: None,
+            arrivals: Some("uniform".into()),
+            seed: None,
+            duration_s: Some(1.0),
+            requests: None,
+            warm_up_s: 0.0,
+            timeout_s: 10.0,
+            deadline_s: None,
+            share: None,
+        };
+        let mut seen =
+            Recorder { right: 1000, sent: 1000, most_under_way: 2, opened: 4, ..Recorder::default() };
+        seen.statuses[200] = 1000;
+        seen.lag.record_n(MS / 50, 1000);
+        let threads = vec![ThreadTime { cpu: 500 * MS, wall: 1000 * MS }; 2];
+        let mut run =
+            Run { config, outcome: Outcome { seen, threads, duration: 1000 * MS, ..Outcome::default() } };
+        answered_after(&mut run, MS);
+        run
+    }
+
+    fn answered_after(run: &mut Run, time: Duration) {
+        let seen = &mut run.outcome.seen;
+        for histogram in [&mut seen.latency, &mut seen.service] {
+            histogram.clear();
+            histogram.record_n(time, 1000);
+        }
+    }
+
+    /// A third of what was due was not sent.
+    fn fall_behind(run: &mut Run) {
+        run.outcome.unsent = 500;
+    }
+
+    fn fail(run: &mut Run, count: u64) {
+        run.outcome.seen.right -= count;
+        run.outcome.seen.statuses[200] -= count;
+        run.outcome.seen.statuses[500] += count;
+    }
+
+    fn send_late(run: &mut Run) {
+        run.outcome.seen.lag.record_n(5 * MS, 100);
+    }
+
+    fn slope(mean_lags_ms: &[u32]) -> Slope {
+        let mut slope = Slope::default();
+        for &lag in mean_lags_ms {
+            let mut interval = Interval::default();
+            interval.seen.lag.record_n(lag * MS, 10);
+            slope.add(&interval);
+        }
+        slope
+    }
+
+    fn ruling(change: fn(&mut Run)) -> Ruling {
+        let mut run = run();
+        change(&mut run);
+        judge(&"p99<20ms, errors<1%".parse().unwrap(), &run, &Slope::default())
+    }
+
+    /// A name, what is different, what is said of it, and a part of why.
+    type Case = (&'static str, fn(&mut Run), Report, &'static str);
+
+    #[test]
+    fn what_broke_is_said_of_each_step() {
+        use Cause::{Backlog, Errors, Generator, Latency};
+        let cases: &[Case] = &[
+            ("all is well", |_| {}, Report::Held, "p99 1"),
+            ("late, and all is well", send_late, Report::Held, "p99 1"),
+            ("slow", |run| answered_after(run, 50 * MS), Report::Broke(Latency), "p99 50"),
+            ("errors", |run| fail(run, 10), Report::Broke(Errors), "errors 1 %"),
+            ("behind, each place taken", fall_behind, Report::Broke(Backlog), "piled up: 66.7 %"),
+            (
+                "behind, a place always free",
+                |run| {
+                    fall_behind(run);
+                    run.outcome.seen.most_under_way = 1;
+                },
+                Report::Broke(Generator),
+                "the generator was late: 66.7 %",
+            ),
+            (
+                "behind, no place in a pipeline taken",
+                |run| {
+                    fall_behind(run);
+                    run.config.pipeline = 2;
+                },
+                Report::Broke(Generator),
+                "the generator was late",
+            ),
+            (
+                "behind, places free and a thread busy",
+                |run| {
+                    fall_behind(run);
+                    run.outcome.threads[1].cpu = 990 * MS;
+                },
+                Report::Broke(Generator),
+                "the generator was late",
+            ),
+            (
+                "behind, each place taken and a thread busy",
+                |run| {
+                    fall_behind(run);
+                    answered_after(run, 4 * MS);
+                    run.outcome.threads[1].cpu = 990 * MS;
+                },
+                Report::Broke(Backlog),
+                "piled up",
+            ),
+            (
+                "behind, connections were lost",
+                |run| {
+                    fall_behind(run);
+                    (run.outcome.seen.most_under_way, run.outcome.seen.opened) = (1, 5);
+                },
+                Report::Broke(Backlog),
+                "piled up",
+            ),
+            (
+                "behind, a connection for each request",
+                |run| {
+                    fall_behind(run);
+                    (run.outcome.seen.most_under_way, run.outcome.seen.opened) = (1, 1000);
+                    run.config.requests_per_connection = Some(1);
+                },
+                Report::Broke(Generator),
+                "the generator was late",
+            ),
+            (
+                "slow because it was sent late",
+                |run| {
+                    answered_after(run, 50 * MS);
+                    send_late(run);
+                    run.outcome.seen.most_under_way = 1;
+                },
+                Report::Broke(Generator),
+                "late by 5",
+            ),
+            (
+                "errors come first",
+                |run| {
+                    fail(run, 500);
+                    fall_behind(run);
+                    run.outcome.seen.most_under_way = 1;
+                },
+                Report::Broke(Errors),
+                "errors 50 %",
+            ),
+        ];
+        for (name, change, report, why) in cases {
+            let ruling = ruling(*change);
+            assert_eq!(ruling.report, *report, "{name}: {}", ruling.words);
+            assert!(ruling.words.contains(why), "{name}: {}", ruling.words);
+        }
+    }
+
+    #[test]
+    fn what_gets_later_and_later_does_not_hold() {
+        let slo = "p99<20ms".parse().unwrap();
+        assert_eq!(judge(&slo, &run(), &slope(&[1, 2, 3, 4, 5])).report, Report::Broke(Cause::Backlog));
+        assert_eq!(judge(&slo, &run(), &slope(&[5, 4, 3, 2, 1])).report, Report::Held);
+    }
+
+    #[test]
+    fn requests_pile_up_where_each_part_is_later_and_the_last_by_much() {
+        for (lags, grows) in [
+            (&[][..], false),
+            (&[5], false),
+            (&[1, 5], false),
+            (&[1, 2, 3], true),
+            (&[0, 1, 2, 3, 4], true),
+            // Not twice as late.
+            (&[10, 12, 15, 18, 20], false),
+            (&[10, 12, 15, 18, 21], true),
+            // It recovered on the way, or stayed where it was.
+            (&[1, 9, 3, 5, 9], false),
+            (&[1, 2, 2, 3, 9], false),
+            (&[1, 2, 3, 9, 8], false),
+            // No more than a millisecond is nothing.
+            (&[0, 0, 1], false),
+        ] {
+            assert_eq!(slope(lags).grows(), grows, "{lags:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_in_which_nothing_was_sent_says_nothing_of_lateness() {
+        let mut slope = slope(&[1, 2, 3]);
+        slope.add(&Interval::default());
+        assert!(slope.grows());
+    }
+}
