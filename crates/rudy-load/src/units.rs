@@ -35,6 +35,13 @@ pub(crate) fn rate(count: u64, duration: Duration) -> String {
     format!("{:.1}", per_second(count, duration))
 }
 
+/// A share in percent, cut and not rounded: nothing that is not all is 100 %.
+pub(crate) fn percent(share: f64, decimals: usize) -> String {
+    let scale = 10_f64.powi(i32::try_from(decimals).unwrap_or(0));
+    // A share such as 0.57 is a little less in binary.
+    format!("{:.decimals$} %", (share * 100.0 * scale + 1e-6).floor() / scale)
+}
+
 /// As wrk writes numbers of bytes: `1.23G`, in steps of 1024, the next unit from 0.85 of it on.
 pub(crate) fn binary(bytes: f64) -> String {
     let (mut value, mut unit) = (bytes, "");
@@ -66,6 +73,20 @@ mod tests {
             (125_000_000_000, "125 s"),
         ] {
             assert_eq!(time(Duration::from_nanos(nanoseconds)), text, "{nanoseconds}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_all_is_not_100_percent() {
+        for (share, decimals, text) in [
+            (1.0, 1, "100.0 %"),
+            (0.99996, 1, "99.9 %"),
+            (0.98996, 1, "98.9 %"),
+            (0.57, 2, "57.00 %"),
+            (0.475, 1, "47.5 %"),
+            (0.0, 1, "0.0 %"),
+        ] {
+            assert_eq!(percent(share, decimals), text, "{share}");
         }
     }
 

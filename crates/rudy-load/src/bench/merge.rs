@@ -10,7 +10,7 @@ use super::options::OutputOptions;
 use super::output::Output;
 use super::report::{Config, Document, RATE_KEPT, Run, Verdict};
 use super::split::ShareOf;
-use crate::Exit;
+use crate::{Exit, units};
 
 /// Shares that began further apart did not load the server together, in seconds.
 const APART_S: f64 = 1.0;
@@ -113,7 +113,7 @@ fn own(run: &Run) -> Vec<String> {
         wrong.push(format!("saturated. {verdict}"));
     }
     if let Some(ratio) = run.rate_ratio().filter(|ratio| *ratio < RATE_KEPT) {
-        wrong.push(format!("its rate was not kept: {:.1} % of what was due was sent", ratio * 100.0));
+        wrong.push(format!("its rate was not kept: {} of what was due was sent", units::percent(ratio, 1)));
     }
     wrong
 }

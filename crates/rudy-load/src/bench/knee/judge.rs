@@ -49,8 +49,11 @@ pub(super) fn judge(slo: &Slo, run: &Run, slope: &Slope) -> Ruling {
     }
     let late = seen.lag.quantile(0.99);
     let is_late = is_behind || late > LATE;
-    let behind =
-        format!("{:.1} % of what was due was sent, late by {} at 99 %", ratio * 100.0, units::time(late));
+    let behind = format!(
+        "{} of what was due was sent, late by {} at 99 %",
+        units::percent(ratio, 1),
+        units::time(late)
+    );
     let (cause, words) = if broken.iter().any(|judgement| judgement.is_of_errors()) {
         (Cause::Errors, words(&broken))
     } else if is_late && is_generators(run) {
@@ -194,7 +197,7 @@ mod tests {
             ("late, and all is well", send_late, Report::Held, "p99 1"),
             ("slow", |run| answered_after(run, 50 * MS), Report::Broke(Latency), "p99 50"),
             ("errors", |run| fail(run, 10), Report::Broke(Errors), "errors 1 %"),
-            ("behind, each place taken", fall_behind, Report::Broke(Backlog), "piled up: 66.7 %"),
+            ("behind, each place taken", fall_behind, Report::Broke(Backlog), "piled up: 66.6 %"),
             (
                 "behind, a place always free",
                 |run| {
@@ -202,7 +205,7 @@ mod tests {
                     run.outcome.seen.most_under_way = 1;
                 },
                 Report::Broke(Generator),
-                "the generator was late: 66.7 %",
+                "the generator was late: 66.6 %",
             ),
             (
                 "behind, no place in a pipeline taken",

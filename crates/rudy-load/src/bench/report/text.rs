@@ -84,9 +84,9 @@ fn schedule(run: &Run) -> Option<String> {
     let seen = &run.outcome.seen;
     let late = |quantile| units::time(seen.lag.quantile(quantile));
     Some(format!(
-        "{due} due, {} sent ({:.2} %), {} not sent; sent late by {} at 99 %, {} at most",
+        "{due} due, {} sent ({}), {} not sent; sent late by {} at 99 %, {} at most",
         seen.sent,
-        (ratio * 1e4).floor() / 100.0,
+        units::percent(ratio, 2),
         due - seen.sent,
         late(0.99),
         late(1.0)

@@ -132,9 +132,9 @@ impl fmt::Display for Verdict {
             ),
             Self::Server { rate_ratio } => write!(
                 f,
-                "The server did not keep up with the rate: its connections were all busy, and {:.1} % of what was due was \
+                "The server did not keep up with the rate: its connections were all busy, and {} of what was due was \
                  sent.",
-                rate_ratio * 100.0
+                units::percent(*rate_ratio, 1)
             ),
         }
     }
