@@ -5,6 +5,7 @@
 
 mod access;
 pub mod bench;
+mod body;
 mod connection;
 mod exit;
 mod failure;

@@ -34,6 +34,7 @@ use crate::values::{count, number, time};
   rudy bench -c 100 -n 1m http://127.0.0.1:8080/        a million requests
   rudy bench -R 20k -d 60 http://127.0.0.1:8080/        20,000 requests a second, come what may
   rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     more and more, to see where it gives in
+  rudy bench -b @a.json -b @b.json http://127.0.0.1:8080/   POST, with the two bodies in turn
   rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate at which that holds
   rudy bench -R 1m --split 0/4 --start-at +30s --json 0.json http://10.0.0.1/    the first of four machines
   rudy bench merge 0.json 1.json 2.json 3.json          one report of them
@@ -114,13 +115,15 @@ pub(crate) struct Bench {
     /// The method [default: GET, or POST with a body]
     #[arg(short, long, value_name = "METHOD", help_heading = "Requests")]
     method: Option<Method>,
-    /// The body: a text, or @FILE
+    /// The body: a text, or @FILE, or @- for standard input; of several, each request has the next
     #[arg(short, long, value_name = "TEXT|@FILE", help_heading = "Requests")]
-    body: Option<String>,
+    body: Vec<String>,
     /// Ask in HTTP/1.0
     #[arg(long = "http1.0", help_heading = "Requests")]
     http_10: bool,
-    /// URLs, a line each, with their weights behind them; `#` begins a comment
+    /// URLs, a line each, with weight, method and body beside them where they differ: 3 POST URL @FILE
+    ///
+    /// The weight says how often a URL is asked in comparison with the others; `#` begins a comment.
     #[arg(long, value_name = "FILE", help_heading = "Requests")]
     urls: Option<PathBuf>,
     /// An answer is right only if its body has N bytes
@@ -147,7 +150,7 @@ pub(crate) struct Bench {
     /// Accept any certificate
     #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
     insecure: bool,
-    /// Accept certificates that one in this PEM file has signed, and no others
+    /// Accept the certificates in this PEM file and what they have signed, and no others
     #[arg(long, value_name = "FILE", help_heading = "Connections")]
     cacert: Option<PathBuf>,
     /// Connect to this socket in the file system, whatever the URL's host
@@ -256,7 +259,7 @@ impl From<Bench> for Options {
             request: RequestOptions {
                 method: bench.method,
                 fields: bench.header,
-                body: bench.body,
+                bodies: bench.body,
                 is_http_10: bench.http_10,
             },
             expected: ExpectedOptions { body_bytes: bench.expect_bytes, body: bench.expect_body },

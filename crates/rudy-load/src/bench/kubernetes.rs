@@ -37,7 +37,7 @@ pub fn print_job(options: &JobOptions) -> Exit {
     if let Some(file) = options
         .arguments
         .iter()
-        .find(|argument| argument.starts_with('@') || argument.starts_with("--body=@"))
+        .find(|argument| ["@", "-b@", "--body=@"].iter().any(|file| argument.starts_with(file)))
     {
         return refuse(Exit::BadInput, &format!("{file}: a pod has no such file; give the body as text"));
     }

@@ -30,7 +30,7 @@ pub use options::{
 };
 pub use plan::{Expected, Pace, Plan, Repeat, Until};
 pub use recorder::Recorder;
+pub(crate) use requests::Requests;
 pub use run::{Interval, Outcome, RunError, ThreadTime, Watch, run};
 pub use sources::Sources;
 pub use split::{Split, StartAt};
-pub(crate) use urls::of_file as urls_of_file;

@@ -17,7 +17,7 @@ use crate::{Access, Url};
 pub struct Options {
     /// What to ask; each as often as the others.
     pub urls: Vec<Url>,
-    /// A file of more, with their weights.
+    /// A file of more, with their weights, methods and bodies.
     pub url_file: Option<PathBuf>,
     /// What each request is.
     pub request: RequestOptions,
@@ -46,8 +46,8 @@ pub struct RequestOptions {
     pub method: Option<Method>,
     /// Fields besides those that every request has.
     pub fields: Vec<(HeaderName, HeaderValue)>,
-    /// Its body: a text, or `@` and the name of a file that holds it.
-    pub body: Option<String>,
+    /// Their bodies in turn: each a text, or `@` and the name of a file that holds it.
+    pub bodies: Vec<String>,
     /// HTTP/1.0 instead of HTTP/1.1.
     pub is_http_10: bool,
 }

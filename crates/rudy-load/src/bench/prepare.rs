@@ -10,9 +10,9 @@ use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
 
 use super::options::{ArrivalsName, ConnectionOptions, Options, PaceOptions};
 use super::plan::{Pace, Plan, Until};
+use super::requests::{Requests, expected};
 use super::sources::Sources;
 use super::split::Split;
-use super::{requests, urls};
 use crate::exit::Refusal;
 use crate::{Remote, Url, room};
 
@@ -61,7 +61,6 @@ pub(super) struct Prepared {
 
 /// Reads the files, looks the server up, and judges what was said.
 pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
-    let weighted = urls::all(&options.urls, options.url_file.as_deref())?;
     times(&options.pace, options.output.interval)?;
     let (until, warm_up) = until(&options.pace)?;
     let pace = pace(&options.pace, until)?;
@@ -70,9 +69,10 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
         (whole, None) => (whole, until),
     };
     let closes = requests_per_connection(&options.connections) == Some(NonZeroU32::MIN);
-    let mix = requests::mix(&requests::template(&options.request, closes)?, &weighted)?;
-    let expected = requests::expected(&options.expected)?;
-    let route = options.access.route(&weighted[0].0).map_err(|error| Refusal::World(error.to_string()))?;
+    let Requests { mix, url, urls } =
+        Requests::new(&options.urls, options.url_file.as_deref(), &options.request, closes)?;
+    let expected = expected(&options.expected)?;
+    let route = options.access.route(&url).map_err(|error| Refusal::World(error.to_string()))?;
     let remotes = reachable(route.remotes, &options.connections)?;
     let connect_rate = options.connections.connect_rate.unwrap_or(CONNECT_RATE);
     let plan = Plan {
@@ -95,7 +95,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
         interval: options.output.interval.unwrap_or(INTERVAL),
     };
     room::check(plan.demand())?;
-    Ok(Prepared { plan, remotes, url: weighted[0].0.clone(), urls: weighted.len(), split: options.split })
+    Ok(Prepared { plan, remotes, url, urls, split: options.split })
 }
 
 /// Every time within its bounds.

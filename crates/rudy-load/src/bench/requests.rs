@@ -1,7 +1,5 @@
 //! The requests of a run, and what their answers are to be.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -9,41 +7,94 @@ use http::{HeaderMap, Method, Version};
 
 use super::options::{ExpectedOptions, RequestOptions};
 use super::plan::Expected;
+use super::urls::{self, Target};
 use crate::Url;
-use crate::request::{Mix, Template};
-
-/// A file that is read is held in memory, a body once for each thread.
-const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+use crate::body::{self, Bodies};
+use crate::request::{Encoded, Mix, Template};
 
 /// All requests of a run, each with its body, are held in memory, once for each thread.
 const REQUEST_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// What every request has. `closes` where each is the only one on its connection.
-pub(super) fn template(options: &RequestOptions, closes: bool) -> Result<Template, String> {
-    let body = match options.body.as_deref() {
-        None => None,
-        Some(text) => Some(match text.strip_prefix('@') {
-            Some(path) => read(Path::new(path))?.into(),
-            None => Bytes::copy_from_slice(text.as_bytes()),
-        }),
-    };
-    let default = if body.is_some() { Method::POST } else { Method::GET };
+/// Everything that is asked.
+pub(crate) struct Requests {
+    /// Each request as often as its weight says.
+    pub(crate) mix: Mix,
+    /// The first that is asked.
+    pub(crate) url: Url,
+    /// How many URLs there are.
+    pub(crate) urls: usize,
+}
+
+impl Requests {
+    /// Of the URLs given and those of a file. `closes` where each request is the only one on its connection.
+    pub(crate) fn new(
+        given: &[Url],
+        file: Option<&Path>,
+        options: &RequestOptions,
+        closes: bool,
+    ) -> Result<Self, String> {
+        let mut bodies = Bodies::default();
+        let targets = urls::all(given, file, &mut bodies)?;
+        let named: Result<Vec<_>, _> = options.bodies.iter().map(|text| bodies.named(text)).collect();
+        let weighted = encode_all(options, closes, &targets, &named?)?;
+        let mix = Mix::new(weighted).map_err(|error| error.to_string())?;
+        Ok(Self { mix, url: targets[0].url.clone(), urls: targets.len() })
+    }
+}
+
+/// A target without a body of its own has those of all in turn: a request for each, together as often as with one.
+fn encode_all(
+    options: &RequestOptions,
+    closes: bool,
+    targets: &[Target],
+    bodies: &[Bytes],
+) -> Result<Vec<(Encoded, u32)>, String> {
+    let template = template(options, closes);
+    let of_all: Vec<_> =
+        if bodies.is_empty() { vec![None] } else { bodies.iter().cloned().map(Some).collect() };
+    let turns = u32::try_from(of_all.len()).unwrap_or(u32::MAX);
+    let mut weighted = Vec::new();
+    let mut bytes = 0;
+    for target in targets {
+        let (weight, own) = match &target.body {
+            Some(body) => (target.weight.saturating_mul(turns), &[Some(body.clone())][..]),
+            None => (target.weight, &of_all[..]),
+        };
+        for body in own {
+            let default = if body.is_some() { Method::POST } else { Method::GET };
+            let method = target.method.as_ref().or(options.method.as_ref()).cloned().unwrap_or(default);
+            let template = Template { method, body: body.clone(), ..template.clone() };
+            let request = template.encode(&target.url, false);
+            let request = request.map_err(|error| format!("{}: {error}", target.url))?;
+            bytes += request.bytes.len();
+            if bytes > REQUEST_BYTES_MAX {
+                return Err(format!(
+                    "the requests have more than {REQUEST_BYTES_MAX} bytes in all: use fewer URLs or smaller bodies"
+                ));
+            }
+            weighted.push((request, weight));
+        }
+    }
+    Ok(weighted)
+}
+
+/// What every request has but its method and body.
+fn template(options: &RequestOptions, closes: bool) -> Template {
     let mut fields = HeaderMap::new();
     for (name, value) in &options.fields {
         fields.append(name, value.clone());
     }
-    Ok(Template {
-        method: options.method.clone().unwrap_or(default),
+    Template {
         fields,
-        body,
         version: if options.is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 },
         keep_alive: !closes,
-    })
+        ..Template::default()
+    }
 }
 
 /// What a right answer is.
 pub(super) fn expected(options: &ExpectedOptions) -> Result<Expected, String> {
-    let body = options.body.as_deref().map(read).transpose()?.map(Bytes::from);
+    let body = options.body.as_deref().map(body::read).transpose()?.map(Bytes::from);
     match (&body, options.body_bytes) {
         (Some(body), Some(bytes)) if body.len() as u64 != bytes => Err(format!(
             "--expect-body has {} bytes, and --expect-bytes says {bytes}: leave one of them out",
@@ -53,32 +104,38 @@ pub(super) fn expected(options: &ExpectedOptions) -> Result<Expected, String> {
     }
 }
 
-/// A file that a flag names.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let error = |reason: &dyn std::fmt::Display| format!("cannot read {}: {reason}", path.display());
-    let mut bytes = Vec::new();
-    // What is no regular file may have no end and say no length.
-    let file = File::open(path).map_err(|why| error(&why))?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|why| error(&why))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(error(&format_args!("it has more than {FILE_BYTES_MAX} bytes")));
-    }
-    Ok(bytes)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The requests, each as often as its weight says.
-pub(super) fn mix(template: &Template, weighted: &[(Url, u32)]) -> Result<Mix, String> {
-    let mut requests = Vec::new();
-    let mut bytes = 0;
-    for (url, weight) in weighted {
-        let request = template.encode(url, false).map_err(|error| format!("{url}: {error}"))?;
-        bytes += request.bytes.len();
-        if bytes > REQUEST_BYTES_MAX {
-            return Err(format!(
-                "the requests have more than {REQUEST_BYTES_MAX} bytes in all: use fewer URLs or a smaller body"
-            ));
-        }
-        requests.push((request, *weight));
+    fn requests(urls: &str, bodies: &[&str]) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("urls");
+        std::fs::write(&file, urls).unwrap();
+        let options = RequestOptions {
+            bodies: bodies.iter().map(|&body| body.to_owned()).collect(),
+            ..RequestOptions::default()
+        };
+        let requests = Requests::new(&[], Some(&file), &options, false).unwrap();
+        let text = |k| String::from_utf8_lossy(&requests.mix.get(k).bytes).into_owned();
+        let shown = |request: String| {
+            let line = request.lines().next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned();
+            format!("{line} {}", request.split_once("\r\n\r\n").unwrap().1)
+        };
+        (0..8).map(|k| shown(text(k))).collect()
     }
-    Mix::new(requests).map_err(|error| error.to_string())
+
+    #[test]
+    fn bodies_are_taken_in_turn_and_make_a_post() {
+        let asked = requests("http://a/x", &["1", "2", "3"]);
+        assert_eq!(asked[..4], ["POST /x 1", "POST /x 2", "POST /x 3", "POST /x 1"]);
+        assert_eq!(requests("http://a/x", &[])[0], "GET /x ");
+    }
+
+    #[test]
+    fn a_line_with_a_method_and_a_body_is_asked_so_and_as_often_as_its_weight_says() {
+        let asked = requests("http://a/x 3\nPUT http://a/y @/dev/null", &["1", "2"]);
+        let of = |line: &str| asked.iter().filter(|asked| asked.starts_with(line)).count();
+        assert_eq!([of("POST /x 1"), of("POST /x 2"), of("PUT /y ")], [3, 3, 2], "{asked:?}");
+    }
 }

@@ -1,22 +1,41 @@
-//! What is asked: URLs of the command line, and those of a file.
+//! What is asked: URLs of the command line, and the lines of a file.
 
 use std::path::Path;
 
-use super::requests;
-use crate::Url;
+use bytes::Bytes;
+use http::Method;
+
+use crate::body::{self, Bodies};
+use crate::{Url, UrlError};
 
 /// More lines than this are no list that a person means; each is a request in memory.
 const URLS_MAX: usize = 100_000;
 
-/// All URLs with their weights; at least one, and all of one origin.
-pub(super) fn all(given: &[Url], file: Option<&Path>) -> Result<Vec<(Url, u32)>, String> {
-    let mut all: Vec<_> = given.iter().map(|url| (url.clone(), 1)).collect();
+/// What a line of a file has.
+const LINE: &str = "expected URL, and beside it what is wanted of WEIGHT, METHOD and @FILE";
+
+/// One thing to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) url: Url,
+    /// How often it is asked in comparison with the others.
+    pub(super) weight: u32,
+    /// Instead of the method of all.
+    pub(super) method: Option<Method>,
+    /// Instead of the bodies of all.
+    pub(super) body: Option<Bytes>,
+}
+
+/// All that is asked; at least one, and all of one origin.
+pub(super) fn all(given: &[Url], file: Option<&Path>, bodies: &mut Bodies) -> Result<Vec<Target>, String> {
+    let plain = |url: &Url| Target { url: url.clone(), weight: 1, method: None, body: None };
+    let mut all: Vec<_> = given.iter().map(plain).collect();
     let first = given.first().cloned();
     for other in given {
         check_origin(first.as_ref(), other)?;
     }
     if let Some(path) = file {
-        all.extend(read(path, first)?);
+        all.extend(read(path, first, bodies)?);
     }
     match all.len() {
         0 => Err("no URL: name one, such as http://127.0.0.1:8080/".into()),
@@ -25,41 +44,67 @@ pub(super) fn all(given: &[Url], file: Option<&Path>) -> Result<Vec<(Url, u32)>,
     }
 }
 
-/// All URLs of a file; at least one, and all of one origin.
-pub(crate) fn of_file(path: &Path) -> Result<Vec<(Url, u32)>, String> {
-    all(&[], Some(path))
-}
-
-fn read(path: &Path, first: Option<Url>) -> Result<Vec<(Url, u32)>, String> {
-    let text = String::from_utf8(requests::read(path)?)
+fn read(path: &Path, first: Option<Url>, bodies: &mut Bodies) -> Result<Vec<Target>, String> {
+    let text = String::from_utf8(body::read(path)?)
         .map_err(|_| format!("cannot read {}: it is no text in UTF-8", path.display()))?;
-    parse(&text, first).map_err(|error| format!("{}:{error}", path.display()))
+    parse(&text, first, bodies).map_err(|error| format!("{}:{error}", path.display()))
 }
 
-/// A URL on each line, and behind it how often it is asked in comparison with the others. The error begins with the number
-/// of its line.
-fn parse(text: &str, mut first: Option<Url>) -> Result<Vec<(Url, u32)>, String> {
-    let mut urls = Vec::new();
+/// A target on each line. The error begins with the number of its line.
+fn parse(text: &str, mut first: Option<Url>, bodies: &mut Bodies) -> Result<Vec<Target>, String> {
+    let mut targets = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         // A comment begins with a word of its own: in a URL, what is behind a # is a place in the page.
-        let mut words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
-        let Some(word) = words.next() else { continue };
+        let words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
         let error = |reason: String| format!("{number}: {reason}");
-        let url: Url = word.parse().map_err(|why: crate::UrlError| error(why.to_string()))?;
-        let weight = match words.next() {
-            Some(weight) => weight.parse().ok().filter(|weight| *weight > 0).ok_or_else(|| {
-                error(format!("{weight:?} is no weight (expected a whole number from 1 on, or nothing)"))
-            })?,
-            None => 1,
-        };
-        if let Some(more) = words.next() {
-            return Err(error(format!("{more:?} stands behind the weight (expected URL WEIGHT)")));
-        }
-        check_origin(first.as_ref(), &url).map_err(error)?;
-        first.get_or_insert_with(|| url.clone());
-        urls.push((url, weight));
+        let Some(target) = parse_line(words, bodies).map_err(error)? else { continue };
+        check_origin(first.as_ref(), &target.url).map_err(error)?;
+        first.get_or_insert_with(|| target.url.clone());
+        targets.push(target);
     }
-    Ok(urls)
+    Ok(targets)
+}
+
+/// The words in any order, since each kind is told by its look: `http://a/ 3` is as clear as `3 POST http://a/ @file`.
+fn parse_line<'a>(
+    words: impl Iterator<Item = &'a str>,
+    bodies: &mut Bodies,
+) -> Result<Option<Target>, String> {
+    let (mut url, mut weight, mut method, mut body) = (None, None, None, None);
+    let mut is_empty = true;
+    for word in words {
+        is_empty = false;
+        let is_second = if let Some(path) = word.strip_prefix('@') {
+            body.replace(bodies.of_file(Path::new(path))?).is_some()
+        } else if word.bytes().all(|byte| byte.is_ascii_digit()) {
+            weight.replace(parse_weight(word)?).is_some()
+        } else if let Some(said) = as_method(word) {
+            method.replace(said).is_some()
+        } else {
+            let said = word.parse().map_err(|why: UrlError| format!("{why} ({LINE})"))?;
+            url.replace(said).is_some()
+        };
+        if is_second {
+            return Err(format!("{word:?} is one too many ({LINE})"));
+        }
+    }
+    match url {
+        Some(url) => Ok(Some(Target { url, weight: weight.unwrap_or(1), method, body })),
+        None if is_empty => Ok(None),
+        None => Err(format!("no URL on this line ({LINE})")),
+    }
+}
+
+fn parse_weight(word: &str) -> Result<u32, String> {
+    let weight = word.parse().ok().filter(|weight| *weight > 0);
+    weight.ok_or_else(|| format!("{word:?} is no weight (expected a whole number from 1 on, or nothing)"))
+}
+
+/// In capitals, as all methods that are registered; a host is written so by nobody.
+fn as_method(word: &str) -> Option<Method> {
+    let is_one = word.starts_with(|first: char| first.is_ascii_uppercase())
+        && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    if is_one { word.parse().ok() } else { None }
 }
 
 fn check_origin(first: Option<&Url>, url: &Url) -> Result<(), String> {
@@ -76,14 +121,39 @@ fn check_origin(first: Option<&Url>, url: &Url) -> Result<(), String> {
 mod tests {
     use super::*;
 
+    fn parsed(text: &str) -> Result<Vec<Target>, String> {
+        parse(text, None, &mut Bodies::default())
+    }
+
     #[test]
     fn a_file_has_urls_weights_and_comments() {
-        let text = "# what the shop is asked\nhttp://a/\n\n  http://a/cart 3  # often\na/x\thttp://a/y\n";
-        let error = parse(text, None).unwrap_err();
-        assert!(error.starts_with("5: \"http://a/y\" is no weight"), "{error}");
-        let urls = parse(&text.replace("\thttp://a/y", " 2"), None).unwrap();
-        let shown: Vec<_> = urls.iter().map(|(url, weight)| (url.to_string(), *weight)).collect();
+        let text = "# what the shop is asked\nhttp://a/\n\n  http://a/cart 3  # often\na/x\t2\n";
+        let shown: Vec<_> =
+            parsed(text).unwrap().iter().map(|target| (target.url.to_string(), target.weight)).collect();
         assert_eq!(shown, [("http://a/".into(), 1), ("http://a/cart".into(), 3), ("http://a/x".into(), 2)]);
+    }
+
+    #[test]
+    fn a_line_has_its_weight_method_and_body_in_any_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let photo = folder.path().join("photo.jpg");
+        std::fs::write(&photo, "a photo").unwrap();
+        let file = format!("@{}", photo.display());
+        let meant = Target {
+            url: "http://a/upload".parse().unwrap(),
+            weight: 3,
+            method: Some(Method::PUT),
+            body: Some(Bytes::from_static(b"a photo")),
+        };
+        for line in [
+            format!("3 PUT http://a/upload {file}"),
+            format!("PUT http://a/upload {file} 3 # often"),
+            format!("http://a/upload 3 {file} PUT"),
+        ] {
+            assert_eq!(parsed(&line).as_deref(), Ok(std::slice::from_ref(&meant)), "{line}");
+        }
+        let own = parsed("PURGE-ALL http://a/").unwrap()[0].method.clone();
+        assert_eq!(own.unwrap().as_str(), "PURGE-ALL");
     }
 
     #[test]
@@ -91,10 +161,15 @@ mod tests {
         for (text, said) in [
             ("http://a/\nhttp://b/", "2: http://b/ is of another server than http://a/"),
             ("http://a/ 0", "1: \"0\" is no weight"),
-            ("http://a/ 1 2", "1: \"2\" stands behind the weight"),
+            ("http://a/ 1 2", "1: \"2\" is one too many (expected URL, and"),
+            ("http://a/ GET PUT", "1: \"PUT\" is one too many"),
+            ("http://a/\thttp://a/y", "1: \"http://a/y\" is one too many"),
+            ("http://a/ @/dev/null @/dev/null", "1: \"@/dev/null\" is one too many"),
+            ("http://a/\n3 POST @/dev/null", "2: no URL on this line"),
+            ("http://a/\n\nhttp://a/ @/nowhere", "3: cannot read /nowhere: "),
             ("\nftp://a/", "2: \"ftp://a/\" is not a URL"),
         ] {
-            let error = parse(text, None).unwrap_err();
+            let error = parsed(text).unwrap_err();
             assert!(error.starts_with(said), "{error}");
         }
     }
@@ -102,8 +177,9 @@ mod tests {
     #[test]
     fn all_are_of_one_server_and_there_is_one() {
         let urls = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Url>>();
-        assert!(all(&[], None).unwrap_err().starts_with("no URL"));
-        assert!(all(&urls(&["a", "a:81"]), None).unwrap_err().contains("another server"));
-        assert_eq!(all(&urls(&["a", "http://A:80/b"]), None).unwrap().len(), 2);
+        let all = |urls: &[Url]| all(urls, None, &mut Bodies::default());
+        assert!(all(&[]).unwrap_err().starts_with("no URL"));
+        assert!(all(&urls(&["a", "a:81"])).unwrap_err().contains("another server"));
+        assert_eq!(all(&urls(&["a", "http://A:80/b"])).unwrap().len(), 2);
     }
 }

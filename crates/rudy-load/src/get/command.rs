@@ -1,11 +1,9 @@
 //! From the command line to the last report.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
 use http::{HeaderMap, Method, Version};
 
 use super::back_off::BackOff;
@@ -16,6 +14,7 @@ use super::redirect::{follow, is_redirect};
 use super::report::Report;
 use super::session::Session;
 use super::wait::{Waiter, Woken};
+use crate::body::Bodies;
 use crate::{Exit, Template, Url};
 
 /// Asks what the options say, and reports each request.
@@ -187,7 +186,7 @@ fn origin(url: &Url) -> String {
 }
 
 fn template(options: &Options) -> Result<Template, String> {
-    let body = options.body.as_deref().map(read_body).transpose()?;
+    let body = options.body.as_deref().map(|text| Bodies::default().named(text)).transpose()?;
     let mut fields = HeaderMap::new();
     for (name, value) in &options.fields {
         fields.append(name, value.clone());
@@ -204,21 +203,6 @@ fn template(options: &Options) -> Result<Template, String> {
         version: if options.is_http_10 { Version::HTTP_10 } else { Version::HTTP_11 },
         keep_alive: options.keeps_alive,
     })
-}
-
-fn read_body(text: &str) -> Result<Bytes, String> {
-    match text.strip_prefix('@') {
-        None => Ok(Bytes::copy_from_slice(text.as_bytes())),
-        Some("-") => {
-            let mut body = Vec::new();
-            let read = io::stdin().lock().read_to_end(&mut body);
-            read.map(|_| body.into())
-                .map_err(|error| format!("cannot read the body from standard input: {error}"))
-        }
-        Some(path) => fs::read(path)
-            .map(Bytes::from)
-            .map_err(|error| format!("cannot read the body from {path}: {error}")),
-    }
 }
 
 fn open_output(options: &Options) -> Result<Output, String> {

@@ -6,7 +6,6 @@ mod summary;
 
 use std::io::{self, Write};
 use std::num::NonZeroU32;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +14,12 @@ use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
 
 use self::options::{Check, End, Options, Start, USAGE};
 use self::summary::Summary;
-use crate::bench::{Expected, Interval, Outcome, Pace, Plan, Repeat, Until, Watch, run};
+use crate::bench::{
+    Expected, Interval, Outcome, Pace, Plan, Repeat, RequestOptions, Requests, Until, Watch, run,
+};
 use crate::exit::Refusal;
 use crate::interrupt::Interrupt;
-use crate::request::{Mix, Template};
-use crate::{Access, Exit, Url, room};
+use crate::{Access, Exit, room};
 
 /// At a rate, as many fetches are under way as it takes; never more than this.
 const PARALLEL_MAX: u32 = 20_000;
@@ -95,11 +95,10 @@ impl Watch for Watcher<'_> {
 
 fn plan(options: &Options) -> Result<Plan, (Exit, String)> {
     let bad = |why: String| (Exit::BadInput, why);
-    let urls = urls(&options.urls).map_err(bad)?;
+    let requests = Requests::new(&[], Some(&options.urls), &RequestOptions::default(), true).map_err(bad)?;
     let pace = pace(options).map_err(bad)?;
-    let mix = mix(&urls).map_err(bad)?;
     let trust = if options.is_insecure { Trust::Anyone } else { Trust::Platform };
-    let route = Access { trust, unix_socket: None }.route(&urls[0]);
+    let route = Access { trust, unix_socket: None }.route(&requests.url);
     let route = route.map_err(|error| (Exit::CannotRun, error.to_string()))?;
     let connections = match options.start {
         Start::Parallel(parallel) => parallel,
@@ -110,7 +109,7 @@ fn plan(options: &Options) -> Result<Plan, (Exit, String)> {
     let plan = Plan {
         remote: route.remotes[0].clone(),
         security: route.security,
-        mix: Arc::new(mix),
+        mix: Arc::new(requests.mix),
         connections: NonZeroU32::new(connections).unwrap_or(NonZeroU32::MIN),
         // http_load is one process with one thread, and its figures are of that.
         threads: NonZeroU32::MIN,
@@ -151,16 +150,4 @@ fn pace(options: &Options) -> Result<Pace, String> {
     let arrivals = if jitter { Arrivals::Jitter { seed: 0 } } else { Arrivals::Uniform };
     Schedule::new(profile, arrivals, Share::WHOLE).map_err(|error| error.to_string())?;
     Ok(Pace::Open(profile, arrivals))
-}
-
-fn mix(urls: &[Url]) -> Result<Mix, String> {
-    let template = Template { keep_alive: false, ..Template::default() };
-    let encode = |url| template.encode(url, false).map(|request| (request, 1));
-    let requests: Result<Vec<_>, _> = urls.iter().map(encode).collect();
-    Mix::new(requests.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
-}
-
-fn urls(path: &Path) -> Result<Vec<Url>, String> {
-    let weighted = crate::bench::urls_of_file(path)?;
-    Ok(weighted.into_iter().map(|(url, _)| url).collect())
 }

@@ -27,7 +27,8 @@ Fetches the URLs of a file, each over a connection of its own, and sums up as ht
   -verbose         say every minute how it stands
   -insecure        with https: accept any certificate
 
-URLFILE has a URL on each line, all of one server; they are fetched in turn.
+URLFILE has a URL on each line, all of one server; they are fetched in turn. A line may have a weight, a method and a
+body beside its URL, as in `rudy bench --urls`.
 
 Examples:
   rudy http_load -parallel 20 -fetches 1000 urls
@@ -117,7 +118,7 @@ impl Said {
             "checksum" => &mut self.checksum,
             "anybytes" => &mut self.any_bytes,
             "verbose" => &mut self.is_verbose,
-            "insecure" => &mut self.is_insecure,
+            "insecure" | "k" => &mut self.is_insecure,
             _ => return false,
         };
         *switch = true;

@@ -85,7 +85,7 @@ fn a_body_makes_it_a_post_and_may_stand_in_a_file() {
     for (body, end) in
         [("typed".to_owned(), "\r\n\r\ntyped"), (format!("@{}", path.display()), "\r\n\r\nfrom a file")]
     {
-        let plan = plan(|options| options.request.body = Some(body));
+        let plan = plan(|options| options.request.bodies.push(body));
         let request = String::from_utf8_lossy(&plan.mix.get(0).bytes).into_owned();
         assert!(request.starts_with("POST / HTTP/1.1\r\n") && request.ends_with(end), "{request}");
     }
@@ -134,10 +134,10 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
         }),
         ("not of the same kind", |o| o.connections.sources = Some("::1".parse().unwrap())),
         ("give them with --sources", |o| o.connections.connections = number(1_000_000)),
-        ("cannot read /nowhere: ", |o| o.request.body = Some("@/nowhere".into())),
+        ("cannot read /nowhere: ", |o| o.request.bodies.push("@/nowhere".into())),
         ("cannot read /nowhere: ", |o| o.expected.body = Some("/nowhere".into())),
         ("cannot read /nowhere", |o| o.url_file = Some("/nowhere".into())),
-        ("more than 67108864 bytes", |o| o.request.body = Some("@/dev/zero".into())),
+        ("more than 67108864 bytes", |o| o.request.bodies.push("@/dev/zero".into())),
         ("more than 67108864 bytes", |o| o.url_file = Some("/dev/zero".into())),
         ("256 are the most", |o| o.connections.pipeline = NonZeroU32::new(257).unwrap()),
         ("at least 1", |o| o.connections.connect_rate = Some(0.5)),

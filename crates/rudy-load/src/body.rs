@@ -1,0 +1,106 @@
+//! Bodies that a command line names: a text, or what a file holds.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+/// A file that is read is held in memory.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// All files together. A generator has them again in its requests, once for each thread.
+const FILES_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// What was read from files, each once however often it is named.
+#[derive(Debug, Default)]
+pub(crate) struct Bodies {
+    read: HashMap<PathBuf, Bytes>,
+    bytes: u64,
+}
+
+impl Bodies {
+    /// What a flag says: a text, or `@` and the name of a file; `@-` is standard input.
+    pub(crate) fn named(&mut self, text: &str) -> Result<Bytes, String> {
+        match text.strip_prefix('@') {
+            Some(path) => self.of_file(Path::new(path)),
+            None => Ok(Bytes::copy_from_slice(text.as_bytes())),
+        }
+    }
+
+    /// What a file holds.
+    pub(crate) fn of_file(&mut self, path: &Path) -> Result<Bytes, String> {
+        if let Some(body) = self.read.get(path) {
+            return Ok(body.clone());
+        }
+        let body = Bytes::from(read(path)?);
+        self.bytes += body.len() as u64;
+        if self.bytes > FILES_BYTES_MAX {
+            return Err(format!(
+                "cannot read {}: it and the files before have more than {FILES_BYTES_MAX} bytes in all",
+                path.display()
+            ));
+        }
+        self.read.insert(path.to_owned(), body.clone());
+        Ok(body)
+    }
+}
+
+/// A file that a flag names; `-` is standard input.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    if path == Path::new("-") {
+        return whole(io::stdin().lock()).map_err(|why| format!("cannot read standard input: {why}"));
+    }
+    let read = File::open(path).and_then(whole);
+    read.map_err(|why| format!("cannot read {}: {why}", path.display()))
+}
+
+/// What is no regular file may have no end and say no length.
+fn whole(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!(
+            "it has more than {FILE_BYTES_MAX} bytes, the most that are read"
+        )));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_once_and_shared() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("body");
+        std::fs::write(&path, "first").unwrap();
+        let mut bodies = Bodies::default();
+        let first = bodies.of_file(&path).unwrap();
+        std::fs::write(&path, "other").unwrap();
+        let again = bodies.named(&format!("@{}", path.display())).unwrap();
+        assert_eq!((&first[..], first.as_ptr()), (&b"first"[..], again.as_ptr()));
+        assert_eq!(bodies.named("typed").unwrap(), "typed");
+    }
+
+    #[test]
+    fn what_has_no_end_is_read_to_a_bound() {
+        let error = read(Path::new("/dev/zero")).unwrap_err();
+        assert!(error.starts_with("cannot read /dev/zero: it has more than 67108864 bytes"), "{error}");
+    }
+
+    #[test]
+    fn all_files_together_have_a_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bodies = Bodies::default();
+        for number in 0..5 {
+            let path = folder.path().join(number.to_string());
+            // A hole: nothing is written.
+            File::create(&path).unwrap().set_len(FILE_BYTES_MAX).unwrap();
+            let body = bodies.of_file(&path);
+            assert_eq!(body.is_ok(), number < 4, "{number}");
+        }
+    }
+}
