@@ -11,6 +11,7 @@ mod engines;
 mod load;
 mod program;
 mod server;
+mod tls;
 
 pub use answer::Answer;
 pub use binary::binary;
@@ -21,6 +22,7 @@ pub use engines::engines;
 pub use load::{Load, Tally};
 pub use program::{go_httpbin, program, redbot, skip};
 pub use server::{Builder, Server};
+pub use tls::{Certificates, TlsServer, Valid};
 
 use std::time::Duration;
 

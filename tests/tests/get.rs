@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use rudy_tests::{Server, binary};
+use rudy_tests::{Certificates, Server, TlsServer, binary};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -249,62 +249,11 @@ fn time_that_is_over_ends_a_request() {
     assert!(stderr(&output).contains("within the time"), "{}", stderr(&output));
 }
 
-/// An `openssl s_server` with a certificate of its own; killed when dropped.
-struct Tls {
-    child: Child,
-    folder: tempfile::TempDir,
-    port: u16,
-}
-
-impl Tls {
-    fn start() -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
-        let made = Command::new("openssl")
-            .args([
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-                "-nodes",
-                "-days",
-                "2",
-            ])
-            .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem"])
-            .args(["-addext", "basicConstraints=critical,CA:FALSE", "-out", "cert.pem"])
-            .current_dir(folder.path())
-            .output();
-        if !made.is_ok_and(|output| output.status.success()) {
-            rudy_tests::skip("openssl");
-            return None;
-        }
-        let mut child = Command::new("openssl")
-            .args(["s_server", "-accept", "127.0.0.1:0", "-cert", "cert.pem", "-key", "key.pem", "-www"])
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("openssl can be started");
-        let mut lines = BufReader::new(child.stdout.as_mut().expect("it is a pipe")).lines();
-        let port = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| line.strip_prefix("ACCEPT ")?.rsplit(':').next()?.parse().ok());
-        Some(Self { child, folder, port: port.expect("it says where it listens") })
-    }
-
-    fn url(&self) -> String {
-        format!("https://localhost:{}/", self.port)
-    }
-}
-
-impl Drop for Tls {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A TLS server with a certificate of its own, and where that is.
+fn tls() -> Option<(TlsServer, Certificates)> {
+    let certificates = Certificates::new()?;
+    certificates.self_signed("own", "localhost", "critical,CA:FALSE");
+    Some((certificates.serve("own"), certificates))
 }
 
 /// A proxy that opens one tunnel, and says what it was asked for. It may swallow TLS's goodbye.
@@ -348,7 +297,7 @@ fn copy_without_goodbye(from: &mut impl Read, to: &mut impl Write) {
 
 #[test]
 fn a_body_until_the_close_is_not_whole_without_the_goodbye_of_tls() {
-    let Some(server) = Tls::start() else { return };
+    let Some((server, _certificates)) = tls() else { return };
     for (swallows_goodbye, exit) in [(false, 0), (true, 1)] {
         let (proxy, _asked) = tunnel(([127, 0, 0, 1], server.port).into(), swallows_goodbye);
         let output = command(&["-k", &server.url()]).env("https_proxy", proxy.to_string()).output();
@@ -385,12 +334,11 @@ fn a_reset_is_told_from_a_close() {
 
 #[test]
 fn tls_is_agreed_on_its_certificate_judged_and_its_end_believed() {
-    let Some(server) = Tls::start() else { return };
-    let certificate = server.folder.path().join("cert.pem");
-    let certificate = certificate.to_str().expect("a plain path");
+    let Some((server, certificates)) = tls() else { return };
+    let certificate = certificates.path("own");
     let refused = get(&["--json", &server.url()]);
     assert_eq!((refused.status.code(), &objects(&refused)[0]["error_kind"]), (Some(1), &"tls".into()));
-    for trust in [&["-k"][..], &["--cacert", certificate]] {
+    for trust in [&["-k"][..], &["--cacert", &certificate]] {
         let output = get(&[trust, &["--json", &server.url()]].concat());
         let object = &objects(&output)[0];
         assert_eq!(output.status.code(), Some(0), "{object} {}", stderr(&output));

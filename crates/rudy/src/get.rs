@@ -75,7 +75,7 @@ pub(crate) struct Get {
     /// Accept any certificate
     #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
     insecure: bool,
-    /// Accept certificates that one in this PEM file has signed, and no others
+    /// Accept the certificates in this PEM file and what they have signed, and no others
     #[arg(long, value_name = "FILE", help_heading = "Connections")]
     cacert: Option<PathBuf>,
     /// Connect to this socket in the file system, whatever the URL's host

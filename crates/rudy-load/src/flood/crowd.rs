@@ -146,7 +146,7 @@ impl<'p> Crowd<'p> {
         let security = self.plan.security.as_ref();
         let driven = connection.drive(security, &self.limits, hangs_up, &mut self.scratch, &mut listener);
         let has_ended = listener.has_ended;
-        self.open += u32::from(!was_open && connection.is_open());
+        self.open = self.open + u32::from(connection.is_open()) - u32::from(was_open);
         match driven {
             Err(failure) => self.lose(number, &failure),
             Ok(_) if has_ended => self.end(number),
@@ -192,9 +192,13 @@ struct Listener<'a> {
 impl Observer for Listener<'_> {
     fn connected(&mut self, now: Instant) {
         let now = now - self.start;
-        self.seen.opened += 1;
+        self.seen.opened += u64::from(self.plan.security.is_none());
         self.seen.connect.record(now.saturating_sub(*self.since));
         *self.since = now;
+    }
+
+    fn secured(&mut self, _now: Instant) {
+        self.seen.opened += 1;
     }
 
     fn received(&mut self, bytes: usize, now: Instant) {

@@ -7,7 +7,7 @@ use crate::{Failure, FailureKind};
 /// Counts and times of all connections together; of a fixed size.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// Connections that came to stand.
+    /// Connections that came to stand, with TLS where the URL says so.
     pub opened: u64,
     /// Connections that did not.
     pub refused: u64,

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
+use rudy_net::tls::explain;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
@@ -120,7 +121,11 @@ impl Session {
         if let Err(error) = self.tls.process_new_packets() {
             // The peer is told why by an alert.
             let _ = self.flush(wire);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            let kind = io::ErrorKind::InvalidData;
+            return Err(match explain(&error) {
+                Some(why) => io::Error::new(kind, why),
+                None => io::Error::new(kind, error),
+            });
         }
         Ok(read)
     }

@@ -62,8 +62,9 @@ fn chunks_are_counted_and_held_against_the_schedule_of_the_first() {
 
 #[test]
 fn what_ends_and_what_breaks_is_told_apart() {
-    let server = Server::start(|number| match number % 2 {
+    let server = Server::start(|number| match number % 4 {
         0 => Answer::last(&format!("{CHUNKS}0\r\n\r\n")),
+        2 => Answer::last("HTTP/1.1 200 OK\r\n\r\nuntil the close"),
         _ => Answer::last(CHUNKS),
     });
     let outcome = run(&plan(&server), &mut ()).expect("the server listens");

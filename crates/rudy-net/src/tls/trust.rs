@@ -1,15 +1,17 @@
 //! Which certificates a client accepts.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::pem;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_platform_verifier::BuilderVerifierExt;
+
+use super::held::Held;
 
 /// Which certificates are accepted from a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,7 +19,7 @@ pub enum Trust {
     /// Those that the operating system trusts.
     #[default]
     Platform,
-    /// Those that a certificate in this PEM file has signed, and no others.
+    /// Those that stand in this PEM file, and those that one of them has signed; no others.
     File(PathBuf),
     /// All. The connection is encrypted to whoever answers.
     Anyone,
@@ -62,7 +64,9 @@ impl Trust {
             .map_err(TrustError::Rejected)?;
         let builder = match self {
             Self::Platform => builder.with_platform_verifier().map_err(TrustError::Rejected)?,
-            Self::File(path) => builder.with_root_certificates(roots(path)?),
+            Self::File(path) => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Held::read(path, provider)?))
+            }
             Self::Anyone => {
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyone(provider)))
             }
@@ -71,15 +75,6 @@ impl Trust {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
-}
-
-fn roots(path: &Path) -> Result<RootCertStore, TrustError> {
-    let file = |error| TrustError::File(path.to_owned(), error);
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(file)? {
-        roots.add(certificate.map_err(file)?).map_err(TrustError::Rejected)?;
-    }
-    if roots.is_empty() { Err(TrustError::Empty(path.to_owned())) } else { Ok(roots) }
 }
 
 /// Accepts every certificate. The signatures of the handshake are checked all the same: who answers holds the key of the

@@ -1,0 +1,107 @@
+//! Why a certificate is refused, in words that say what to do.
+
+use rustls::CertificateError;
+
+/// What was wrong with a server's certificate. `None` where the error is about something else.
+#[must_use]
+pub fn explain(error: &rustls::Error) -> Option<String> {
+    let rustls::Error::InvalidCertificate(error) = error else { return None };
+    Some(match error {
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let names: Vec<_> = presented.iter().map(|name| plain(name)).collect();
+            let names = if names.is_empty() { "no name at all".to_owned() } else { names.join(", ") };
+            format!("the certificate is for {names} and not for {} (-k accepts it)", expected.to_str())
+        }
+        CertificateError::ExpiredContext { time, not_after } => format!(
+            "the certificate expired {} ago (-k accepts it)",
+            span(time.as_secs().saturating_sub(not_after.as_secs()))
+        ),
+        CertificateError::Expired => "the certificate has expired (-k accepts it)".to_owned(),
+        CertificateError::NotValidYetContext { time, not_before } => format!(
+            "the certificate is valid only {} from now on (-k accepts it)",
+            span(not_before.as_secs().saturating_sub(time.as_secs()))
+        ),
+        CertificateError::UnknownIssuer => {
+            "nobody who is trusted has signed the certificate (--cacert FILE says whom to trust, -k accepts anyone)"
+                .to_owned()
+        }
+        CertificateError::BadSignature => {
+            "the certificate names an authority that is trusted, but has not signed it (--cacert FILE says whom to trust, -k \
+             accepts anyone)"
+                .to_owned()
+        }
+        // What `openssl req -x509` makes without more is one of these.
+        CertificateError::Other(reason) if reason.to_string() == "CaUsedAsEndEntity" => {
+            "the certificate is that of an authority, which signs others and is no server's (--cacert with a file of just \
+             this one accepts it, -k accepts anyone)"
+                .to_owned()
+        }
+        other => format!("the certificate is refused: {other} (-k accepts it)"),
+    })
+}
+
+/// `DnsName("localhost")` as `localhost`.
+fn plain(name: &str) -> &str {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"')
+}
+
+/// In the largest unit of which there is one.
+fn span(seconds: u64) -> String {
+    let (unit, name) = match seconds {
+        0..60 => (1, "second"),
+        60..3600 => (60, "minute"),
+        3600..86_400 => (3600, "hour"),
+        _ => (86_400, "day"),
+    };
+    match seconds / unit {
+        1 => format!("1 {name}"),
+        count => format!("{count} {name}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustls::pki_types::{ServerName, UnixTime};
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_to_do() {
+        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let expected = ServerName::try_from("b.test").unwrap();
+        for (error, said) in [
+            (
+                CertificateError::UnknownIssuer,
+                "nobody who is trusted has signed the certificate (--cacert FILE",
+            ),
+            (
+                CertificateError::ExpiredContext { time: at(900_000), not_after: at(0) },
+                "the certificate expired 10 days ago",
+            ),
+            (
+                CertificateError::NotValidYetContext { time: at(0), not_before: at(60) },
+                "the certificate is valid only 1 minute from now on",
+            ),
+            (
+                CertificateError::NotValidForNameContext {
+                    expected: expected.clone(),
+                    presented: vec!["DnsName(\"a.test\")".into(), "IpAddress(127.0.0.1)".into()],
+                },
+                "the certificate is for a.test, 127.0.0.1 and not for b.test",
+            ),
+            (
+                CertificateError::NotValidForNameContext { expected: expected.clone(), presented: vec![] },
+                "the certificate is for no name at all and not for b.test",
+            ),
+            (CertificateError::BadSignature, "the certificate names an authority that is trusted, but"),
+            (CertificateError::Revoked, "the certificate is refused: "),
+        ] {
+            let text = explain(&rustls::Error::InvalidCertificate(error)).unwrap();
+            assert!(text.starts_with(said) && text.contains("-k accepts"), "{text}");
+        }
+        assert_eq!(explain(&rustls::Error::DecryptError), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! Certificates by `openssl`, and its server to show them.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::program;
+
+/// How `openssl ca` signs: what it is asked to keep a record of, and with the names that were asked for.
+const CONFIG: &str = "\
+[ca]
+default_ca = signing
+[signing]
+database = index.txt
+serial = serial
+new_certs_dir = .
+policy = policy
+default_md = sha256
+copy_extensions = copy
+unique_subject = no
+[policy]
+commonName = supplied
+";
+
+/// A key of its own on the curve that is quickest to make, without a password.
+const NEW_KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
+
+/// A folder with certificates: those of an authority, and whatever it has signed.
+pub struct Certificates {
+    openssl: PathBuf,
+    folder: TempDir,
+}
+
+/// When a certificate is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Valid {
+    /// Now, and as long as anybody runs this test.
+    Now,
+    /// On the first day of 2020.
+    Once,
+}
+
+impl Certificates {
+    /// Makes an authority, `authority.pem`; or `None` after [`crate::skip`].
+    ///
+    /// # Panics
+    ///
+    /// If `openssl` cannot do what it is asked.
+    #[must_use]
+    pub fn new() -> Option<Self> {
+        let openssl = program("openssl")?;
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        for (name, text) in [("ca.cnf", CONFIG), ("index.txt", ""), ("serial", "01\n")] {
+            fs::write(folder.path().join(name), text).expect("it can be written");
+        }
+        let certificates = Self { openssl, folder };
+        certificates.self_signed("authority", "authority", "critical,CA:TRUE");
+        Some(certificates)
+    }
+
+    /// Where a certificate is.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
+        self.folder.path().join(format!("{name}.pem")).display().to_string()
+    }
+
+    /// A certificate for a name that nobody but its own key has signed. `constraints` says whether it is an authority's.
+    pub fn self_signed(&self, name: &str, host: &str, constraints: &str) {
+        let constraints = format!("basicConstraints={constraints}");
+        let (alternative, key, file) = names(name, host);
+        let days = ["-days", "2", "-addext", &constraints, "-addext", &alternative];
+        let files = ["-subj", &subject(name), "-keyout", &key, "-out", &file];
+        self.openssl(&[&["req", "-x509"], &NEW_KEY[..], &days, &files].concat());
+    }
+
+    /// A certificate for a name that the authority has signed.
+    pub fn signed(&self, name: &str, host: &str, valid: Valid) {
+        let (alternative, key, file) = names(name, host);
+        let files = ["-subj", &subject(name), "-addext", &alternative, "-keyout", &key, "-out", "request"];
+        self.openssl(&[&["req"], &NEW_KEY[..], &files].concat());
+        let end = if valid == Valid::Now { "21200101000000Z" } else { "20200102000000Z" };
+        let authority = ["-config", "ca.cnf", "-cert", "authority.pem", "-keyfile", "authority.key"];
+        let dates = ["-startdate", "20200101000000Z", "-enddate", end];
+        let files = ["-in", "request", "-out", &file, "-notext"];
+        self.openssl(&[&["ca", "-batch"], &authority[..], &dates, &files].concat());
+    }
+
+    /// A server that shows a certificate. It answers each request with a page about the connection, and closes it.
+    ///
+    /// # Panics
+    ///
+    /// If `openssl s_server` does not listen.
+    #[must_use]
+    pub fn serve(&self, name: &str) -> TlsServer {
+        let (key, file) = (format!("{name}.key"), format!("{name}.pem"));
+        let mut child = Command::new(&self.openssl)
+            .args(["s_server", "-accept", "127.0.0.1:0", "-cert", &file, "-key", &key, "-www"])
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl can be started");
+        let mut lines = BufReader::new(child.stdout.as_mut().expect("it is a pipe")).lines();
+        let port = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("ACCEPT ")?.rsplit(':').next()?.parse().ok());
+        TlsServer { child, port: port.expect("it says where it listens") }
+    }
+
+    fn openssl(&self, arguments: &[&str]) {
+        let output = Command::new(&self.openssl).args(arguments).current_dir(self.folder.path()).output();
+        let output = output.expect("openssl can be started");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// The extension that names the host, and the names of the files.
+fn names(name: &str, host: &str) -> (String, String, String) {
+    (format!("subjectAltName=DNS:{host}"), format!("{name}.key"), format!("{name}.pem"))
+}
+
+fn subject(name: &str) -> String {
+    format!("/CN={name}")
+}
+
+/// An `openssl s_server`; killed when dropped.
+pub struct TlsServer {
+    child: Child,
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+}
+
+impl TlsServer {
+    /// By the name that most of the certificates here have.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("https://localhost:{}/", self.port)
+    }
+}
+
+impl Drop for TlsServer {
+    fn drop(&mut self) {
+        // It has ended already if this fails.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
