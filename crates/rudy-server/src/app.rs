@@ -56,6 +56,7 @@ impl App {
             match handler {
                 Handler::Files(files) => files.log_to(log.clone()),
                 Handler::Tail(tail) => tail.log_to(log.clone()),
+                Handler::Fastcgi(fastcgi) => fastcgi.log_to(log.clone()),
                 _ => {}
             }
         }
@@ -97,6 +98,10 @@ impl App {
                 Handler::Tail(tail) => tail.answer(&request, client).into(),
                 Handler::Delay(delay) => delay.call(&request),
                 Handler::Info(info) => info.answer(&request, client, &self.vitals).into(),
+                Handler::Fastcgi(fastcgi) => {
+                    let below = found.path_below(request.uri().path()).into_owned();
+                    fastcgi.call(request, client, &below)
+                }
             },
             Err(not_found) => answer_nobody(&request, not_found).into(),
         }

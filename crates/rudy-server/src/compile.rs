@@ -2,6 +2,7 @@
 
 use crate::config::files::problem_of;
 use crate::config::{self, Config, FilesTable, Place, Problem};
+use crate::fastcgi::Fastcgi;
 use crate::files::{Files, FilesOptions};
 use crate::handlers::{Broadcast, Delay, Info, Redirect, Respond, Status, Stream, Tail};
 use crate::routing::{CanonicalPath, HostPattern, Hosts, PathPattern, Route, Router};
@@ -39,6 +40,7 @@ pub(crate) enum Handler {
     Tail(Tail),
     Delay(Delay),
     Info(Info),
+    Fastcgi(Fastcgi),
 }
 
 fn handler(site: &config::Site, route: &config::Route) -> Result<Handler, Vec<Problem>> {
@@ -55,6 +57,7 @@ fn handler(site: &config::Site, route: &config::Route) -> Result<Handler, Vec<Pr
         config::Handler::Tail(table) => Tail::new(table, place).map(Handler::Tail),
         config::Handler::Delay(table) => Delay::new(table, place).map(Handler::Delay),
         config::Handler::Info(table) => Ok(Handler::Info(Info::new(table))),
+        config::Handler::Fastcgi(table) => Fastcgi::new(table, place).map(Handler::Fastcgi),
     }
 }
 

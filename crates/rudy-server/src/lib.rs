@@ -5,6 +5,7 @@ mod app;
 mod compile;
 pub mod config;
 pub mod error_log;
+mod fastcgi;
 pub mod files;
 pub mod follow;
 mod handlers;
@@ -18,6 +19,7 @@ pub mod tail;
 mod topic;
 
 pub use app::App;
+pub use fastcgi::Upstream;
 pub use handlers::Vitals;
 pub use routing::{HostPattern, PathPattern};
 pub use topic::Topics;

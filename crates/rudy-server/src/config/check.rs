@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::diagnostics::{Place, Problem, Source, Spans};
 use super::nearest::nearest;
 use super::values::{EngineName, ListenAddress, Size, Time};
+use crate::fastcgi::Upstream;
 use crate::routing::{HostPattern, PathPattern};
 
 /// Adds what is wrong with `document` to `problems`, and where each value stands to `source`.
@@ -216,6 +217,7 @@ fn check_format(format: &str, text: &str) -> Result<(), String> {
         "rudy-time" => text.parse::<Time>().map(drop),
         "rudy-size" => text.parse::<Size>().map(drop),
         "rudy-engine" => text.parse::<EngineName>().map(drop),
+        "rudy-upstream" => text.parse::<Upstream>().map(drop),
         "rudy-listen" => text.parse::<ListenAddress>().map(drop),
         "rudy-host" => text.parse::<HostPattern>().map(drop),
         "rudy-path" => text.parse::<PathPattern>().map(drop),

@@ -7,8 +7,8 @@ use super::diagnostics::visible;
 use super::file::{Audience, LimitsTable};
 use super::values::Time;
 use super::{
-    AccessLogOptions, BroadcastTable, Config, EngineOptions, FilesTable, Handler, Site, StreamFormat,
-    StreamTable, TailTable,
+    AccessLogOptions, BroadcastTable, Config, EngineOptions, FastcgiTable, FilesTable, Handler, Site,
+    StreamFormat, StreamTable, TailTable,
 };
 use crate::access_log::Format;
 
@@ -96,6 +96,7 @@ fn what_answers(handler: &Handler) -> (&'static str, String) {
         Handler::Tail(tail) => ("tail", tail_detail(tail)),
         Handler::Delay(delay) => ("delay", format!("{} after {}", delay.status, delay.time)),
         Handler::Info(info) => ("info", for_whom(info.allow).to_owned()),
+        Handler::Fastcgi(fastcgi) => ("fastcgi", fastcgi_detail(fastcgi)),
     }
 }
 
@@ -132,6 +133,12 @@ fn stream_detail(stream: &StreamTable) -> String {
         Some(count) => format!("{count} {what}, {} apart", stream.interval),
         None => format!("{what}, {} apart, for ever", stream.interval),
     }
+}
+
+fn fastcgi_detail(fastcgi: &FastcgiTable) -> String {
+    let addresses: Vec<_> = fastcgi.address.as_slice().iter().map(ToString::to_string).collect();
+    let root = fastcgi.root.as_ref().map(|root| format!(", scripts of {}", root.display()));
+    format!("{}{}", addresses.join(" "), root.unwrap_or_default())
 }
 
 /// The folder, and what decides which of its files answer.

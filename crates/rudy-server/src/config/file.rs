@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::fastcgi::FastcgiTable;
 use super::files::FilesTable;
 use super::streams::{BroadcastTable, StreamTable, TailTable};
 use super::values::{EngineName, ListenAddress, Size, Time};
@@ -84,6 +85,7 @@ pub struct SiteTable {
     { "required": ["tail"] },
     { "required": ["delay"] },
     { "required": ["info"] },
+    { "required": ["fastcgi"] },
 ]))]
 pub struct RouteTable {
     /// The paths: `/about` that one; `/docs/*` the path `/docs` and everything below it; otherwise a pattern in which `*`
@@ -109,6 +111,8 @@ pub struct RouteTable {
     pub delay: Option<DelayTable>,
     /// Answers with who answers: process, thread, task, engine, connection, request.
     pub info: Option<InfoTable>,
+    /// Asks an app that speaks FastCGI.
+    pub fastcgi: Option<FastcgiTable>,
 }
 
 /// One value, or a list of them.

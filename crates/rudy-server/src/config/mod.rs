@@ -4,6 +4,7 @@ mod check;
 mod describe;
 mod diagnostics;
 mod engine;
+mod fastcgi;
 pub(crate) mod fields;
 pub mod file;
 pub(crate) mod files;
@@ -24,6 +25,7 @@ use std::time::Duration;
 pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Place, Problem, Sources, visible};
 pub use engine::EngineOptions;
+pub use fastcgi::FastcgiTable;
 use file::{DelayTable, InfoTable, RedirectTable, RespondTable, Shutdown, StatusTable};
 pub use files::{CacheControlTable, CompressionOptions, CompressionTable, FilesTable};
 pub(crate) use limits::out_of_bounds;
@@ -111,6 +113,8 @@ pub enum Handler {
     Delay(DelayTable),
     /// Who answers.
     Info(InfoTable),
+    /// An app that speaks FastCGI.
+    Fastcgi(Box<FastcgiTable>),
 }
 
 impl Handler {
@@ -124,7 +128,8 @@ impl Handler {
             | Self::Respond(_)
             | Self::Status(_)
             | Self::Delay(_)
-            | Self::Info(_) => false,
+            | Self::Info(_)
+            | Self::Fastcgi(_) => false,
         }
     }
 }

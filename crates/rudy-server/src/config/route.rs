@@ -6,8 +6,8 @@ use super::Handler;
 use super::file::RouteTable;
 
 /// The keys of the handlers, in the order of [`RouteTable::handlers`].
-const KINDS: [&str; 9] =
-    ["files", "redirect", "respond", "status", "stream", "broadcast", "tail", "delay", "info"];
+const KINDS: [&str; 10] =
+    ["files", "redirect", "respond", "status", "stream", "broadcast", "tail", "delay", "info", "fastcgi"];
 
 impl RouteTable {
     /// The handlers that are given, each with its key; paths in them are relative to `folder`. There should be one.
@@ -23,6 +23,7 @@ impl RouteTable {
             mut tail,
             mut delay,
             info,
+            mut fastcgi,
         } = self;
         if let Some(files) = &mut files {
             files.root = folder.join(&files.root);
@@ -37,6 +38,9 @@ impl RouteTable {
         if let Some(tail) = &mut tail {
             tail.files = tail.files.as_slice().iter().map(|file| folder.join(file)).collect();
         }
+        if let Some(root) = fastcgi.as_mut().and_then(|fastcgi| fastcgi.root.as_mut()) {
+            *root = folder.join(&*root);
+        }
         let given = [
             files.map(Handler::Files),
             redirect.map(Handler::Redirect),
@@ -47,6 +51,7 @@ impl RouteTable {
             tail.map(Handler::Tail),
             delay.map(Handler::Delay),
             info.map(Handler::Info),
+            fastcgi.map(|fastcgi| Handler::Fastcgi(Box::new(fastcgi))),
         ];
         KINDS.into_iter().zip(given).filter_map(|(kind, handler)| Some((kind, handler?))).collect()
     }

@@ -281,6 +281,8 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let mut watch = watch(&folder);
         fs::rename(&folder, outside.path().join("old")).unwrap();
+        // It is told by another thread, and must not be taken for a second change.
+        wait_for(&watch, |change| change.names);
         fs::create_dir(&folder).unwrap();
         set(&mut watch, &folder);
         fs::write(folder.join("a"), "x").unwrap();

@@ -233,7 +233,7 @@ error: this route has no handler
   --> rudy.toml:27:1
    |
 27 | [[site.route]]
-   | ^^^^^^^^^^^^^^ expected `files`, `redirect`, `respond`, `status`, `stream`, `broadcast`, `tail`, `delay` or `info`
+   | ^^^^^^^^^^^^^^ expected `files`, `redirect`, `respond`, `status`, `stream`, `broadcast`, `tail`, `delay`, `info` or `fastcgi`
 
 error: this site answers nothing
   --> rudy.toml:30:1

@@ -1,0 +1,132 @@
+//! From what an app sends to the answer for the client.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use http_body::{Frame, SizeHint};
+use rudy_fastcgi::Limits;
+use rudy_fastcgi::cgi::{Answer, Head, HeadDecoder};
+use rudy_net::{Body, Response};
+
+use super::exchange::Exchange;
+use super::failure::Failure;
+
+/// The head of an answer, and what has come of its body.
+pub(super) struct Begun {
+    pub(super) head: Head,
+    rest: Bytes,
+    exchange: Exchange,
+}
+
+/// Waits for the head of the answer.
+pub(super) async fn begin(mut exchange: Exchange, limits: &Limits) -> Result<Begun, Failure> {
+    let mut decoder = HeadDecoder::new();
+    loop {
+        let piece = std::future::poll_fn(|cx| exchange.poll_piece(cx)).await;
+        let Some(piece) = piece else { return Err(Failure::Head(decoder.end_of_input())) };
+        let mut piece = piece?;
+        if let Some((used, head)) = decoder.decode(&piece, limits).map_err(Failure::Head)? {
+            let rest = piece.split_off(used);
+            return Ok(Begun { head, rest, exchange });
+        }
+    }
+}
+
+impl Begun {
+    /// The answer for a client.
+    pub(super) async fn into_response(
+        self,
+        method: &Method,
+        on_failure: OnFailure,
+    ) -> Result<Response, Failure> {
+        let Self { head, rest, mut exchange } = self;
+        let status = match head.kind {
+            Answer::Document(status) => status,
+            Answer::LocalRedirect(_) => StatusCode::FOUND,
+        };
+        let mut response = Response::new(status);
+        let mut fields = head.fields;
+        // Says how many bytes come; the connection sends it again.
+        fields.remove(http::header::CONTENT_LENGTH);
+        *response.headers_mut() = fields;
+        let is_whole = exchange.is_over() && *method != Method::HEAD;
+        if *method == Method::HEAD {
+            // Nothing of the body is sent, and the connection to the app is good for others once it has come to its end.
+            exchange.skip().await?;
+        }
+        response.body = match head.content_length {
+            None if is_whole && rest.is_empty() => Body::Empty,
+            None if is_whole => Body::Bytes(rest),
+            Some(said) if is_whole && said == rest.len() as u64 => Body::Bytes(rest),
+            length => Body::Stream(Box::pin(Passing {
+                first: Some(rest),
+                left: length,
+                length,
+                exchange,
+                on_failure,
+            })),
+        };
+        Ok(response)
+    }
+}
+
+/// Is told why an answer was cut.
+pub(super) type OnFailure = Box<dyn Fn(&Failure) + Send + Sync>;
+
+/// The body of an answer, as it comes.
+struct Passing {
+    first: Option<Bytes>,
+    /// What is still to come, where the app has said how much.
+    left: Option<u64>,
+    length: Option<u64>,
+    exchange: Exchange,
+    on_failure: OnFailure,
+}
+
+impl Passing {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        let piece = match self.first.take().filter(|first| !first.is_empty()) {
+            Some(first) => Some(Ok(first)),
+            None => ready!(self.exchange.poll_piece(cx)),
+        };
+        Poll::Ready(match (piece, &mut self.left) {
+            (Some(Ok(mut piece)), Some(left)) => {
+                if piece.len() as u64 > *left {
+                    let said = self.length.unwrap_or(0);
+                    (self.on_failure)(&Failure::Length { said, came: said + piece.len() as u64 - *left });
+                    // Not more than the piece is long, which is a `usize`.
+                    piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                }
+                *left -= piece.len() as u64;
+                Some(Ok(piece)).filter(|piece| piece.as_ref().is_ok_and(|piece| !piece.is_empty()))
+            }
+            (None, Some(left)) if *left > 0 => {
+                let said = self.length.unwrap_or(0);
+                Some(Err(Failure::Length { said, came: said - *left }))
+            }
+            (piece, _) => piece,
+        })
+    }
+}
+
+impl http_body::Body for Passing {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let piece = ready!(self.poll_next(cx));
+        if let Some(Err(failure)) = &piece {
+            (self.on_failure)(failure);
+        }
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data).map_err(Into::into)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

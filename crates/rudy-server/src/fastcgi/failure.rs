@@ -1,0 +1,127 @@
+//! Why an app's answer is not to be had, and whose fault that is.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use rudy_fastcgi::cgi::HeadError;
+use rudy_fastcgi::{Fault, ProtocolStatus};
+use rudy_net::{RequestBodyError, Response};
+
+use super::upstream::Upstream;
+use crate::pages;
+
+/// Why there is no answer, or no more of it.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Nobody accepts connections at the app's address.
+    Connect(Upstream, io::Error),
+    /// As many requests wait as may.
+    QueueFull(usize),
+    /// No connection became free in time.
+    QueueTime(Duration),
+    /// The app has said nothing for so long.
+    Slow(Duration),
+    /// The connection broke off.
+    Lost(io::Error),
+    /// What came is not FastCGI, or the app closed the connection too early.
+    Fault(Fault),
+    /// The answer does not begin as one.
+    Head(HeadError),
+    /// The app refuses the request.
+    Refused(ProtocolStatus),
+    /// The answer has more or less bytes than its `Content-Length` says.
+    Length {
+        /// Bytes that it says.
+        said: u64,
+        /// Bytes that came, at least.
+        came: u64,
+    },
+    /// The request's body cannot be had from the client.
+    Client(RequestBodyError),
+}
+
+impl Failure {
+    /// Whether another connection may fare better, the app having done nothing yet.
+    pub(super) fn is_of_connection(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Fault(Fault::Closed { .. }))
+    }
+
+    /// The client's own doing; the app is not to blame.
+    pub(super) fn is_clients(&self) -> bool {
+        matches!(self, Self::Client(_))
+    }
+
+    /// The status with which a client is told, where nothing of an answer was sent yet.
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::QueueFull(_) | Self::QueueTime(_) | Self::Refused(ProtocolStatus::Overloaded) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::Slow(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Client(RequestBodyError::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Client(RequestBodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
+            Self::Client(_) => StatusCode::BAD_REQUEST,
+            _ => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// The answer for a client, whose request had these fields. What went wrong behind the scenes is the log's.
+    pub(super) fn answer(&self, headers: &HeaderMap) -> Response {
+        let status = self.status();
+        let explanation = match self {
+            Self::Client(error) => format!("Refused: {error}."),
+            _ => match status {
+                StatusCode::SERVICE_UNAVAILABLE => "The app has too much to do; try again soon.".to_owned(),
+                StatusCode::GATEWAY_TIMEOUT => "The app did not answer in time.".to_owned(),
+                _ => "The app gave no answer that can be passed on.".to_owned(),
+            },
+        };
+        let mut response = pages::error(status, headers, &explanation);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+
+    /// A kind, in words: what the log counts together.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Connect(..) => "no connection to the app",
+            Self::QueueFull(_) | Self::QueueTime(_) => "too many requests wait for the app",
+            Self::Slow(_) => "the app is too slow",
+            Self::Lost(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
+            Self::Fault(_) | Self::Head(_) | Self::Length { .. } => "the app answers wrongly",
+            Self::Refused(_) => "the app refuses requests",
+            Self::Client(_) => "a request for the app cannot be read",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(upstream, error) => {
+                write!(f, "cannot connect to {upstream}: {error}; does the app run?")
+            }
+            Self::QueueFull(queue) => write!(f, "{queue} requests wait for a connection already (`queue`)"),
+            Self::QueueTime(time) => write!(f, "no connection became free within {time:?} (`queue_time`)"),
+            Self::Slow(time) => write!(f, "the app said nothing for {time:?} (`answer_time`)"),
+            Self::Lost(error) => write!(f, "the connection broke off: {error}"),
+            Self::Fault(fault) => fault.fmt(f),
+            Self::Head(error) => error.fmt(f),
+            Self::Refused(status) => write!(f, "the app refused the request: {status:?}"),
+            Self::Length { said, came } if came > said => {
+                write!(f, "Content-Length of the answer is {said}, and more came: the rest was left out")
+            }
+            Self::Length { said, came } => {
+                write!(f, "Content-Length of the answer is {said}, and only {came} bytes came")
+            }
+            Self::Client(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

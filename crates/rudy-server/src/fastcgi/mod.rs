@@ -1,0 +1,183 @@
+//! The `fastcgi` handler: requests go to an app, and its answers to the client.
+//!
+//! A request's way through it:
+//!
+//! 1. [`script`]: the path names a script and what follows it.
+//! 2. [`pool`]: a connection to the app, kept, new, or after a wait in the queue. It is a [`link`] to an [`upstream`].
+//! 3. [`params`]: the app is told of the request. [`exchange`]: the body goes up while the answer comes down.
+//! 4. [`answer`]: the head becomes that of an answer, the rest is passed on as it comes. What the app says beside it goes to the
+//!    log ([`mod@stderr`]).
+//! 5. No answer: a [`failure`], and whose fault it is.
+
+mod answer;
+mod exchange;
+mod failure;
+mod link;
+mod params;
+mod pool;
+mod script;
+mod stderr;
+mod upstream;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::request::Parts;
+use http_body::Body as _;
+use rudy_fastcgi::{Limits, Role};
+use rudy_net::{Client, Reply, Request, RequestBody, Response};
+
+use self::exchange::Exchange;
+use self::failure::Failure;
+use self::params::Params;
+use self::pool::{Lease, Pool, PoolOptions};
+use self::script::Script;
+use self::stderr::Stderr;
+pub use self::upstream::Upstream;
+use crate::config::{FastcgiTable, Place, Problem};
+use crate::error_log::ErrorLog;
+use crate::routing::CanonicalPath;
+
+/// An app and what it is told. Clones share everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Fastcgi(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    pool: Arc<Pool>,
+    name: String,
+    root: Option<String>,
+    split: Option<String>,
+    extra: Vec<(String, String)>,
+    limits: Limits,
+    answer_time: Duration,
+    log: OnceLock<ErrorLog>,
+}
+
+impl Fastcgi {
+    /// Makes the app's pool ready. Nothing is connected to yet.
+    pub(crate) fn new(table: &FastcgiTable, place: &Place) -> Result<Self, Vec<Problem>> {
+        let problems = table.problems(place);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let addresses = table.address.as_slice();
+        let options = PoolOptions {
+            connections: table.connections as usize,
+            queue: table.queue as usize,
+            queue_time: table.queue_time.0,
+            connect_time: table.connect_time.0,
+            keep_time: table.keep_time.0,
+        };
+        let root = table.root.as_ref().map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
+        Ok(Self(Arc::new(Shared {
+            pool: Pool::new(addresses, options),
+            name: addresses.first().map(ToString::to_string).unwrap_or_default(),
+            root,
+            split: table.split.clone(),
+            extra: table.params.clone().into_iter().collect(),
+            limits: Limits::default(),
+            answer_time: table.answer_time.0,
+            log: OnceLock::new(),
+        })))
+    }
+
+    /// Says in `log` what the app says, and why it gave no answer. The first log stays.
+    pub(crate) fn log_to(&self, log: ErrorLog) {
+        self.0.log.get_or_init(|| log);
+    }
+
+    /// Asks the app. `below` is the part of the request's path below the route.
+    pub(crate) fn call(&self, request: Request, client: &Client, below: &str) -> Reply {
+        let Some(script) = self.script(&request, below) else {
+            let explanation = "There is nothing at this address.";
+            return crate::pages::error(http::StatusCode::NOT_FOUND, request.headers(), explanation).into();
+        };
+        let (head, body) = request.into_parts();
+        let asked = Asked { shared: self.0.clone(), head, client: *client, script };
+        Reply::Later(Box::pin(asked.answer(body)))
+    }
+
+    fn script(&self, request: &Request, below: &str) -> Option<Script> {
+        // The route has taken this path, so it is one.
+        let path = CanonicalPath::parse(request.uri().path()).ok()?;
+        let path = path.as_str();
+        if let Some(ending) = &self.0.split {
+            return Script::split(path, ending);
+        }
+        let below = CanonicalPath::parse(below).map_or(0, |below| below.as_str().len());
+        Some(Script::mounted(path, below))
+    }
+}
+
+/// A request that an app is asked.
+struct Asked {
+    shared: Arc<Shared>,
+    head: Parts,
+    client: Client,
+    script: Script,
+}
+
+impl Asked {
+    async fn answer(self, body: RequestBody) -> Response {
+        match self.ask(body).await {
+            Ok(response) => response,
+            Err(failure) => {
+                self.say(&failure);
+                failure.answer(&self.head.headers)
+            }
+        }
+    }
+
+    async fn ask(&self, body: RequestBody) -> Result<Response, Failure> {
+        let shared = &self.shared;
+        // A connection that was kept may turn out dead; what can be said twice without harm is then said on a new one.
+        let is_repeatable = self.head.method.is_idempotent() && body.is_end_stream();
+        let lease = shared.pool.lease(false).await?;
+        let is_kept = lease.is_kept;
+        let begun = match self.begin(lease, body).await {
+            Err(failure) if failure.is_of_connection() && is_kept && is_repeatable => {
+                let lease = shared.pool.lease(true).await?;
+                self.begin(lease, RequestBody::empty()).await?
+            }
+            begun => begun?,
+        };
+        let log = shared.log.get().cloned();
+        let whose = self.whose();
+        let on_failure = Box::new(move |failure: &Failure| say(log.as_ref(), &whose, failure));
+        begun.into_response(&self.head.method, on_failure).await
+    }
+
+    async fn begin(&self, lease: Lease, body: RequestBody) -> Result<answer::Begun, Failure> {
+        let shared = &self.shared;
+        let params = Params {
+            head: &self.head,
+            client: self.client,
+            script: &self.script,
+            root: shared.root.as_deref(),
+            content_length: params::content_length(&body),
+            extra: &shared.extra,
+        };
+        let stderr = Stderr::new(shared.log.get().cloned(), self.whose());
+        let limits = shared.limits.clone();
+        let exchange =
+            Exchange::begin(lease, Role::Responder, &params, body, limits, shared.answer_time, stderr)?;
+        answer::begin(exchange, &shared.limits).await
+    }
+
+    /// Which app, and which request of whom, for the log.
+    fn whose(&self) -> String {
+        let Parts { method, uri, .. } = &self.head;
+        format!("{}: {} {} of {}", self.shared.name, method, uri.path(), self.client.peer)
+    }
+
+    fn say(&self, failure: &Failure) {
+        say(self.shared.log.get(), &self.whose(), failure);
+    }
+}
+
+fn say(log: Option<&ErrorLog>, whose: &str, failure: &Failure) {
+    let Some(log) = log else { return };
+    let line = format!("{whose}: {failure}");
+    if failure.is_clients() { log.client(failure.kind(), &line) } else { log.repeated(failure.kind(), &line) }
+}

@@ -1,0 +1,183 @@
+//! What an app is told of a request: the variables of CGI (RFC 3875 §4.1) as PHP, Perl and Python apps expect them.
+
+use std::io::Write as _;
+
+use bytes::BytesMut;
+use http::header::{self, HeaderName};
+use http::request::Parts;
+use http_body::Body as _;
+use rudy_fastcgi::RequestId;
+use rudy_fastcgi::pairs::ParamsEncoder;
+use rudy_net::{Client, Peer, RequestBody};
+
+use super::script::Script;
+use crate::routing::without_port;
+
+/// One request, as its app is told of it.
+pub(super) struct Params<'a> {
+    pub(super) head: &'a Parts,
+    pub(super) client: Client,
+    pub(super) script: &'a Script,
+    /// The folder of the scripts, without a slash at its end.
+    pub(super) root: Option<&'a str>,
+    /// The length of the request's body.
+    pub(super) content_length: Option<u64>,
+    /// What the configuration adds or replaces.
+    pub(super) extra: &'a [(String, String)],
+}
+
+/// The length of a body, where the client has said it or there is none.
+pub(super) fn content_length(body: &RequestBody) -> Option<u64> {
+    body.size_hint().exact()
+}
+
+impl Params<'_> {
+    /// Appends all of them.
+    pub(super) fn encode(&self, id: RequestId, out: &mut BytesMut) {
+        let mut params = Encoder { params: ParamsEncoder::new(id, out), extra: self.extra };
+        params.push("GATEWAY_INTERFACE", b"CGI/1.1");
+        params.push("SERVER_SOFTWARE", concat!("rudy/", env!("CARGO_PKG_VERSION")).as_bytes());
+        self.encode_request(&mut params);
+        self.encode_script(&mut params);
+        self.encode_client(&mut params);
+        self.encode_fields(&mut params);
+        for (name, value) in self.extra {
+            params.params.push(name.as_bytes(), value.as_bytes());
+        }
+        params.params.finish();
+    }
+
+    fn encode_request(&self, params: &mut Encoder<'_>) {
+        let Parts { method, uri, version, .. } = self.head;
+        params.push("REQUEST_METHOD", method.as_str().as_bytes());
+        let target = uri.path_and_query().map_or("*", |target| target.as_str());
+        params.push("REQUEST_URI", target.as_bytes());
+        params.push("QUERY_STRING", uri.query().unwrap_or_default().as_bytes());
+        params.push("REQUEST_SCHEME", b"http");
+        let protocol = if *version == http::Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
+        params.push("SERVER_PROTOCOL", protocol.as_bytes());
+        let host = self.host();
+        params.push("SERVER_NAME", without_port(host));
+        params.push("SERVER_PORT", port(host));
+        let content_type = self.head.headers.get(header::CONTENT_TYPE);
+        params.push("CONTENT_TYPE", content_type.map_or(b"", |value| value.as_bytes()));
+        match self.content_length {
+            // Many apps take an empty text for a number that is wrong.
+            Some(length) if length > 0 || content_type.is_some() => {
+                params.push_number("CONTENT_LENGTH", length);
+            }
+            _ => params.push("CONTENT_LENGTH", b""),
+        }
+    }
+
+    fn encode_script(&self, params: &mut Encoder<'_>) {
+        let Script { name, path_info } = self.script;
+        params.push("SCRIPT_NAME", name.as_bytes());
+        params.push("PATH_INFO", path_info.as_bytes());
+        params.push("DOCUMENT_URI", [name.as_bytes(), path_info.as_bytes()].concat().as_slice());
+        let Some(root) = self.root else { return };
+        params.push("DOCUMENT_ROOT", root.as_bytes());
+        params.push("SCRIPT_FILENAME", [root.as_bytes(), name.as_bytes()].concat().as_slice());
+        if !path_info.is_empty() {
+            params.push("PATH_TRANSLATED", [root.as_bytes(), path_info.as_bytes()].concat().as_slice());
+        }
+        // php-cgi runs nothing unless it is told that a server has sent it here (`cgi.force_redirect`).
+        params.push("REDIRECT_STATUS", b"200");
+    }
+
+    fn encode_client(&self, params: &mut Encoder<'_>) {
+        match self.client.peer {
+            Peer::Ip(address) => {
+                params.push("REMOTE_ADDR", address.ip().to_canonical().to_string().as_bytes());
+                params.push_number("REMOTE_PORT", address.port().into());
+            }
+            // Somebody on this machine; the specification wants an address.
+            Peer::Unix => params.push("REMOTE_ADDR", b"127.0.0.1"),
+        }
+    }
+
+    /// The request's fields, as `HTTP_ACCEPT` and so on (RFC 3875 §4.1.18). Several of one name are joined as one.
+    fn encode_fields(&self, params: &mut Encoder<'_>) {
+        let mut variable = String::with_capacity(64);
+        for name in self.head.headers.keys().filter(|name| is_passed_on(name)) {
+            variable.clear();
+            variable.push_str("HTTP_");
+            variable
+                .extend(name.as_str().chars().map(|c| if c == '-' { '_' } else { c.to_ascii_uppercase() }));
+            let mut values = self.head.headers.get_all(name).iter();
+            let first = values.next().map_or(&b""[..], |value| value.as_bytes());
+            // RFC 9110 §5.3; cookies have a separator of their own (RFC 6265 §5.4).
+            let separator: &[u8] = if name == header::COOKIE { b"; " } else { b", " };
+            let mut rest = values.peekable();
+            if rest.peek().is_none() {
+                params.push(&variable, first);
+            } else {
+                let joined =
+                    rest.fold(first.to_vec(), |all, value| [&all, separator, value.as_bytes()].concat());
+                params.push(&variable, &joined);
+            }
+        }
+    }
+
+    fn host(&self) -> &[u8] {
+        if let Some(authority) = self.head.uri.authority() {
+            return authority.as_str().as_bytes();
+        }
+        self.head.headers.get(header::HOST).map_or(b"", |host| host.as_bytes())
+    }
+}
+
+/// Whether an app hears of a field.
+///
+/// Not of `Proxy`: many libraries take `HTTP_PROXY` for the proxy that they are to use themselves (CVE-2016-5385). Nor of
+/// one with an underscore, which becomes the same variable as one with a hyphen that a proxy before us may have set and
+/// vouched for. Nor of what is about our connection, or has a variable of its own.
+fn is_passed_on(name: &HeaderName) -> bool {
+    !matches!(
+        name.as_str(),
+        "proxy"
+            | "content-type"
+            | "content-length"
+            | "connection"
+            | "keep-alive"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "proxy-connection"
+            | "proxy-authorization"
+    ) && !name.as_str().contains('_')
+}
+
+/// The port that the client has named, or the usual one.
+fn port(host: &[u8]) -> &[u8] {
+    match host.iter().rposition(|byte| *byte == b':') {
+        Some(colon) if colon + 1 < host.len() && host[colon + 1..].iter().all(u8::is_ascii_digit) => {
+            &host[colon + 1..]
+        }
+        _ => b"80",
+    }
+}
+
+struct Encoder<'a> {
+    params: ParamsEncoder<'a>,
+    extra: &'a [(String, String)],
+}
+
+impl Encoder<'_> {
+    /// Adds one, unless the configuration says it otherwise.
+    fn push(&mut self, name: &str, value: &[u8]) {
+        if self.extra.iter().all(|(other, _)| other != name) {
+            self.params.push(name.as_bytes(), value);
+        }
+    }
+
+    fn push_number(&mut self, name: &str, value: u64) {
+        let mut text = [0; 20];
+        let mut left = &mut text[..];
+        // A `u64` has 20 digits at most.
+        let _ = write!(left, "{value}");
+        let unused = left.len();
+        self.push(name, &text[..20 - unused]);
+    }
+}

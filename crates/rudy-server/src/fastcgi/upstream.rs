@@ -1,0 +1,111 @@
+//! Where an app listens, and the connection to it.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::task::{Context, Poll, Waker};
+
+use rudy_net::transport::Transport;
+use serde::{Deserialize, Serialize};
+use tokio::io::ReadBuf;
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::config::written_as_text;
+
+/// The address of an app: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000` or `[::1]:9000`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Upstream {
+    /// An IP address and a port.
+    Ip(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl FromStr for Upstream {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+            return Ok(Self::Unix(path.into()));
+        }
+        let expected = "expected a socket, as in \"unix:/run/php/php-fpm.sock\", or an IP address and a port, as in \
+                        \"127.0.0.1:9000\"";
+        text.parse().map(Self::Ip).map_err(|_| expected.to_owned())
+    }
+}
+
+written_as_text!(Upstream, "rudy-upstream",
+    { "type": "string", "examples": ["unix:/run/php/php-fpm.sock", "127.0.0.1:9000", "[::1]:9000"] });
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A connection to an app. The runtime of the core that opened it watches it, whichever core uses it.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    pub(super) async fn connect(upstream: &Upstream) -> io::Result<Self> {
+        match upstream {
+            Upstream::Ip(address) => {
+                let stream = TcpStream::connect(address).await?;
+                // Records are written whole; whatever waits for more of them waits in vain.
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }
+            Upstream::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
+        }
+    }
+
+    /// Reads; 0 is the end.
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(room);
+        let read = match self {
+            Self::Tcp(stream) => stream.poll_read_request(cx, &mut buffer, None, false),
+            Self::Unix(stream) => stream.poll_read_request(cx, &mut buffer, None, false),
+        };
+        read.map_ok(|()| buffer.filled().len())
+    }
+
+    /// Writes as much as there is room for.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_send(cx, bytes),
+            Self::Unix(stream) => stream.poll_send(cx, bytes),
+        }
+    }
+
+    /// Whether nothing has happened on a connection on which nothing is to happen: the app has neither closed it nor said
+    /// anything. Asks the runtime, which has been told, and the kernel only where it has.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        let cx = &mut Context::from_waker(Waker::noop());
+        self.poll_read(cx, &mut [0]).is_pending()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_it_is_written() {
+        for text in ["unix:/run/php/php-fpm.sock", "127.0.0.1:9000", "[::1]:9000"] {
+            assert_eq!(text.parse::<Upstream>().unwrap().to_string(), text);
+        }
+        for text in ["", "unix:", "localhost", "/run/app.sock", "127.0.0.1", "127.0.0.1:99999"] {
+            assert!(text.parse::<Upstream>().unwrap_err().contains("unix:/run"), "{text}");
+        }
+    }
+}
