@@ -107,6 +107,20 @@ fn several_urls_go_over_one_connection_whose_phases_are_zero_then() {
 }
 
 #[test]
+fn each_server_has_a_connection_of_its_own_that_is_kept_while_others_are_asked() {
+    let (one, _one_asked) = scripted(vec![vec![OK; 4]]);
+    // The second is closed behind its first answer, while the first server is asked.
+    let (other, _other_asked) = scripted(vec![vec![OK], vec![OK; 3]]);
+    let (one, other) = (format!("http://{one}/"), format!("http://{other}/"));
+    let output = get(&["--json", "--repeat", "3", "--interval", "10ms", &one, &other]);
+    let objects = objects(&output);
+    let reused: Vec<_> = objects.iter().map(|object| object["reused"] == true).collect();
+    assert_eq!(reused, [false, false, true, false, true, true], "{}", stdout(&output));
+    assert_eq!(objects[1]["new_because"], "the last one was to another server");
+    assert_eq!(objects[5]["closed"], "by_us");
+}
+
+#[test]
 fn an_early_close_is_an_error_that_says_how_much_of_how_much_and_what_came_is_written() {
     let (address, _asked) = scripted(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel"]]);
     let output = get(&[&format!("http://{address}/")]);
@@ -163,6 +177,17 @@ fn a_redirect_is_followed_only_when_asked_and_credentials_stay_behind() {
     assert_eq!(stdout(&output), "hello");
     let request = other_asked.recv().expect("it was asked");
     assert!(request.starts_with("GET /x HTTP/1.1\r\n") && !request.contains("secret"), "{request}");
+}
+
+#[test]
+fn the_letters_of_curl_mean_what_they_mean_there() {
+    let (address, asked) = scripted(vec![vec![OK], vec!["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"]]);
+    let url = format!("http://{address}/");
+    let output = get(&["-s", "-X", "PUT", "-d", "x=1", &url]);
+    assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("hello", ""));
+    assert!(asked.recv().expect("it was asked").starts_with("PUT / HTTP/1.1\r\n"));
+    assert_eq!(stdout(&get(&["-sI", &url])), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+    assert!(asked.recv().expect("it was asked").starts_with("HEAD / HTTP/1.1\r\n"));
 }
 
 #[test]

@@ -155,3 +155,73 @@ fn wait(
         Woken::Interrupted(signal) => Err(GetError::Interrupted(signal)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener};
+
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+
+    fn open() -> (TcpListener, Remote) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let remote = Remote::Ip(listener.local_addr().unwrap());
+        (listener, remote)
+    }
+
+    /// A port that was free a moment ago.
+    fn closed() -> Remote {
+        open().1
+    }
+
+    /// An address that answers nothing, not even that it will not: its queue is full, and Linux drops what comes then.
+    fn silent() -> (Socket, Vec<Link>, Remote) {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        listener.listen(0).unwrap();
+        let remote = Remote::Ip(listener.local_addr().unwrap().as_socket().unwrap());
+        let mut queue = Vec::new();
+        // On this machine a connection that is taken in stands when `connect` returns.
+        loop {
+            let link = Link::connect(&remote, None).unwrap();
+            let stands = link.connected().unwrap();
+            queue.push(link);
+            if !stands {
+                return (listener, queue, remote);
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_address_is_tried_when_one_refuses_or_says_nothing() {
+        let waiter = Waiter::catch().unwrap();
+        let (_listener, open) = open();
+        let (_full, _queue, silent) = silent();
+        let nowhere = Remote::Unix("/nowhere".into());
+        for before in [
+            vec![],
+            vec![closed()],
+            vec![closed(), closed()],
+            vec![nowhere],
+            vec![silent.clone()],
+            vec![silent, closed()],
+        ] {
+            let remotes = [&before[..], std::slice::from_ref(&open)].concat();
+            let (link, reached) = connect(&remotes, &waiter, None).unwrap();
+            assert_eq!(reached, open, "{before:?}");
+            assert!(link.connected().unwrap());
+        }
+    }
+
+    #[test]
+    fn where_nobody_can_be_reached_the_last_reason_is_told() {
+        let waiter = Waiter::catch().unwrap();
+        let refused = connect(&[closed(), closed()], &waiter, None).unwrap_err();
+        assert!(refused.to_string().contains("refused"), "{refused}");
+        let (_full, _queue, silent) = silent();
+        let until = Instant::now() + Duration::from_millis(20);
+        let late = connect(&[closed(), silent], &waiter, Some(until)).unwrap_err();
+        assert!(matches!(late, GetError::ConnectTimeout), "{late}");
+    }
+}

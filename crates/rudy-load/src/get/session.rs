@@ -1,4 +1,4 @@
-//! Requests one after the other, over one connection as long as it can be used.
+//! Requests one after the other, over one connection to each server as long as it can be used.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -29,7 +29,11 @@ use crate::{AccessError, Failure, Template, Url};
 /// What is read at once.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// Requests, and the connection that they share.
+/// Connections to other servers that are kept for when these are asked again: more than most command lines name, and few enough
+/// for any limit of descriptors.
+const PARKED_MAX: usize = 15;
+
+/// Requests, and the connections that they share.
 pub(super) struct Session<'a> {
     options: &'a Options,
     waiter: &'a Waiter,
@@ -38,7 +42,10 @@ pub(super) struct Session<'a> {
     scratch: Vec<u8>,
     /// Made once: it takes time, and remembers what servers gave to resume sessions with.
     tls: Option<Arc<ClientConfig>>,
+    /// To the server that is asked.
     held: Option<Held>,
+    /// To servers that were asked before, each another; the one that was used last is the last.
+    parked: Vec<Held>,
     /// Why none is held.
     why: Why,
 }
@@ -78,6 +85,7 @@ impl<'a> Session<'a> {
             scratch: vec![0; SCRATCH_BYTES],
             tls: None,
             held: None,
+            parked: Vec::new(),
             why: Why::First,
         }
     }
@@ -170,7 +178,7 @@ impl<'a> Session<'a> {
         let whole = until(self.options.timeout);
         let connect = until(self.options.connect_timeout).into_iter().chain(whole).min();
         let deadlines = Deadlines { connect, whole };
-        self.drop_unusable(way);
+        self.choose(way);
         if self.held.is_some() {
             connected.new = None;
             self.describe(connected);
@@ -188,15 +196,27 @@ impl<'a> Session<'a> {
         result
     }
 
-    /// Lets go of a connection that leads elsewhere, or that the server has closed since.
-    fn drop_unusable(&mut self, way: &Way) {
-        let Some(held) = &mut self.held else { return };
-        if !held.way.serves(way) {
-            return self.drop_held(Why::OtherServer);
+    /// Holds the connection that leads there, if there is one that the server has not closed since.
+    fn choose(&mut self, way: &Way) {
+        if self.held.as_ref().is_some_and(|held| !held.way.serves(way)) {
+            self.park();
         }
+        if self.held.is_none() {
+            let parked = self.parked.iter().position(|parked| parked.way.serves(way));
+            self.held = parked.map(|place| self.parked.remove(place));
+        }
+        let Some(held) = &mut self.held else { return };
         let driven = held.connection.drive(None, &self.limits, true, &mut self.scratch, &mut Nothing);
         if !matches!(driven, Ok(Standing::Open)) {
             self.drop_held(Why::ServerClosed);
+        }
+    }
+
+    fn park(&mut self) {
+        self.parked.extend(self.held.take());
+        self.why = Why::OtherServer;
+        if self.parked.len() > PARKED_MAX {
+            self.parked.remove(0).connection.close();
         }
     }
 
@@ -343,6 +363,9 @@ impl<'a> Session<'a> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
+        for parked in self.parked.drain(..) {
+            parked.connection.close();
+        }
         self.drop_held(Why::NotKept);
     }
 }

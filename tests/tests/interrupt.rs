@@ -1,0 +1,94 @@
+//! Ctrl-C, in every command that asks servers: the first ends what is under way with the report so far, the second kills.
+
+use std::io::{BufRead, BufReader, PipeReader, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rudy_tests::{PATIENCE, binary};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Each would go on for longer than a test waits.
+const COMMANDS: [&[&str]; 3] = [
+    &["get", "--json", "--repeat", "2"],
+    &["bench", "-c", "1", "-d", "1h"],
+    &["flood", "-c", "1", "--hold", "1h"],
+];
+
+/// A server that begins an answer and never ends it. It says when it was asked.
+fn server() -> (String, Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("a bound socket has an address"));
+    let (sender, asked) = mpsc::channel();
+    thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a client comes");
+        let mut stream = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).is_ok_and(|read| read > 0) {}
+        let answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n";
+        stream.get_mut().write_all(answer).expect("the client reads");
+        // Nobody listens any more if the test has failed.
+        let _ = sender.send(());
+        let _ = stream.read(&mut [0]);
+    });
+    (url, asked)
+}
+
+/// Starts a command and waits until its request is there: signals have long been caught then.
+fn start(command: &[&str], stdout: Stdio) -> Child {
+    let (url, asked) = server();
+    let mut rudy = Command::new(binary());
+    rudy.args(command).arg(url).env_remove("http_proxy").env_remove("all_proxy").env_remove("ALL_PROXY");
+    let child =
+        rudy.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).spawn().expect("rudy can be started");
+    asked.recv_timeout(PATIENCE).expect("the server is asked");
+    child
+}
+
+fn interrupt(child: &Child) {
+    kill_process(Pid::from_child(child), Signal::INT).expect("it is not waited for yet");
+}
+
+#[test]
+fn the_first_ends_it_with_the_report_so_far() {
+    for command in COMMANDS {
+        let child = start(command, Stdio::piped());
+        interrupt(&child);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{command:?}");
+        assert!(output.stdout.len() > 100, "{command:?}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+/// A pipe that takes nothing more, so that a report cannot be written and a command not end by itself.
+fn full_pipe() -> (PipeReader, Stdio) {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    fcntl_setfl(&writer, OFlags::NONBLOCK).expect("it is a pipe");
+    while writer.write(&[0; 4096]).is_ok() {}
+    while writer.write(&[0]).is_ok() {}
+    fcntl_setfl(&writer, OFlags::empty()).expect("it is a pipe");
+    (reader, writer.into())
+}
+
+#[test]
+fn the_second_kills_it_at_once() {
+    for command in COMMANDS {
+        let (_reader, stdout) = full_pipe();
+        let mut child = start(command, stdout);
+        let start = Instant::now();
+        // Signals of one kind that come together are one: so more are sent until one has been the second.
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("it is a child") {
+                break status;
+            }
+            assert!(start.elapsed() < PATIENCE, "{command:?} does not end");
+            interrupt(&child);
+            thread::sleep(Duration::from_millis(5));
+        };
+        assert_eq!(status.signal(), Some(2), "{command:?}: {status}");
+    }
+}
