@@ -59,6 +59,33 @@ fn a_run_says_what_it_will_do_and_then_what_it_saw() {
 }
 
 #[test]
+fn a_command_line_of_wrk_works_as_it_is() {
+    let server = server();
+    let output = bench(&["-t2", "-c8", "-d100ms", "-T5s", "--latency", "-H", "X-A: b", &server.url("/")]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("8 connections, 2 threads") && text.contains("100 % of "), "{text}");
+}
+
+#[test]
+fn a_list_has_methods_and_bodies_and_says_which_line_is_wrong() {
+    let server = server();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (body, list) = (folder.path().join("body"), folder.path().join("list"));
+    fs::write(&body, "x=1").expect("a file can be written");
+    let (index, other) = (server.url("/"), server.url("/other"));
+    // Files answer no POST: what they answer it with shows that it was one.
+    fs::write(&list, format!("3 {index}\nPOST {other} @{}\n", body.display())).expect("it can be written");
+    let path = list.to_str().expect("a path of text");
+    let report = json(&["-n", "8", "-c", "1", "--urls", path]);
+    assert_eq!((&report["status_codes"]["200"], &report["status_codes"]["405"]), (&6.into(), &2.into()));
+    fs::write(&list, format!("{index}\n{other} 0\n")).expect("it can be written");
+    let (code, said) = refusal(&["-n", "8", "--urls", path]);
+    assert_eq!(code, Some(2));
+    assert!(said.starts_with(&format!("error: {path}:2: \"0\" is no weight (expected a whole")), "{said}");
+}
+
+#[test]
 fn as_json_it_is_all_that_stands_on_stdout() {
     let server = server();
     let report = json(&["-n", "300", "-c", "3", &server.url("/")]);

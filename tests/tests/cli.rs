@@ -49,6 +49,8 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["get", "--help"])), file!["cli/get-help.txt"]);
     assert_data_eq!(success(&rudy(&["bench", "--help"])), file!["cli/bench-help.txt"]);
     assert_data_eq!(success(&rudy(&["bench", "merge", "--help"])), file!["cli/bench-merge-help.txt"]);
+    assert_data_eq!(success(&rudy(&["flood", "--help"])), file!["cli/flood-help.txt"]);
+    assert_data_eq!(success(&rudy(&["http_load", "-help"])), file!["cli/http_load-help.txt"]);
     assert_data_eq!(success(&rudy(&["top", "--help"])), file!["cli/top-help.txt"]);
     assert_data_eq!(success(&rudy(&["conns", "--help"])), file!["cli/conns-help.txt"]);
 }
@@ -63,6 +65,9 @@ fn every_help_has_an_example() {
         &["tail", "--help"],
         &["get", "--help"],
         &["bench", "--help"],
+        &["bench", "merge", "--help"],
+        &["flood", "--help"],
+        &["http_load", "--help"],
         &["top", "--help"],
         &["conns", "--help"],
     ] {
@@ -102,6 +107,18 @@ fn wrong_flags_are_told_with_exit_code_2() {
             str![
                 "error: invalid value '8080' for '--listen <ADDR>': [..] write `127.0.0.1:8080` for this machine only[..]\n..."
             ],
+        ),
+        (
+            &["bench", "-q", "100", "a"],
+            str!["error: unexpected argument '-q' found\n\n  tip: the rate is -R RATE, for all[..]\n..."],
+        ),
+        (
+            &["flood", "-t2", "http://a/"],
+            str!["error: unexpected argument '-t' found\n\n  tip: one thread holds all[..]\n..."],
+        ),
+        (
+            &["get", "-v", "http://a/"],
+            str!["error: unexpected argument '-v' found\n\n  tip: what went on is told on[..]\n..."],
         ),
         (&["tail"], str!["error: the following required arguments were not provided:\n  <FILE>...\n..."]),
         (

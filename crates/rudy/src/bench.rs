@@ -15,7 +15,7 @@ use rudy_net::tls::Trust;
 use rudy_stats::Slo;
 use rudy_stats::rate::{ParseError, Rate};
 
-use crate::values::{count, number, time};
+use crate::values::{count, elsewhere, number, time};
 
 /// Find out what a server holds: send it many requests, and measure each.
 ///
@@ -34,14 +34,17 @@ use crate::values::{count, number, time};
   rudy bench -c 100 -n 1m http://127.0.0.1:8080/        a million requests
   rudy bench -R 20k -d 60 http://127.0.0.1:8080/        20,000 requests a second, come what may
   rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     more and more, to see where it gives in
-  rudy bench -b @a.json -b @b.json http://127.0.0.1:8080/   POST, with the two bodies in turn
+  rudy bench -b @a.json -b @b.json http://10.0.0.1/     POST, the two bodies in turn
   rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate at which that holds
-  rudy bench -R 1m --split 0/4 --start-at +30s --json 0.json http://10.0.0.1/    the first of four machines
+  rudy bench -R 1m --split 0/4 --start-at +30s --json 0.json http://10.0.0.1/
   rudy bench merge 0.json 1.json 2.json 3.json          one report of them
   rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
 
 Times are 10s, 2m, 500ms, or a number of seconds; counts and rates may have k or m behind them.
-Exit codes: 0 done, 1 could not run, 2 bad arguments, 3 no rate held --slo, 130 interrupted."
+Exit codes: 0 done, 1 could not run, 2 bad arguments, 3 no rate held --slo, 130 interrupted.",
+    arg(elsewhere("-q", "the rate is -R RATE, for all connections together")),
+    arg(elsewhere("-p", "the body is -b @FILE; requests ahead on a connection are --pipeline N")),
+    arg(elsewhere("-s", "there are no scripts: see --urls, -b and -H; a time limit is --timeout"))
 )]
 pub(crate) struct Bench {
     #[command(subcommand)]
@@ -74,7 +77,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
     warm_up_time: Option<Duration>,
     /// For a whole answer, from the send
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, help_heading = "Load")]
+    #[arg(long, visible_short_alias = 'T', value_name = "TIME", default_value = "10s", value_parser = time, help_heading = "Load")]
     timeout: Duration,
     /// For a whole answer, from when the request was due; what is not sent by then is not sent at all
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
@@ -113,10 +116,17 @@ pub(crate) struct Bench {
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
     /// The method [default: GET, or POST with a body]
-    #[arg(short, long, value_name = "METHOD", help_heading = "Requests")]
+    #[arg(
+        short,
+        long,
+        visible_short_alias = 'X',
+        alias = "request",
+        value_name = "METHOD",
+        help_heading = "Requests"
+    )]
     method: Option<Method>,
     /// The body: a text, or @FILE, or @- for standard input; of several, each request has the next
-    #[arg(short, long, value_name = "TEXT|@FILE", help_heading = "Requests")]
+    #[arg(short, long, alias = "data", value_name = "TEXT|@FILE", help_heading = "Requests")]
     body: Vec<String>,
     /// Ask in HTTP/1.0
     #[arg(long = "http1.0", help_heading = "Requests")]
@@ -157,7 +167,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix_socket: Option<PathBuf>,
     /// Add the whole distribution of the latencies to the report
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, visible_short_alias = 'L', help_heading = "Output")]
     latency: bool,
     /// Write the report as JSON to this file, or to standard output (-) instead of the text
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
@@ -172,7 +182,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Output")]
     interval: Option<Duration>,
     /// Lines while it runs, even on a terminal
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, alias = "no-tui", help_heading = "Output")]
     plain: bool,
 }
 

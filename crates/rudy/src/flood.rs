@@ -11,7 +11,7 @@ use rudy_load::flood::{Options, Server};
 use rudy_load::{Access, Template, parse_field};
 use rudy_net::tls::Trust;
 
-use crate::values::{number, time};
+use crate::values::{elsewhere, number, time};
 
 /// Hold many long-lived connections: open them on a ramp, keep them, read everything, and say how late each chunk was.
 ///
@@ -20,15 +20,17 @@ use crate::values::{number, time};
 ///
 /// Ctrl-C ends the flood with the report so far.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  rudy flood http://127.0.0.1:8080/ticks                        1,000 streams, kept for 30 s
-  rudy flood -c 10k --ramp 20s --hold 2m http://127.0.0.1:8080/test/{}
-                                                                each with its number in the path
-  rudy flood -c 9k --run 'rudy serve --config rudy.toml' --plot flood.svg http://127.0.0.1:8080/ticks
-                                                                start the server, look at it, draw a picture
+#[command(
+    arg(elsewhere("-t", "one thread holds all connections: leave it out")),
+    after_help = "Examples:
+  rudy flood http://127.0.0.1:8080/ticks          1,000 streams, kept for 30 s
+  rudy flood -c 10k -d 2m http://10.0.0.1/s/{}    10,000, each with its number in the path
+  rudy flood --pid 4711 --plot flood.svg http://127.0.0.1:8080/ticks
+  rudy flood --run 'rudy serve --config rudy.toml' http://127.0.0.1:8080/ticks
 
 Times are 10s, 2m, 500ms, or a number of seconds; numbers may have k or m behind them.
-Exit codes: 0 done, 1 could not run, 2 bad arguments, 130 interrupted.")]
+Exit codes: 0 done, 1 could not run, 2 bad arguments, 130 interrupted."
+)]
 pub(crate) struct Flood {
     /// What each connection asks; {} in it stands for the connection's number
     #[arg(value_name = "URL")]
@@ -55,7 +57,15 @@ pub(crate) struct Flood {
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
     /// The method
-    #[arg(short, long, value_name = "METHOD", default_value = "GET", help_heading = "Requests")]
+    #[arg(
+        short,
+        long,
+        visible_short_alias = 'X',
+        alias = "request",
+        value_name = "METHOD",
+        default_value = "GET",
+        help_heading = "Requests"
+    )]
     method: Method,
     /// Connect from these addresses in turn, such as 127.0.0.0/28
     #[arg(long, value_name = "CIDR", help_heading = "Connections")]

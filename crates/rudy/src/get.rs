@@ -10,20 +10,26 @@ use rudy_load::get::{Options, Proxies};
 use rudy_load::{Access, Url, parse_field};
 use rudy_net::tls::Trust;
 
-use crate::values::time;
+use crate::values::{elsewhere, time};
 
 /// Ask a server, and see where the time of the request goes.
 ///
 /// The body goes to standard output as it comes. Standard error tells of each request what it was answered, over which connection,
-/// how many bytes came, when (with curl's names, in seconds from its start), and how the connection ended. Several URLs of one
-/// server go over one connection.
+/// how many bytes came, when (with curl's names, in seconds from its start), and how the connection ended. Each server is asked over
+/// one connection, where it allows that.
 ///
 /// An answer that is not whole is an error, and what came of it is written all the same. A server that answers 429, 503 or 999, or
 /// sends Retry-After, is left alone for as long as it asks, or for 1 s, 2 s, 4 s, up to 60 s, before it is asked again.
 ///
 /// Proxies are taken from `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, as curl does.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    arg(elsewhere("-v", "what went on is told on standard error, and -i writes the head too")),
+    arg(elsewhere("-u", "credentials are a field: -H 'Authorization: ...'")),
+    arg(elsewhere("-A", "the agent is a field: -H 'User-Agent: ...'")),
+    arg(elsewhere("-x", "a proxy is named by the variables http_proxy and https_proxy")),
+    arg(elsewhere("-w", "every figure is in --json")),
+    after_help = "Examples:
   rudy get http://127.0.0.1:8080/                    the body, and where the time went
   rudy get -i -o page.html https://example.org/      head and body in a file
   rudy get --repeat 5 --interval 1 http://127.0.0.1:8080/ -o /dev/null
@@ -31,7 +37,8 @@ use crate::values::time;
   rudy get --json http://127.0.0.1:8080/ | jq .time_total_s
 
 Times are 10s, 2m, 500ms, or a number of seconds.
-Exit codes: 0 every answer came whole, 1 one did not, 2 bad arguments, 22 an error was answered (--fail), 130 interrupted.")]
+Exit codes: 0 every answer came whole, 1 one did not, 2 bad arguments, 22 an error was answered (--fail), 130 interrupted."
+)]
 pub(crate) struct Get {
     /// What to ask, in this order
     #[arg(value_name = "URL", required = true)]
@@ -40,10 +47,27 @@ pub(crate) struct Get {
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
     /// The method [default: GET, or POST with a body]
-    #[arg(short, long, value_name = "METHOD", help_heading = "Requests")]
+    #[arg(
+        short,
+        long,
+        visible_short_alias = 'X',
+        alias = "request",
+        value_name = "METHOD",
+        help_heading = "Requests"
+    )]
     method: Option<Method>,
+    /// Ask for the head alone (HEAD), and write it
+    #[arg(short = 'I', long, conflicts_with_all = ["method", "body"], help_heading = "Requests")]
+    head: bool,
     /// The body: a text, @FILE, or @- for standard input
-    #[arg(short, long, value_name = "TEXT|@FILE", help_heading = "Requests")]
+    #[arg(
+        short,
+        long,
+        visible_short_alias = 'd',
+        alias = "data",
+        value_name = "TEXT|@FILE",
+        help_heading = "Requests"
+    )]
     body: Option<String>,
     /// Ask in HTTP/1.0
     #[arg(long = "http1.0", help_heading = "Requests")]
@@ -97,7 +121,7 @@ pub(crate) struct Get {
     #[arg(long, help_heading = "Output")]
     json: bool,
     /// No report, only errors
-    #[arg(short, long, help_heading = "Output")]
+    #[arg(short, long, visible_short_alias = 's', alias = "silent", help_heading = "Output")]
     quiet: bool,
 }
 
@@ -110,7 +134,7 @@ impl From<Get> for Options {
         };
         Self {
             urls: get.url,
-            method: get.method,
+            method: get.head.then_some(Method::HEAD).or(get.method),
             fields: get.header,
             body: get.body,
             is_http_10: get.http_10,
@@ -124,7 +148,7 @@ impl From<Get> for Options {
             timeout: get.timeout,
             connect_timeout: Some(get.connect_timeout),
             output: get.output,
-            shows_head: get.include,
+            shows_head: get.include || get.head,
             fails: get.fail,
             is_json: get.json,
             is_quiet: get.quiet,

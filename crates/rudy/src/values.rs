@@ -3,7 +3,20 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use clap::Arg;
+use clap::builder::UnknownArgumentValueParser;
 use rudy_stats::rate::{Count, ParseError, Time};
+
+/// A letter that means something in another tool: whoever tries it is told what it is called here.
+pub(crate) fn elsewhere(name: &'static str, tip: &'static str) -> Arg {
+    let told = UnknownArgumentValueParser::suggest(tip);
+    Arg::new(name)
+        .short(name.chars().last())
+        .num_args(0)
+        .default_missing_value("")
+        .hide(true)
+        .value_parser(told)
+}
 
 pub(crate) fn count(text: &str) -> Result<u64, ParseError> {
     text.parse().map(|Count(count)| count)
