@@ -20,7 +20,7 @@ const FLOORS: &[(&str, u8)] = &[
 ];
 
 /// Members that stand outside the building: nothing may depend on them.
-const OUTSIDE: &[&str] = &["rudy-tests", "xtask"];
+const OUTSIDE: &[&str] = &["fastcgi-info", "rudy-tests", "xtask"];
 
 /// What a pure crate may not even pull in: with it, somebody will sooner or later read a clock or a socket.
 const IMPURE: &[&str] = &["async-std", "mio", "smol", "socket2", "tokio"];
@@ -36,6 +36,10 @@ pub(super) struct Graph {
     /// For each package, members included, what is compiled into it: dependencies for tests left out. By name and
     /// version, as in `bytes 1.12.0`.
     built_in: BTreeMap<String, Vec<String>>,
+    /// For each member its dependencies that only a feature brings, by name.
+    optional: BTreeMap<String, BTreeSet<String>>,
+    /// Members that have features on by default.
+    with_default_features: BTreeSet<String>,
 }
 
 impl Graph {
@@ -50,6 +54,7 @@ impl Graph {
                 let dependencies =
                     list(package, "dependencies")?.iter().map(|d| text(d, "name").map(String::from));
                 graph.members.insert(name.into(), dependencies.collect::<Outcome<_>>()?);
+                graph.note_features(name, package)?;
             }
         }
         for node in list(&metadata["resolve"], "nodes")? {
@@ -65,13 +70,27 @@ impl Graph {
         Ok(graph)
     }
 
-    /// The packages that are compiled into `member`, each with the chain of packages that brings it.
+    fn note_features(&mut self, member: &str, package: &Value) -> Outcome {
+        let optional = list(package, "dependencies")?.iter().filter(|d| d["optional"] == true);
+        let names = optional.map(|d| text(d, "name").map(String::from)).collect::<Outcome<_>>()?;
+        self.optional.insert(member.into(), names);
+        if package["features"]["default"].as_array().is_some_and(|features| !features.is_empty()) {
+            self.with_default_features.insert(member.into());
+        }
+        Ok(())
+    }
+
+    /// The packages that are compiled into `member` without its features, each with the chain of packages that brings it.
     fn tree(&self, member: &str) -> BTreeMap<String, String> {
         let start = self.built_in.keys().filter(|label| name(label) == member);
         let mut to_visit: Vec<(String, String)> = start.map(|label| (label.clone(), member.into())).collect();
         let mut chains = BTreeMap::new();
         while let Some((label, chain)) = to_visit.pop() {
+            let optional = self.optional.get(name(&label));
             for next in self.built_in.get(&label).into_iter().flatten() {
+                if optional.is_some_and(|optional| optional.contains(name(next))) {
+                    continue;
+                }
                 if !chains.contains_key(next) {
                     let chain = format!("{chain} -> {}", name(next));
                     chains.insert(next.clone(), chain.clone());
@@ -105,10 +124,14 @@ pub(super) fn upward(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// Crates of floor 0 into which a runtime or sockets are compiled.
+/// Crates of floor 0 into which a runtime or sockets are compiled. What a feature brings, somebody has asked for; so none
+/// may be on by default.
 pub(super) fn impure(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
     for member in floor_0() {
+        if graph.with_default_features.contains(member) {
+            problems.push(format!("{member} has features by default: on floor 0 each has to be asked for"));
+        }
         for (label, chain) in graph.tree(member) {
             if IMPURE.contains(&name(&label)) {
                 problems.push(format!("{member} pulls in {}: {chain}", name(&label)));
@@ -201,6 +224,22 @@ mod tests {
     }
 
     #[test]
+    fn what_only_a_feature_brings_to_floor_0_may_be_a_runtime_if_somebody_has_to_ask_for_it() {
+        let mut graph = graph(&[("rudy-http", &["tokio", "nice"]), ("nice", &[]), ("tokio", &[])]);
+        graph.optional.insert("rudy-http".into(), ["tokio".to_string()].into());
+        assert_eq!(impure(&graph), Vec::<String>::new());
+        graph.with_default_features.insert("rudy-http".into());
+        assert_eq!(
+            impure(&graph),
+            ["rudy-http has features by default: on floor 0 each has to be asked for"]
+        );
+        graph.with_default_features.clear();
+        // Another way in counts.
+        graph.built_in.insert("nice 1.0.0".into(), vec!["tokio 1.0.0".into()]);
+        assert_eq!(impure(&graph), ["rudy-http pulls in tokio: rudy-http -> nice -> tokio"]);
+    }
+
+    #[test]
     fn floor_0_has_to_deny_what_it_may_not_touch() {
         let files = |text: &str| -> Vec<_> {
             floor_0().map(|name| file(&format!("crates/{name}/src/lib.rs"), text)).collect()
@@ -215,7 +254,8 @@ mod tests {
         let metadata = serde_json::json!({
             "workspace_members": ["a"],
             "packages": [
-                {"name": "rudy-http", "id": "a", "version": "1.0.0", "dependencies": [{"name": "bytes"}, {"name": "tokio"}]},
+                {"name": "rudy-http", "id": "a", "version": "1.0.0", "features": {"default": [], "extra": ["dep:serde"]},
+                 "dependencies": [{"name": "bytes"}, {"name": "tokio"}, {"name": "serde", "optional": true}]},
                 {"name": "bytes", "id": "b", "version": "1.0.0", "dependencies": []},
                 {"name": "tokio", "id": "c", "version": "1.0.0", "dependencies": []},
             ],
@@ -227,7 +267,8 @@ mod tests {
             ]},
         });
         let graph = Graph::new(&metadata).expect("well formed");
-        assert_eq!(graph.members["rudy-http"].len(), 2);
+        assert_eq!(graph.members["rudy-http"].len(), 3);
+        assert!(graph.optional["rudy-http"].contains("serde") && graph.with_default_features.is_empty());
         assert!(impure(&graph).is_empty());
     }
 }

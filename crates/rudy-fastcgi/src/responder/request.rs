@@ -1,0 +1,191 @@
+//! A request as the `http` crate has it, from the parameters that CGI has (RFC 3875 §4.1).
+
+use std::fmt;
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Uri, Version};
+
+use crate::Excerpt;
+use crate::pairs::Params;
+
+/// A parameter without which there is no request, or that is wrong. It is the web server's fault, most often its
+/// configuration's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BadParam {
+    Missing(&'static str),
+    Wrong(&'static str, Excerpt),
+}
+
+/// The request, without its body, and how long that is to be.
+pub(super) fn from_params(params: &Params) -> Result<(Request<()>, Option<u64>), BadParam> {
+    let method = params.get("REQUEST_METHOD").ok_or(BadParam::Missing("REQUEST_METHOD"))?;
+    let length = match params.get("CONTENT_LENGTH") {
+        // Section 6.2 and RFC 3875 §4.1.2: empty is as good as not there.
+        None | Some(b"") => None,
+        Some(digits) => Some(number(digits).ok_or_else(|| wrong("CONTENT_LENGTH", digits))?),
+    };
+    let mut request = Request::new(());
+    *request.method_mut() = Method::from_bytes(method).map_err(|_| wrong("REQUEST_METHOD", method))?;
+    *request.uri_mut() = target(params)?;
+    *request.version_mut() = match params.get("SERVER_PROTOCOL") {
+        Some(b"HTTP/1.0") => Version::HTTP_10,
+        Some(b"HTTP/2" | b"HTTP/2.0") => Version::HTTP_2,
+        Some(b"HTTP/3" | b"HTTP/3.0") => Version::HTTP_3,
+        _ => Version::HTTP_11,
+    };
+    *request.headers_mut() = fields(params);
+    Ok((request, length))
+}
+
+/// What was asked for. Every web server passes the target as it came; RFC 3875 knows only what it was split into.
+fn target(params: &Params) -> Result<Uri, BadParam> {
+    let name = "REQUEST_URI";
+    if let Some(target) = params.get(name).filter(|target| !target.is_empty()) {
+        return Uri::try_from(target).map_err(|_| wrong(name, target));
+    }
+    let mut target = Vec::new();
+    for name in ["SCRIPT_NAME", "PATH_INFO"] {
+        // They come decoded (RFC 3875 §4.1.5).
+        for byte in params.get(name).unwrap_or_default() {
+            match byte {
+                b'!' | b'$' | b'&'..=b';' | b'=' | b'@'..=b'Z' | b'_' | b'a'..=b'z' | b'~' => {
+                    target.push(*byte);
+                }
+                _ => target.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            }
+        }
+    }
+    if target.is_empty() {
+        target.push(b'/');
+    }
+    if let Some(query) = params.get("QUERY_STRING").filter(|query| !query.is_empty()) {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    Uri::try_from(&target[..]).map_err(|_| wrong("SCRIPT_NAME with PATH_INFO and QUERY_STRING", &target))
+}
+
+/// `HTTP_ACCEPT_LANGUAGE` and the like (RFC 3875 §4.1.18), and the two that have names of their own. What cannot be a field is
+/// among the parameters alone.
+fn fields(params: &Params) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    let mut name_bytes = Vec::new();
+    for (name, value) in params {
+        let name = match name {
+            b"CONTENT_TYPE" => Some(header::CONTENT_TYPE),
+            b"CONTENT_LENGTH" => Some(header::CONTENT_LENGTH),
+            [b'H', b'T', b'T', b'P', b'_', rest @ ..] => {
+                name_bytes.clear();
+                name_bytes.extend(rest.iter().map(|byte| if *byte == b'_' { b'-' } else { *byte }));
+                HeaderName::from_bytes(&name_bytes).ok()
+            }
+            _ => None,
+        };
+        let is_there = |name: &HeaderName| {
+            // nginx passes both on, empty, where the request had none.
+            !(value.is_empty() && [header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name))
+        };
+        if let (Some(name), Ok(value)) = (name.filter(is_there), HeaderValue::from_bytes(value)) {
+            // Some servers pass on both `CONTENT_LENGTH` and `HTTP_CONTENT_LENGTH`.
+            fields.insert(name, value);
+        }
+    }
+    fields
+}
+
+fn wrong(name: &'static str, value: &[u8]) -> BadParam {
+    BadParam::Wrong(name, Excerpt::of(value))
+}
+
+/// Digits and nothing else; `parse` alone would take a plus sign.
+fn number(digits: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+impl fmt::Display for BadParam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(name) => {
+                write!(f, "the web server passes no {name}: nginx needs \"include fastcgi_params;\"")
+            }
+            Self::Wrong(name, came) => {
+                write!(f, "the web server passes {name}={came}, which makes no request")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Limits;
+    use crate::pairs::{Gathering, encode_pair};
+
+    fn params(pairs: &[(&str, &str)]) -> Params {
+        let mut bytes = bytes::BytesMut::new();
+        for (name, value) in pairs {
+            encode_pair(name.as_bytes(), value.as_bytes(), &mut bytes);
+        }
+        let mut gathering = Gathering::default();
+        gathering.push(&bytes, &Limits::default()).expect("they are few");
+        gathering.finish().expect("they are whole")
+    }
+
+    #[test]
+    fn a_request_is_made_of_what_web_servers_pass() {
+        let params = params(&[
+            ("REQUEST_METHOD", "POST"),
+            ("REQUEST_URI", "/a%20b?c=d"),
+            ("SCRIPT_NAME", "/other"),
+            ("SERVER_PROTOCOL", "HTTP/1.0"),
+            ("CONTENT_TYPE", "text/plain"),
+            ("CONTENT_LENGTH", "5"),
+            ("HTTP_CONTENT_LENGTH", "5"),
+            ("HTTP_ACCEPT_LANGUAGE", "de"),
+            ("HTTP_BAD NAME", "x"),
+            ("REMOTE_ADDR", "::1"),
+        ]);
+        let (request, length) = from_params(&params).expect("it is right");
+        assert_eq!((request.method(), request.version(), length), (&Method::POST, Version::HTTP_10, Some(5)));
+        assert_eq!(request.uri(), "/a%20b?c=d");
+        let fields =
+            ["content-type", "content-length", "accept-language"].map(|name| &request.headers()[name]);
+        assert_eq!(fields, ["text/plain", "5", "de"]);
+        assert_eq!(request.headers().len(), 3);
+    }
+
+    #[test]
+    fn without_a_target_it_is_put_together() {
+        let with = |pairs: &[(&str, &str)]| {
+            let pairs = [&[("REQUEST_METHOD", "GET")], pairs].concat();
+            from_params(&params(&pairs)).map(|(request, _)| request.uri().to_string())
+        };
+        assert_eq!(
+            with(&[("SCRIPT_NAME", "/a b"), ("PATH_INFO", "/c?ä")]).as_deref(),
+            Ok("/a%20b/c%3F%C3%A4")
+        );
+        assert_eq!(with(&[("SCRIPT_NAME", "/a"), ("QUERY_STRING", "b=c%20d")]).as_deref(), Ok("/a?b=c%20d"));
+        assert_eq!(with(&[("QUERY_STRING", "")]).as_deref(), Ok("/"));
+    }
+
+    #[test]
+    fn empty_lengths_and_types_are_as_good_as_none() {
+        let params = params(&[("REQUEST_METHOD", "GET"), ("CONTENT_LENGTH", ""), ("CONTENT_TYPE", "")]);
+        let (request, length) = from_params(&params).expect("it is right");
+        assert!(length.is_none() && request.headers().is_empty());
+    }
+
+    #[test]
+    fn what_makes_no_request_is_named() {
+        let error = |pairs: &[(&str, &str)]| from_params(&params(pairs)).expect_err("it is none").to_string();
+        assert!(error(&[]).contains("no REQUEST_METHOD"));
+        assert!(error(&[("REQUEST_METHOD", "G E")]).contains("REQUEST_METHOD=\"G E\""));
+        assert!(
+            error(&[("REQUEST_METHOD", "GET"), ("REQUEST_URI", "/a b")]).contains("REQUEST_URI=\"/a b\"")
+        );
+        assert!(
+            error(&[("REQUEST_METHOD", "GET"), ("CONTENT_LENGTH", "+5")]).contains("CONTENT_LENGTH=\"+5\"")
+        );
+    }
+}

@@ -1,0 +1,603 @@
+//! Apps over real sockets, asked by the gateway's machine.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use http::{Request, Response, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::{Body, BodyError, Concurrency, Handler, Listen, RequestExt, ServeError, Server};
+use crate::gateway::{Event, GatewayConnection};
+use crate::pairs::ParamsEncoder;
+use crate::record::{Kind, encode_stream, encode_stream_end};
+use crate::values::Values;
+use crate::{Limits, ProtocolStatus, RequestId, Role};
+
+const TASKS: Concurrency = Concurrency::Tasks { at_most: 4 };
+const THREADS: Concurrency = Concurrency::Threads { at_most: 4 };
+
+/// How long something may take that must come. Only a failing test waits so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An app that is served until the test ends, or it is stopped.
+struct App {
+    address: std::net::SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    served: JoinHandle<Result<(), ServeError>>,
+}
+
+impl App {
+    fn start(concurrency: Concurrency, handler: impl Handler) -> Self {
+        Self::serve(Server::new(concurrency), handler)
+    }
+
+    fn serve(server: Server, handler: impl Handler) -> Self {
+        let listen = "127.0.0.1:0".parse().expect("an address");
+        let bound = server.listen(listen).bind().expect("a port is free");
+        let Listen::Tcp(address) = bound.address() else { panic!("it is TCP") };
+        let (stop, stops) = oneshot::channel();
+        let served = tokio::spawn(bound.serve_until(handler, async move { drop(stops.await) }));
+        Self { address, stop: Some(stop), served }
+    }
+
+    async fn connect(&self) -> Peer {
+        Peer {
+            socket: TcpStream::connect(self.address).await.expect("it listens"),
+            machine: GatewayConnection::new(),
+            input: BytesMut::new(),
+            answers: BTreeMap::new(),
+            values: None,
+        }
+    }
+
+    /// Stops it, and waits until what was under way is over.
+    async fn stop(mut self) {
+        drop(self.stop.take());
+        let served = timeout(PATIENCE, self.served).await.expect("it ends");
+        served.expect("it does not panic").expect("it was served");
+    }
+}
+
+/// A web server's connection.
+struct Peer {
+    socket: TcpStream,
+    machine: GatewayConnection,
+    input: BytesMut,
+    answers: BTreeMap<RequestId, Answer>,
+    values: Option<Values>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Answer {
+    out: String,
+    log: String,
+    end: Option<(u32, ProtocolStatus)>,
+}
+
+impl Peer {
+    async fn send(&mut self, out: &BytesMut) {
+        self.socket.write_all(out).await.expect("the app reads");
+    }
+
+    /// Sends a request without its body.
+    async fn begin(&mut self, role: Role, keep: bool, params: &[(&str, &str)]) -> RequestId {
+        let mut out = BytesMut::new();
+        let id = self.machine.begin(role, keep, &Limits::default(), &mut out).expect("few are open");
+        let mut encoder = ParamsEncoder::new(id, &mut out);
+        for (name, value) in [("REQUEST_METHOD", "POST")].iter().chain(params) {
+            encoder.push(name.as_bytes(), value.as_bytes());
+        }
+        encoder.finish();
+        self.answers.insert(id, Answer::default());
+        self.send(&out).await;
+        id
+    }
+
+    async fn body(&mut self, id: RequestId, body: &[u8]) {
+        let mut out = BytesMut::new();
+        encode_stream(Kind::Stdin, id, body, &mut out);
+        self.send(&out).await;
+    }
+
+    async fn finish(&mut self, id: RequestId) {
+        let mut out = BytesMut::new();
+        encode_stream_end(Kind::Stdin, id, &mut out);
+        self.send(&out).await;
+    }
+
+    /// A whole request and its answer.
+    async fn ask(&mut self, path: &str) -> Answer {
+        let id = self.begin(Role::Responder, true, &[("REQUEST_URI", path)]).await;
+        self.finish(id).await;
+        self.end(id).await
+    }
+
+    /// Reads until `is_enough`.
+    async fn read_until(&mut self, is_enough: impl Fn(&Self) -> bool) {
+        while !is_enough(self) {
+            assert!(self.read().await, "the app closed the connection: {:?}", self.answers);
+        }
+    }
+
+    /// Reads something. Says whether there was anything.
+    async fn read(&mut self) -> bool {
+        let read = timeout(PATIENCE, self.socket.read_buf(&mut self.input)).await.expect("something comes");
+        if read.expect("the connection is not reset") == 0 {
+            return false;
+        }
+        loop {
+            let (used, event) =
+                self.machine.decode(&self.input, &Limits::default()).expect("the app keeps the rules");
+            let text = |data: &[u8]| String::from_utf8_lossy(data).into_owned();
+            match event {
+                Event::Stdout { id, data } => self.answers.get_mut(&id).expect("asked").out += &text(data),
+                Event::Stderr { id, data } => self.answers.get_mut(&id).expect("asked").log += &text(data),
+                Event::End { id, app_status, protocol_status } => {
+                    self.answers.get_mut(&id).expect("asked").end = Some((app_status, protocol_status));
+                }
+                Event::Values(values) => self.values = Some(values),
+                Event::More => {
+                    self.input.advance(used);
+                    return true;
+                }
+                _ => {}
+            }
+            self.input.advance(used);
+        }
+    }
+
+    /// Waits for the end of a request.
+    async fn end(&mut self, id: RequestId) -> Answer {
+        self.read_until(|peer| peer.answers[&id].end.is_some()).await;
+        self.answers.remove(&id).expect("it was asked")
+    }
+}
+
+const COMPLETE: Option<(u32, ProtocolStatus)> = Some((0, ProtocolStatus::RequestComplete));
+const FAILED: Option<(u32, ProtocolStatus)> = Some((1, ProtocolStatus::RequestComplete));
+
+async fn echo(request: Request<Body>) -> Response<Body> {
+    Response::new(request.into_body())
+}
+
+async fn path(request: Request<Body>) -> Response<String> {
+    Response::new(request.uri().path().to_owned())
+}
+
+/// Each test on both kinds of concurrency.
+macro_rules! on_tasks_and_threads {
+    ($($name:ident)*) => {
+        mod on_tasks { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $name() { super::$name(super::TASKS).await })* }
+        mod on_threads { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $name() { super::$name(super::THREADS).await })* }
+    };
+}
+
+on_tasks_and_threads! {
+    a_kept_connection_is_asked_again
+    bodies_go_both_ways_as_they_come
+    a_panic_answers_500_and_concerns_nobody_else
+    an_abort_drops_the_handler_and_is_seen_elsewhere
+    a_closed_connection_is_an_abort
+    requests_share_a_connection
+    what_is_said_for_the_log_comes_while_the_handler_waits
+}
+
+async fn a_kept_connection_is_asked_again(concurrency: Concurrency) {
+    let app = App::start(concurrency, path);
+    let mut peer = app.connect().await;
+    for round in 0..3 {
+        let answer = peer.ask(&format!("/{round}")).await;
+        assert_eq!(answer.out, format!("Status: 200 OK\r\ncontent-length: 2\r\n\r\n/{round}"));
+        assert_eq!((answer.log.as_str(), answer.end), ("", COMPLETE));
+    }
+    app.stop().await;
+}
+
+async fn bodies_go_both_ways_as_they_come(concurrency: Concurrency) {
+    let app = App::start(concurrency, echo);
+    let mut peer = app.connect().await;
+    let id = peer.begin(Role::Responder, true, &[]).await;
+    // What has come is answered before more is sent.
+    for round in 1..=3 {
+        peer.body(id, b"piece ").await;
+        peer.read_until(|peer| peer.answers[&id].out.matches("piece").count() == round).await;
+    }
+    peer.finish(id).await;
+    assert_eq!(peer.end(id).await.out, "Status: 200 OK\r\n\r\npiece piece piece ");
+    app.stop().await;
+}
+
+async fn a_panic_answers_500_and_concerns_nobody_else(concurrency: Concurrency) {
+    let app = App::start(concurrency, |request: Request<Body>| async move {
+        assert!(request.uri().path() != "/bad", "it was bad");
+        Response::new(String::new())
+    });
+    let mut peer = app.connect().await;
+    let answer = peer.ask("/bad").await;
+    assert!(answer.out.starts_with("Status: 500 "), "{answer:?}");
+    assert_eq!((answer.log.as_str(), answer.end), ("the handler panicked: it was bad\n", COMPLETE));
+    assert!(peer.ask("/good").await.out.starts_with("Status: 200 "));
+    app.stop().await;
+}
+
+/// A handler that never answers. It says that it was dropped, and what it has started says that it has seen the abort.
+fn hangs(told: &mpsc::UnboundedSender<&'static str>) -> impl Handler + use<> {
+    struct Told(mpsc::UnboundedSender<&'static str>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            let _ = self.0.send("dropped");
+        }
+    }
+    let told = told.clone();
+    move |request: Request<Body>| {
+        let (on_drop, told) = (Told(told.clone()), told.clone());
+        async move {
+            let _on_drop = on_drop;
+            let mut aborted = request.aborted();
+            assert!(!aborted.is_set());
+            let _ = told.send("begun");
+            tokio::spawn(async move {
+                aborted.wait().await;
+                let _ = told.send("aborted");
+            });
+            std::future::pending::<Response<String>>().await
+        }
+    }
+}
+
+async fn expect_abort(told: &mut mpsc::UnboundedReceiver<&'static str>) {
+    let mut both = [(); 2].map(|()| "");
+    for one in &mut both {
+        *one = timeout(PATIENCE, told.recv()).await.expect("it comes").expect("somebody tells");
+    }
+    both.sort_unstable();
+    assert_eq!(both, ["aborted", "dropped"]);
+}
+
+async fn an_abort_drops_the_handler_and_is_seen_elsewhere(concurrency: Concurrency) {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let app = App::start(concurrency, hangs(&tell));
+    let mut peer = app.connect().await;
+    let id = peer.begin(Role::Responder, true, &[]).await;
+    assert_eq!(told.recv().await, Some("begun"));
+    let mut out = BytesMut::new();
+    peer.machine.abort(id, &mut out);
+    peer.send(&out).await;
+    expect_abort(&mut told).await;
+    assert_eq!(peer.end(id).await, Answer { end: FAILED, ..Answer::default() });
+    app.stop().await;
+}
+
+async fn a_closed_connection_is_an_abort(concurrency: Concurrency) {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let app = App::start(concurrency, hangs(&tell));
+    let mut peer = app.connect().await;
+    peer.begin(Role::Responder, true, &[]).await;
+    assert_eq!(told.recv().await, Some("begun"));
+    drop(peer);
+    expect_abort(&mut told).await;
+    app.stop().await;
+}
+
+async fn requests_share_a_connection(concurrency: Concurrency) {
+    let door = Arc::new(Notify::new());
+    let opens = door.clone();
+    let app = App::start(concurrency, move |request: Request<Body>| {
+        let door = door.clone();
+        async move {
+            if request.uri().path() == "/waits" {
+                door.notified().await;
+            }
+            Response::new("done".to_owned())
+        }
+    });
+    let mut peer = app.connect().await;
+    let first = peer.begin(Role::Responder, true, &[("REQUEST_URI", "/waits")]).await;
+    let second = peer.begin(Role::Responder, true, &[("REQUEST_URI", "/")]).await;
+    assert_eq!(peer.end(second).await.end, COMPLETE);
+    assert_eq!(peer.answers[&first], Answer::default());
+    opens.notify_one();
+    assert!(peer.end(first).await.out.ends_with("done"));
+    app.stop().await;
+}
+
+async fn what_is_said_for_the_log_comes_while_the_handler_waits(concurrency: Concurrency) {
+    let app = App::start(concurrency, |request: Request<Body>| async move {
+        let mut log = request.log();
+        writeln!(log, "begun").expect("it never fails");
+        let body = request.into_body().gather(10).await;
+        writeln!(log, "{body:?}").expect("it never fails");
+        Response::new(String::new())
+    });
+    let mut peer = app.connect().await;
+    let id = peer.begin(Role::Responder, true, &[]).await;
+    peer.read_until(|peer| peer.answers[&id].log == "begun\n").await;
+    peer.body(id, b"0123456789a").await;
+    let answer = peer.end(id).await;
+    assert_eq!(answer.log, "begun\nErr(TooLarge { limit: 10 })\n");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn no_more_requests_run_at_once_than_allowed_and_the_others_have_their_turn() {
+    for concurrency in [Concurrency::Tasks { at_most: 3 }, Concurrency::Threads { at_most: 3 }] {
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, highest) = (running.clone(), most.clone());
+        let app = App::start(concurrency, move |_: Request<Body>| {
+            let (counted, highest) = (counted.clone(), highest.clone());
+            async move {
+                highest.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                counted.fetch_sub(1, Ordering::SeqCst);
+                Response::new(String::new())
+            }
+        });
+        let (mut one, mut other) = (app.connect().await, app.connect().await);
+        for peer in [&mut one, &mut other] {
+            for _ in 0..20 {
+                let id = peer.begin(Role::Responder, true, &[]).await;
+                peer.finish(id).await;
+            }
+        }
+        for peer in [&mut one, &mut other] {
+            peer.read_until(|peer| peer.answers.values().all(|answer| answer.end == COMPLETE)).await;
+        }
+        assert!(most.load(Ordering::SeqCst) <= 3);
+        app.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_body_that_would_hold_up_others_is_refused_and_one_alone_waits() {
+    let door = Arc::new(Semaphore::new(0));
+    let opens = door.clone();
+    let app = App::start(Concurrency::Tasks { at_most: 1 }, move |request: Request<Body>| {
+        let door = door.clone();
+        async move {
+            drop(door.acquire().await);
+            echo(request).await
+        }
+    });
+    let (mut shared, mut alone) = (app.connect().await, app.connect().await);
+    let running = shared.begin(Role::Responder, true, &[]).await;
+    // It has its turn before the others come.
+    shared.body(running, b"x").await;
+    let large = vec![b'b'; 500_000];
+    let waiting = shared.begin(Role::Responder, true, &[]).await;
+    shared.body(waiting, &large).await;
+    assert_eq!(shared.end(waiting).await.end, Some((0, ProtocolStatus::Overloaded)));
+    opens.add_permits(1);
+    shared.finish(running).await;
+    assert!(shared.end(running).await.out.ends_with('x'));
+
+    let id = alone.begin(Role::Responder, true, &[]).await;
+    let send = async {
+        let mut out = BytesMut::new();
+        encode_stream(Kind::Stdin, id, &large, &mut out);
+        encode_stream_end(Kind::Stdin, id, &mut out);
+        out
+    };
+    let out = send.await;
+    let (mut read, mut write) = alone.socket.split();
+    let (sent, received) = tokio::join!(write.write_all(&out), async {
+        let mut received = BytesMut::new();
+        while received.len() < large.len() {
+            timeout(PATIENCE, read.read_buf(&mut received)).await.expect("it comes").expect("it is open");
+        }
+        received
+    });
+    assert!(sent.is_ok() && received.len() >= large.len());
+    drop(alone);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_handler_that_does_not_read_holds_the_sender_up_who_may_go_all_the_same() {
+    let (tell, _told) = mpsc::unbounded_channel();
+    let app = App::start(TASKS, hangs(&tell));
+    let mut peer = app.connect().await;
+    let id = peer.begin(Role::Responder, true, &[]).await;
+    let mut out = BytesMut::new();
+    encode_stream(Kind::Stdin, id, &vec![0; 64 * 1024 * 1024], &mut out);
+    // It is told by what the sockets take: more than these hold is held by nobody.
+    let mut sent = 0;
+    while let Ok(written) = timeout(Duration::from_millis(300), peer.socket.write(&out[sent..])).await {
+        sent += written.expect("the connection is open");
+    }
+    assert!(sent < out.len() / 2, "{sent} bytes were taken, and nobody reads them");
+    // An orderly end would stand behind what nobody reads.
+    peer.socket.set_zero_linger().expect("TCP has it");
+    drop(peer);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_to_be_kept_is_closed_behind_its_answer() {
+    let app = App::start(TASKS, path);
+    // With its body read, with its body not sent yet, and with a body that nobody reads.
+    for (body, finishes) in [(0, true), (0, false), (300_000, true)] {
+        let mut peer = app.connect().await;
+        let id = peer.begin(Role::Responder, false, &[("REQUEST_URI", "/a")]).await;
+        peer.body(id, &vec![b'x'; body]).await;
+        if finishes {
+            peer.finish(id).await;
+        }
+        assert!(peer.end(id).await.out.ends_with("/a"));
+        if !finishes {
+            peer.finish(id).await;
+        }
+        assert!(!peer.read().await, "the connection was not closed");
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn an_app_says_what_it_takes_and_that_it_does_not_know_a_record() {
+    let app = App::serve(Server::new(TASKS).connections(17), path);
+    let mut peer = app.connect().await;
+    let mut out = BytesMut::new();
+    peer.machine.ask_values(&mut out);
+    peer.send(&out).await;
+    peer.read_until(|peer| peer.values.is_some()).await;
+    let values = Values { max_connections: Some(17), max_requests: Some(4), multiplexes: Some(true) };
+    assert_eq!(peer.values, Some(values));
+    peer.socket.write_all(b"\x01\x63\0\0\0\0\0\0").await.expect("the app reads");
+    let mut answer = [0; 16];
+    peer.socket.read_exact(&mut answer).await.expect("it is answered");
+    assert_eq!(&answer, b"\x01\x0b\0\0\0\x08\0\0\x63\0\0\0\0\0\0\0");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_role_is_refused_unless_the_app_has_it() {
+    let handler = |mut request: Request<Body>| async move {
+        let role = request.role();
+        let data = match request.take_data() {
+            Some(data) => data.gather(100).await,
+            None => Ok("none".into()),
+        };
+        Response::new(format!("{role:?} {data:?}"))
+    };
+    let app = App::start(TASKS, handler);
+    let mut peer = app.connect().await;
+    let id = peer.begin(Role::Authorizer, true, &[]).await;
+    assert_eq!(peer.end(id).await.end, Some((0, ProtocolStatus::UnknownRole)));
+    app.stop().await;
+
+    let app = App::serve(Server::new(TASKS).role(Role::Authorizer).role(Role::Filter), handler);
+    let mut peer = app.connect().await;
+    let id = peer.begin(Role::Authorizer, true, &[]).await;
+    assert!(peer.end(id).await.out.ends_with("Authorizer Ok(b\"none\")"));
+    let id = peer.begin(Role::Filter, true, &[("FCGI_DATA_LENGTH", "4")]).await;
+    let mut out = BytesMut::new();
+    encode_stream(Kind::Data, id, b"file", &mut out);
+    encode_stream_end(Kind::Data, id, &mut out);
+    peer.send(&out).await;
+    assert!(peer.end(id).await.out.ends_with("Filter Ok(b\"file\")"));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_cut_is_told_from_a_whole_one() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let app = App::start(TASKS, move |request: Request<Body>| {
+        let tell = tell.clone();
+        async move {
+            let _ = tell.send(request.into_body().gather(100).await.map(|body| body.len()));
+            Response::new(String::new())
+        }
+    });
+    let mut peer = app.connect().await;
+    for (length, outcome) in
+        [("3", Ok(3)), ("", Ok(3)), ("5", Err(BodyError::Cut { received: 3, expected: 5 }))]
+    {
+        let id = peer.begin(Role::Responder, true, &[("CONTENT_LENGTH", length)]).await;
+        peer.body(id, b"abc").await;
+        peer.finish(id).await;
+        assert_eq!(told.recv().await, Some(outcome));
+        peer.end(id).await;
+    }
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_off_ends_with_a_failure() {
+    let app = App::start(TASKS, |request: Request<Body>| async move {
+        let (mut sender, body) = Body::channel();
+        tokio::spawn(async move {
+            sender.send("first").await.expect("it is taken");
+            if request.uri().path() == "/whole" {
+                sender.finish().await.expect("it is taken");
+            }
+        });
+        Response::new(body)
+    });
+    let mut peer = app.connect().await;
+    let cut = peer.ask("/cut").await;
+    assert!(cut.out.ends_with("\r\n\r\nfirst"));
+    assert_eq!(cut.end, FAILED);
+    assert_eq!(cut.log, "the answer was cut off: whoever sent the body has gone without finishing it\n");
+    assert_eq!(peer.ask("/whole").await.end, COMPLETE);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn answers_without_a_body_have_none() {
+    let app = App::start(TASKS, |request: Request<Body>| async move {
+        let mut response = Response::new("body".to_owned());
+        if request.method() != "HEAD" {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        response
+    });
+    let mut peer = app.connect().await;
+    assert_eq!(peer.ask("/").await.out, "Status: 204 No Content\r\n\r\n");
+    let id = peer.begin(Role::Responder, true, &[("REQUEST_METHOD", "HEAD")]).await;
+    // The first of two counts.
+    assert!(peer.end(id).await.out.starts_with("Status: 204"));
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_web_server_that_passes_nothing_is_told_so() {
+    let app = App::start(TASKS, path);
+    let mut peer = app.connect().await;
+    let id = peer.begin(Role::Responder, true, &[("REQUEST_URI", "/a b")]).await;
+    peer.finish(id).await;
+    let answer = peer.end(id).await;
+    assert!(answer.out.starts_with("Status: 400 "), "{answer:?}");
+    assert!(answer.log.contains("REQUEST_URI=\"/a b\""), "{answer:?}");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_answers_what_is_under_way_and_closes_what_is_idle() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let app = App::start(TASKS, move |request: Request<Body>| {
+        let tell = tell.clone();
+        async move {
+            let _ = tell.send(());
+            echo(request).await
+        }
+    });
+    let (mut busy, mut idle) = (app.connect().await, app.connect().await);
+    idle.ask("/").await;
+    assert_eq!(told.recv().await, Some(()));
+    let id = busy.begin(Role::Responder, true, &[]).await;
+    assert_eq!(told.recv().await, Some(()));
+    let mut app = app;
+    drop(app.stop.take());
+    assert!(!idle.read().await, "an idle connection is closed");
+    let late = busy.begin(Role::Responder, true, &[]).await;
+    assert_eq!(busy.end(late).await.end, Some((0, ProtocolStatus::Overloaded)));
+    busy.body(id, b"under way").await;
+    busy.finish(id).await;
+    assert!(busy.end(id).await.out.ends_with("under way"));
+    assert!(!busy.read().await, "and then the other one, too");
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn another_protocol_ends_its_connection_alone() {
+    let app = App::start(TASKS, path);
+    let mut peer = app.connect().await;
+    let mut other = app.connect().await;
+    other.socket.write_all(b"GET / HTTP/1.1\r\n\r\n").await.expect("the app reads");
+    assert!(matches!(other.socket.read(&mut [0]).await, Ok(0) | Err(_)));
+    assert_eq!(peer.ask("/").await.end, COMPLETE);
+    app.stop().await;
+}
+
+#[tokio::test]
+async fn none_at_once_is_refused() {
+    let server = Server::new(Concurrency::Tasks { at_most: 0 });
+    assert!(matches!(server.bind(), Err(ServeError::NoneAtOnce)));
+}
