@@ -176,18 +176,18 @@ mod tests {
     }
 
     /// An address that answers nothing, not even that it will not: its queue is full, and Linux drops what comes then.
-    fn silent() -> (Socket, Vec<Link>, Remote) {
+    fn silent(waiter: &Waiter) -> (Socket, Vec<Link>, Remote) {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         listener.listen(0).unwrap();
         let remote = Remote::Ip(listener.local_addr().unwrap().as_socket().unwrap());
         let mut queue = Vec::new();
-        // On this machine a connection that is taken in stands when `connect` returns.
         loop {
             let link = Link::connect(&remote, None).unwrap();
-            let stands = link.connected().unwrap();
+            let soon = Instant::now() + Duration::from_millis(200);
+            let woken = waiter.wait(&[(link.as_fd(), PollFlags::OUT)], Some(soon)).unwrap();
             queue.push(link);
-            if !stands {
+            if woken == Woken::TimedOut {
                 return (listener, queue, remote);
             }
         }
@@ -197,7 +197,7 @@ mod tests {
     fn the_next_address_is_tried_when_one_refuses_or_says_nothing() {
         let waiter = Waiter::catch().unwrap();
         let (_listener, open) = open();
-        let (_full, _queue, silent) = silent();
+        let (_full, _queue, silent) = silent(&waiter);
         let nowhere = Remote::Unix("/nowhere".into());
         for before in [
             vec![],
@@ -219,7 +219,7 @@ mod tests {
         let waiter = Waiter::catch().unwrap();
         let refused = connect(&[closed(), closed()], &waiter, None).unwrap_err();
         assert!(refused.to_string().contains("refused"), "{refused}");
-        let (_full, _queue, silent) = silent();
+        let (_full, _queue, silent) = silent(&waiter);
         let until = Instant::now() + Duration::from_millis(20);
         let late = connect(&[closed(), silent], &waiter, Some(until)).unwrap_err();
         assert!(matches!(late, GetError::ConnectTimeout), "{late}");
