@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::file::OneOrMany;
-use super::values::Time;
+use super::values::{Size, Time};
 use super::{Place, Problem, out_of_bounds};
 use crate::fastcgi::Upstream;
 
@@ -30,6 +30,17 @@ pub struct FastcgiTable {
     /// Variables that the app is told in addition, or instead of what it would be told.
     #[serde(default)]
     pub params: BTreeMap<String, String>,
+    /// Whether a body that comes in chunks, without a length, is gathered before the app is asked: most apps read as many
+    /// bytes as `CONTENT_LENGTH` says. `false` passes it on as it comes.
+    #[serde(default = "yes")]
+    pub needs_length: bool,
+    /// Where such bodies are kept beyond 64 KiB, in files without a name. The folder for temporary files if absent. Relative to
+    /// the file that names it.
+    #[schemars(length(min = 1))]
+    pub spill_folder: Option<PathBuf>,
+    /// Bytes of them on disk at once, of all requests; one more is answered 507.
+    #[serde(default = "spill_bytes")]
+    pub spill_bytes: Size,
     /// Connections to each address at once: as many as the app serves at once, for php-fpm its `pm.max_children`. Further
     /// requests wait.
     #[serde(default = "connections")]
@@ -56,6 +67,15 @@ pub struct FastcgiTable {
 /// As many as an app that was set up with care for a small machine serves at once.
 fn connections() -> u32 {
     16
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Sixty-four times as much as one body may have.
+fn spill_bytes() -> Size {
+    Size(1 << 30)
 }
 
 /// Each takes some kilobytes; more people than that do not wait for so slow an answer.

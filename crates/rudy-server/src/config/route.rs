@@ -38,8 +38,10 @@ impl RouteTable {
         if let Some(tail) = &mut tail {
             tail.files = tail.files.as_slice().iter().map(|file| folder.join(file)).collect();
         }
-        if let Some(root) = fastcgi.as_mut().and_then(|fastcgi| fastcgi.root.as_mut()) {
-            *root = folder.join(&*root);
+        if let Some(fastcgi) = &mut fastcgi {
+            for path in [&mut fastcgi.root, &mut fastcgi.spill_folder].into_iter().flatten() {
+                *path = folder.join(&*path);
+            }
         }
         let given = [
             files.map(Handler::Files),

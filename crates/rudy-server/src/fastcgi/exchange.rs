@@ -5,16 +5,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body::Body as _;
 use rudy_fastcgi::gateway::Event;
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
 use rudy_fastcgi::{Fault, Limits, ProtocolStatus, RequestId, Role};
-use rudy_net::RequestBody;
 use tokio::time::Sleep;
 
 use super::failure::Failure;
 use super::params::Params;
 use super::pool::Lease;
+use super::spill::Upload;
 use super::stderr::Stderr;
 
 /// What is taken from the client and not sent to the app yet: two pieces as they come from a socket.
@@ -29,7 +28,7 @@ pub(super) struct Exchange {
     lease: Option<Lease>,
     id: RequestId,
     /// What is still to come of the request's body.
-    upload: Option<RequestBody>,
+    upload: Option<Upload>,
     limits: Limits,
     answer_time: Duration,
     /// When the app is too slow. The timer is made when something is waited for first.
@@ -43,7 +42,7 @@ impl Exchange {
         mut lease: Lease,
         role: Role,
         params: &Params<'_>,
-        upload: RequestBody,
+        upload: Upload,
         limits: Limits,
         answer_time: Duration,
         stderr: Stderr,
@@ -51,7 +50,7 @@ impl Exchange {
         let id = lease.link().begin(role, &limits).ok_or(Failure::Fault(Fault::Closed { open: 1 }))?;
         let output = lease.link().output();
         params.encode(id, output);
-        let has_body = !upload.is_end_stream();
+        let has_body = !upload.is_empty();
         if !has_body {
             encode_stream_end(Kind::Stdin, id, output);
         }
@@ -105,7 +104,7 @@ impl Exchange {
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         // An app may answer, and even end, before it has read everything: whether it takes more does not hold up its answer.
         let sent = self.poll_upload(cx);
-        if let Poll::Ready(Err(failure @ Failure::Client(_))) = sent {
+        if let Poll::Ready(Err(failure @ (Failure::Client(_) | Failure::Spill(_)))) = sent {
             self.fail();
             return Poll::Ready(Some(Err(failure)));
         }
@@ -127,20 +126,13 @@ impl Exchange {
             while link.output().len() < UPLOAD_BYTES
                 && let Some(body) = &mut self.upload
             {
-                match Pin::new(body).poll_frame(cx) {
+                match body.poll_piece(cx) {
                     Poll::Pending => break,
                     Poll::Ready(None) => {
                         self.upload = None;
                         encode_stream_end(Kind::Stdin, self.id, link.output());
                     }
-                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(Failure::Client(error))),
-                    Poll::Ready(Some(Ok(frame))) => {
-                        // CGI has no place for trailers.
-                        if let Ok(data) = frame.into_data() {
-                            encode_stream(Kind::Stdin, self.id, &data, link.output());
-                            self.timer = None;
-                        }
-                    }
+                    Poll::Ready(Some(piece)) => encode_stream(Kind::Stdin, self.id, &piece?, link.output()),
                 }
             }
             if link.output().is_empty() {

@@ -39,6 +39,10 @@ pub(super) enum Failure {
         /// Bytes that came, at least.
         came: u64,
     },
+    /// The request's body cannot be kept: why.
+    Spill(String),
+    /// As many bytes of bodies are kept as may.
+    SpillFull(u64),
     /// The request's body cannot be had from the client.
     Client(RequestBodyError),
 }
@@ -61,6 +65,7 @@ impl Failure {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::Slow(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Spill(_) | Self::SpillFull(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Client(RequestBodyError::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Client(RequestBodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
             Self::Client(_) => StatusCode::BAD_REQUEST,
@@ -75,6 +80,10 @@ impl Failure {
             Self::Client(error) => format!("Refused: {error}."),
             _ => match status {
                 StatusCode::SERVICE_UNAVAILABLE => "The app has too much to do; try again soon.".to_owned(),
+                StatusCode::INSUFFICIENT_STORAGE => {
+                    "The server has no room for the body; send it with its length, or try again later."
+                        .to_owned()
+                }
                 StatusCode::GATEWAY_TIMEOUT => "The app did not answer in time.".to_owned(),
                 _ => "The app gave no answer that can be passed on.".to_owned(),
             },
@@ -95,6 +104,7 @@ impl Failure {
             Self::Lost(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
             Self::Fault(_) | Self::Head(_) | Self::Length { .. } => "the app answers wrongly",
             Self::Refused(_) => "the app refuses requests",
+            Self::Spill(_) | Self::SpillFull(_) => "no room for a request's body",
             Self::Client(_) => "a request for the app cannot be read",
         }
     }
@@ -118,6 +128,10 @@ impl fmt::Display for Failure {
             }
             Self::Length { said, came } => {
                 write!(f, "Content-Length of the answer is {said}, and only {came} bytes came")
+            }
+            Self::Spill(why) => write!(f, "the request's body cannot be kept: {why}"),
+            Self::SpillFull(most) => {
+                write!(f, "{most} bytes of bodies without a length are kept already (`spill_bytes`)")
             }
             Self::Client(error) => error.fmt(f),
         }

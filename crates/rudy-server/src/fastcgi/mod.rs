@@ -3,11 +3,12 @@
 //! A request's way through it:
 //!
 //! 1. [`script`]: the path names a script and what follows it.
-//! 2. [`pool`]: a connection to the app, kept, new, or after a wait in the queue. It is a [`link`] to an [`upstream`].
-//! 3. [`params`]: the app is told of the request. [`exchange`]: the body goes up while the answer comes down.
-//! 4. [`answer`]: the head becomes that of an answer, the rest is passed on as it comes. What the app says beside it goes to the
+//! 2. [`spill`]: a body without a length is gathered, if the app has to know that.
+//! 3. [`pool`]: a connection to the app, kept, new, or after a wait in the queue. It is a [`link`] to an [`upstream`].
+//! 4. [`params`]: the app is told of the request. [`exchange`]: the body goes up while the answer comes down.
+//! 5. [`answer`]: the head becomes that of an answer, the rest is passed on as it comes. What the app says beside it goes to the
 //!    log ([`mod@stderr`]).
-//! 5. No answer: a [`failure`], and whose fault it is.
+//! 6. No answer: a [`failure`], and whose fault it is.
 
 mod answer;
 mod exchange;
@@ -16,6 +17,7 @@ mod link;
 mod params;
 mod pool;
 mod script;
+mod spill;
 mod stderr;
 mod upstream;
 
@@ -32,6 +34,7 @@ use self::failure::Failure;
 use self::params::Params;
 use self::pool::{Lease, Pool, PoolOptions};
 use self::script::Script;
+use self::spill::{Spill, Upload};
 use self::stderr::Stderr;
 pub use self::upstream::Upstream;
 use crate::config::{FastcgiTable, Place, Problem};
@@ -49,6 +52,8 @@ struct Shared {
     root: Option<String>,
     split: Option<String>,
     extra: Vec<(String, String)>,
+    /// Where bodies without a length are gathered; nowhere if the app takes them as they come.
+    spill: Option<Spill>,
     limits: Limits,
     answer_time: Duration,
     log: OnceLock<ErrorLog>,
@@ -76,6 +81,7 @@ impl Fastcgi {
             root,
             split: table.split.clone(),
             extra: table.params.clone().into_iter().collect(),
+            spill: table.needs_length.then(|| Spill::new(table.spill_folder.clone(), table.spill_bytes.0)),
             limits: Limits::default(),
             answer_time: table.answer_time.0,
             log: OnceLock::new(),
@@ -132,13 +138,17 @@ impl Asked {
     async fn ask(&self, body: RequestBody) -> Result<Response, Failure> {
         let shared = &self.shared;
         // A connection that was kept may turn out dead; what can be said twice without harm is then said on a new one.
-        let is_repeatable = self.head.method.is_idempotent() && body.is_end_stream();
+        let body = match &shared.spill {
+            Some(spill) if body.size_hint().exact().is_none() => Upload::Gathered(spill.gather(body).await?),
+            _ => Upload::Client(body),
+        };
+        let is_repeatable = self.head.method.is_idempotent() && body.is_empty();
         let lease = shared.pool.lease(false).await?;
         let is_kept = lease.is_kept;
         let begun = match self.begin(lease, body).await {
             Err(failure) if failure.is_of_connection() && is_kept && is_repeatable => {
                 let lease = shared.pool.lease(true).await?;
-                self.begin(lease, RequestBody::empty()).await?
+                self.begin(lease, Upload::empty()).await?
             }
             begun => begun?,
         };
@@ -148,14 +158,14 @@ impl Asked {
         begun.into_response(&self.head.method, on_failure).await
     }
 
-    async fn begin(&self, lease: Lease, body: RequestBody) -> Result<answer::Begun, Failure> {
+    async fn begin(&self, lease: Lease, body: Upload) -> Result<answer::Begun, Failure> {
         let shared = &self.shared;
         let params = Params {
             head: &self.head,
             client: self.client,
             script: &self.script,
             root: shared.root.as_deref(),
-            content_length: params::content_length(&body),
+            content_length: body.length(),
             extra: &shared.extra,
         };
         let stderr = Stderr::new(shared.log.get().cloned(), self.whose());

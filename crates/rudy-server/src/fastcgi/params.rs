@@ -5,10 +5,9 @@ use std::io::Write as _;
 use bytes::BytesMut;
 use http::header::{self, HeaderName};
 use http::request::Parts;
-use http_body::Body as _;
 use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::ParamsEncoder;
-use rudy_net::{Client, Peer, RequestBody};
+use rudy_net::{Client, Peer};
 
 use super::script::Script;
 use crate::routing::without_port;
@@ -24,11 +23,6 @@ pub(super) struct Params<'a> {
     pub(super) content_length: Option<u64>,
     /// What the configuration adds or replaces.
     pub(super) extra: &'a [(String, String)],
-}
-
-/// The length of a body, where the client has said it or there is none.
-pub(super) fn content_length(body: &RequestBody) -> Option<u64> {
-    body.size_hint().exact()
 }
 
 impl Params<'_> {
