@@ -37,6 +37,8 @@ enum Blame {
     Notice,
     /// A client did something wrong.
     Client,
+    /// An app that we started: what it writes to its standard output and error.
+    App,
     /// Something is amiss on this machine or in the configuration.
     Error,
     /// We did something wrong.
@@ -48,6 +50,7 @@ impl fmt::Display for Blame {
         f.write_str(match self {
             Self::Notice => "notice",
             Self::Client => "client",
+            Self::App => "app",
             Self::Error => "error",
             Self::Bug => "bug",
         })
@@ -75,6 +78,11 @@ impl ErrorLog {
     /// Something happened that was meant to.
     pub fn notice(&self, message: &str) {
         self.say(&mut self.lock(), Blame::Notice, message);
+    }
+
+    /// An app has something to say. How many of its lines there may be is for the caller to see to.
+    pub fn app(&self, line: &str) {
+        self.say(&mut self.lock(), Blame::App, line);
     }
 
     /// Something is amiss, on this machine or in its configuration.

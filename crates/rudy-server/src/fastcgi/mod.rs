@@ -16,6 +16,8 @@ mod failure;
 mod link;
 mod params;
 mod pool;
+#[expect(dead_code, reason = "the pool is given what it starts next")]
+mod processes;
 mod script;
 mod spill;
 mod stderr;

@@ -1,0 +1,100 @@
+//! How long to wait before a process is started again that does not stay.
+
+use std::time::{Duration, Instant};
+
+/// A process that ran for so long was well: another takes its place at once. Most that fail do so while they start.
+const WELL_AFTER: Duration = Duration::from_secs(5);
+/// The first pause: nobody notices it, and a file that is being replaced is there again.
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
+/// The longest pause: who has mended the app should not wait longer to see it run.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// The pause between starts, doubled with every failure in a row.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    /// Failures in a row.
+    failures: u32,
+    /// The end of the pause.
+    until: Option<Instant>,
+}
+
+impl Backoff {
+    /// A start failed, or what was started did. Says when to try again.
+    pub(super) fn fail(&mut self, now: Instant) -> Instant {
+        match self.until {
+            // Several that fail together are one failure.
+            Some(until) if now < until => until,
+            _ => {
+                let until = now + PAUSE_FIRST.saturating_mul(1 << self.failures.min(16)).min(PAUSE_MAX);
+                self.failures = self.failures.saturating_add(1);
+                self.until = Some(until);
+                until
+            }
+        }
+    }
+
+    /// A process has ended after it `ran` for so long. Says when to try again if that was a failure.
+    pub(super) fn ended(&mut self, ran: Duration, is_in_order: bool, now: Instant) -> Option<Instant> {
+        if ran >= WELL_AFTER {
+            self.failures = 0;
+        }
+        (ran < WELL_AFTER && !is_in_order).then(|| self.fail(now))
+    }
+
+    /// Whether the pause is over.
+    pub(super) fn allows(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| now >= until)
+    }
+
+    /// The end of the last pause.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_pause_doubles_up_to_its_limit() {
+        let mut backoff = Backoff::default();
+        let mut now = Instant::now();
+        for pause_ms in [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
+            let until = backoff.ended(MS, false, now);
+            assert_eq!(until, Some(now + pause_ms * MS));
+            now += pause_ms * MS;
+            assert!(backoff.allows(now) && !backoff.allows(now.checked_sub(MS).unwrap()), "{pause_ms}");
+        }
+    }
+
+    #[test]
+    fn one_that_ran_long_or_ended_in_order_is_followed_at_once() {
+        let mut backoff = Backoff::default();
+        let start = Instant::now();
+        assert_eq!(backoff.ended(WELL_AFTER, false, start), None);
+        assert_eq!(backoff.ended(MS, true, start), None);
+        assert!(backoff.allows(start));
+    }
+
+    #[test]
+    fn one_that_ran_long_makes_the_next_pause_a_first_one() {
+        let mut backoff = Backoff::default();
+        let start = Instant::now();
+        backoff.fail(start);
+        backoff.fail(start + 100 * MS);
+        let later = start + WELL_AFTER;
+        assert_eq!(backoff.ended(WELL_AFTER, false, later), None);
+        assert_eq!(backoff.fail(later), later + PAUSE_FIRST);
+    }
+
+    #[test]
+    fn those_that_fail_together_are_one_failure() {
+        let mut backoff = Backoff::default();
+        let start = Instant::now();
+        let until = [0, 1, 99].map(|ms| backoff.ended(MS, false, start + ms * MS));
+        assert_eq!(until, [Some(start + PAUSE_FIRST); 3]);
+    }
+}

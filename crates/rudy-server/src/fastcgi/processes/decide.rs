@@ -1,0 +1,238 @@
+//! What to do next about the processes of an app, from what is known of them and the time. No process and no clock is
+//! touched here: whoever does what is decided says how it went.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::MemberId;
+use super::backoff::Backoff;
+
+/// What is wanted of the processes together.
+#[derive(Debug, Clone)]
+pub(super) struct Rules {
+    /// So many run, whether they are needed or not.
+    pub(super) min: usize,
+    /// No more than so many exist, those that are ending among them: what a process holds alone, its successor must find
+    /// free.
+    pub(super) max: usize,
+    /// One that had nothing to do for so long ends, as long as `min` are left.
+    pub(super) idle_time: Option<Duration>,
+    /// How long one that takes no new requests may take for those under way.
+    pub(super) retire_time: Duration,
+    /// How long one may take to end after it was asked to.
+    pub(super) stop_time: Duration,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Start a process; then [`Crew::started`] or [`Crew::cannot_start`].
+    Start(MemberId),
+    /// Give it no more requests; then, when none is under way, [`Crew::drained`].
+    Retire(MemberId),
+    /// Ask it to end.
+    Terminate(MemberId),
+    /// End it.
+    Kill(MemberId),
+    /// Nothing, until something happens or this time has come.
+    Wait(Option<Instant>),
+    /// Nothing any more: all was to stop, and has.
+    Over,
+}
+
+/// What the end of a process means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// How long it ran.
+    pub(super) ran: Duration,
+    /// It had been asked to end.
+    pub(super) was_asked: bool,
+    /// It ended soon and of itself. No other is started before this time.
+    pub(super) next_start: Option<Instant>,
+}
+
+/// The processes of an app, as far as they need deciding about.
+#[derive(Debug)]
+pub(super) struct Crew {
+    rules: Rules,
+    members: BTreeMap<MemberId, Member>,
+    next_id: MemberId,
+    /// One more than there are is wanted.
+    is_more_wanted: bool,
+    is_stopping: bool,
+    backoff: Backoff,
+}
+
+#[derive(Debug)]
+struct Member {
+    started: Instant,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It takes requests.
+    Serving,
+    /// It takes requests, and is to be replaced.
+    WornOut,
+    /// It has requests under way and takes no more.
+    Retiring { until: Instant },
+    /// Nothing is under way.
+    Drained,
+    /// It was asked to end.
+    Stopping { until: Instant },
+    /// It was ended, and that is yet to be seen.
+    Killed,
+}
+
+impl Crew {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            members: BTreeMap::new(),
+            next_id: 1,
+            is_more_wanted: false,
+            is_stopping: false,
+            backoff: Backoff::default(),
+        }
+    }
+
+    /// The next thing to do. `idle_since` says since when a member has had nothing under way.
+    pub(super) fn next(&mut self, now: Instant, idle_since: &dyn Fn(MemberId) -> Option<Instant>) -> Step {
+        if self.is_stopping && self.members.is_empty() {
+            return Step::Over;
+        }
+        let due = self.members.iter().find_map(|(id, member)| self.due(member, now).map(|due| (*id, due)));
+        if let Some((id, (state, step))) = due {
+            self.set(id, state);
+            return step(id);
+        }
+        if self.is_start_wanted() && self.backoff.allows(now) {
+            return Step::Start(self.next_id);
+        }
+        if let Some((id, since)) = self.longest_idle(idle_since)
+            && self.rules.idle_time.is_some_and(|idle_time| now >= since + idle_time)
+        {
+            self.set(id, State::Retiring { until: now + self.rules.retire_time });
+            return Step::Retire(id);
+        }
+        Step::Wait(self.wake_at(now, idle_since))
+    }
+
+    /// The process that was to be started runs.
+    pub(super) fn started(&mut self, now: Instant) {
+        self.members.insert(self.next_id, Member { started: now, state: State::Serving });
+        self.next_id += 1;
+        self.is_more_wanted = false;
+    }
+
+    /// It could not be started, and is not tried again before the time returned.
+    pub(super) fn cannot_start(&mut self, now: Instant) -> Instant {
+        self.backoff.fail(now)
+    }
+
+    /// A process has ended. `is_in_order` if it had done work and says that all is well: one that ends itself after a
+    /// number of requests.
+    pub(super) fn ended(&mut self, id: MemberId, now: Instant, is_in_order: bool) -> Ended {
+        let member = self.members.remove(&id);
+        let ran =
+            member.as_ref().map_or(Duration::ZERO, |member| now.saturating_duration_since(member.started));
+        let was_asked =
+            member.is_some_and(|member| matches!(member.state, State::Stopping { .. } | State::Killed));
+        let has_failed = self.backoff.ended(ran, was_asked || is_in_order, now);
+        Ended { ran, was_asked, next_start: has_failed }
+    }
+
+    /// One more process could be used, if there may be one.
+    pub(super) fn want_more(&mut self) {
+        self.is_more_wanted = self.is_more_wanted || self.taking_requests() < self.rules.max;
+    }
+
+    /// A member is to be replaced when nothing is under way.
+    pub(super) fn replace(&mut self, id: MemberId) {
+        if self.state(id) == Some(State::Serving) {
+            self.set(id, State::WornOut);
+        }
+    }
+
+    /// Nothing is under way at a member that was retired.
+    pub(super) fn drained(&mut self, id: MemberId) {
+        if matches!(self.state(id), Some(State::Retiring { .. })) {
+            self.set(id, State::Drained);
+        }
+    }
+
+    /// All are to end.
+    pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    /// Whether a member was asked to end.
+    pub(super) fn is_stopping(&self, id: MemberId) -> bool {
+        matches!(self.state(id), Some(State::Stopping { .. }))
+    }
+
+    /// How many take requests.
+    pub(super) fn taking_requests(&self) -> usize {
+        self.members.values().filter(|member| member.state.takes_requests()).count()
+    }
+
+    fn state(&self, id: MemberId) -> Option<State> {
+        self.members.get(&id).map(|member| member.state)
+    }
+
+    fn set(&mut self, id: MemberId, state: State) {
+        if let Some(member) = self.members.get_mut(&id) {
+            member.state = state;
+        }
+    }
+
+    /// What must be done about a member whatever the others do, and its state after it.
+    fn due(&self, member: &Member, now: Instant) -> Option<(State, fn(MemberId) -> Step)> {
+        let stopping = State::Stopping { until: now + self.rules.stop_time };
+        match member.state {
+            State::Stopping { until } if now >= until => Some((State::Killed, Step::Kill)),
+            State::Stopping { .. } | State::Killed => None,
+            State::Drained => Some((stopping, Step::Terminate)),
+            _ if self.is_stopping => Some((stopping, Step::Terminate)),
+            State::Retiring { until } if now >= until => Some((stopping, Step::Terminate)),
+            State::WornOut => Some((State::Retiring { until: now + self.rules.retire_time }, Step::Retire)),
+            State::Serving | State::Retiring { .. } => None,
+        }
+    }
+
+    fn is_start_wanted(&self) -> bool {
+        let is_wanted = self.is_more_wanted || self.taking_requests() < self.rules.min;
+        is_wanted && self.members.len() < self.rules.max && !self.is_stopping
+    }
+
+    /// Of those that may end for want of work, the one that has had none for longest.
+    fn longest_idle(&self, idle_since: &dyn Fn(MemberId) -> Option<Instant>) -> Option<(MemberId, Instant)> {
+        if self.taking_requests() <= self.rules.min {
+            return None;
+        }
+        let serving = self.members.iter().filter(|(_, member)| member.state == State::Serving);
+        serving.filter_map(|(id, _)| Some((*id, idle_since(*id)?))).min_by_key(|(_, since)| *since)
+    }
+
+    /// When something is due that time alone brings about.
+    fn wake_at(&self, now: Instant, idle_since: &dyn Fn(MemberId) -> Option<Instant>) -> Option<Instant> {
+        let members = self.members.values().filter_map(|member| match member.state {
+            State::Stopping { until } | State::Retiring { until } => Some(until),
+            _ => None,
+        });
+        let start = self.backoff.until().filter(|_| self.is_start_wanted());
+        let idle =
+            self.rules.idle_time.filter(|_| self.taking_requests() > self.rules.min).map(|idle_time| {
+                // One that has work now cannot be idle for long enough before that time has passed from now on.
+                self.longest_idle(idle_since).map_or(now, |(_, since)| since) + idle_time
+            });
+        members.chain(start).chain(idle).min()
+    }
+}
+
+impl State {
+    fn takes_requests(self) -> bool {
+        matches!(self, Self::Serving | Self::WornOut)
+    }
+}
