@@ -16,7 +16,7 @@ mod failure;
 mod link;
 mod params;
 mod pool;
-#[expect(dead_code, reason = "the pool is given what it starts next")]
+#[cfg_attr(not(test), expect(dead_code, reason = "the pool is given what it starts next"))]
 mod processes;
 mod script;
 mod spill;

@@ -102,10 +102,9 @@ impl Crew {
         if self.is_stopping && self.members.is_empty() {
             return Step::Over;
         }
-        let due = self.members.iter().find_map(|(id, member)| self.due(member, now).map(|due| (*id, due)));
-        if let Some((id, (state, step))) = due {
-            self.set(id, state);
-            return step(id);
+        let due = self.members.iter().find_map(|(id, member)| Some((*id, self.due(member.state, now)?)));
+        if let Some((id, state)) = due {
+            return self.lead(id, state);
         }
         if self.is_start_wanted() && self.backoff.allows(now) {
             return Step::Start(self.next_id);
@@ -113,8 +112,7 @@ impl Crew {
         if let Some((id, since)) = self.longest_idle(idle_since)
             && self.rules.idle_time.is_some_and(|idle_time| now >= since + idle_time)
         {
-            self.set(id, State::Retiring { until: now + self.rules.retire_time });
-            return Step::Retire(id);
+            return self.lead(id, self.retiring(now));
         }
         Step::Wait(self.wake_at(now, idle_since))
     }
@@ -187,18 +185,32 @@ impl Crew {
         }
     }
 
-    /// What must be done about a member whatever the others do, and its state after it.
-    fn due(&self, member: &Member, now: Instant) -> Option<(State, fn(MemberId) -> Step)> {
+    /// Leads a member into a state, by this step.
+    fn lead(&mut self, id: MemberId, state: State) -> Step {
+        self.set(id, state);
+        match state {
+            State::Serving | State::WornOut | State::Retiring { .. } => Step::Retire(id),
+            State::Drained | State::Stopping { .. } => Step::Terminate(id),
+            State::Killed => Step::Kill(id),
+        }
+    }
+
+    /// The state into which a member must be led now, whatever the others do.
+    fn due(&self, state: State, now: Instant) -> Option<State> {
         let stopping = State::Stopping { until: now + self.rules.stop_time };
-        match member.state {
-            State::Stopping { until } if now >= until => Some((State::Killed, Step::Kill)),
+        match state {
+            State::Stopping { until } if now >= until => Some(State::Killed),
             State::Stopping { .. } | State::Killed => None,
-            State::Drained => Some((stopping, Step::Terminate)),
-            _ if self.is_stopping => Some((stopping, Step::Terminate)),
-            State::Retiring { until } if now >= until => Some((stopping, Step::Terminate)),
-            State::WornOut => Some((State::Retiring { until: now + self.rules.retire_time }, Step::Retire)),
+            State::Drained => Some(stopping),
+            _ if self.is_stopping => Some(stopping),
+            State::Retiring { until } if now >= until => Some(stopping),
+            State::WornOut => Some(self.retiring(now)),
             State::Serving | State::Retiring { .. } => None,
         }
+    }
+
+    fn retiring(&self, now: Instant) -> State {
+        State::Retiring { until: now + self.rules.retire_time }
     }
 
     fn is_start_wanted(&self) -> bool {
@@ -236,3 +248,6 @@ impl State {
         matches!(self, Self::Serving | Self::WornOut)
     }
 }
+
+#[cfg(test)]
+mod tests;

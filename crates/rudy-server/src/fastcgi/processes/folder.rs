@@ -10,6 +10,8 @@ use super::MemberId;
 
 /// How many names are tried. Names that are taken come from a Rudy with this process id that was killed.
 const TRIES: u32 = 1000;
+/// The next name.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// A folder of ours alone. It is removed, with what is in it, when this is dropped.
 #[derive(Debug)]
@@ -19,7 +21,6 @@ impl SocketFolder {
     /// Makes it where the service manager or the session wants such things, or else among the temporary files.
     pub(super) fn make() -> io::Result<Self> {
         let parent = parent();
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         for _ in 0..TRIES {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = parent.join(format!("rudy-{}-{number}", process::id()));

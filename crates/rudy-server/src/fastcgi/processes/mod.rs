@@ -15,6 +15,8 @@ mod decide;
 mod folder;
 mod output;
 mod process;
+mod shared;
+mod spawn;
 mod supervisor;
 mod user;
 
@@ -29,7 +31,8 @@ use std::time::{Duration, Instant};
 use rustix::process::geteuid;
 
 use self::folder::SocketFolder;
-use self::supervisor::{Asked, Shared, Supervisor};
+use self::shared::{Asked, Shared};
+use self::supervisor::Supervisor;
 use self::user::User;
 use crate::error_log::ErrorLog;
 
@@ -101,8 +104,11 @@ impl Processes {
         members: Weak<dyn Members>,
     ) -> io::Result<Self> {
         let user = options.user.as_deref().map(user_to_be).transpose()?.flatten();
+        if options.user.is_none() && geteuid().is_root() {
+            log.notice(&format!("{}: its processes run as root; give it a `user`", options.name));
+        }
         let shared = Arc::new(Shared::new()?);
-        let thread_name = format!("rudy-app-{}", options.name);
+        let thread_name = format!("rudy-app-{}", options.name.replace('\0', ""));
         let sockets = SocketFolder::make()?;
         let supervisor = Supervisor::new(options, user, sockets, log.clone(), members, shared.clone());
         let thread = thread::Builder::new().name(thread_name).spawn(move || supervisor.run())?;

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
@@ -16,76 +15,13 @@ use super::decide::{Crew, Ended, Rules, Step};
 use super::folder::SocketFolder;
 use super::output::AppLog;
 use super::process::Process;
+use super::shared::{Asked, Failure, Shared};
 use super::user::User;
-use super::{MemberId, Members, ProcessOptions, lock};
+use super::{MemberId, Members, ProcessOptions};
 use crate::error_log::ErrorLog;
 
 /// How long to wait where the system does not let us wait for events.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// What is asked of the thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    Grow,
-    Replace(MemberId),
-    Drained(MemberId),
-    Stop,
-}
-
-/// What the thread and those who ask it share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    asked: Mutex<Vec<Asked>>,
-    /// Readable when something was asked.
-    bell: OwnedFd,
-    failure: Mutex<Option<Failure>>,
-}
-
-/// Why no process runs.
-#[derive(Debug)]
-struct Failure {
-    why: String,
-    next_start: Instant,
-}
-
-impl Shared {
-    pub(super) fn new() -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { asked: Mutex::default(), bell, failure: Mutex::default() })
-    }
-
-    /// Asks for something, once until it is looked at.
-    pub(super) fn ask(&self, what: Asked) {
-        let mut asked = lock(&self.asked);
-        if !asked.contains(&what) {
-            asked.push(what);
-            // It can only fail because it has been rung very often, and then it is heard.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
-        }
-    }
-
-    pub(super) fn failure(&self, now: Instant) -> Option<String> {
-        let failure = lock(&self.failure);
-        let Failure { why, next_start } = failure.as_ref().filter(|failure| now < failure.next_start)?;
-        Some(format!("{why}; next try in {:.1} s", (*next_start - now).as_secs_f32()))
-    }
-
-    fn has_failed(&self, failure: Failure) {
-        *lock(&self.failure) = Some(failure);
-    }
-
-    /// A process runs; who wanted one has it.
-    fn has_started(&self) {
-        *lock(&self.failure) = None;
-        lock(&self.asked).retain(|asked| *asked != Asked::Grow);
-    }
-
-    fn take_asked(&self) -> Vec<Asked> {
-        // Nothing there to read is as good.
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        std::mem::take(&mut *lock(&self.asked))
-    }
-}
 
 /// What the thread holds.
 #[derive(Debug)]
@@ -190,16 +126,16 @@ impl Supervisor {
                     self.log.error(&format!("{why}; it is tried again, less and less often"));
                     self.told = Some(why.clone());
                 }
-                self.has_failed(why, next_start);
+                self.has_failed(&why, next_start);
             }
         }
     }
 
     /// Nothing is started before `next_start`.
-    fn has_failed(&mut self, why: String, next_start: Instant) {
+    fn has_failed(&self, why: &str, next_start: Instant) {
         if self.crew.taking_requests() == 0 {
-            self.shared.has_failed(Failure { why: why.clone(), next_start });
-            self.tell(|members| members.unavailable(&why));
+            self.shared.has_failed(Failure { why: why.to_owned(), next_start });
+            self.tell(|members| members.unavailable(why));
         }
     }
 
@@ -243,7 +179,7 @@ impl Supervisor {
 
     fn poll(&self, until: Option<Instant>) -> Result<Vec<Event>, Errno> {
         let mut events = vec![Event::Bell];
-        let mut watched = vec![PollFd::new(&self.shared.bell, PollFlags::IN)];
+        let mut watched = vec![PollFd::from_borrowed_fd(self.shared.bell(), PollFlags::IN)];
         for (id, process) in &self.processes {
             // Output first: what a process says before it ends is logged before that it has ended.
             let descriptors = [(Event::Output(*id), process.output()), (Event::End(*id), process.end())];
@@ -304,10 +240,10 @@ impl Supervisor {
         // Its socket is gone before anybody is told.
         drop(process);
         self.tell(|members| members.down(id, &why));
-        self.tell_end(ended, is_in_order, why);
+        self.tell_end(ended, is_in_order, &why);
     }
 
-    fn tell_end(&mut self, ended: Ended, is_in_order: bool, why: String) {
+    fn tell_end(&self, ended: Ended, is_in_order: bool, why: &str) {
         if !ended.was_asked && !is_in_order {
             let kind = format!("{}: a process ended of itself", self.options.name);
             self.log.repeated(&kind, &format!("{why} of itself"));

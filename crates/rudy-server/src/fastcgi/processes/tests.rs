@@ -1,13 +1,11 @@
 //! With real processes: shells, which every system has.
 
-use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode};
 
 use super::*;
 
@@ -98,6 +96,14 @@ impl Rig {
         }
     }
 
+    /// Has one process run and end; what the log says.
+    fn once(self) -> String {
+        self.processes.grow();
+        self.up();
+        assert!(matches!(self.next(), Told::Down(..)));
+        self.stop()
+    }
+
     /// Stops all; what the log says, without the times.
     fn stop(mut self) -> String {
         self.processes.stop();
@@ -106,7 +112,7 @@ impl Rig {
         self.file.rewind().unwrap();
         self.file.read_to_string(&mut text).unwrap();
         let lines = text.lines().map(|line| line.split_once(' ').map_or(line, |(_, rest)| rest));
-        lines.map(|line| format!("{line}\n")).collect()
+        lines.flat_map(|line| [line, "\n"]).collect()
     }
 }
 
@@ -126,6 +132,32 @@ fn shell(script: &str) -> ProcessOptions {
     }
 }
 
+/// The same, when it is wanted.
+fn on_demand(script: &str) -> ProcessOptions {
+    ProcessOptions { min: 0, ..shell(script) }
+}
+
+/// A pipe with a name, by which a script says how far it is.
+struct Fifo(tempfile::TempDir);
+
+impl Fifo {
+    fn make() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self) -> String {
+        self.0.path().join("fifo").to_str().unwrap().to_owned()
+    }
+
+    /// Waits until a script has opened it, and nobody has it open any more.
+    fn read_to_end(&self) {
+        std::fs::read(self.path()).unwrap();
+    }
+}
+
 #[test]
 fn a_process_can_be_connected_to_before_it_accepts() {
     let rig = Rig::start(shell("exec sleep 1000"));
@@ -139,4 +171,260 @@ fn a_process_can_be_connected_to_before_it_accepts() {
     let end = connection.read(&mut [0]);
     assert!(matches!(end, Ok(0)) || end.is_err(), "{end:?}");
     assert!(!socket.parent().unwrap().exists());
+}
+
+#[test]
+fn what_a_process_writes_is_logged_with_its_id() {
+    let rig = Rig::start(on_demand("echo out $$; echo err >&2; printf 'no end'"));
+    let text = rig.once();
+    let (_, pid) = text.lines().find_map(|line| line.split_once("out ")).unwrap();
+    let said = format!("app: shop[{pid}]: out {pid}\napp: shop[{pid}]: err\napp: shop[{pid}]: no end\n");
+    assert!(text.contains(&said), "{text}");
+}
+
+#[test]
+fn a_process_gets_its_folder_and_a_small_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = on_demand("pwd; echo $PPID; ulimit -n; env");
+    options.folder = Some(folder.path().canonicalize().unwrap());
+    options.environment.insert("SHOP".to_owned(), "open".to_owned());
+    options.environment.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
+    let text = Rig::start(options).once();
+    let said: Vec<_> = text.lines().filter_map(|line| Some(line.split_once("]: ")?.1)).collect();
+    let us = std::process::id().to_string();
+    assert_eq!(said[..3], [folder.path().canonicalize().unwrap().to_str().unwrap(), &us, "1024"]);
+    for line in ["SHOP=open", "PATH=/usr/bin:/bin"] {
+        assert!(said.contains(&line), "{text}");
+    }
+    // Cargo sets many for us, and none of them is the app's business.
+    assert!(!text.contains("CARGO"), "{text}");
+}
+
+#[test]
+fn a_process_runs_as_its_user_with_all_groups_of_that() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let mut options = on_demand("id -u; id -g; id -G; echo $HOME $USER");
+    options.user = Some("nobody".to_owned());
+    let user = User::find("nobody").unwrap();
+    let text = Rig::start(options).once();
+    let said: Vec<_> = text.lines().filter_map(|line| Some(line.split_once("]: ")?.1)).collect();
+    let groups: Vec<_> = user.groups.iter().map(|group| group.as_raw().to_string()).collect();
+    let home = format!("{} nobody", user.home);
+    let expected = [&user.uid.as_raw().to_string(), &user.gid.as_raw().to_string(), &groups.join(" "), &home];
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn a_user_that_is_not_there_is_an_error() {
+    let mut options = shell("exec sleep 1000");
+    options.user = Some("no such user".to_owned());
+    let (log, members) = (ErrorLog::to(tempfile::tempfile().unwrap()).unwrap(), Weak::<Users>::new());
+    let error = Processes::start(options, &log, members).unwrap_err();
+    assert_eq!(error.to_string(), "there is no user `no such user` in /etc/passwd");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_told_once_and_runs_when_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("app");
+    let mut options = shell("");
+    options.command = vec![program.to_str().unwrap().to_owned()];
+    let rig = Rig::start(options);
+    let Told::Unavailable(why) = rig.next() else { panic!() };
+    let cannot = format!("shop: cannot start {}: No such file or directory (os error 2)", program.display());
+    assert_eq!(why, cannot);
+    // It is tried again, and then there is a program.
+    assert_eq!(rig.next(), Told::Unavailable(why.clone()));
+    assert!(rig.processes.failure().unwrap().starts_with(&format!("{why}; next try in 0.")));
+    std::os::unix::fs::symlink("/bin/cat", &program).unwrap();
+    let told = std::iter::repeat_with(|| rig.next()).find(|told| *told != Told::Unavailable(why.clone()));
+    assert!(matches!(told, Some(Told::Up(1, _))), "{told:?}");
+    assert_eq!(rig.processes.failure(), None);
+    let text = rig.stop();
+    assert_eq!(text.matches(&cannot).count(), 1, "{text}");
+    assert!(text.contains("notice: shop: process "), "{text}");
+}
+
+#[test]
+fn why_a_command_cannot_be_started_is_said_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str, mode| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    for (command, its_folder, expected) in [
+        ("rudy-no-such-program".to_owned(), None, "not in PATH; give its whole path"),
+        (file("plain", "", 0o644), None, "the file must be executable"),
+        (
+            file("old", "#!/no/such/interpreter\n", 0o755),
+            None,
+            "not the interpreter that its first line names",
+        ),
+        (
+            "/bin/cat".to_owned(),
+            Some("/no/such/folder"),
+            "cannot start /bin/cat in /no/such/folder: No such file",
+        ),
+    ] {
+        let mut options = shell("");
+        options.command = vec![command];
+        options.folder = its_folder.map(PathBuf::from);
+        let Told::Unavailable(why) = Rig::start(options).next() else { panic!("{expected}") };
+        assert!(why.contains(expected), "{why}");
+    }
+}
+
+#[test]
+fn a_process_that_ends_at_once_is_started_again_after_a_pause() {
+    let rig = Rig::start(shell("exit 3"));
+    for id in 1..=3 {
+        assert_eq!(rig.up().0, id);
+        let Told::Down(down, why) = rig.next() else { panic!() };
+        assert_eq!(down, id);
+        assert!(why.starts_with("shop: process ") && why.ends_with(" s (exit status: 3)"), "{why}");
+        assert_eq!(rig.next(), Told::Unavailable(why.clone()));
+        assert!(rig.processes.failure().unwrap().starts_with(&why));
+    }
+    let text = rig.stop();
+    // Once, and then counted.
+    assert_eq!(text.matches("(exit status: 3) of itself").count(), 1, "{text}");
+    assert!(text.contains("shop: a process ended of itself: "), "{text}");
+}
+
+#[test]
+fn a_process_that_ends_in_order_after_its_work_is_followed_at_once() {
+    let rig = Rig::with(shell("exit 0"), 500, None);
+    for id in 1..=3 {
+        assert_eq!(rig.up().0, id);
+        assert!(matches!(rig.next(), Told::Down(..)));
+    }
+    let text = rig.stop();
+    assert!(!text.contains("error"), "{text}");
+}
+
+#[test]
+fn a_process_that_ignores_sigterm_is_killed() {
+    let ready = Fifo::make();
+    let mut options = shell("trap '' TERM; echo > $FIFO; while :; do sleep 1000; done");
+    options.environment.insert("FIFO".to_owned(), ready.path());
+    options.stop_time = Duration::from_millis(10);
+    let rig = Rig::start(options);
+    rig.up();
+    ready.read_to_end();
+    rig.processes.stop();
+    assert_eq!(rig.next(), Told::Retire(1));
+    let Told::Down(1, why) = rig.next() else { panic!() };
+    assert!(why.ends_with("(signal: 9 (SIGKILL))"), "{why}");
+    assert!(rig.stop().contains(" did not end 0.01 s after SIGTERM: it is killed\n"));
+}
+
+#[test]
+fn a_flood_of_output_neither_blocks_the_app_nor_fills_the_log() {
+    let text = Rig::start(on_demand("yes | head -n 100000; echo done > /dev/null")).once();
+    let lines = text.matches("]: y\n").count();
+    // As many as are taken at once, and a few for the seconds that it took.
+    assert!((500..1000).contains(&lines), "{lines}");
+    let left_out =
+        text.lines().find_map(|line| line.strip_suffix(" lines were left out: more than 10 a second"));
+    assert!(left_out.is_some(), "{text}");
+}
+
+#[test]
+fn what_a_process_leaves_behind_ends_with_it() {
+    let fifo = Fifo::make();
+    let mut options = on_demand("exec 9> $FIFO; sleep 1000 & exit 0");
+    options.environment.insert("FIFO".to_owned(), fifo.path());
+    let rig = Rig::start(options);
+    rig.processes.grow();
+    // Until nobody has it open for writing any more.
+    fifo.read_to_end();
+    rig.up();
+    assert!(matches!(rig.next(), Told::Down(..)));
+}
+
+#[test]
+fn an_app_behind_a_shell_has_time_to_end_though_the_shell_has_none() {
+    let ready = Fifo::make();
+    let app = "(trap 'echo bye; exit' TERM; echo > $FIFO; while :; do sleep 0.01; done) & wait";
+    let mut options = shell(app);
+    options.environment.insert("FIFO".to_owned(), ready.path());
+    let rig = Rig::start(options);
+    rig.up();
+    ready.read_to_end();
+    let text = rig.stop();
+    assert!(text.contains("]: bye\n"), "{text}");
+}
+
+#[test]
+fn the_only_process_is_replaced_by_one_that_starts_when_it_has_ended() {
+    let rig = Rig::start(shell("exec sleep 1000"));
+    let (id, socket) = rig.up();
+    rig.processes.grow();
+    rig.processes.replace(id);
+    assert_eq!(rig.next(), Told::Retire(id));
+    rig.processes.drained(id);
+    assert_eq!(rig.next(), Told::Retire(id));
+    assert!(matches!(rig.next(), Told::Down(1, _)));
+    assert!(!socket.exists());
+    assert_eq!(rig.up().0, 2);
+}
+
+#[test]
+fn a_process_starts_when_it_is_wanted_and_ends_when_it_is_idle() {
+    let mut options = on_demand("exec sleep 1000");
+    options.idle_time = Some(Duration::ZERO);
+    let rig = Rig::with(options, 0, Some(Instant::now()));
+    rig.processes.grow();
+    assert_eq!(rig.up().0, 1);
+    assert_eq!(rig.next(), Told::Retire(1));
+    rig.processes.drained(1);
+    assert_eq!(rig.next(), Told::Retire(1));
+    assert!(matches!(rig.next(), Told::Down(1, _)));
+    rig.processes.grow();
+    assert_eq!(rig.up().0, 2);
+}
+
+#[test]
+fn processes_end_when_nobody_has_them_any_more() {
+    let rig = Rig::start(shell("exec sleep 1000"));
+    let mut connection = UnixStream::connect(rig.up().1).unwrap();
+    drop(rig.processes);
+    let end = connection.read(&mut [0]);
+    assert!(matches!(end, Ok(0)) || end.is_err(), "{end:?}");
+}
+
+/// Says where its process listens, and waits to be killed.
+#[test]
+#[ignore = "started by the next one"]
+fn a_server_that_will_be_killed() {
+    let rig = Rig::start(shell("exec sleep 1000"));
+    println!("\nsocket: {}", rig.up().1.display());
+    let _ = io::stdin().read(&mut [0]);
+}
+
+#[test]
+fn processes_end_when_the_server_is_killed() {
+    let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "fastcgi::processes::tests::a_server_that_will_be_killed",
+            "--ignored",
+            "--nocapture",
+        ])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let socket = lines.find_map(|line| line.strip_prefix("socket: ").map(PathBuf::from)).unwrap();
+    let mut connection = UnixStream::connect(&socket).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let end = connection.read(&mut [0]);
+    assert!(matches!(end, Ok(0)) || end.is_err(), "{end:?}");
+    std::fs::remove_dir_all(socket.parent().unwrap()).unwrap();
 }
