@@ -4,20 +4,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use rudy_fastcgi::gateway::Event;
+use bytes::Bytes;
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
-use rudy_fastcgi::{Fault, Limits, ProtocolStatus, RequestId, Role};
+use rudy_fastcgi::{Fault, Limits, ProtocolStatus, Role};
 use tokio::time::Sleep;
 
 use super::failure::Failure;
+use super::link::Ticket;
 use super::params::Params;
 use super::pool::Lease;
 use super::spill::Upload;
 use super::stderr::Stderr;
-
-/// What is taken from the client and not sent to the app yet: two pieces as they come from a socket.
-const UPLOAD_BYTES: usize = 64 * 1024;
 
 /// What is read of a body that nobody wants, so that the connection can go on: less than a new one costs.
 const SKIPPED_BYTES_MAX: usize = 256 * 1024;
@@ -26,9 +23,11 @@ const SKIPPED_BYTES_MAX: usize = 256 * 1024;
 pub(super) struct Exchange {
     /// `None` once the answer is complete and the connection given back.
     lease: Option<Lease>,
-    id: RequestId,
+    ticket: Ticket,
     /// What is still to come of the request's body.
     upload: Option<Upload>,
+    /// Everything that there was of the request has been sent.
+    is_sent: bool,
     limits: Limits,
     answer_time: Duration,
     /// When the app is too slow. The timer is made when something is waited for first.
@@ -39,7 +38,7 @@ pub(super) struct Exchange {
 impl Exchange {
     /// Begins a request on a connection.
     pub(super) fn begin(
-        mut lease: Lease,
+        lease: Lease,
         role: Role,
         params: &Params<'_>,
         upload: Upload,
@@ -47,15 +46,17 @@ impl Exchange {
         answer_time: Duration,
         stderr: Stderr,
     ) -> Result<Self, Failure> {
-        let id = lease.link().begin(role, &limits).ok_or(Failure::Fault(Fault::Closed { open: 1 }))?;
-        let output = lease.link().output();
-        params.encode(id, output);
         let has_body = !upload.is_empty();
-        if !has_body {
-            encode_stream_end(Kind::Stdin, id, output);
-        }
+        let ticket = lease.link().begin(role, &limits, |id, output| {
+            params.encode(id, output);
+            if !has_body {
+                encode_stream_end(Kind::Stdin, id, output);
+            }
+        });
+        let ticket = ticket.ok_or(Failure::Fault(Fault::Closed { open: limits.open_requests.into() }))?;
         let upload = has_body.then_some(upload);
-        Ok(Self { lease: Some(lease), id, upload, limits, answer_time, timer: None, stderr })
+        let is_sent = false;
+        Ok(Self { lease: Some(lease), ticket, upload, is_sent, limits, answer_time, timer: None, stderr })
     }
 
     /// The next piece of the answer, its head included; `None` at its end.
@@ -96,9 +97,8 @@ impl Exchange {
         Ok(())
     }
 
-    fn waits_for_client(&mut self) -> bool {
-        let is_sent = self.lease.as_mut().is_some_and(|lease| lease.link().output().is_empty());
-        self.upload.is_some() && is_sent
+    fn waits_for_client(&self) -> bool {
+        self.upload.is_some() && self.is_sent
     }
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
@@ -120,52 +120,37 @@ impl Exchange {
 
     /// Sends what there is of the request, and takes more of its body as there is room.
     fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        let Some(lease) = &mut self.lease else { return Poll::Ready(Ok(())) };
-        let link = lease.link();
-        loop {
-            while link.output().len() < UPLOAD_BYTES
-                && let Some(body) = &mut self.upload
-            {
-                match body.poll_piece(cx) {
-                    Poll::Pending => break,
-                    Poll::Ready(None) => {
-                        self.upload = None;
-                        encode_stream_end(Kind::Stdin, self.id, link.output());
-                    }
-                    Poll::Ready(Some(piece)) => encode_stream(Kind::Stdin, self.id, &piece?, link.output()),
+        let Some(lease) = &self.lease else { return Poll::Ready(Ok(())) };
+        let (ticket, upload) = (self.ticket, &mut self.upload);
+        let sent = lease.link().poll_send(cx, ticket, |cx, output| {
+            let Some(body) = upload else { return Ok(false) };
+            match body.poll_piece(cx) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(Some(piece)) => encode_stream(Kind::Stdin, ticket.id, &piece?, output),
+                Poll::Ready(None) => {
+                    *upload = None;
+                    encode_stream_end(Kind::Stdin, ticket.id, output);
                 }
             }
-            if link.output().is_empty() {
-                return Poll::Ready(Ok(()));
-            }
-            ready!(link.poll_flush(cx)).map_err(Failure::Lost)?;
-            if self.upload.is_none() {
-                return Poll::Ready(Ok(()));
-            }
-        }
+            Ok(true)
+        });
+        self.is_sent = sent.is_ready();
+        sent
     }
 
     /// What the app sends next of its answer.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         while let Some(lease) = &mut self.lease {
-            let mut came = BytesMut::new();
-            let mut end = None;
-            let stderr = &mut self.stderr;
-            let is_open = ready!(lease.link().poll_events(cx, &self.limits, |event| match event {
-                Event::Stdout { data, .. } => came.extend_from_slice(data),
-                Event::Stderr { data, .. } => stderr.take(data),
-                Event::End { protocol_status, .. } => end = Some(protocol_status),
-                _ => {}
-            }))?;
+            let mut news = ready!(lease.link().poll_news(cx, self.ticket, &self.limits))?;
             lease.prove();
-            match end {
+            self.stderr.take(&news.stderr);
+            match news.end {
                 Some(ProtocolStatus::RequestComplete) => self.finish(),
                 Some(refused) => return Poll::Ready(Err(Failure::Refused(refused))),
-                None if !is_open => return Poll::Ready(Err(Failure::Fault(Fault::Closed { open: 1 }))),
                 None => {}
             }
-            if !came.is_empty() {
-                return Poll::Ready(Ok(Some(came.freeze())));
+            if let Some(piece) = news.piece() {
+                return Poll::Ready(Ok(Some(piece)));
             }
         }
         Poll::Ready(Ok(None))
@@ -173,19 +158,20 @@ impl Exchange {
 
     /// The answer is complete. The connection serves others, unless the app may still wait for what it did not read.
     fn finish(&mut self) {
-        self.stderr.finish();
-        if let Some(lease) = self.lease.take()
-            && self.upload.is_none()
-        {
-            lease.give_back();
-        }
+        let is_whole = self.upload.is_none();
+        self.leave(is_whole);
     }
 
     /// Nothing more comes of it.
     fn fail(&mut self) {
+        self.leave(false);
+    }
+
+    fn leave(&mut self, is_whole: bool) {
         self.stderr.finish();
-        if let Some(mut lease) = self.lease.take() {
-            lease.link().give_up(self.id);
+        if let Some(lease) = self.lease.take() {
+            let is_in_order = lease.link().leave(self.ticket);
+            lease.end(is_in_order && is_whole);
         }
     }
 }

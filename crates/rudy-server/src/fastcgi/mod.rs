@@ -78,7 +78,7 @@ impl Fastcgi {
         };
         let root = table.root.as_ref().map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
         Ok(Self(Arc::new(Shared {
-            pool: Pool::new(addresses, options),
+            pool: Pool::new(addresses, options, Limits::default()),
             name: addresses.first().map(ToString::to_string).unwrap_or_default(),
             root,
             split: table.split.clone(),

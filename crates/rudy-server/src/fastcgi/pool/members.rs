@@ -1,11 +1,19 @@
 //! Which connection a request gets: the arithmetic of the pool, without a clock or a socket.
 
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use crate::fastcgi::upstream::Upstream;
 
 /// Names a member for as long as the pool lives.
 pub(in crate::fastcgi) type MemberId = u64;
+
+/// Names a connection for as long as the pool lives, whether it stands or is being opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seat {
+    pub(super) member: MemberId,
+    number: u64,
+}
 
 /// One address of the app, and what is known of the connections to it. `L` is a connection.
 #[derive(Debug)]
@@ -14,133 +22,168 @@ struct Member<L> {
     upstream: Upstream,
     /// Connections that there may be.
     most: usize,
-    /// Connections that there are, those included that are being opened.
-    open: usize,
-    /// Of those, how many have not been answered on yet: nobody may have accepted them.
-    unproven: usize,
-    /// Those that wait for a request, the one used last at the end.
-    idle: Vec<Idle<L>>,
-    /// Requests that it was given.
-    requests: u64,
-    /// Takes no more requests.
-    is_retired: bool,
+    /// Requests that may share a connection: 1, unless the app has said that it multiplexes.
+    shared_by: usize,
+    /// Somebody has asked it whether it does.
+    is_asked: bool,
+    slots: Vec<Slot<L>>,
     /// It could not be connected to; others are tried before it until then.
     shunned_until: Option<Instant>,
 }
 
-/// A connection that waits for a request.
+/// A connection, or the room that is kept for it while it is being opened.
 #[derive(Debug)]
-struct Idle<L> {
-    link: L,
+struct Slot<L> {
+    number: u64,
+    link: Option<L>,
+    under_way: usize,
+    /// The app has answered on it: somebody has accepted it.
+    is_proven: bool,
+    /// Nothing has been under way since.
     since: Instant,
     /// The thread whose runtime watches it.
-    home: std::thread::ThreadId,
+    home: ThreadId,
 }
 
 /// What a request gets.
 #[derive(Debug)]
 pub(super) enum Place<L> {
-    /// A connection that was kept.
-    Kept(MemberId, L),
+    /// A connection that stands.
+    Kept(Seat, L),
     /// Room for one that is to be opened.
-    New(MemberId, Upstream),
+    New(Seat, Upstream),
 }
 
 #[derive(Debug)]
-pub(super) struct Members<L>(Vec<Member<L>>);
+pub(super) struct Members<L> {
+    members: Vec<Member<L>>,
+    /// Connections that there were so far.
+    count: u64,
+}
 
 impl<L> Default for Members<L> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { members: Vec::new(), count: 0 }
     }
 }
 
-impl<L> Members<L> {
+impl<L> Member<L> {
+    fn under_way(&self) -> usize {
+        self.slots.iter().map(|slot| slot.under_way).sum()
+    }
+
+    /// The best of the connections that stand and have room: one of this thread, since its runtime watches that; of these
+    /// the one used last, so that those that are not needed can go.
+    fn best(&self, here: ThreadId) -> Option<usize> {
+        let with_room = |slot: &Slot<L>| slot.link.is_some() && slot.under_way < self.shared_by;
+        let slots = self.slots.iter().enumerate().filter(|(_, slot)| with_room(slot));
+        slots.max_by_key(|(_, slot)| (slot.home == here, slot.since)).map(|(index, _)| index)
+    }
+
+    /// Whether a connection waits to be accepted.
+    fn has_unproven(&self) -> bool {
+        self.slots.iter().any(|slot| !slot.is_proven)
+    }
+}
+
+impl<L: Clone> Members<L> {
     pub(super) fn add(&mut self, id: MemberId, upstream: Upstream, most: usize) {
-        self.0.push(Member {
+        self.members.push(Member {
             id,
             upstream,
             most,
-            open: 0,
-            unproven: 0,
-            idle: Vec::new(),
-            requests: 0,
-            is_retired: false,
+            shared_by: 1,
+            is_asked: false,
+            slots: Vec::new(),
             shunned_until: None,
         });
     }
 
     pub(super) fn count(&self) -> usize {
-        self.0.len()
+        self.members.len()
     }
 
-    /// A place for a request: a connection that waits, one of this thread's first; else room for a new one, where the
-    /// fewest are. `fresh` wants a new one.
+    /// A place for a request: a connection that stands and has room; else room for a new one, where least is under way.
+    /// `fresh` wants a new one, in place of one that waits if there may be no more.
     pub(super) fn take(&mut self, fresh: bool, now: Instant) -> Option<Place<L>> {
-        if !fresh && let Some(kept) = self.take_idle() {
+        if !fresh && let Some(kept) = self.take_kept() {
             return Some(kept);
         }
-        let rank = |member: &Member<L>| {
-            (member.shunned_until.is_some_and(|until| now < until), member.open - member.idle.len())
+        let may_open = |member: &&mut Member<L>| {
+            member.slots.len() < member.most || fresh && member.slots.iter().any(|slot| slot.under_way == 0)
         };
-        let with_room = self.0.iter_mut().filter(|member| !member.is_retired);
-        let member = with_room
-            .filter(|member| member.open < member.most || fresh && !member.idle.is_empty())
-            .min_by_key(|member| rank(member))?;
-        if member.open == member.most {
-            // The new one takes the place of an old one.
-            member.idle.remove(0);
-            member.open -= 1;
+        let rank = |member: &&mut Member<L>| {
+            (member.shunned_until.is_some_and(|until| now < until), member.under_way())
+        };
+        let member = self.members.iter_mut().filter(may_open).min_by_key(rank)?;
+        if member.slots.len() >= member.most {
+            let index = member.slots.iter().position(|slot| slot.under_way == 0)?;
+            member.slots.remove(index);
         }
-        member.open += 1;
-        member.unproven += 1;
-        member.requests += 1;
-        Some(Place::New(member.id, member.upstream.clone()))
+        self.count += 1;
+        let home = std::thread::current().id();
+        member.slots.push(Slot {
+            number: self.count,
+            link: None,
+            under_way: 1,
+            is_proven: false,
+            since: now,
+            home,
+        });
+        Some(Place::New(Seat { member: member.id, number: self.count }, member.upstream.clone()))
     }
 
-    fn take_idle(&mut self) -> Option<Place<L>> {
+    fn take_kept(&mut self) -> Option<Place<L>> {
         let here = std::thread::current().id();
-        let live = || self.0.iter().enumerate().filter(|(_, member)| !member.is_retired);
-        // Of the least busy member that has one.
-        let busy = |member: &Member<L>| member.open - member.idle.len();
-        let of_this_thread = |member: &Member<L>| member.idle.iter().rposition(|idle| idle.home == here);
-        let own = live()
-            .filter(|(_, member)| of_this_thread(member).is_some())
-            .min_by_key(|(_, member)| busy(member));
-        let any =
-            || live().filter(|(_, member)| !member.idle.is_empty()).min_by_key(|(_, member)| busy(member));
-        let (index, _) = own.or_else(any)?;
-        let member = &mut self.0[index];
-        let place = of_this_thread(member).unwrap_or(member.idle.len() - 1);
-        member.requests += 1;
-        Some(Place::Kept(member.id, member.idle.remove(place).link))
+        let rank = |member: &Member<L>, slot: usize| (member.slots[slot].home != here, member.under_way());
+        let with_room =
+            self.members.iter_mut().filter_map(|member| member.best(here).map(|slot| (member, slot)));
+        let (member, slot) = with_room.min_by_key(|(member, slot)| rank(member, *slot))?;
+        let slot = &mut member.slots[slot];
+        slot.under_way += 1;
+        let seat = Seat { member: member.id, number: slot.number };
+        slot.link.clone().map(|link| Place::Kept(seat, link))
     }
 
-    /// Takes back a connection that can be used again. Not where another one has waited since it was opened: an app that
-    /// serves one connection after the other will accept that only when this is closed.
-    pub(super) fn put_back(&mut self, id: MemberId, link: L, now: Instant) -> Option<L> {
-        let Some(member) = self.find(id) else { return Some(link) };
-        if member.unproven > 0 || member.is_retired {
-            member.open -= 1;
-            return Some(link);
-        }
-        member.shunned_until = None;
-        member.idle.push(Idle { link, since: now, home: std::thread::current().id() });
-        None
-    }
-
-    /// A connection is no more, on which the app has answered or not.
-    pub(super) fn lose(&mut self, id: MemberId, is_proven: bool) {
-        if let Some(member) = self.find(id) {
-            member.open -= 1;
-            member.unproven -= usize::from(!is_proven);
+    /// A connection stands. Whether others may join those who use it is known by its member.
+    pub(super) fn connected(&mut self, seat: Seat, link: &L) {
+        if let Some(slot) = self.slot(seat) {
+            slot.link = Some(link.clone());
         }
     }
 
-    /// The app has answered on a new connection: somebody has accepted it.
-    pub(super) fn prove(&mut self, id: MemberId) {
-        if let Some(member) = self.find(id) {
-            member.unproven -= 1;
+    /// The app has answered on a connection: somebody has accepted it.
+    pub(super) fn prove(&mut self, seat: Seat) {
+        if let Some(slot) = self.slot(seat) {
+            slot.is_proven = true;
+        }
+        if let Some(member) = self.find(seat.member) {
+            member.shunned_until = None;
+        }
+    }
+
+    /// A request is over whose connection can be used again. `false` if it is to be closed: where another one has waited
+    /// since it was opened, an app that serves one connection after the other will accept that only when this is closed.
+    pub(super) fn give_back(&mut self, seat: Seat, now: Instant) -> bool {
+        let Some(member) = self.find(seat.member) else { return false };
+        let must_go = member.shared_by == 1 && member.has_unproven();
+        let Some(index) = member.slots.iter().position(|slot| slot.number == seat.number) else {
+            return false;
+        };
+        if must_go {
+            member.slots.remove(index);
+            return false;
+        }
+        let slot = &mut member.slots[index];
+        slot.under_way -= 1;
+        slot.since = now;
+        true
+    }
+
+    /// A connection is not to be used any more. Those who share it find that out by themselves.
+    pub(super) fn lose(&mut self, seat: Seat) {
+        if let Some(member) = self.find(seat.member) {
+            member.slots.retain(|slot| slot.number != seat.number);
         }
     }
 
@@ -151,21 +194,40 @@ impl<L> Members<L> {
         }
     }
 
-    /// Takes out the connections that have waited for `time`, and says when the next will have.
-    pub(super) fn expire(&mut self, time: Duration, now: Instant) -> (Vec<L>, Option<Instant>) {
-        let mut over = Vec::new();
-        for member in &mut self.0 {
-            let old = member.idle.extract_if(.., |idle| now >= idle.since + time);
-            let old: Vec<_> = old.map(|idle| idle.link).collect();
-            member.open -= old.len();
-            over.extend(old);
+    /// Whether a member is to be asked now if it multiplexes: where it is, the first time.
+    pub(super) fn begin_asking(&mut self, id: MemberId) -> Option<Upstream> {
+        let member = self.find(id).filter(|member| !member.is_asked)?;
+        member.is_asked = true;
+        Some(member.upstream.clone())
+    }
+
+    /// A member has said how many requests may share a connection.
+    pub(super) fn share(&mut self, id: MemberId, shared_by: usize) {
+        if let Some(member) = self.find(id) {
+            member.shared_by = shared_by;
         }
-        let next = self.0.iter().flat_map(|member| &member.idle).map(|idle| idle.since + time).min();
-        (over, next)
+    }
+
+    pub(super) fn is_shared(&mut self, id: MemberId) -> bool {
+        self.find(id).is_some_and(|member| member.shared_by > 1)
+    }
+
+    /// Takes out the connections that have waited for `time`, and says when the next will have.
+    pub(super) fn expire(&mut self, time: Duration, now: Instant) -> Option<Instant> {
+        let waits = |slot: &Slot<L>| slot.under_way == 0;
+        for member in &mut self.members {
+            member.slots.retain(|slot| !waits(slot) || now < slot.since + time);
+        }
+        let slots = self.members.iter().flat_map(|member| &member.slots);
+        slots.filter(|slot| waits(slot)).map(|slot| slot.since + time).min()
     }
 
     fn find(&mut self, id: MemberId) -> Option<&mut Member<L>> {
-        self.0.iter_mut().find(|member| member.id == id)
+        self.members.iter_mut().find(|member| member.id == id)
+    }
+
+    fn slot(&mut self, seat: Seat) -> Option<&mut Slot<L>> {
+        self.find(seat.member)?.slots.iter_mut().find(|slot| slot.number == seat.number)
     }
 }
 
@@ -181,69 +243,99 @@ mod tests {
         members
     }
 
-    /// The member of a new connection.
-    fn new(place: Option<&Place<&'static str>>) -> Option<MemberId> {
+    /// The member whose new connection this is.
+    fn new(place: Option<Place<&'static str>>) -> Option<Seat> {
+        place.map(|place| match place {
+            Place::New(seat, _) => seat,
+            Place::Kept(..) => panic!("a kept connection"),
+        })
+    }
+
+    fn kept(place: Option<Place<&'static str>>) -> (Seat, &'static str) {
         match place {
-            Some(Place::New(id, _)) => Some(*id),
-            Some(Place::Kept(..)) => panic!("a kept connection"),
-            None => None,
+            Some(Place::Kept(seat, link)) => (seat, link),
+            other => panic!("{other:?}"),
         }
     }
 
-    fn kept(place: Option<Place<&'static str>>) -> (MemberId, &'static str) {
-        match place {
-            Some(Place::Kept(id, link)) => (id, link),
-            other => panic!("{other:?}"),
-        }
+    /// A connection that stands and has been answered on.
+    fn proven(members: &mut Members<&'static str>, link: &'static str, now: Instant) -> Seat {
+        let seat = new(members.take(true, now)).unwrap();
+        members.connected(seat, &link);
+        members.prove(seat);
+        seat
     }
 
     #[test]
     fn the_least_busy_member_gets_the_request_and_none_more_than_it_may() {
         let now = Instant::now();
         let mut members = members(&[2, 1]);
-        let taken: Vec<_> = (0..4).map(|_| new(members.take(false, now).as_ref())).collect();
+        let seats: Vec<_> = (0..4).map(|_| new(members.take(false, now))).collect();
+        let taken: Vec<_> = seats.iter().map(|seat| seat.map(|seat| seat.member)).collect();
         assert_eq!(taken, [Some(0), Some(1), Some(0), None]);
-        members.lose(1, false);
-        assert_eq!(new(members.take(false, now).as_ref()), Some(1));
+        members.lose(seats[1].unwrap());
+        assert_eq!(new(members.take(false, now)).unwrap().member, 1);
     }
 
     #[test]
     fn a_kept_connection_is_used_before_a_new_one_and_the_last_first() {
         let now = Instant::now();
         let mut members = members(&[4]);
-        for _ in 0..2 {
-            new(members.take(false, now).as_ref());
-            members.prove(0);
-        }
-        assert_eq!(members.put_back(0, "a", now), None);
-        assert_eq!(members.put_back(0, "b", now), None);
-        assert_eq!(kept(members.take(false, now)), (0, "b"));
-        assert_eq!(new(members.take(true, now).as_ref()), Some(0), "a fresh one was wanted");
-        assert_eq!(kept(members.take(false, now)), (0, "a"));
+        let (a, b) = (proven(&mut members, "a", now), proven(&mut members, "b", now));
+        assert!(members.give_back(a, now) && members.give_back(b, now + Duration::from_millis(1)));
+        assert_eq!(kept(members.take(false, now)), (b, "b"));
+        let fresh = proven(&mut members, "fresh", now);
+        assert_ne!(fresh, a, "a fresh one was wanted");
+        assert_eq!(kept(members.take(false, now)), (a, "a"));
     }
 
     #[test]
     fn a_connection_is_not_kept_while_another_waits_to_be_accepted() {
         let now = Instant::now();
         let mut members = members(&[4]);
-        new(members.take(false, now).as_ref());
-        members.prove(0);
+        let first = proven(&mut members, "first", now);
         // The app serves one connection at a time, so nobody accepts this one before the first is closed.
-        new(members.take(false, now).as_ref());
-        assert_eq!(members.put_back(0, "first", now), Some("first"));
-        members.prove(0);
-        assert_eq!(members.put_back(0, "second", now), None);
+        let second = new(members.take(false, now)).unwrap();
+        assert!(!members.give_back(first, now));
+        members.prove(second);
+        assert!(members.give_back(second, now));
     }
 
     #[test]
     fn a_fresh_connection_takes_the_place_of_one_that_waits() {
         let now = Instant::now();
         let mut members = members(&[1]);
-        new(members.take(false, now).as_ref());
-        members.prove(0);
-        assert_eq!(members.put_back(0, "old", now), None);
-        assert_eq!(new(members.take(true, now).as_ref()), Some(0));
-        assert_eq!(new(members.take(true, now).as_ref()), None);
+        let old = proven(&mut members, "old", now);
+        assert!(members.give_back(old, now));
+        assert!(new(members.take(true, now)).is_some());
+        assert!(new(members.take(true, now)).is_none());
+        assert!(!members.give_back(old, now), "it is gone");
+    }
+
+    #[test]
+    fn where_the_app_multiplexes_requests_share_a_connection_up_to_its_bound() {
+        let now = Instant::now();
+        let mut members = members(&[2]);
+        let first = proven(&mut members, "first", now);
+        members.share(0, 3);
+        for _ in 0..2 {
+            assert_eq!(kept(members.take(false, now)), (first, "first"));
+        }
+        let second = new(members.take(false, now)).unwrap();
+        assert!(members.take(false, now).is_none(), "it does not stand yet");
+        assert!(members.give_back(first, now), "whoever waits to be accepted takes nobody's turn");
+        assert_eq!(kept(members.take(false, now)), (first, "first"));
+        members.connected(second, &"second");
+        assert_eq!(kept(members.take(false, now)), (second, "second"));
+        members.lose(first);
+        assert!(!members.give_back(first, now));
+    }
+
+    #[test]
+    fn a_member_is_asked_once() {
+        let mut members = members(&[1, 1]);
+        assert_eq!(members.begin_asking(1), Some(Upstream::Unix("/1".into())));
+        assert_eq!((members.begin_asking(1), members.begin_asking(2)), (None, None));
     }
 
     #[test]
@@ -251,9 +343,10 @@ mod tests {
         let now = Instant::now();
         let mut members = members(&[9, 9]);
         members.shun(0, now + Duration::from_secs(1));
-        assert_eq!(new(members.take(false, now).as_ref()), Some(1));
-        assert_eq!(new(members.take(false, now).as_ref()), Some(1));
-        assert_eq!(new(members.take(false, now + Duration::from_secs(1)).as_ref()), Some(0));
+        for _ in 0..2 {
+            assert_eq!(new(members.take(false, now)).unwrap().member, 1);
+        }
+        assert_eq!(new(members.take(false, now + Duration::from_secs(1))).unwrap().member, 0);
     }
 
     #[test]
@@ -261,14 +354,12 @@ mod tests {
         let start = Instant::now();
         let at = |s| start + Duration::from_secs(s);
         let mut members = members(&[4]);
-        for (link, s) in [("a", 0), ("b", 5)] {
-            new(members.take(true, start).as_ref());
-            members.prove(0);
-            members.put_back(0, link, at(s));
-        }
+        let seats = ["a", "b", "c"].map(|link| proven(&mut members, link, start));
+        assert!(members.give_back(seats[0], start) && members.give_back(seats[1], at(5)));
         let time = Duration::from_secs(10);
-        assert_eq!(members.expire(time, at(9)), (vec![], Some(at(10))));
-        assert_eq!(members.expire(time, at(10)), (vec!["a"], Some(at(15))));
-        assert_eq!(members.expire(time, at(15)), (vec!["b"], None));
+        assert_eq!(members.expire(time, at(9)), Some(at(10)));
+        assert_eq!(members.expire(time, at(10)), Some(at(15)));
+        assert_eq!(members.expire(time, at(15)), None, "the third is under way");
+        assert!(members.give_back(seats[2], at(15)));
     }
 }

@@ -5,16 +5,18 @@
 //! connection until it is closed.
 
 mod members;
+mod probe;
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rudy_fastcgi::Limits;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-pub(super) use self::members::MemberId;
-use self::members::{Members, Place};
+use self::members::{MemberId, Members, Place, Seat};
 use super::failure::Failure;
 use super::link::Link;
 use super::upstream::{Stream, Upstream};
@@ -40,42 +42,52 @@ pub(super) struct PoolOptions {
 #[derive(Debug)]
 pub(super) struct Pool {
     options: PoolOptions,
+    limits: Limits,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    members: Members<Link>,
+    members: Members<Arc<Link>>,
     /// Requests that wait, the first at the front.
     waiting: VecDeque<oneshot::Sender<Box<Grant>>>,
     /// Somebody looks after the connections that wait.
     has_keeper: bool,
 }
 
-/// A place in the pool, for one request. What is not given back in order is closed.
+/// A seat on a connection. Dropped, the connection is closed to further requests.
+#[derive(Debug)]
+struct Held {
+    pool: Arc<Pool>,
+    seat: Seat,
+    is_over: bool,
+}
+
+/// A connection for one request. What is not given back in order is closed.
 #[derive(Debug)]
 pub(super) struct Lease {
-    pool: Arc<Pool>,
-    member: MemberId,
-    link: Option<Link>,
+    held: Held,
+    link: Arc<Link>,
     /// It was used before.
     pub(super) is_kept: bool,
     /// The app has answered on it.
     is_proven: bool,
-    /// It was given back.
-    is_over: bool,
 }
 
-/// What a request that waits is given: a lease, and where to connect to if it has no connection.
-type Grant = (Lease, Option<Upstream>);
+/// What a request gets that has waited.
+#[derive(Debug)]
+enum Grant {
+    Kept(Held, Arc<Link>),
+    New(Held, Upstream),
+}
 
 impl Pool {
-    pub(super) fn new(upstreams: &[Upstream], options: PoolOptions) -> Arc<Self> {
+    pub(super) fn new(upstreams: &[Upstream], options: PoolOptions, limits: Limits) -> Arc<Self> {
         let mut members = Members::default();
         for (id, upstream) in (0..).zip(upstreams) {
             members.add(id, upstream.clone(), options.connections);
         }
-        Arc::new(Self { options, state: Mutex::new(State { members, ..State::default() }) })
+        Arc::new(Self { options, limits, state: Mutex::new(State { members, ..State::default() }) })
     }
 
     /// A connection, kept or new, as soon as there is one. `fresh` wants one that nobody has used.
@@ -83,39 +95,56 @@ impl Pool {
         // One address after the other, the one that fails being asked last.
         let mut attempts = self.lock().members.count();
         loop {
-            let (mut lease, upstream) = match self.take_or_wait(fresh)? {
-                Ok(grant) => grant,
-                Err(waiting) => {
-                    let granted = timeout(self.options.queue_time, waiting).await;
-                    // The pool outlives those who wait in it, so there is always an answer.
-                    *granted.ok().and_then(Result::ok).ok_or(Failure::QueueTime(self.options.queue_time))?
-                }
-            };
-            let Some(upstream) = upstream else {
-                if lease.link.as_mut().is_some_and(Link::is_usable) {
-                    return Ok(lease);
+            match self.grant(fresh).await? {
+                Grant::Kept(held, link) if link.is_usable(&self.limits) => {
+                    return Ok(Lease { held, link, is_kept: true, is_proven: true });
                 }
                 // The app has closed it in the meantime; dropped, it makes room for another.
-                continue;
-            };
-            let connected = timeout(self.options.connect_time, Stream::connect(&upstream)).await;
-            match connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())) {
-                Ok(stream) => {
-                    lease.link = Some(Link::new(stream));
-                    return Ok(lease);
-                }
-                Err(error) => {
-                    self.lock().members.shun(lease.member, Instant::now() + SHUN);
-                    if attempts <= 1 {
-                        return Err(Failure::Connect(upstream, error));
+                Grant::Kept(..) => {}
+                Grant::New(held, upstream) => match self.connect(&upstream).await {
+                    Ok(stream) => return Ok(self.connected(held, stream)),
+                    Err(error) => {
+                        self.lock().members.shun(held.seat.member, Instant::now() + SHUN);
+                        if attempts <= 1 {
+                            return Err(Failure::Connect(upstream, error));
+                        }
+                        attempts -= 1;
                     }
-                    attempts -= 1;
-                }
+                },
             }
         }
     }
 
-    /// A grant at once, or a place in the queue.
+    async fn connect(&self, upstream: &Upstream) -> io::Result<Stream> {
+        let connected = timeout(self.options.connect_time, Stream::connect(upstream)).await;
+        connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    fn connected(self: &Arc<Self>, held: Held, stream: Stream) -> Lease {
+        let link = Link::new(stream);
+        let mut state = self.lock();
+        state.members.connected(held.seat, &link);
+        let to_ask = state.members.begin_asking(held.seat.member);
+        drop(state);
+        if let Some(upstream) = to_ask {
+            tokio::spawn(probe::ask(Arc::downgrade(self), held.seat.member, upstream));
+        }
+        Lease { held, link, is_kept: false, is_proven: false }
+    }
+
+    /// What there is at once, or after a wait in the queue.
+    async fn grant(self: &Arc<Self>, fresh: bool) -> Result<Grant, Failure> {
+        let waiting = match self.take_or_wait(fresh)? {
+            Ok(grant) => return Ok(grant),
+            Err(waiting) => waiting,
+        };
+        match timeout(self.options.queue_time, waiting).await {
+            Ok(Ok(grant)) => Ok(*grant),
+            // The pool outlives those who wait in it and answers each, so it is the time that is over.
+            Ok(Err(_)) | Err(_) => Err(Failure::QueueTime(self.options.queue_time)),
+        }
+    }
+
     fn take_or_wait(
         self: &Arc<Self>,
         fresh: bool,
@@ -124,7 +153,7 @@ impl Pool {
         if state.waiting.is_empty()
             && let Some(place) = state.members.take(fresh, Instant::now())
         {
-            return Ok(Ok(self.grant(place)));
+            return Ok(Ok(self.hold(place)));
         }
         state.waiting.retain(|waiting| !waiting.is_closed());
         if state.waiting.len() >= self.options.queue {
@@ -135,13 +164,12 @@ impl Pool {
         Ok(Err(receiver))
     }
 
-    fn grant(self: &Arc<Self>, place: Place<Link>) -> Grant {
-        let (member, link, upstream) = match place {
-            Place::Kept(member, link) => (member, Some(link), None),
-            Place::New(member, upstream) => (member, None, Some(upstream)),
-        };
-        let is_kept = link.is_some();
-        (Lease { pool: self.clone(), member, link, is_kept, is_proven: is_kept, is_over: false }, upstream)
+    fn hold(self: &Arc<Self>, place: Place<Arc<Link>>) -> Grant {
+        let held = |seat| Held { pool: self.clone(), seat, is_over: false };
+        match place {
+            Place::Kept(seat, link) => Grant::Kept(held(seat), link),
+            Place::New(seat, upstream) => Grant::New(held(seat), upstream),
+        }
     }
 
     /// Gives those who wait what there is for them.
@@ -158,8 +186,14 @@ impl Pool {
             let next = state.waiting.pop_front();
             drop(state);
             // Whoever has just gone away drops it, and that serves the next.
-            let _ = next.map(|next| next.send(Box::new(self.grant(place))));
+            let _ = next.map(|next| next.send(Box::new(self.hold(place))));
         }
+    }
+
+    /// A member has said how many requests may share a connection.
+    fn share(self: &Arc<Self>, member: MemberId, shared_by: usize) {
+        self.lock().members.share(member, shared_by);
+        self.serve();
     }
 
     /// Closes connections that have waited too long, for as long as there are any that wait.
@@ -172,11 +206,8 @@ impl Pool {
                 tokio::time::sleep_until(until.into()).await;
                 let Some(pool) = pool.upgrade() else { return };
                 let mut state = pool.lock();
-                let (over, soonest) = state.members.expire(time, Instant::now());
-                state.has_keeper = soonest.is_some();
-                drop(state);
-                drop(over);
-                next = soonest;
+                next = state.members.expire(time, Instant::now());
+                state.has_keeper = next.is_some();
             }
         });
     }
@@ -189,34 +220,33 @@ impl Pool {
 
 impl Lease {
     /// The connection.
-    pub(super) fn link(&mut self) -> &mut Link {
-        // Put there before a lease leaves the pool, and taken out only by what consumes it.
-        self.link.as_mut().expect("a lease has its connection until it is given back")
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.link
     }
 
     /// The app has answered on it.
     pub(super) fn prove(&mut self) {
         if !self.is_proven {
             self.is_proven = true;
-            self.pool.lock().members.prove(self.member);
+            self.held.pool.lock().members.prove(self.held.seat);
         }
     }
 
-    /// Gives the connection back for the next request.
-    pub(super) fn give_back(mut self) {
-        self.prove();
-        let Some(mut link) = self.link.take() else { return };
-        if !link.is_usable() {
-            self.link = Some(link);
-            return;
-        }
-        let pool = self.pool.clone();
+    /// The request is over. The connection is kept if it `is_in_order`, or if others go on with it.
+    pub(super) fn end(mut self, is_in_order: bool) {
+        let pool = self.held.pool.clone();
         let mut state = pool.lock();
-        let not_kept = state.members.put_back(self.member, link, Instant::now());
-        let starts_keeper = not_kept.is_none() && !std::mem::replace(&mut state.has_keeper, true);
+        let is_shared = state.members.is_shared(self.held.seat.member);
+        if !is_in_order && (!is_shared || self.link.is_broken()) {
+            // Dropped, it is closed.
+            return drop(state);
+        }
+        self.held.is_over = true;
+        let is_kept = state.members.give_back(self.held.seat, Instant::now());
+        let starts_keeper = is_kept && !std::mem::replace(&mut state.has_keeper, true);
         drop(state);
-        self.is_over = true;
-        drop(not_kept);
+        // A connection that is not kept has to be closed before others are opened in its place.
+        drop(self);
         if starts_keeper {
             pool.look_after();
         }
@@ -224,13 +254,11 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for Held {
     fn drop(&mut self) {
-        if self.is_over {
-            return;
+        if !self.is_over {
+            self.pool.lock().members.lose(self.seat);
+            self.pool.serve();
         }
-        drop(self.link.take());
-        self.pool.lock().members.lose(self.member, self.is_proven);
-        self.pool.serve();
     }
 }
