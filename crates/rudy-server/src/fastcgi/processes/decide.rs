@@ -124,8 +124,9 @@ impl Crew {
         self.is_more_wanted = false;
     }
 
-    /// It could not be started, and is not tried again before the time returned.
+    /// It could not be started, and is not tried again before the time returned. Who wanted it has been told.
     pub(super) fn cannot_start(&mut self, now: Instant) -> Instant {
+        self.is_more_wanted = false;
         self.backoff.fail(now)
     }
 
@@ -197,15 +198,15 @@ impl Crew {
 
     /// The state into which a member must be led now, whatever the others do.
     fn due(&self, state: State, now: Instant) -> Option<State> {
-        let stopping = State::Stopping { until: now + self.rules.stop_time };
         match state {
             State::Stopping { until } if now >= until => Some(State::Killed),
             State::Stopping { .. } | State::Killed => None,
-            State::Drained => Some(stopping),
-            _ if self.is_stopping => Some(stopping),
-            State::Retiring { until } if now >= until => Some(stopping),
             State::WornOut => Some(self.retiring(now)),
-            State::Serving | State::Retiring { .. } => None,
+            State::Serving => self.is_stopping.then(|| self.retiring(now)),
+            State::Retiring { until } if now < until && !self.is_stopping => None,
+            State::Retiring { .. } | State::Drained => {
+                Some(State::Stopping { until: now + self.rules.stop_time })
+            }
         }
     }
 

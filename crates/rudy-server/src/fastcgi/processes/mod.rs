@@ -29,6 +29,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::geteuid;
+use rustix::thread::{CapabilitySet, capabilities};
 
 use self::folder::SocketFolder;
 use self::shared::{Asked, Shared};
@@ -50,7 +51,7 @@ pub(crate) struct ProcessOptions {
     /// What the app finds in its environment beside `PATH`, `LANG`, `LC_ALL`, `TZ` and `TMPDIR` as we have them, and the
     /// `HOME`, `USER` and `LOGNAME` of its user. Nothing else of ours is passed on.
     pub(crate) environment: BTreeMap<String, String>,
-    /// Whom it runs as, with all groups of that user. To be another one needs root.
+    /// Whom it runs as, with all groups of that user. To become another one needs root.
     pub(crate) user: Option<String>,
     /// Where it runs; ours if there is none.
     pub(crate) folder: Option<PathBuf>,
@@ -163,16 +164,20 @@ impl Drop for Processes {
 /// The user to become; none if we are that user.
 fn user_to_be(name: &str) -> io::Result<Option<User>> {
     let user = User::find(name)?;
-    match geteuid() {
-        we if we == user.uid => Ok(None),
-        we if we.is_root() => Ok(Some(user)),
-        _ => Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!(
-                "only root can start processes as `{name}`: run Rudy as root or as `{name}`, or leave `user` out"
-            ),
-        )),
+    if geteuid() == user.uid {
+        return Ok(None);
     }
+    // Root has them unless somebody took them away. The last is needed to end what runs as somebody else.
+    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL;
+    if capabilities(None)?.effective.contains(needed) {
+        return Ok(Some(user));
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "only root can start processes as `{name}`: run Rudy as root or as `{name}`, or leave `user` out"
+        ),
+    ))
 }
 
 fn lock<T: fmt::Debug>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -13,7 +13,9 @@ use std::{env, fs};
 use rustix::process::{
     Resource, Rlimit, Signal, getpid, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::{
+    clear_ambient_capability_set, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
 
 use super::ProcessOptions;
 use super::user::User;
@@ -59,6 +61,8 @@ fn prepare(command: &mut Command, user: Option<User>) {
         let limit = getrlimit(Resource::Nofile);
         let current = limit.maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
         setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum })?;
+        // What we may do beyond what our user may, such as binding port 80, is not the app's.
+        clear_ambient_capability_set()?;
         if let Some(user) = &user {
             // The user last: whoever is not root may not change the others.
             set_thread_groups(&user.groups)?;

@@ -139,9 +139,7 @@ impl Supervisor {
         }
     }
 
-    fn terminate(&mut self, id: MemberId) {
-        // It has been told already unless all are to stop or it took too long.
-        self.tell(|members| members.retire(id));
+    fn terminate(&self, id: MemberId) {
         if let Some(process) = self.processes.get(&id) {
             process.signal(Signal::TERM);
         }

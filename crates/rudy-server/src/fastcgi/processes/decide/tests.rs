@@ -231,8 +231,9 @@ fn what_is_wanted_in_a_pause_starts_after_it_and_nothing_else() {
         0,
         1,
         &[
-            ("broken, grow", "try 1, wait until 100"),
-            ("mended, at 100", "start 1, wait until 1100"),
+            ("broken, grow", "try 1, wait"),
+            ("mended, at 100", "wait"),
+            ("grow", "start 1, wait until 1100"),
             ("ends 1", "wait"),
             ("grow", "wait until 300"),
             ("at 300", "start 2, wait until 1300"),
@@ -247,7 +248,7 @@ fn all_end_at_a_stop_and_none_is_started() {
         3,
         &[
             ("begin", "start 1, start 2, wait"),
-            ("stop", "terminate 1, terminate 2, wait until 300"),
+            ("stop", "retire 1, terminate 1, retire 2, terminate 2, wait until 300"),
             ("grow, ends 1", "wait until 300"),
             ("at 300", "kill 2, wait"),
             ("ends 2", "over"),
