@@ -1,4 +1,4 @@
-//! Where the built `rudy` is.
+//! Where what is built from this source is.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,23 +11,31 @@ pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("RUDY_BINARY") {
         Some(path) => path.into(),
-        None => build(),
+        None => build("rudy"),
     })
 }
 
-fn build() -> PathBuf {
+/// The example app `fastcgi-info`, built in the same way.
+#[must_use]
+pub fn fastcgi_info() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| build("fastcgi-info"))
+}
+
+/// Has cargo build a package, whose binary has its name.
+fn build(package: &str) -> PathBuf {
     // target/debug/deps/cli-0123456789abcdef
     let test = std::env::current_exe().expect("a test runs from a file");
     let folder = test.parent().and_then(Path::parent).expect("a test is built in target/PROFILE/deps");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--locked", "--package", "rudy"]);
+    command.args(["build", "--quiet", "--locked", "--package", package]);
     if folder.ends_with("release") {
         command.arg("--release");
     }
     let target = folder.parent().expect("target/PROFILE is in target");
     command.arg("--target-dir").arg(target).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
     let status = command.status().expect("cargo can be run");
-    assert!(status.success(), "rudy does not build");
-    folder.join("rudy")
+    assert!(status.success(), "{package} does not build");
+    folder.join(package)
 }

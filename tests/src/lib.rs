@@ -14,7 +14,7 @@ mod server;
 mod tls;
 
 pub use answer::Answer;
-pub use binary::binary;
+pub use binary::{binary, fastcgi_info};
 pub use connection::Connection;
 pub use curl::{Curl, Fetched};
 pub use descriptors::descriptors;

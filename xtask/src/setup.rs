@@ -14,6 +14,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("wrk", "wrk"),                   // the load of the benchmarks
     ("slowhttptest", "slowhttptest"), // the slow clients of the tests
     ("openssl", "openssl"),           // makes certificates, and serves TLS, in the tests of the client
+    ("cgi-fcgi", "libfcgi-bin"),      // asks FastCGI apps from the command line
+    ("lighttpd", "lighttpd"),         // starts FastCGI apps, and asks them
+    ("apache2", "apache2"),           // asks FastCGI apps
     (PYTHON, "python3"),              // runs redbot
 ];
 
@@ -60,8 +63,13 @@ fn packages() -> Outcome {
     let mut install = vec!["install", "--yes", "--no-install-recommends"];
     install.extend(&missing);
     apt(&install)?;
-    if missing.contains(&"nginx") && Path::new("/run/systemd/system").exists() {
-        println!("nginx now also runs as a service of its own; `systemctl disable --now nginx` ends that");
+    let runs_services = Path::new("/run/systemd/system").exists();
+    for server in ["nginx", "lighttpd", "apache2"] {
+        if missing.contains(&server) && runs_services {
+            println!(
+                "{server} now also runs as a service of its own; `systemctl disable --now {server}` ends that"
+            );
+        }
     }
     Ok(())
 }
@@ -72,6 +80,10 @@ fn missing_packages() -> Vec<&'static str> {
         .filter(|(program, _)| command::find(program).is_none())
         .map(|(_, package)| *package)
         .collect();
+    // A module that no program stands for: it starts FastCGI apps.
+    if !Path::new("/usr/lib/apache2/modules/mod_fcgid.so").exists() {
+        missing.push("libapache2-mod-fcgid");
+    }
     // Debian keeps the part of `venv` that brings pip in a package of its own.
     if !workspace::redbot_environment().join("bin/pip").exists()
         && !command::succeeds(Command::new(PYTHON).args(["-c", "import ensurepip"]))

@@ -399,6 +399,51 @@ async fn a_waiting_body_that_would_hold_up_others_is_refused_and_one_alone_waits
     app.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_body_goes_through_while_it_is_sent() {
+    for concurrency in [TASKS, THREADS] {
+        let app = App::start(concurrency, echo);
+        let Peer { mut socket, mut machine, .. } = app.connect().await;
+        let mut out = BytesMut::new();
+        let id = machine.begin(Role::Responder, true, &Limits::default(), &mut out).expect("none is open");
+        let mut params = ParamsEncoder::new(id, &mut out);
+        params.push(b"REQUEST_METHOD", b"POST");
+        params.finish();
+        let body: Vec<u8> = (0..20_000_000_u32).map(|n| n.to_le_bytes()[n as usize % 3]).collect();
+        encode_stream(Kind::Stdin, id, &body, &mut out);
+        encode_stream_end(Kind::Stdin, id, &mut out);
+        let (mut read, mut write) = socket.split();
+        let receive = async {
+            let (mut input, mut answer) = (BytesMut::new(), Vec::new());
+            while machine.is_open(id) {
+                let read = timeout(PATIENCE, read.read_buf(&mut input)).await.expect("it does not stall");
+                assert!(read.expect("the connection is not reset") > 0, "the app closed the connection");
+                loop {
+                    let (used, event) =
+                        machine.decode(&input, &Limits::default()).expect("the app keeps the rules");
+                    let is_all = event == Event::More;
+                    if let Event::Stdout { data, .. } = event {
+                        answer.extend_from_slice(data);
+                    }
+                    input.advance(used);
+                    if is_all {
+                        break;
+                    }
+                }
+            }
+            answer
+        };
+        let (sent, answer) = tokio::join!(write.write_all(&out), receive);
+        sent.expect("the app reads");
+        assert!(
+            answer.strip_prefix(b"Status: 200 OK\r\n\r\n") == Some(&body[..]),
+            "{} bytes came",
+            answer.len()
+        );
+        app.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_handler_that_does_not_read_holds_the_sender_up_who_may_go_all_the_same() {
     let (tell, _told) = mpsc::unbounded_channel();

@@ -1,0 +1,41 @@
+//! Apps written with `rudy-fastcgi`, behind the web servers that people have.
+
+mod behind;
+mod own_app;
+mod web_server;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use rudy_tests::fastcgi_info;
+
+/// `fastcgi-info`, listening on a free port of 127.0.0.1.
+pub(crate) struct Info {
+    child: Child,
+    /// Kept, so that what it says does not end it.
+    _stderr: BufReader<ChildStderr>,
+    /// `127.0.0.1:PORT`.
+    address: String,
+}
+
+impl Info {
+    fn start(flavour: &[&str]) -> Self {
+        let mut command = Command::new(fastcgi_info());
+        command.args(flavour).args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it was built");
+        let mut stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("it says where it listens");
+        let address = line.trim().rsplit(' ').next().unwrap_or_default().to_owned();
+        assert!(address.starts_with("127.0.0.1:"), "{line}");
+        Self { child, _stderr: stderr, address }
+    }
+}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,184 @@
+//! nginx, lighttpd and Apache, each with a configuration of its own in a temporary folder.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rudy_tests::{Connection, PATIENCE, program, skip};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tempfile::TempDir;
+
+/// Where Debian and Ubuntu have Apache's modules.
+const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
+
+/// How often a port is tried that was free a moment ago.
+const ATTEMPTS: usize = 5;
+
+/// A web server that ends with its test, and everything it has started with it.
+pub(crate) struct WebServer {
+    child: Child,
+    address: SocketAddr,
+    folder: TempDir,
+}
+
+impl WebServer {
+    /// nginx with this in its one `location`. Connections to `app` are kept, if it is used as `upstream`.
+    pub(crate) fn nginx(app: &str, location: &str) -> Option<Self> {
+        let nginx = program("nginx")?;
+        let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+        Some(Self::start(|folder, address| {
+            let here = folder.display();
+            let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+            let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
+            let configuration = format!(
+                "{user} daemon off; worker_processes 1; pid {here}/pid; error_log {here}/error.log info;\n\
+                 events {{ worker_connections 256; }}\n\
+                 http {{ access_log off; client_max_body_size 100m; {temp}\n\
+                 upstream app {{ server {app}; keepalive 8; }}\n\
+                 server {{ listen {address}; location / {{ include /etc/nginx/fastcgi_params; {location} }} }} }}\n"
+            );
+            let mut command = Command::new(&nginx);
+            command.arg("-c").arg(write(folder, &configuration)).arg("-p").arg(folder);
+            command
+        }))
+    }
+
+    /// lighttpd with this as the one host of its `fastcgi.server`.
+    pub(crate) fn lighttpd(host: impl Fn(&Path) -> String) -> Option<Self> {
+        let lighttpd = program("lighttpd")?;
+        Some(Self::start(|folder, address| {
+            let (here, host) = (folder.display(), host(folder));
+            let configuration = format!(
+                "server.modules = (\"mod_fastcgi\")\nserver.document-root = \"{here}\"\n\
+                 server.bind = \"{}\"\nserver.port = {}\nserver.errorlog = \"{here}/error.log\"\n\
+                 fastcgi.server = (\"/\" => ((\"check-local\" => \"disable\", {host})))\n",
+                address.ip(),
+                address.port(),
+            );
+            let mut command = Command::new(&lighttpd);
+            command.arg("-D").arg("-f").arg(write(folder, &configuration));
+            command
+        }))
+    }
+
+    /// Apache with these modules and directives.
+    pub(crate) fn apache(modules: &[&str], directives: impl Fn(&Path) -> String) -> Option<Self> {
+        let apache = program("apache2")?;
+        for module in modules {
+            if !Path::new(APACHE_MODULES).join(format!("mod_{module}.so")).is_file() {
+                skip(&format!("mod_{module} is not installed; `cargo xtask setup` installs it"));
+                return None;
+            }
+        }
+        // Apache does not serve as root, and then has to reach what stands in the temporary folder.
+        let user = if rustix::process::geteuid().is_root() { "User www-data\nGroup www-data" } else { "" };
+        Some(Self::start(|folder, address| {
+            let (here, directives) = (folder.display(), directives(folder));
+            let load = |module| format!("LoadModule {module}_module {APACHE_MODULES}/mod_{module}.so\n");
+            let modules =
+                ["mpm_event", "authz_core"].iter().chain(modules).map(load).collect::<Vec<_>>().concat();
+            let configuration = format!(
+                "ServerRoot {here}\nServerName test\nListen {address}\nPidFile {here}/pid\nErrorLog {here}/error.log\n\
+                 DefaultRuntimeDir {here}\nMutex file:{here} default\n{modules}{user}\nDocumentRoot {here}\n{directives}\n"
+            );
+            let mut command = Command::new(&apache);
+            command.arg("-DFOREGROUND").arg("-f").arg(write(folder, &configuration));
+            command
+        }))
+    }
+
+    /// A new connection to it.
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(self.address)
+    }
+
+    /// The URL of a path.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Stops it in order, and waits for its end.
+    pub(crate) fn stop(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
+        let deadline = Instant::now() + PATIENCE;
+        while self.ended().is_none() {
+            assert!(Instant::now() < deadline, "it does not end:\n{}", self.log());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn start(command: impl Fn(&Path, SocketAddr) -> Command) -> Self {
+        for _ in 0..ATTEMPTS {
+            let folder = tempfile::tempdir().expect("a temp folder can be made");
+            // For those who do not serve as root.
+            let readable = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(folder.path(), readable).expect("the folder is ours");
+            let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+            let address = free.expect("a port is free");
+            let mut command = command(folder.path(), address);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+            let child = command.spawn().expect("it is installed");
+            let mut server = Self { child, address, folder };
+            if server.listens() {
+                return server;
+            }
+        }
+        panic!("{ATTEMPTS} ports were free, and then not");
+    }
+
+    /// Waits until it listens. It ends where somebody else has taken its port.
+    fn listens(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(self.address).is_err() {
+            if self.ended().is_some() {
+                let log = self.log();
+                assert!(log.contains("ddress already in use"), "it ended:\n{log}");
+                return false;
+            }
+            assert!(Instant::now() < deadline, "it does not listen:\n{}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+
+    fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("the child is ours")
+    }
+
+    fn log(&self) -> String {
+        let path = self.folder.path().join("error.log");
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    }
+}
+
+impl Drop for WebServer {
+    #[expect(clippy::print_stderr, reason = "what the server said explains why the test failed")]
+    fn drop(&mut self) {
+        let group = Pid::from_child(&self.child);
+        if self.ended().is_none() {
+            // In order first: some have started what is in no group of theirs.
+            let _ = kill_process(group, Signal::TERM);
+            let deadline = Instant::now() + Duration::from_secs(5);
+            while self.ended().is_none() && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        // It fails where nobody is left.
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("the server's log:\n{}", self.log());
+        }
+    }
+}
+
+fn write(folder: &Path, configuration: &str) -> PathBuf {
+    let path = folder.join("server.conf");
+    fs::write(&path, configuration).expect("a temp folder can be written");
+    path
+}
