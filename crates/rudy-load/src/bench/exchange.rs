@@ -48,6 +48,8 @@ impl Exchange {
         for sent in self.under_way.drain(..) {
             if sent.due >= since {
                 recorder.fail(failure, now.saturating_duration_since(sent.due));
+            } else {
+                recorder.carried_over += now.saturating_duration_since(since);
             }
         }
         (self.first_byte, self.coming) = (None, Coming::default());
@@ -123,6 +125,8 @@ impl Observer for Scribe<'_> {
             self.exchange.under_way.pop_front();
             if next.due >= self.since {
                 self.write_down(next, coming, first_byte, now);
+            } else {
+                self.recorder.carried_over += now.saturating_duration_since(self.since);
             }
         }
     }

@@ -49,6 +49,8 @@ pub struct Recorder {
     pub opened: u64,
     /// Connections that the server ended while nothing was under way.
     pub ended: u64,
+    /// Time that requests of the warm-up took of what counts, all together: an answer that comes late holds its connection.
+    pub carried_over: Duration,
     /// What was wrong with one of them, to show.
     pub unexpected_example: Option<String>,
     /// One failure of each kind, to show.
@@ -76,6 +78,7 @@ impl Default for Recorder {
             most_under_way: 0,
             opened: 0,
             ended: 0,
+            carried_over: Duration::ZERO,
             unexpected_example: None,
             examples: Default::default(),
         }
@@ -151,6 +154,7 @@ impl Recorder {
         self.most_under_way = self.most_under_way.max(other.most_under_way);
         self.opened += other.opened;
         self.ended += other.ended;
+        self.carried_over += other.carried_over;
         if self.unexpected_example.is_none() {
             self.unexpected_example.clone_from(&other.unexpected_example);
         }

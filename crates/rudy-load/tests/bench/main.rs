@@ -163,6 +163,17 @@ fn a_server_that_never_answers_meets_the_time_for_it() {
 }
 
 #[test]
+fn a_request_of_the_warm_up_that_hangs_is_seen_in_what_counts() {
+    let server = Server::start(|number| if number == 0 { Answer::never() } else { Answer::text(OK) });
+    let (warm_up, timeout) = (Duration::from_millis(50), Duration::from_millis(300));
+    let until = Until::Time(Duration::from_millis(100));
+    let outcome = go(&Plan { warm_up, timeout, until, connections: number(2), ..plan(&server) });
+    assert_eq!(outcome.seen.failed(), 0);
+    // It was sent before the first 50 ms were over, and given up 300 ms later.
+    assert!(outcome.seen.carried_over >= timeout.saturating_sub(warm_up), "{:?}", outcome.seen.carried_over);
+}
+
+#[test]
 fn at_a_rate_every_request_is_sent_that_is_due() {
     let server = Server::start(|_| Answer::text(OK));
     let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);

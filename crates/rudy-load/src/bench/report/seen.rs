@@ -2,6 +2,7 @@
 //! one run would have seen.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rudy_stats::Histogram;
 use rudy_stats::histogram::BlobError;
@@ -29,6 +30,9 @@ pub(in crate::bench) struct Seen {
     connections_opened: u64,
     /// Connections that the server ended while nothing was under way.
     connections_ended: u64,
+    /// Time that requests of the warm-up took of what counts, all together, in seconds.
+    #[serde(default)]
+    carried_over_s: f64,
     /// Answers by status.
     status_codes: BTreeMap<String, u64>,
     /// Requests that were not answered, or not rightly, by what was wrong.
@@ -106,6 +110,7 @@ impl Seen {
             most_under_way: recorder.most_under_way,
             connections_opened: recorder.opened,
             connections_ended: recorder.ended,
+            carried_over_s: recorder.carried_over.as_secs_f64(),
             status_codes: statuses.map(|(status, count)| (status.to_string(), *count)).collect(),
             errors: Errors::of(recorder),
             error_examples: examples(recorder),
@@ -184,6 +189,7 @@ impl TryFrom<Seen> for Recorder {
             most_under_way: seen.most_under_way,
             opened: seen.connections_opened,
             ended: seen.connections_ended,
+            carried_over: Duration::try_from_secs_f64(seen.carried_over_s).unwrap_or_default(),
             ..Self::default()
         };
         for (status, count) in &seen.status_codes {

@@ -64,7 +64,12 @@ fn summary(run: &Run) -> String {
         ended => format!(", {ended} ended by the server between requests"),
     };
     row("connections", format!("{} opened{ended}", seen.opened));
-    row("under way", format!("{:.1} on average, of {} (Little's law)", run.under_way(), config.places()));
+    let carried_over = match run.carried_over() {
+        few if few < 0.05 => String::new(),
+        carried_over => format!(", {carried_over:.1} of them begun in the warm-up"),
+    };
+    let under_way = format!("{:.1} on average, of {} (Little's law)", run.under_way(), config.places());
+    row("under way", under_way + &carried_over);
     if let Some(schedule) = schedule(run) {
         row("schedule", schedule);
     }

@@ -172,6 +172,12 @@ impl Run {
         Some(if due == 0 { 1.0 } else { units::float(self.outcome.seen.sent) / units::float(due) })
     }
 
+    /// Requests of the warm-up that were under way at once in the time that counts, on average.
+    pub(super) fn carried_over(&self) -> f64 {
+        let duration = self.outcome.duration.as_secs_f64().max(1e-9);
+        (self.outcome.seen.carried_over.as_secs_f64() / duration).min(units::float(self.config.places()))
+    }
+
     /// Requests under way at once, on average: how many there were a second times how long each took (Little's law).
     pub(in crate::bench) fn under_way(&self) -> f64 {
         let seen = &self.outcome.seen;
@@ -185,6 +191,6 @@ impl Run {
             busy(seen.latency.len(), &seen.latency) + busy(seen.latency_failed.len(), &seen.latency_failed)
         };
         // What was begun in the time that counts may have ended after it.
-        most.min(units::float(self.config.places()))
+        (most + self.carried_over()).min(units::float(self.config.places()))
     }
 }

@@ -1,0 +1,80 @@
+//! A pool whose members are processes that Rudy starts: they come and go, and are told when nothing is under way at them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{MemberId, Pool};
+use crate::fastcgi::failure::Failure;
+use crate::fastcgi::processes::Members;
+use crate::fastcgi::upstream::Upstream;
+
+impl Members for Pool {
+    fn up(&self, id: MemberId, socket: &Path) {
+        let most = self.options.connections;
+        self.lock().members.add(id, Upstream::Unix(socket.to_owned()), most, Instant::now());
+        self.serve_if_alive();
+    }
+
+    fn retire(&self, id: MemberId) {
+        self.lock().members.retire(id);
+        self.tell_drained(id);
+    }
+
+    fn down(&self, id: MemberId, _why: &str) {
+        let mut state = self.lock();
+        state.members.remove(id);
+        let is_wanted = !state.waiting.is_empty();
+        drop(state);
+        if let Some(processes) = self.processes().filter(|_| is_wanted) {
+            processes.grow();
+        }
+    }
+
+    fn unavailable(&self, _why: &str) {
+        // Whoever waits is sent away, and asks why.
+        let waiting = std::mem::take(&mut self.lock().waiting);
+        drop(waiting);
+    }
+
+    fn requests(&self, id: MemberId) -> u64 {
+        self.lock().members.requests(id)
+    }
+
+    fn idle_since(&self, id: MemberId) -> Option<Instant> {
+        self.lock().members.idle_since(id)
+    }
+}
+
+impl Pool {
+    /// Why nobody can be asked, where that is known.
+    pub(super) fn not_running(&self) -> Option<Failure> {
+        self.processes().and_then(|processes| processes.failure()).map(Failure::NotRunning)
+    }
+
+    /// A request is over: its place is another's, and its process may have had enough.
+    pub(super) fn has_ended(self: &Arc<Self>, member: MemberId) {
+        if let (Some(processes), Some(most)) = (self.processes(), self.options.requests_per_process) {
+            let has_had_enough = self.lock().members.requests(member) >= most;
+            if has_had_enough {
+                processes.replace(member);
+            }
+        }
+        self.tell_drained(member);
+        self.serve();
+    }
+
+    fn tell_drained(&self, member: MemberId) {
+        let Some(processes) = self.processes() else { return };
+        let is_drained = self.lock().members.is_drained(member);
+        if is_drained {
+            processes.drained(member);
+        }
+    }
+
+    fn serve_if_alive(&self) {
+        if let Some(pool) = self.itself.upgrade() {
+            pool.serve();
+        }
+    }
+}
