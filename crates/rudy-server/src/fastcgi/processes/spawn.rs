@@ -111,6 +111,10 @@ pub(super) fn explain(options: &ProcessOptions, error: &io::Error) -> String {
         }
         io::ErrorKind::NotFound if program.contains('/') => "",
         io::ErrorKind::NotFound => ": not in PATH; give its whole path",
+        // A folder of PATH that is closed to the user hides what is not there.
+        io::ErrorKind::PermissionDenied if !program.contains('/') => {
+            ": not in PATH, or not executable; give its whole path"
+        }
         io::ErrorKind::PermissionDenied => {
             ": the file must be executable, and each folder above it open, for the app's user"
         }
