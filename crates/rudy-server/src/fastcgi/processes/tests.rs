@@ -336,7 +336,10 @@ fn a_process_that_ends_at_once_is_started_again_after_a_pause() {
         assert_eq!(rig.up().0, id);
         let Told::Down(down, why) = rig.next() else { panic!() };
         assert_eq!(down, id);
-        assert!(why.starts_with("shop: process ") && why.ends_with(" s (exit status: 3)"), "{why}");
+        let (pid, how) = why.strip_prefix("shop: process ").unwrap().split_once(" ended after ").unwrap();
+        assert!(how.ends_with(" s (exit status: 3)"), "{why}");
+        // It is reaped by then: no zombie stays.
+        assert!(!Path::new("/proc").join(pid).exists(), "{why}");
         assert_eq!(rig.next(), Told::Unavailable(why.clone()));
     }
     let text = rig.stop();
