@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 use super::MemberId;
 use super::backoff::Backoff;
 
+/// At least so long between two looks whether busy processes have become idle, however soon they are to end then.
+const LOOK_TIME_MIN: Duration = Duration::from_millis(100);
+
 /// What is wanted of the processes together.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
@@ -237,8 +240,11 @@ impl Crew {
         let start = self.backoff.until().filter(|_| self.is_start_wanted());
         let idle =
             self.rules.idle_time.filter(|_| self.taking_requests() > self.rules.min).map(|idle_time| {
-                // One that has work now cannot be idle for long enough before that time has passed from now on.
-                self.longest_idle(idle_since).map_or(now, |(_, since)| since) + idle_time
+                match self.longest_idle(idle_since) {
+                    Some((_, since)) => since + idle_time,
+                    // One that has work now cannot be idle for long enough before that time has passed from now on.
+                    None => now + idle_time.max(LOOK_TIME_MIN),
+                }
             });
         members.chain(start).chain(idle).min()
     }

@@ -148,9 +148,12 @@ impl Processes {
     /// there is cut.
     pub(crate) fn stop(&self) {
         self.begin_stop();
-        let thread = lock(&self.thread).take();
-        // If it has panicked, that is in the log, and its processes went with what it held.
-        let _ = thread.map(JoinHandle::join);
+        // The last user may be dropped on that very thread, where it has just been told something.
+        let is_other = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
+        if let Some(thread) = lock(&self.thread).take().filter(is_other) {
+            // If it has panicked, that is in the log, and its processes went with what it held.
+            let _ = thread.join();
+        }
     }
 }
 

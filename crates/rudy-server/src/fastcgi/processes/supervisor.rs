@@ -34,7 +34,7 @@ pub(super) struct Supervisor {
     sockets: SocketFolder,
     log: ErrorLog,
     app_log: AppLog,
-    /// The last failure that was told, until a process stays.
+    /// Why the last start failed, as it was told; none since one succeeded.
     told: Option<String>,
     members: Weak<dyn Members>,
     shared: Arc<Shared>,

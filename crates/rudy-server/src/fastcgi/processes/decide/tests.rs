@@ -130,6 +130,16 @@ fn idle_ones_end_the_longest_idle_first_and_the_least_stay() {
 }
 
 #[test]
+fn a_busy_one_that_is_to_end_as_soon_as_it_is_idle_is_not_looked_at_all_the_time() {
+    let mut play = Play::new(0, 1);
+    play.crew.rules.idle_time = Some(Duration::ZERO);
+    play.happens("grow");
+    assert_eq!(play.steps(), "start 1, wait until 100");
+    play.happens("idle 1");
+    assert_eq!(play.steps(), "retire 1, wait until 2000");
+}
+
+#[test]
 fn one_that_does_not_end_is_killed() {
     play(
         0,
