@@ -57,6 +57,7 @@ impl App {
                 Handler::Files(files) => files.log_to(log.clone()),
                 Handler::Tail(tail) => tail.log_to(log.clone()),
                 Handler::Fastcgi(fastcgi) => fastcgi.log_to(log.clone()),
+                Handler::Php(php) => php.log_to(&log),
                 _ => {}
             }
         }
@@ -101,6 +102,10 @@ impl App {
                 Handler::Fastcgi(fastcgi) => {
                     let below = found.path_below(request.uri().path()).into_owned();
                     fastcgi.call(request, client, &below)
+                }
+                Handler::Php(php) => {
+                    let below = found.path_below(request.uri().path()).into_owned();
+                    php.call(request, client, &below)
                 }
             },
             Err(not_found) => answer_nobody(&request, not_found).into(),

@@ -5,6 +5,7 @@ use crate::config::{self, Config, FilesTable, Place, Problem};
 use crate::fastcgi::Fastcgi;
 use crate::files::{Files, FilesOptions};
 use crate::handlers::{Broadcast, Delay, Info, Redirect, Respond, Status, Stream, Tail};
+use crate::php::Php;
 use crate::routing::{CanonicalPath, HostPattern, Hosts, PathPattern, Route, Router};
 
 /// Makes the routes of a configuration ready, or says everything that is wrong with them.
@@ -41,6 +42,7 @@ pub(crate) enum Handler {
     Delay(Delay),
     Info(Info),
     Fastcgi(Fastcgi),
+    Php(Php),
 }
 
 fn handler(site: &config::Site, route: &config::Route) -> Result<Handler, Vec<Problem>> {
@@ -58,6 +60,7 @@ fn handler(site: &config::Site, route: &config::Route) -> Result<Handler, Vec<Pr
         config::Handler::Delay(table) => Delay::new(table, place).map(Handler::Delay),
         config::Handler::Info(table) => Ok(Handler::Info(Info::new(table))),
         config::Handler::Fastcgi(table) => Fastcgi::new(table, place).map(Handler::Fastcgi),
+        config::Handler::Php(table) => Php::new(table, place).map(Handler::Php),
     }
 }
 

@@ -13,6 +13,7 @@ mod line_writer;
 mod local_time;
 mod methods;
 pub mod pages;
+mod php;
 mod routing;
 pub mod run;
 pub mod tail;

@@ -97,6 +97,7 @@ fn what_answers(handler: &Handler) -> (&'static str, String) {
         Handler::Delay(delay) => ("delay", format!("{} after {}", delay.status, delay.time)),
         Handler::Info(info) => ("info", for_whom(info.allow).to_owned()),
         Handler::Fastcgi(fastcgi) => ("fastcgi", fastcgi_detail(fastcgi)),
+        Handler::Php(php) => ("php", php_detail(php)),
     }
 }
 
@@ -136,9 +137,19 @@ fn stream_detail(stream: &StreamTable) -> String {
 }
 
 fn fastcgi_detail(fastcgi: &FastcgiTable) -> String {
-    let addresses: Vec<_> = fastcgi.address.as_slice().iter().map(ToString::to_string).collect();
     let root = fastcgi.root.as_ref().map(|root| format!(", scripts of {}", root.display()));
-    format!("{}{}", addresses.join(" "), root.unwrap_or_default())
+    format!("{}{}", addresses(fastcgi), root.unwrap_or_default())
+}
+
+fn php_detail(php: &FastcgiTable) -> String {
+    let root = php.root.as_ref().map(|root| root.display().to_string());
+    let links = if php.follow_symlinks { ", links followed" } else { "" };
+    format!("{}{links}, run by {}", root.unwrap_or_default(), addresses(php))
+}
+
+fn addresses(fastcgi: &FastcgiTable) -> String {
+    let addresses: Vec<_> = fastcgi.addresses().iter().map(ToString::to_string).collect();
+    addresses.join(" ")
 }
 
 /// The folder, and what decides which of its files answer.

@@ -1,7 +1,7 @@
 //! The table of the handler that asks an app.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -14,99 +14,139 @@ use crate::fastcgi::Upstream;
 
 /// An app that speaks FastCGI: php-fpm, or one in Perl, Python, Go, Rust.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct FastcgiTable {
     /// Where it listens: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000`, or several of these, of which the least busy one is
-    /// asked.
-    pub address: OneOrMany<Upstream>,
-    /// The folder of its scripts, as the app sees it: `DOCUMENT_ROOT`, and the beginning of `SCRIPT_FILENAME`. Relative to the
-    /// file that names it.
+    /// asked. With `php`, `unix:/run/php/php-fpm.sock` if absent.
+    pub address: Option<OneOrMany<Upstream>>,
+    /// The folder of its scripts: `DOCUMENT_ROOT`, and the beginning of `SCRIPT_FILENAME`. Relative to the file that names
+    /// it. What the `*` of a route such as `/app/*` stands for is looked up in it.
     #[schemars(length(min = 1))]
     pub root: Option<PathBuf>,
+    /// The same folder as the app sees it, where that is another path: in a container.
+    #[schemars(length(min = 1))]
+    pub app_root: Option<PathBuf>,
     /// How the names of scripts end, as in `.php`: the path up to there is `SCRIPT_NAME`, the rest `PATH_INFO`; a path
     /// without such a part is not passed on (404). If absent, `SCRIPT_NAME` is the path of the route, as `/app` of `/app/*`.
+    /// `php` has its own rules.
     #[schemars(length(min = 2))]
     pub split: Option<String>,
+    /// Whether the app is asked only for scripts that are files in `root`, where `split` tells what a script is (404 for
+    /// others). `false` where they are on another machine.
+    pub check_scripts: bool,
+    /// Whether symbolic links to scripts and files may lead out of `root`.
+    pub follow_symlinks: bool,
     /// Variables that the app is told in addition, or instead of what it would be told.
-    #[serde(default)]
     pub params: BTreeMap<String, String>,
     /// Whether a body that comes in chunks, without a length, is gathered before the app is asked: most apps read as many
     /// bytes as `CONTENT_LENGTH` says. `false` passes it on as it comes.
-    #[serde(default = "yes")]
     pub needs_length: bool,
     /// Where such bodies are kept beyond 64 KiB, in files without a name. The folder for temporary files if absent. Relative to
     /// the file that names it.
     #[schemars(length(min = 1))]
     pub spill_folder: Option<PathBuf>,
     /// Bytes of them on disk at once, of all requests; one more is answered 507.
-    #[serde(default = "spill_bytes")]
     pub spill_bytes: Size,
     /// Connections to each address at once: as many as the app serves at once, for php-fpm its `pm.max_children`. Further
     /// requests wait.
-    #[serde(default = "connections")]
     #[schemars(range(min = 1, max = 65535))]
     pub connections: u32,
     /// Requests that wait for a connection; a further one is answered 503.
-    #[serde(default = "queue")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub queue: u32,
     /// How long a request waits for a connection, before it is answered 503.
-    #[serde(default = "queue_time")]
     pub queue_time: Time,
     /// How long a connection may take to stand, before the answer is 502.
-    #[serde(default = "connect_time")]
     pub connect_time: Time,
     /// How long the app may say nothing, before the answer is 504, or is cut.
-    #[serde(default = "answer_time")]
     pub answer_time: Time,
     /// How long a connection is kept that waits for a request.
-    #[serde(default = "keep_time")]
     pub keep_time: Time,
 }
 
-/// As many as an app that was set up with care for a small machine serves at once.
-fn connections() -> u32 {
-    16
+impl Default for FastcgiTable {
+    fn default() -> Self {
+        Self {
+            address: None,
+            root: None,
+            app_root: None,
+            split: None,
+            check_scripts: true,
+            follow_symlinks: false,
+            params: BTreeMap::new(),
+            needs_length: true,
+            spill_folder: None,
+            // Sixty-four times as much as one body may have.
+            spill_bytes: Size(1 << 30),
+            // As many as an app that was set up with care for a small machine serves at once.
+            connections: 16,
+            // Each takes some kilobytes; more people than that do not wait for so slow an answer.
+            queue: 1024,
+            queue_time: Time(Duration::from_secs(10)),
+            connect_time: Time(Duration::from_secs(5)),
+            // As nginx and Apache have it, and twice what PHP lets a script compute.
+            answer_time: Time(Duration::from_mins(1)),
+            keep_time: Time(Duration::from_mins(1)),
+        }
+    }
 }
 
-fn yes() -> bool {
-    true
-}
-
-/// Sixty-four times as much as one body may have.
-fn spill_bytes() -> Size {
-    Size(1 << 30)
-}
-
-/// Each takes some kilobytes; more people than that do not wait for so slow an answer.
-fn queue() -> u32 {
-    1024
-}
-
-fn queue_time() -> Time {
-    Time(Duration::from_secs(10))
-}
-
-fn connect_time() -> Time {
-    Time(Duration::from_secs(5))
-}
-
-/// As nginx and Apache have it, and twice what PHP lets a script compute.
-fn answer_time() -> Time {
-    Time(Duration::from_mins(1))
-}
-
-fn keep_time() -> Time {
-    Time(Duration::from_mins(1))
-}
+/// Where php-fpm listens on Debian and Ubuntu, whatever its version.
+const PHP_FPM: &str = "/run/php/php-fpm.sock";
 
 /// The bounds of every time here.
 const TIME_MIN: Duration = Duration::from_millis(1);
 const TIME_MAX: Duration = Duration::from_hours(24);
 
 impl FastcgiTable {
+    /// A PHP site: everything as usual.
+    #[must_use]
+    pub fn php(root: impl Into<PathBuf>) -> Self {
+        Self { root: Some(root.into()), ..Self::default() }
+    }
+
+    /// Where paths are relative to `folder`, they are no longer.
+    pub(super) fn resolve(&mut self, folder: &Path) {
+        for path in [&mut self.root, &mut self.spill_folder].into_iter().flatten() {
+            *path = folder.join(&*path);
+        }
+    }
+
+    /// Where the app listens; php-fpm at its usual place if that is not said.
+    pub(crate) fn addresses(&self) -> Vec<Upstream> {
+        let php_fpm = || vec![Upstream::Unix(PHP_FPM.into())];
+        self.address.as_ref().map_or_else(php_fpm, |address| address.as_slice().to_vec())
+    }
+
     /// What the schema cannot say.
     pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
+        let mut problems = self.wrong_times(place);
+        if self.address.is_none() {
+            problems.push(missing("address", place));
+        }
+        problems
+    }
+
+    /// What the schema cannot say of a PHP site.
+    pub(crate) fn problems_of_php(&self, place: &Place) -> Vec<Problem> {
+        let mut problems = self.wrong_times(place);
+        if self.root.is_none() {
+            problems.push(missing("root", place));
+        }
+        if self.split.is_some() {
+            let problem = Problem::key(&place.key("split"), "`php` runs what ends in .php");
+            problems.push(problem.label("not known here").help("`fastcgi` runs what ends otherwise"));
+        }
+        if !self.check_scripts {
+            let problem =
+                Problem::value(&place.key("check_scripts"), "`php` looks every path up in its folder");
+            let help = "if php-fpm has the same folder at another path, `app_root` says which";
+            problems.push(problem.label("cannot be left out").help(help));
+        }
+        problems
+    }
+
+    fn wrong_times(&self, place: &Place) -> Vec<Problem> {
         let times = [
             ("queue_time", self.queue_time),
             ("connect_time", self.connect_time),
@@ -118,4 +158,8 @@ impl FastcgiTable {
             .map(|(key, time)| out_of_bounds(&place.key(key), &time, &Time(TIME_MIN), &Time(TIME_MAX)))
             .collect()
     }
+}
+
+fn missing(key: &str, place: &Place) -> Problem {
+    Problem::value(place, format!("the key `{key}` is missing")).label(format!("needs `{key}`"))
 }

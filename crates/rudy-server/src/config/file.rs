@@ -68,6 +68,10 @@ pub struct SiteTable {
     /// `path = "/*"` and `files = { root = ... }`.
     #[schemars(length(min = 1))]
     pub root: Option<PathBuf>,
+    /// The folder of a PHP site, which answers every request that no route takes: short for a last route with
+    /// `path = "/*"` and `php = { root = ... }`.
+    #[schemars(length(min = 1))]
+    pub php: Option<PathBuf>,
     /// Which handler answers which path. The first that matches, in written order, is taken.
     pub route: Vec<RouteTable>,
 }
@@ -86,6 +90,7 @@ pub struct SiteTable {
     { "required": ["delay"] },
     { "required": ["info"] },
     { "required": ["fastcgi"] },
+    { "required": ["php"] },
 ]))]
 pub struct RouteTable {
     /// The paths: `/about` that one; `/docs/*` the path `/docs` and everything below it; otherwise a pattern in which `*`
@@ -113,6 +118,9 @@ pub struct RouteTable {
     pub info: Option<InfoTable>,
     /// Asks an app that speaks FastCGI.
     pub fastcgi: Option<FastcgiTable>,
+    /// Serves a PHP site: scripts are run by php-fpm, other files sent, and what is neither goes to the folder's `index.php`.
+    /// Needs `root`.
+    pub php: Option<FastcgiTable>,
 }
 
 /// One value, or a list of them.

@@ -14,12 +14,13 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::check::check;
 use super::diagnostics::{Diagnostics, Place, Problem, Sources};
+use super::fastcgi::FastcgiTable;
 use super::file::{AccessLogTable, IncludedFile, LimitsTable, LogFormat, MainFile, RouteTable, Shutdown};
 use super::files::FilesTable;
 use super::include::{Included, files_to_include};
 use super::schema::schema_of;
 use super::values::{EngineName, ListenAddress};
-use super::{AccessLogOptions, Config, EngineOptions, Route, Site};
+use super::{AccessLogOptions, Config, EngineOptions, Handler, Route, Site};
 use crate::access_log::{Destination, Format};
 use crate::routing::HostPattern;
 
@@ -129,14 +130,11 @@ impl Loader {
             for route in site.tables("route").into_iter().flatten() {
                 routes.extend(self.route(&route));
             }
-            if let Some(root) = site.value::<PathBuf>("root", &mut self.problems) {
-                let files = FilesTable::of(file.folder.join(root));
-                routes.push(Route::everything(files, &site.place.key("root")));
-            }
-            let is_empty = !site.entries.contains_key("route") && !site.entries.contains_key("root");
-            if is_empty {
+            routes.extend(self.everything(&site));
+            if !["route", "root", "php"].iter().any(|key| site.entries.contains_key(*key)) {
                 let problem = Problem::value(&site.place, "this site answers nothing");
-                self.problems.push(problem.label("expected `root = \"...\"` or a [[site.route]]"));
+                let label = "expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]";
+                self.problems.push(problem.label(label));
             }
             let hosts = hosts.unwrap_or_default();
             // A site whose hosts are wrong would be taken for the default one.
@@ -144,6 +142,22 @@ impl Loader {
                 self.config.sites.push(Site { hosts, routes, place: file.place.key("site").index(index) });
             }
         }
+    }
+
+    /// What answers every path that no route of the site takes.
+    fn everything(&mut self, site: &Table<'_>) -> Option<Route> {
+        let root = site.value::<PathBuf>("root", &mut self.problems).map(|root| site.folder.join(root));
+        let php = site.value::<PathBuf>("php", &mut self.problems).map(|php| site.folder.join(php));
+        if root.is_some() && php.is_some() {
+            let problem = Problem::key(&site.place.key("php"), "both `root` and `php` take every path");
+            let problem = problem.label("a second folder").also(&site.place.key("root"), "the first");
+            self.problems
+                .push(problem.help("`php` alone runs the scripts of its folder and sends its other files"));
+            return None;
+        }
+        let files = root.map(|root| (Handler::Files(FilesTable::of(root)), "root"));
+        let php = php.map(|php| (Handler::Php(Box::new(FastcgiTable::php(php))), "php"));
+        files.or(php).map(|(handler, key)| Route::everything(handler, &site.place.key(key)))
     }
 
     fn route(&mut self, route: &Table<'_>) -> Option<Route> {

@@ -115,6 +115,8 @@ pub enum Handler {
     Info(InfoTable),
     /// An app that speaks FastCGI.
     Fastcgi(Box<FastcgiTable>),
+    /// A PHP site.
+    Php(Box<FastcgiTable>),
 }
 
 impl Handler {
@@ -129,7 +131,8 @@ impl Handler {
             | Self::Status(_)
             | Self::Delay(_)
             | Self::Info(_)
-            | Self::Fastcgi(_) => false,
+            | Self::Fastcgi(_)
+            | Self::Php(_) => false,
         }
     }
 }
@@ -141,7 +144,7 @@ impl Config {
     /// Never: the pattern for everything is well formed.
     #[must_use]
     pub fn for_files(files: FilesTable) -> Self {
-        let route = Route::everything(files, &Place::nowhere());
+        let route = Route::everything(Handler::Files(files), &Place::nowhere());
         Self {
             sites: vec![Site { hosts: Vec::new(), routes: vec![route], place: Place::nowhere() }],
             ..Self::empty()
@@ -163,11 +166,11 @@ impl Config {
 }
 
 impl Route {
-    /// Every path, with files.
-    fn everything(files: FilesTable, place: &Place) -> Self {
+    /// Every path, answered by one handler.
+    fn everything(handler: Handler, place: &Place) -> Self {
         Self {
             paths: vec![PathPattern::everything()],
-            handler: Handler::Files(files),
+            handler,
             paths_place: place.clone(),
             handler_place: place.clone(),
         }

@@ -6,8 +6,19 @@ use super::Handler;
 use super::file::RouteTable;
 
 /// The keys of the handlers, in the order of [`RouteTable::handlers`].
-const KINDS: [&str; 10] =
-    ["files", "redirect", "respond", "status", "stream", "broadcast", "tail", "delay", "info", "fastcgi"];
+const KINDS: [&str; 11] = [
+    "files",
+    "redirect",
+    "respond",
+    "status",
+    "stream",
+    "broadcast",
+    "tail",
+    "delay",
+    "info",
+    "fastcgi",
+    "php",
+];
 
 impl RouteTable {
     /// The handlers that are given, each with its key; paths in them are relative to `folder`. There should be one.
@@ -24,6 +35,7 @@ impl RouteTable {
             mut delay,
             info,
             mut fastcgi,
+            mut php,
         } = self;
         if let Some(files) = &mut files {
             files.root = folder.join(&files.root);
@@ -38,10 +50,8 @@ impl RouteTable {
         if let Some(tail) = &mut tail {
             tail.files = tail.files.as_slice().iter().map(|file| folder.join(file)).collect();
         }
-        if let Some(fastcgi) = &mut fastcgi {
-            for path in [&mut fastcgi.root, &mut fastcgi.spill_folder].into_iter().flatten() {
-                *path = folder.join(&*path);
-            }
+        for app in [&mut fastcgi, &mut php].into_iter().flatten() {
+            app.resolve(folder);
         }
         let given = [
             files.map(Handler::Files),
@@ -54,6 +64,7 @@ impl RouteTable {
             delay.map(Handler::Delay),
             info.map(Handler::Info),
             fastcgi.map(|fastcgi| Handler::Fastcgi(Box::new(fastcgi))),
+            php.map(|php| Handler::Php(Box::new(php))),
         ];
         KINDS.into_iter().zip(given).filter_map(|(kind, handler)| Some((kind, handler?))).collect()
     }

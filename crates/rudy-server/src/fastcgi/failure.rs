@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
@@ -15,7 +16,7 @@ use crate::pages;
 
 /// Why there is no answer, or no more of it.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// Nobody accepts connections at the app's address.
     Connect(Upstream, io::Error),
     /// As many requests wait as may.
@@ -30,6 +31,8 @@ pub(super) enum Failure {
     Fault(Fault),
     /// The answer does not begin as one.
     Head(HeadError),
+    /// Whether a script is there cannot be known: its path, and why.
+    Script(PathBuf, io::Error),
     /// The app refuses the request.
     Refused(ProtocolStatus),
     /// The answer has more or less bytes than its `Content-Length` says.
@@ -65,6 +68,10 @@ impl Failure {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::Slow(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Script(_, error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                StatusCode::FORBIDDEN
+            }
+            Self::Script(..) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Spill(_) | Self::SpillFull(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Client(RequestBodyError::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Client(RequestBodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
@@ -78,6 +85,7 @@ impl Failure {
         let status = self.status();
         let explanation = match self {
             Self::Client(error) => format!("Refused: {error}."),
+            Self::Script(..) => "The server could not look for this.".to_owned(),
             _ => match status {
                 StatusCode::SERVICE_UNAVAILABLE => "The app has too much to do; try again soon.".to_owned(),
                 StatusCode::INSUFFICIENT_STORAGE => {
@@ -103,6 +111,7 @@ impl Failure {
             Self::Slow(_) => "the app is too slow",
             Self::Lost(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
             Self::Fault(_) | Self::Head(_) | Self::Length { .. } => "the app answers wrongly",
+            Self::Script(..) => "a script cannot be looked for",
             Self::Refused(_) => "the app refuses requests",
             Self::Spill(_) | Self::SpillFull(_) => "no room for a request's body",
             Self::Client(_) => "a request for the app cannot be read",
@@ -122,6 +131,11 @@ impl fmt::Display for Failure {
             Self::Lost(error) => write!(f, "the connection broke off: {error}"),
             Self::Fault(fault) => fault.fmt(f),
             Self::Head(error) => error.fmt(f),
+            Self::Script(path, error) => write!(
+                f,
+                "cannot look for {}: {error}; the user that rudy runs as needs the right to enter each folder above it",
+                path.display()
+            ),
             Self::Refused(status) => write!(f, "the app refused the request: {status:?}"),
             Self::Length { said, came } if came > said => {
                 write!(f, "Content-Length of the answer is {said}, and more came: the rest was left out")

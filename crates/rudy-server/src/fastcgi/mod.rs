@@ -23,25 +23,34 @@ mod spill;
 mod stderr;
 mod upstream;
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::request::Parts;
+use http::{Method, StatusCode, Uri};
 use http_body::Body as _;
 use rudy_fastcgi::{Limits, Role};
+use rudy_http::semantics::path::PathError;
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 
 use self::exchange::Exchange;
 use self::failure::Failure;
 use self::params::Params;
 use self::pool::{Lease, Pool, PoolOptions};
-use self::script::Script;
+pub(crate) use self::script::Script;
 use self::spill::{Spill, Upload};
 use self::stderr::Stderr;
 pub use self::upstream::Upstream;
+use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
+use crate::files::{FilesError, Kind, Root};
+use crate::pages;
 use crate::routing::CanonicalPath;
+
+/// How long it may go unnoticed that the path of a folder of scripts leads elsewhere, as for files.
+const SCRIPTS_CHECK_MS: u64 = 1000;
 
 /// An app and what it is told. Clones share everything.
 #[derive(Debug, Clone)]
@@ -51,7 +60,10 @@ pub(crate) struct Fastcgi(Arc<Shared>);
 struct Shared {
     pool: Arc<Pool>,
     name: String,
+    /// The folder of the scripts as the app sees it.
     root: Option<String>,
+    /// The same folder, if it is looked into before the app is asked.
+    scripts: Option<Root>,
     split: Option<String>,
     extra: Vec<(String, String)>,
     /// Where bodies without a length are gathered; nowhere if the app takes them as they come.
@@ -64,11 +76,27 @@ struct Shared {
 impl Fastcgi {
     /// Makes the app's pool ready. Nothing is connected to yet.
     pub(crate) fn new(table: &FastcgiTable, place: &Place) -> Result<Self, Vec<Problem>> {
-        let problems = table.problems(place);
-        if !problems.is_empty() {
-            return Err(problems);
+        let mut problems = table.problems(place);
+        let is_checked = table.check_scripts && table.split.is_some();
+        let scripts = table.root.as_ref().filter(|_| is_checked).map(|root| open_scripts(root, table));
+        match scripts.transpose() {
+            Ok(scripts) if problems.is_empty() => return Ok(Self::ready(table, scripts)),
+            Ok(_) => {}
+            Err(error) => problems.push(problem_of(&error, place).help(
+                "the app is asked only for scripts that are there; where they are on another machine, \
+                 `check_scripts = false` has them passed on unseen",
+            )),
         }
-        let addresses = table.address.as_slice();
+        Err(problems)
+    }
+
+    /// The app of a PHP site, whose scripts are in `root`.
+    pub(crate) fn of_php(table: &FastcgiTable, root: &Path) -> Result<Self, FilesError> {
+        open_scripts(root, table).map(|scripts| Self::ready(table, Some(scripts)))
+    }
+
+    fn ready(table: &FastcgiTable, scripts: Option<Root>) -> Self {
+        let addresses = table.addresses();
         let options = PoolOptions {
             connections: table.connections as usize,
             queue: table.queue as usize,
@@ -76,18 +104,20 @@ impl Fastcgi {
             connect_time: table.connect_time.0,
             keep_time: table.keep_time.0,
         };
-        let root = table.root.as_ref().map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
-        Ok(Self(Arc::new(Shared {
-            pool: Pool::new(addresses, options, Limits::default()),
+        let root = table.app_root.as_ref().or(table.root.as_ref());
+        let root = root.map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
+        Self(Arc::new(Shared {
+            pool: Pool::new(&addresses, options, Limits::default()),
             name: addresses.first().map(ToString::to_string).unwrap_or_default(),
             root,
+            scripts,
             split: table.split.clone(),
             extra: table.params.clone().into_iter().collect(),
             spill: table.needs_length.then(|| Spill::new(table.spill_folder.clone(), table.spill_bytes.0)),
             limits: Limits::default(),
             answer_time: table.answer_time.0,
             log: OnceLock::new(),
-        })))
+        }))
     }
 
     /// Says in `log` what the app says, and why it gave no answer. The first log stays.
@@ -95,26 +125,70 @@ impl Fastcgi {
         self.0.log.get_or_init(|| log);
     }
 
-    /// Asks the app. `below` is the part of the request's path below the route.
+    /// Answers a request. `below` is the part of its path below the route.
     pub(crate) fn call(&self, request: Request, client: &Client, below: &str) -> Reply {
-        let Some(script) = self.script(&request, below) else {
-            let explanation = "There is nothing at this address.";
-            return crate::pages::error(http::StatusCode::NOT_FOUND, request.headers(), explanation).into();
+        let script = match self.script(&request, below) {
+            Ok(script) => script,
+            Err(refusal) => {
+                let explanation = format!("Refused: {refusal}.");
+                return pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into();
+            }
         };
+        let Some(script) = script else { return not_found(&request) };
+        let is_there = match &self.0.scripts {
+            Some(_) => self.kind(script.file().trim_start_matches('/')).map(|kind| kind == Some(Kind::File)),
+            None => Ok(true),
+        };
+        match is_there {
+            Ok(true) => self.run(request, client, script),
+            Ok(false) => not_found(&request),
+            Err(failure) => self.refuse(&request, client, &failure).into(),
+        }
+    }
+
+    /// Asks the app to run a script.
+    pub(crate) fn run(&self, request: Request, client: &Client, script: Script) -> Reply {
         let (head, body) = request.into_parts();
         let asked = Asked { shared: self.0.clone(), head, client: *client, script };
         Reply::Later(Box::pin(asked.answer(body)))
     }
 
-    fn script(&self, request: &Request, below: &str) -> Option<Script> {
-        // The route has taken this path, so it is one.
-        let path = CanonicalPath::parse(request.uri().path()).ok()?;
-        let path = path.as_str();
-        if let Some(ending) = &self.0.split {
-            return Script::split(path, ending);
-        }
-        let below = CanonicalPath::parse(below).map_or(0, |below| below.as_str().len());
-        Some(Script::mounted(path, below))
+    /// What there is at a path beneath the folder of the scripts.
+    pub(crate) fn kind(&self, path: &str) -> Result<Option<Kind>, Failure> {
+        let Some(scripts) = &self.0.scripts else { return Ok(None) };
+        scripts.kind(path).map_err(|error| Failure::Script(scripts.path().join(path), error.into()))
+    }
+
+    /// The answer where nobody could be asked, which is said in the log.
+    pub(crate) fn refuse(&self, request: &Request, client: &Client, failure: &Failure) -> Response {
+        say(self.0.log.get(), &self.0.whose(request.method(), request.uri(), client), failure);
+        failure.answer(request.headers())
+    }
+
+    fn script(&self, request: &Request, below: &str) -> Result<Option<Script>, PathError> {
+        let path = CanonicalPath::parse(request.uri().path())?;
+        // Nothing has no spelling.
+        let below = if below.is_empty() { 0 } else { CanonicalPath::parse(below)?.as_str().len() };
+        Ok(match &self.0.split {
+            Some(ending) => Script::split(path.as_str(), below, ending),
+            None => Some(Script::mounted(path.as_str(), below)),
+        })
+    }
+}
+
+fn open_scripts(root: &Path, table: &FastcgiTable) -> Result<Root, FilesError> {
+    Root::open(root, table.follow_symlinks, SCRIPTS_CHECK_MS)
+}
+
+fn not_found(request: &Request) -> Reply {
+    let explanation = "There is nothing at this address.";
+    pages::error(StatusCode::NOT_FOUND, request.headers(), explanation).into()
+}
+
+impl Shared {
+    /// Which app, and which request of whom, for the log.
+    fn whose(&self, method: &Method, uri: &Uri, client: &Client) -> String {
+        format!("{}: {} {} of {}", self.name, method, uri.path(), client.peer)
     }
 }
 
@@ -179,8 +253,7 @@ impl Asked {
 
     /// Which app, and which request of whom, for the log.
     fn whose(&self) -> String {
-        let Parts { method, uri, .. } = &self.head;
-        format!("{}: {} {} of {}", self.shared.name, method, uri.path(), self.client.peer)
+        self.shared.whose(&self.head.method, &self.head.uri, &self.client)
     }
 
     fn say(&self, failure: &Failure) {

@@ -17,7 +17,7 @@ pub(super) struct Params<'a> {
     pub(super) head: &'a Parts,
     pub(super) client: Client,
     pub(super) script: &'a Script,
-    /// The folder of the scripts, without a slash at its end.
+    /// The folder of the scripts as the app sees it, without a slash at its end.
     pub(super) root: Option<&'a str>,
     /// The length of the request's body.
     pub(super) content_length: Option<u64>,
@@ -65,13 +65,13 @@ impl Params<'_> {
     }
 
     fn encode_script(&self, params: &mut Encoder<'_>) {
-        let Script { name, path_info } = self.script;
+        let Script { name, path_info, .. } = self.script;
         params.push("SCRIPT_NAME", name.as_bytes());
         params.push("PATH_INFO", path_info.as_bytes());
         params.push("DOCUMENT_URI", [name.as_bytes(), path_info.as_bytes()].concat().as_slice());
         let Some(root) = self.root else { return };
         params.push("DOCUMENT_ROOT", root.as_bytes());
-        params.push("SCRIPT_FILENAME", [root.as_bytes(), name.as_bytes()].concat().as_slice());
+        params.push("SCRIPT_FILENAME", [root.as_bytes(), self.script.file().as_bytes()].concat().as_slice());
         if !path_info.is_empty() {
             params.push("PATH_TRANSLATED", [root.as_bytes(), path_info.as_bytes()].concat().as_slice());
         }

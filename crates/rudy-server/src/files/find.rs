@@ -2,12 +2,11 @@
 
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::path::RelativePath;
-use rustix::io::Errno;
 
 use super::entry::Evidence;
 use super::failure::Failure;
 use super::options::{FilesOptions, PATH};
-use super::root::{Kind, Opened, Root};
+use super::root::{Kind, Opened, Root, is_absence};
 
 /// What a path leads to.
 pub(super) enum Found {
@@ -104,16 +103,7 @@ impl Search<'_> {
 pub(super) fn open_if_there(root: &Root, path: &str) -> Result<Option<Opened>, Failure> {
     match root.open_file(path) {
         Ok(opened) => Ok(Some(opened)),
-        // XDEV: a link leads out of the root. NXIO: a socket, or a FIFO. Both are as good as absent.
-        Err(
-            Errno::NOENT
-            | Errno::NOTDIR
-            | Errno::LOOP
-            | Errno::NAMETOOLONG
-            | Errno::XDEV
-            | Errno::NXIO
-            | Errno::NODEV,
-        ) => Ok(None),
+        Err(error) if is_absence(error) => Ok(None),
         Err(cause) => Err(Failure::Refused { path: path.to_owned(), cause: cause.into() }),
     }
 }

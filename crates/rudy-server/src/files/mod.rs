@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_http::semantics::negotiation;
 use rudy_http::semantics::path::RelativePath;
 use rudy_net::{Reply, Request, Response};
@@ -46,7 +46,7 @@ use failure::Failure;
 use find::{Found, find};
 use options::CacheRules;
 pub use options::{CacheRule, Compression, FilesError, FilesOptions};
-use root::Root;
+pub(crate) use root::{Kind, Root};
 
 /// A folder as a site. Clones share everything.
 #[derive(Debug, Clone)]
@@ -113,15 +113,20 @@ impl Files {
         if let Some(answer) = methods::answer_unless_read(request) {
             return Reply::Now(self.dress(answer));
         }
-        if let Some(entry) = self.0.entries.get(path)
-            && self.is_current(&entry, path)
-        {
-            return self.respond(request, path, &entry);
+        if let Some(reply) = self.answer_known(request, path) {
+            return reply;
         }
         match self.resolve(request, path) {
             Resolved::Entry(key, entry) => self.respond(request, &key, &entry),
             Resolved::Reply(reply) => reply,
         }
+    }
+
+    /// Answers a request as [`Self::call`] does, if what is at the path is known, and the request is one to read.
+    pub(crate) fn answer_known(&self, request: &Request, path: &str) -> Option<Reply> {
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let entry = self.0.entries.get(path).filter(|entry| is_read && self.is_current(entry, path))?;
+        Some(self.respond(request, path, &entry))
     }
 
     /// The answer for an error, with the page that the operator gave for it or one of ours; `explanation` is a sentence for
@@ -208,7 +213,8 @@ impl Files {
         Resolved::Reply(Reply::Now(self.error(status, request.headers(), explanation)))
     }
 
-    fn redirect(&self, request: &Request) -> Response {
+    /// Sends a request for a folder without its slash to the address that has one.
+    pub(crate) fn redirect(&self, request: &Request) -> Response {
         let mut response = Response::new(StatusCode::MOVED_PERMANENTLY);
         response.headers_mut().insert(LOCATION, redirect::with_slash(request.uri()));
         entry::add_extra(response.headers_mut(), &self.0.extra);

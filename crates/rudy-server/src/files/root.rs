@@ -30,8 +30,9 @@ pub(super) struct Stat {
     changed_ns: i128,
 }
 
+/// What there is at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     File,
     Directory,
     /// A FIFO, a device, a socket: never served.
@@ -76,7 +77,7 @@ pub(super) struct Opened {
 
 /// The folder that is served.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(crate) struct Root {
     path: PathBuf,
     resolve: ResolveFlags,
     directory: ArcSwap<OwnedFd>,
@@ -86,7 +87,7 @@ pub(super) struct Root {
 }
 
 impl Root {
-    pub(super) fn open(path: &Path, follow_symlinks: bool, check_after_ms: u64) -> Result<Self, FilesError> {
+    pub(crate) fn open(path: &Path, follow_symlinks: bool, check_after_ms: u64) -> Result<Self, FilesError> {
         let directory =
             open_directory(path).map_err(|error| FilesError::Root(path.to_owned(), error.into()))?;
         let beneath = if follow_symlinks { ResolveFlags::empty() } else { ResolveFlags::BENEATH };
@@ -123,6 +124,19 @@ impl Root {
         Stat::of(self.open_beneath(&*self.directory.load_full(), path, flags).ok()?).ok()
     }
 
+    /// What kind of thing `path` leads to, as for [`Self::stat_beneath`]; an error where that is not to be known. Sees first
+    /// whether the root's own path leads elsewhere by now.
+    pub(crate) fn kind(&self, path: &str) -> Result<Option<Kind>, Errno> {
+        // Where it leads nowhere, what is open is asked.
+        let _ = self.follow(clock::monotonic_ms());
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        match self.open_beneath(&*self.directory.load_full(), path, flags) {
+            Ok(found) => Ok(Some(Stat::of(found)?.kind)),
+            Err(error) if is_absence(error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// What `path` leads to now, for a comparison with what was opened before. It follows any link: whatever is the same
     /// file has been reached beneath the root already.
     pub(super) fn stat(&self, path: &str) -> Option<Stat> {
@@ -148,7 +162,7 @@ impl Root {
     }
 
     /// The root's own path.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -161,6 +175,21 @@ impl Root {
         }
         Err(Errno::AGAIN)
     }
+}
+
+/// Whether an error says that nothing is there that could be served. XDEV: a link leads out of the root. NXIO: a socket, or
+/// a FIFO. Both are as good as absent.
+pub(super) fn is_absence(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::NAMETOOLONG
+            | Errno::XDEV
+            | Errno::NXIO
+            | Errno::NODEV
+    )
 }
 
 /// `openat2` gives up with EAGAIN where a rename anywhere on the machine runs beside a link that climbs.

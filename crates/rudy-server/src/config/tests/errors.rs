@@ -233,13 +233,13 @@ error: this route has no handler
   --> rudy.toml:27:1
    |
 27 | [[site.route]]
-   | ^^^^^^^^^^^^^^ expected `files`, `redirect`, `respond`, `status`, `stream`, `broadcast`, `tail`, `delay`, `info` or `fastcgi`
+   | ^^^^^^^^^^^^^^ expected `files`, `redirect`, `respond`, `status`, `stream`, `broadcast`, `tail`, `delay`, `info`, `fastcgi` or `php`
 
 error: this site answers nothing
   --> rudy.toml:30:1
    |
 30 | [[site]]
-   | ^^^^^^^^ expected `root = "..."` or a [[site.route]]
+   | ^^^^^^^^ expected `root = "..."`, `php = "..."` or a [[site.route]]
 
 error: the host "a.org" is given twice
   --> rudy.toml:31:21
@@ -254,7 +254,7 @@ error: this site answers nothing
   --> rudy.toml:33:1
    |
 33 | [[site]]
-   | ^^^^^^^^ expected `root = "..."` or a [[site.route]]
+   | ^^^^^^^^ expected `root = "..."`, `php = "..."` or a [[site.route]]
 
 error: unknown key `status`
   --> rudy.toml:34:1
@@ -262,7 +262,7 @@ error: unknown key `status`
 34 | status = {}
    | ^^^^^^ not known here
    |
-   = help: the keys known here are `hosts`, `root`, `route`
+   = help: the keys known here are `hosts`, `php`, `root`, `route`
 
 error: two sites are the default one
   --> rudy.toml:36:1
