@@ -79,6 +79,11 @@ use self::listen::Listener;
 use crate::values::Values;
 use crate::{Limits, Role};
 
+/// The guide's examples are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/fastcgi-app.md")]
+struct Guide;
+
 /// On what handlers run, and how many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concurrency {

@@ -1,5 +1,6 @@
 //! Apps written with `rudy-fastcgi`, behind the web servers that people have.
 
+mod alone;
 mod behind;
 mod own_app;
 mod web_server;
@@ -20,7 +21,13 @@ pub(crate) struct Info {
 
 impl Info {
     fn start(flavour: &[&str]) -> Self {
+        Self::start_for(flavour, None)
+    }
+
+    /// Only these may connect, if it says so.
+    fn start_for(flavour: &[&str], peers: Option<&str>) -> Self {
         let mut command = Command::new(fastcgi_info());
+        command.env_remove("FCGI_WEB_SERVER_ADDRS").envs(peers.map(|peers| ("FCGI_WEB_SERVER_ADDRS", peers)));
         command.args(flavour).args(["--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it was built");
         let mut stderr = BufReader::new(child.stderr.take().expect("it was asked for"));

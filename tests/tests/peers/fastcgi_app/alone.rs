@@ -1,0 +1,63 @@
+//! `fastcgi-info` without a web server: asked from the command line, limited to some, told to end.
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rudy_tests::{fastcgi_info, program};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Info;
+
+const TASKS: &[&str] = &["--tasks", "10"];
+
+fn ask(client: &Path, info: &Info) -> Output {
+    let mut command = Command::new(client);
+    command.args(["-bind", "-connect", &info.address]).env_clear().stdin(Stdio::null());
+    command.envs([("REQUEST_METHOD", "GET"), ("SCRIPT_NAME", "/info"), ("SERVER_PROTOCOL", "HTTP/1.1")]);
+    command.output().expect("it is installed")
+}
+
+#[test]
+fn it_is_asked_by_cgi_fcgi() {
+    let Some(client) = program("cgi-fcgi") else { return };
+    let info = Info::start_for(TASKS, Some("10.0.0.7, 127.0.0.1"));
+    let output = ask(&client, &info);
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success(), "{}: {said}", output.status);
+    let (head, body) = said.split_once("\r\n\r\n").expect("a head and a body");
+    assert!(head.starts_with("Status: 200 OK\r\n"), "{head}");
+    assert!(body.starts_with(&format!("{}\n", info.child.id())), "{body}");
+}
+
+#[test]
+fn whom_the_environment_does_not_name_is_not_served() {
+    let info = Info::start_for(TASKS, Some("10.0.0.7"));
+    let mut stream = TcpStream::connect(&info.address).expect("it listens");
+    assert_eq!(stream.read(&mut [0]).expect("nothing of ours was unread"), 0);
+}
+
+#[test]
+fn sigterm_ends_it_in_order() {
+    let mut info = Info::start(TASKS);
+    // A connection without a request does not hold it.
+    let _idle = TcpStream::connect(&info.address).expect("it listens");
+    kill_process(Pid::from_child(&info.child), Signal::TERM).expect("it runs");
+    assert!(info.child.wait().expect("the child is ours").success());
+}
+
+#[test]
+fn what_is_on_descriptor_0_is_told_if_it_is_no_listening_socket() {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("descriptors are free");
+    let cases = [
+        (Stdio::null(), "it is no socket"),
+        (Stdio::from(std::os::fd::OwnedFd::from(theirs)), "it is a connection"),
+    ];
+    for (stdin, why) in cases {
+        let output = Command::new(fastcgi_info()).stdin(stdin).output().expect("it was built");
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert!(!output.status.success() && said.contains(why), "{said}");
+    }
+    drop(ours);
+}
