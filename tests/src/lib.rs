@@ -8,6 +8,7 @@ mod connection;
 mod curl;
 mod descriptors;
 mod engines;
+pub mod fastcgi;
 mod load;
 mod program;
 mod server;

@@ -26,6 +26,10 @@ pub enum Reply {
     Now(Response),
     /// Ready when the future is.
     Later(Pin<Box<dyn Future<Output = Response> + Send>>),
+    /// As `Later`, for an answer that keeps somebody else at work: it is given up, its body included, as soon as the client
+    /// sends nothing more, which is all that is seen of one that has gone. A client that only shuts down its sending side
+    /// goes without; hardly any does.
+    WhileWanted(Pin<Box<dyn Future<Output = Response> + Send>>),
 }
 
 impl From<Response> for Reply {

@@ -168,7 +168,7 @@ mod tests {
         let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
         match app.call(request, &client).reply {
             Reply::Now(response) => response,
-            Reply::Later(_) => panic!("nothing here waits"),
+            Reply::Later(_) | Reply::WhileWanted(_) => panic!("nothing here waits"),
         }
     }
 

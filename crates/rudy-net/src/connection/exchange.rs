@@ -38,6 +38,8 @@ pub(super) struct Exchange {
     records: Vec<Record>,
     /// The peer has said that it sends nothing more.
     input_ended: bool,
+    /// Then it is taken for gone.
+    ends_with_input: bool,
 }
 
 /// What a deadline that has passed means.
@@ -90,7 +92,14 @@ impl Exchange {
     }
 
     fn new(answer: Answer, upload: Option<Upload>, sending: Sending, records: Vec<Record>) -> Box<Self> {
-        Box::new(Self { answer, upload, sending, records, input_ended: false })
+        let (input_ended, ends_with_input) = (false, false);
+        Box::new(Self { answer, upload, sending, records, input_ended, ends_with_input })
+    }
+
+    /// Takes a peer for gone that sends nothing more.
+    pub(super) fn while_wanted(mut self: Box<Self>) -> Box<Self> {
+        self.ends_with_input = true;
+        self
     }
 
     /// Moves everything that can move. Ready when the exchange is over.
@@ -206,8 +215,8 @@ impl Exchange {
         if !self.input_ended && connection.machine.awaits_answer_only() {
             match connection.poll_read_ahead(cx, now) {
                 Poll::Pending => {}
-                Poll::Ready(Ok(())) => self.input_ended = true,
-                Poll::Ready(Err(_)) => return self.end(Ended::PeerGone, Ending::Cut),
+                Poll::Ready(Ok(())) if !self.ends_with_input => self.input_ended = true,
+                Poll::Ready(_) => return self.end(Ended::PeerGone, Ending::Cut),
             }
         }
         Poll::Pending

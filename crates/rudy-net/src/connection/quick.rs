@@ -178,6 +178,11 @@ impl<T: Transport, S: Service> Connection<T, S> {
                 records.push(record);
                 return Some(Exchange::waiting(future, upload, std::mem::take(records), out));
             }
+            Reply::WhileWanted(future) => {
+                records.push(record);
+                let exchange = Exchange::waiting(future, upload, std::mem::take(records), out);
+                return Some(exchange.while_wanted());
+            }
         };
         self.begin(&mut response, upload.as_ref(), &mut record, date, out);
         if upload.is_none()

@@ -257,7 +257,11 @@ impl Sending {
                     return Poll::Pending;
                 }
                 Poll::Ready(None) => self.stream = None,
-                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(SendFault::Cut)),
+                Poll::Ready(Some(Err(_))) => {
+                    // What there was before belongs to the client, the head first of all: it tells a cut answer from none.
+                    let _ = self.poll_flush(io, cx, now);
+                    return Poll::Ready(Err(SendFault::Cut));
+                }
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => {
                         self.body_bytes += data.len() as u64;

@@ -41,7 +41,7 @@ impl Begun {
         method: &Method,
         on_failure: OnFailure,
     ) -> Result<Response, Failure> {
-        let Self { head, rest, mut exchange } = self;
+        let Self { head, mut rest, mut exchange } = self;
         let status = match head.kind {
             Answer::Document(status) => status,
             Answer::LocalRedirect(_) => StatusCode::FOUND,
@@ -51,6 +51,15 @@ impl Begun {
         // Says how many bytes come; the connection sends it again.
         fields.remove(http::header::CONTENT_LENGTH);
         *response.headers_mut() = fields;
+        if *method != Method::HEAD {
+            // What has come already may be all there is, or why there is no more of it: then nothing of it is sent.
+            match std::future::poll_fn(|cx| Poll::Ready(exchange.poll_piece(cx))).await {
+                Poll::Ready(Some(Err(failure))) => return Err(failure),
+                Poll::Ready(Some(Ok(piece))) if rest.is_empty() => rest = piece,
+                Poll::Ready(Some(Ok(piece))) => rest = [rest, piece].concat().into(),
+                Poll::Ready(None) | Poll::Pending => {}
+            }
+        }
         let is_whole = exchange.is_over() && *method != Method::HEAD;
         if *method == Method::HEAD {
             // Nothing of the body is sent, and the connection to the app is good for others once it has come to its end.
@@ -101,6 +110,11 @@ impl Passing {
                 }
                 *left -= piece.len() as u64;
                 Some(Ok(piece)).filter(|piece| piece.as_ref().is_ok_and(|piece| !piece.is_empty()))
+            }
+            // What was said would come has come, so that nothing is cut.
+            (Some(Err(failure)), Some(0)) => {
+                (self.on_failure)(&failure);
+                None
             }
             (None, Some(left)) if *left > 0 => {
                 let said = self.length.unwrap_or(0);

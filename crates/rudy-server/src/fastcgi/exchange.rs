@@ -28,6 +28,8 @@ pub(super) struct Exchange {
     upload: Option<Upload>,
     /// Everything that there was of the request has been sent.
     is_sent: bool,
+    /// All of the answer has come, and only the end of the request is missing.
+    is_said: bool,
     limits: Limits,
     answer_time: Duration,
     /// When the app is too slow. The timer is made when something is waited for first.
@@ -55,8 +57,17 @@ impl Exchange {
         });
         let ticket = ticket.ok_or(Failure::Fault(Fault::Closed { open: limits.open_requests.into() }))?;
         let upload = has_body.then_some(upload);
-        let is_sent = false;
-        Ok(Self { lease: Some(lease), ticket, upload, is_sent, limits, answer_time, timer: None, stderr })
+        Ok(Self {
+            lease: Some(lease),
+            ticket,
+            upload,
+            is_sent: false,
+            is_said: false,
+            limits,
+            answer_time,
+            timer: None,
+            stderr,
+        })
     }
 
     /// The next piece of the answer, its head included; `None` at its end.
@@ -72,8 +83,7 @@ impl Exchange {
             Poll::Pending => {
                 let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.answer_time)));
                 if timer.as_mut().poll(cx).is_ready() {
-                    self.fail();
-                    return Poll::Ready(Some(Err(Failure::Slow(self.answer_time))));
+                    return Poll::Ready(self.fail_with(Failure::Slow(self.answer_time)));
                 }
             }
         }
@@ -111,17 +121,14 @@ impl Exchange {
         match ready!(self.poll_read(cx)) {
             Ok(Some(piece)) => Poll::Ready(Some(Ok(piece))),
             Ok(None) => Poll::Ready(None),
-            Err(failure) => {
-                self.fail();
-                Poll::Ready(Some(Err(failure)))
-            }
+            Err(failure) => Poll::Ready(self.fail_with(failure)),
         }
     }
 
     /// Sends what there is of the request, and takes more of its body as there is room.
     fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         let Some(lease) = &self.lease else { return Poll::Ready(Ok(())) };
-        let (ticket, upload) = (self.ticket, &mut self.upload);
+        let (ticket, upload, timer) = (self.ticket, &mut self.upload, &mut self.timer);
         let sent = lease.link().poll_send(cx, ticket, |cx, output| {
             let Some(body) = upload else { return Ok(false) };
             match body.poll_piece(cx) {
@@ -132,6 +139,8 @@ impl Exchange {
                     encode_stream_end(Kind::Stdin, ticket.id, output);
                 }
             }
+            // The app has taken what came before, so it is at work.
+            *timer = None;
             Ok(true)
         });
         self.is_sent = sent.is_ready();
@@ -144,6 +153,7 @@ impl Exchange {
             let mut news = ready!(lease.link().poll_news(cx, self.ticket, &self.limits))?;
             lease.prove();
             self.stderr.take(&news.stderr);
+            self.is_said |= news.is_said;
             match news.end {
                 Some(ProtocolStatus::RequestComplete) => self.finish(),
                 Some(refused) => return Poll::Ready(Err(Failure::Refused(refused))),
@@ -160,6 +170,17 @@ impl Exchange {
     fn finish(&mut self) {
         let is_whole = self.upload.is_none();
         self.leave(is_whole);
+    }
+
+    /// What becomes of the answer: one that has come as a whole stays so, whatever its app does behind it.
+    fn fail_with(&mut self, failure: Failure) -> Option<Result<Bytes, Failure>> {
+        if self.is_said && failure.is_of_app() {
+            self.stderr.note(&failure);
+            self.fail();
+            return None;
+        }
+        self.fail();
+        Some(Err(failure))
     }
 
     /// Nothing more comes of it.

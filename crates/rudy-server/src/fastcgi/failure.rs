@@ -56,6 +56,11 @@ impl Failure {
         matches!(self, Self::Lost(_) | Self::Fault(Fault::Closed { .. }))
     }
 
+    /// The app is slow or gone: what it has said so far stands.
+    pub(super) fn is_of_app(&self) -> bool {
+        self.is_of_connection() || matches!(self, Self::Slow(_))
+    }
+
     /// The client's own doing; the app is not to blame.
     pub(super) fn is_clients(&self) -> bool {
         matches!(self, Self::Client(_))

@@ -79,6 +79,8 @@ pub(super) struct News {
     pub(super) stdout: BytesMut,
     /// For the log.
     pub(super) stderr: BytesMut,
+    /// That was all of its answer.
+    pub(super) is_said: bool,
     /// It is over.
     pub(super) end: Option<ProtocolStatus>,
 }
@@ -100,12 +102,13 @@ impl From<Broken> for Failure {
 
 impl News {
     fn is_empty(&self) -> bool {
-        self.stdout.is_empty() && self.stderr.is_empty() && self.end.is_none()
+        self.stdout.is_empty() && self.stderr.is_empty() && !self.is_said && self.end.is_none()
     }
 
     fn take(&mut self, event: Event<'_>) {
         match event {
             Event::Stdout { data, .. } => self.stdout.extend_from_slice(data),
+            Event::StdoutEnd { .. } => self.is_said = true,
             Event::Stderr { data, .. } => self.stderr.extend_from_slice(data),
             Event::End { protocol_status, .. } => self.end = Some(protocol_status),
             _ => {}
@@ -215,12 +218,13 @@ impl Link {
     }
 
     /// Whether a next request may be sent: the app has kept the connection, and ended enough of what it was to give up.
-    pub(super) fn is_usable(&self, limits: &Limits) -> bool {
+    /// `surely` asks the kernel in addition.
+    pub(super) fn is_usable(&self, limits: &Limits, surely: bool) -> bool {
         let mut state = self.lock();
         let open = state.machine.open_requests();
         state.broken.is_none()
             && open < usize::from(limits.open_requests)
-            && (open > 0 || state.stream.is_quiet())
+            && (open > 0 || if surely { state.stream.is_surely_quiet() } else { state.stream.is_quiet() })
     }
 
     /// A request is over, or nobody waits for its answer any more: then the app is told, if it can be told without waiting.
@@ -343,7 +347,10 @@ impl State {
                 bytes = &bytes[used..];
                 let id = match event {
                     Event::More => break,
-                    Event::Stdout { id, .. } | Event::Stderr { id, .. } | Event::End { id, .. } => id,
+                    Event::Stdout { id, .. }
+                    | Event::StdoutEnd { id }
+                    | Event::Stderr { id, .. }
+                    | Event::End { id, .. } => id,
                     _ => continue,
                 };
                 // What comes for a request that was given up is nobody's.

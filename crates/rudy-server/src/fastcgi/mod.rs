@@ -37,7 +37,7 @@ use rudy_net::{Client, Reply, Request, RequestBody, Response};
 use self::exchange::Exchange;
 use self::failure::Failure;
 use self::params::Params;
-use self::pool::{Lease, Pool, PoolOptions};
+use self::pool::{Lease, Pool, PoolOptions, Wanted};
 pub(crate) use self::script::Script;
 use self::spill::{Spill, Upload};
 use self::stderr::Stderr;
@@ -150,7 +150,7 @@ impl Fastcgi {
     pub(crate) fn run(&self, request: Request, client: &Client, script: Script) -> Reply {
         let (head, body) = request.into_parts();
         let asked = Asked { shared: self.0.clone(), head, client: *client, script };
-        Reply::Later(Box::pin(asked.answer(body)))
+        Reply::WhileWanted(Box::pin(asked.answer(body)))
     }
 
     /// What there is at a path beneath the folder of the scripts.
@@ -219,11 +219,12 @@ impl Asked {
             _ => Upload::Client(body),
         };
         let is_repeatable = self.head.method.is_idempotent() && body.is_empty();
-        let lease = shared.pool.lease(false).await?;
+        let wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
+        let lease = shared.pool.lease(wanted).await?;
         let is_kept = lease.is_kept;
         let begun = match self.begin(lease, body).await {
             Err(failure) if failure.is_of_connection() && is_kept && is_repeatable => {
-                let lease = shared.pool.lease(true).await?;
+                let lease = shared.pool.lease(Wanted::New).await?;
                 self.begin(lease, Upload::empty()).await?
             }
             begun => begun?,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::failure::Failure;
 use crate::config::visible;
 use crate::error_log::ErrorLog;
 use crate::follow::Lines;
@@ -31,6 +32,13 @@ impl Stderr {
     pub(super) fn take(&mut self, bytes: &[u8]) {
         let Self { log, whose, lines, said } = self;
         lines.push(bytes, &mut |line, is_cut| say(log.as_ref(), whose, said, line, is_cut));
+    }
+
+    /// Logs what went wrong behind an answer that is whole.
+    pub(super) fn note(&self, failure: &Failure) {
+        if let Some(log) = &self.log {
+            log.repeated(failure.kind(), &format!("{}: behind its answer: {failure}", self.whose));
+        }
     }
 
     /// There will be no more.

@@ -8,6 +8,8 @@ use std::str::FromStr;
 use std::task::{Context, Poll, Waker};
 
 use rudy_net::transport::Transport;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use serde::{Deserialize, Serialize};
 use tokio::io::ReadBuf;
 use tokio::net::{TcpStream, UnixStream};
@@ -85,6 +87,16 @@ impl Stream {
             Self::Tcp(stream) => stream.poll_send(cx, bytes),
             Self::Unix(stream) => stream.poll_send(cx, bytes),
         }
+    }
+
+    /// As [`Self::is_quiet`], and the kernel is asked in any case: what has just happened the runtime may not know.
+    pub(super) fn is_surely_quiet(&mut self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let peeked = match self {
+            Self::Tcp(stream) => recv(&*stream, &mut [0], flags),
+            Self::Unix(stream) => recv(&*stream, &mut [0], flags),
+        };
+        matches!(peeked, Err(Errno::AGAIN)) && self.is_quiet()
     }
 
     /// Whether nothing has happened on a connection on which nothing is to happen: the app has neither closed it nor said

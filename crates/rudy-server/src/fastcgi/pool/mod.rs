@@ -39,6 +39,17 @@ pub(super) struct PoolOptions {
     pub(super) keep_time: Duration,
 }
 
+/// Which connection a request wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Any: should it turn out dead the request is asked again.
+    Any,
+    /// One that the app has not closed, as far as that can be known: the request cannot be asked again.
+    Alive,
+    /// One that nobody has used.
+    New,
+}
+
 #[derive(Debug)]
 pub(super) struct Pool {
     options: PoolOptions,
@@ -90,13 +101,13 @@ impl Pool {
         Arc::new(Self { options, limits, state: Mutex::new(State { members, ..State::default() }) })
     }
 
-    /// A connection, kept or new, as soon as there is one. `fresh` wants one that nobody has used.
-    pub(super) async fn lease(self: &Arc<Self>, fresh: bool) -> Result<Lease, Failure> {
+    /// A connection, kept or new, as soon as there is one.
+    pub(super) async fn lease(self: &Arc<Self>, wanted: Wanted) -> Result<Lease, Failure> {
         // One address after the other, the one that fails being asked last.
         let mut attempts = self.lock().members.count();
         loop {
-            match self.grant(fresh).await? {
-                Grant::Kept(held, link) if link.is_usable(&self.limits) => {
+            match self.grant(wanted == Wanted::New).await? {
+                Grant::Kept(held, link) if link.is_usable(&self.limits, wanted == Wanted::Alive) => {
                     return Ok(Lease { held, link, is_kept: true, is_proven: true });
                 }
                 // The app has closed it in the meantime; dropped, it makes room for another.

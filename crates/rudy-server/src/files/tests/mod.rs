@@ -79,7 +79,7 @@ impl Site {
         runtime.block_on(async {
             let (response, at_once) = match self.files.call(&request, path) {
                 Reply::Now(response) => (response, true),
-                Reply::Later(future) => (future.await, false),
+                Reply::Later(future) | Reply::WhileWanted(future) => (future.await, false),
             };
             let (status, headers) = (response.status(), response.headers().clone());
             let length = response.body.length();

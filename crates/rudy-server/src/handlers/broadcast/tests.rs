@@ -19,7 +19,7 @@ fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, 
     match broadcast(table).unwrap().call(request, &client, &topics) {
         Reply::Now(response) => response,
         // An empty body has all of its pieces.
-        Reply::Later(later) => {
+        Reply::Later(later) | Reply::WhileWanted(later) => {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(later)
         }

@@ -1,0 +1,289 @@
+//! An app behind a gateway that does exactly what a test tells it to, the wrong things included.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use bytes::{Buf, BytesMut};
+use rudy_fastcgi::application::{ApplicationConnection, Event};
+use rudy_fastcgi::pairs::Params;
+use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
+use rudy_fastcgi::{Limits, ProtocolStatus, RequestId};
+use tempfile::TempDir;
+
+use crate::PATIENCE;
+
+/// An app on a Unix socket, with a thread for each connection. It ends when this is dropped.
+pub struct App {
+    folder: TempDir,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    serve: Box<dyn Fn(Peer) + Send + Sync>,
+    accepted: AtomicUsize,
+    is_stopping: AtomicBool,
+    streams: Mutex<Vec<UnixStream>>,
+}
+
+/// The app's end of one connection.
+pub struct Peer {
+    stream: UnixStream,
+    machine: ApplicationConnection,
+    input: BytesMut,
+    output: BytesMut,
+    id: RequestId,
+    shared: Arc<Shared>,
+    /// A request has come.
+    is_used: bool,
+}
+
+/// What came next on a connection.
+#[derive(Debug)]
+pub enum Came {
+    /// The parameters of a request, all of them.
+    Request(Params),
+    /// A piece of its body, of so many bytes.
+    Body(usize),
+    /// There is no more of its body.
+    BodyEnd,
+    /// The gateway gives the request up.
+    Abort,
+    /// The gateway has closed the connection.
+    Closed,
+}
+
+impl App {
+    /// Starts one; `serve` is given each connection that is accepted, on a thread of its own.
+    #[must_use]
+    pub fn start(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
+        let shared = Shared {
+            serve: Box::new(serve),
+            accepted: AtomicUsize::new(0),
+            is_stopping: AtomicBool::new(false),
+            streams: Mutex::default(),
+        };
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let mut app = Self { folder, shared: Arc::new(shared), acceptor: None };
+        app.listen();
+        app
+    }
+
+    /// Its address, as a configuration has it.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("unix:{}", self.socket().display())
+    }
+
+    /// How many connections it has accepted on which a request came.
+    #[must_use]
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Listens again after [`Self::stop_listening`].
+    pub fn listen(&mut self) {
+        let listener = UnixListener::bind(self.socket()).expect("the folder is new");
+        let shared = self.shared.clone();
+        shared.is_stopping.store(false, Ordering::SeqCst);
+        self.acceptor = Some(thread::spawn(move || accept(&listener, &shared)));
+    }
+
+    /// Listens no more: the socket's file is gone, and so are all connections.
+    pub fn stop_listening(&mut self) {
+        let Some(acceptor) = self.acceptor.take() else { return };
+        self.shared.is_stopping.store(true, Ordering::SeqCst);
+        // Wakes it; where nobody accepts any more it has ended already.
+        let _ = UnixStream::connect(self.socket());
+        acceptor.join().expect("the acceptor does not panic");
+        std::fs::remove_file(self.socket()).expect("the file is ours");
+        self.close_all();
+    }
+
+    /// Closes all connections, as an app does that is started anew.
+    pub fn close_all(&self) {
+        for stream in self.shared.streams().drain(..) {
+            // It fails where the other end has closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("app.sock")
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            self.stop_listening();
+        }
+    }
+}
+
+impl Shared {
+    fn streams(&self) -> MutexGuard<'_, Vec<UnixStream>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+    for stream in listener.incoming() {
+        let stream = stream.expect("a connection can be accepted");
+        if shared.is_stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        stream.set_read_timeout(Some(PATIENCE)).expect("the time is not zero");
+        stream.set_write_timeout(Some(PATIENCE)).expect("the time is not zero");
+        shared.streams().push(stream.try_clone().expect("a descriptor is left"));
+        let shared = shared.clone();
+        thread::spawn(move || {
+            let closing = stream.try_clone().expect("a descriptor is left");
+            (shared.serve)(Peer::new(stream, shared.clone()));
+            // The clone that the app keeps would hold it open.
+            let _ = closing.shutdown(Shutdown::Both);
+        });
+    }
+}
+
+impl Peer {
+    fn new(stream: UnixStream, shared: Arc<Shared>) -> Self {
+        let (input, output) = (BytesMut::new(), BytesMut::new());
+        Self {
+            stream,
+            machine: ApplicationConnection::new(),
+            input,
+            output,
+            id: RequestId::MIN,
+            shared,
+            is_used: false,
+        }
+    }
+
+    /// Waits for what comes next.
+    pub fn came(&mut self) -> Came {
+        loop {
+            let (used, event) =
+                self.machine.decode(&self.input, &Limits::default()).expect("Rudy keeps to the protocol");
+            let came = match event {
+                Event::Begin { id, keep_connection, .. } => {
+                    assert!(keep_connection, "Rudy keeps its connections");
+                    self.id = id;
+                    if !std::mem::replace(&mut self.is_used, true) {
+                        self.shared.accepted.fetch_add(1, Ordering::SeqCst);
+                    }
+                    None
+                }
+                Event::Params { params, .. } => Some(Came::Request(params)),
+                Event::Stdin { data, .. } => Some(Came::Body(data.len())),
+                Event::StdinEnd { .. } => Some(Came::BodyEnd),
+                Event::Abort { .. } => Some(Came::Abort),
+                // It does not multiplex; closing says so as well as any answer.
+                Event::GetValues(_) => return Came::Closed,
+                Event::More => {
+                    self.input.advance(used);
+                    if !self.read() {
+                        return Came::Closed;
+                    }
+                    continue;
+                }
+                other => panic!("Rudy sends what it should not: {other:?}"),
+            };
+            self.input.advance(used);
+            if let Some(came) = came {
+                return came;
+            }
+        }
+    }
+
+    /// The next request, its body not yet read; `None` if the gateway closes the connection instead.
+    pub fn request(&mut self) -> Option<Params> {
+        match self.came() {
+            Came::Request(params) => Some(params),
+            Came::Closed => None,
+            other => panic!("a request was to come, not {other:?}"),
+        }
+    }
+
+    /// Reads the body to its end. How many bytes it has; `None` if the gateway gave the request up before.
+    pub fn body(&mut self) -> Option<usize> {
+        let mut all = 0;
+        loop {
+            match self.came() {
+                Came::Body(bytes) => all += bytes,
+                Came::BodyEnd => return Some(all),
+                Came::Abort | Came::Closed => return None,
+                Came::Request(params) => panic!("the body was to come, not {params:?}"),
+            }
+        }
+    }
+
+    /// Sends a piece of the answer.
+    pub fn stdout(&mut self, bytes: &[u8]) {
+        encode_stream(Kind::Stdout, self.id, bytes, &mut self.output);
+        self.flush();
+    }
+
+    /// Says something for the log.
+    pub fn stderr(&mut self, bytes: &[u8]) {
+        encode_stream(Kind::Stderr, self.id, bytes, &mut self.output);
+        self.flush();
+    }
+
+    /// Says that there is no more of the answer.
+    pub fn stdout_end(&mut self) {
+        encode_stream_end(Kind::Stdout, self.id, &mut self.output);
+        self.flush();
+    }
+
+    /// Ends the request.
+    pub fn end(&mut self, status: ProtocolStatus) {
+        self.machine.end(self.id, 0, status, &mut self.output);
+        self.flush();
+    }
+
+    /// Sends a whole answer.
+    pub fn answer(&mut self, bytes: &[u8]) {
+        encode_stream(Kind::Stdout, self.id, bytes, &mut self.output);
+        encode_stream_end(Kind::Stdout, self.id, &mut self.output);
+        self.end(ProtocolStatus::RequestComplete);
+    }
+
+    /// Sends bytes that need not be FastCGI.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
+        self.flush();
+    }
+
+    /// Whether there was something to read. A connection that was cut counts as closed.
+    fn read(&mut self) -> bool {
+        let mut room = [0; 16 * 1024];
+        let read = match self.stream.read(&mut room) {
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => 0,
+            read => read.expect("what has to come comes"),
+        };
+        self.input.extend_from_slice(&room[..read]);
+        read > 0
+    }
+
+    /// That the gateway has closed already is no error: it may have had enough.
+    fn flush(&mut self) {
+        match self.stream.write_all(&self.output) {
+            Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                panic!("sending: {error}")
+            }
+            _ => self.output.clear(),
+        }
+    }
+}
+
+/// The value of a variable as text.
+#[must_use]
+pub fn variable<'a>(params: &'a Params, name: &str) -> &'a str {
+    std::str::from_utf8(params.get(name).unwrap_or_default()).expect("the test sends UTF-8")
+}

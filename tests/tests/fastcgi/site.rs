@@ -1,0 +1,139 @@
+//! A server in front of a scripted app, and what has to hold behind everything that happens there.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use rudy_net::engine::Model;
+use rudy_observe::Process;
+use rudy_tests::fastcgi::{App, Came, Peer, variable};
+use rudy_tests::{Answer, PATIENCE, Server};
+
+/// Connections that the server may have to the app.
+pub(crate) const CONNECTIONS: usize = 2;
+
+/// A server, the app behind it, and what the app has to say.
+pub(crate) struct Site {
+    // The server goes first: the app's threads end with its connections.
+    pub(crate) server: Server,
+    pub(crate) app: App,
+    pub(crate) told: Receiver<String>,
+}
+
+impl Site {
+    /// On `model`, with an app that serves a request for `/app/NAME` as `serve` says; it is given NAME and tells whether the
+    /// connection lives on. `/app/ok` and `/app/meet` are common to all.
+    pub(crate) fn start(model: Model, serve: fn(&str, &mut Peer, &Sender<String>) -> bool) -> Self {
+        let (tell, told) = mpsc::channel();
+        let both = Arc::new(Barrier::new(CONNECTIONS));
+        let app = App::start(move |mut peer| {
+            while let Some(params) = peer.request() {
+                let is_kept = match variable(&params, "PATH_INFO") {
+                    "/ok" => answer_with(&mut peer, "fine"),
+                    "/meet" => {
+                        both.wait();
+                        answer_with(&mut peer, "met")
+                    }
+                    name => serve(name, &mut peer, &tell),
+                };
+                if !is_kept {
+                    return;
+                }
+            }
+        });
+        let server = Self::server(model, &app, "");
+        Self { server, app, told }
+    }
+
+    /// A server in front of an app. `/app/*` waits long for an answer, `/soon/*` does not. `more` is more of both tables.
+    pub(crate) fn server(model: Model, app: &App, more: &str) -> Server {
+        let table = |time| {
+            let address = app.address();
+            format!(
+                "{{ address = \"{address}\", connections = {CONNECTIONS}, answer_time = \"{time}\"{more} }}"
+            )
+        };
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\nlimits.body_bytes = \"1 GiB\"\n[[site]]\n\
+             [[site.route]]\npath = \"/app/*\"\nfastcgi = {}\n\
+             [[site.route]]\npath = \"/soon/*\"\nfastcgi = {}\n",
+            table("1m"),
+            table("500ms")
+        );
+        Server::build().config(&config).args(["--engine", &model.to_string()]).start()
+    }
+
+    /// The answer to a POST with a body.
+    pub(crate) fn post(&self, target: &str, body: &[u8]) -> Answer {
+        let mut connection = self.server.connect();
+        connection.send(&post(target, body));
+        connection.answer()
+    }
+
+    /// What the app says next.
+    pub(crate) fn told(&self) -> String {
+        self.told.recv_timeout(PATIENCE).expect("the app says something")
+    }
+
+    /// Shows that every place in the pool is free: so many requests as there are places are in the app at once.
+    pub(crate) fn all_places_are_free(&self, model: Model, what: &str) {
+        if model == Model::Serial {
+            assert_eq!(self.server.get("/app/ok").text(), "fine", "{model}, after {what}");
+            return;
+        }
+        let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| self.server.connect()).collect();
+        for client in &mut clients {
+            client.send(b"GET /app/meet HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        }
+        for client in &mut clients {
+            assert_eq!(client.answer().text(), "met", "{model}, after {what}");
+        }
+    }
+
+    /// Waits until the server has no more descriptors than `most`.
+    pub(crate) fn descriptors_fall_to(&self, most: u64, what: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.descriptors() > most {
+            assert!(Instant::now() < deadline, "{} descriptors after {what}, not {most}", self.descriptors());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// How many descriptors the server has.
+    pub(crate) fn descriptors(&self) -> u64 {
+        let mut process = Process::open(self.server.pid()).expect("the server runs");
+        process.descriptors().expect("the server is ours").open.expect("the server is ours")
+    }
+}
+
+/// A POST with a body, as it goes over the wire.
+pub(crate) fn post(target: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// Reads the body and answers with a text.
+pub(crate) fn answer_with(peer: &mut Peer, text: &str) -> bool {
+    let is_whole = peer.body().is_some();
+    if is_whole {
+        peer.answer(format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes());
+    }
+    is_whole
+}
+
+/// Waits until the gateway gives the request up, and says so.
+pub(crate) fn wait_for_end(peer: &mut Peer, tell: &Sender<String>) -> bool {
+    loop {
+        match peer.came() {
+            Came::Abort | Came::Closed => break,
+            Came::Body(_) | Came::BodyEnd => {}
+            Came::Request(params) => panic!("given up, and yet {params:?} comes"),
+        }
+    }
+    // Nobody listens where the test looks at the answer alone.
+    let _ = tell.send("given up".to_owned());
+    false
+}
