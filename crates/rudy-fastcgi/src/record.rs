@@ -290,3 +290,59 @@ pub(crate) fn padded_header(kind: Kind, id: Option<RequestId>, content_bytes: us
     let padding_bytes = u8::try_from(content_bytes.wrapping_neg() % 8).unwrap_or_default();
     Header { kind, id, content_bytes, padding_bytes }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_roles_and_statuses_are_their_numbers() {
+        for number in 0..=u8::MAX {
+            assert_eq!(Kind::from_number(number).number(), number);
+            assert_eq!(matches!(Kind::from_number(number), Kind::Other(_)), !(1..=11).contains(&number));
+            let status = ProtocolStatus::from_number(number).map(ProtocolStatus::number);
+            assert_eq!(status, (number <= 3).then_some(number));
+        }
+        for number in 0..=u16::MAX {
+            let role = Role::from_number(number).map(Role::number);
+            assert_eq!(role, (1..=3).contains(&number).then_some(number));
+        }
+    }
+
+    #[test]
+    fn a_header_is_its_bytes_whatever_is_in_the_reserved_one() {
+        let bytes = [1, 6, 0x12, 0x34, 0x56, 0x78, 7, 0];
+        let header = Header {
+            kind: Kind::Stdout,
+            id: RequestId::new(0x1234),
+            content_bytes: 0x5678,
+            padding_bytes: 7,
+        };
+        assert_eq!(header.encode(), bytes);
+        assert_eq!(Header::decode(bytes), Some(header));
+        assert_eq!(Header::decode([1, 6, 0x12, 0x34, 0x56, 0x78, 7, 99]), Some(header));
+        assert_eq!(Header::decode([2, 6, 0x12, 0x34, 0x56, 0x78, 7, 0]), None);
+        assert_eq!(Header::decode([1, 9, 0, 0, 0, 0, 0, 0]).and_then(|header| header.id), None);
+    }
+
+    #[test]
+    fn records_are_filled_up_to_eight_bytes_and_are_no_larger_than_the_most() {
+        for length in [1, 7, 8, 9, CONTENT_BYTES_MAX, CONTENT_BYTES_MAX + 1, 3 * CONTENT_BYTES_MAX] {
+            let mut out = BytesMut::new();
+            encode_stream(Kind::Stdin, RequestId::MIN, &vec![b'x'; length], &mut out);
+            let records = length.div_ceil(CONTENT_BYTES_MAX);
+            assert_eq!(out.len(), records * HEADER_BYTES + length.next_multiple_of(8), "{length}");
+        }
+        let mut out = BytesMut::new();
+        encode_stream(Kind::Stdin, RequestId::MIN, b"", &mut out);
+        assert!(out.is_empty(), "an empty record would end the stream");
+    }
+
+    #[test]
+    fn a_piece_that_is_not_copied_has_a_header_without_padding_and_fits_into_one_record() {
+        let header = |length| stream_header(Kind::Stdin, RequestId::MIN, length);
+        assert_eq!(header(5), Some([1, 5, 0, 1, 0, 5, 0, 0]));
+        assert_eq!(header(CONTENT_BYTES_MAX), Some([1, 5, 0, 1, 0xff, 0xf8, 0, 0]));
+        assert_eq!(header(CONTENT_BYTES_MAX + 1), None);
+    }
+}

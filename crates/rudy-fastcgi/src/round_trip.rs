@@ -148,3 +148,20 @@ fn a_short_exchange_survives_every_split() {
         assert_eq!(exchange_all(exchange, piece_bytes), exchange);
     }
 }
+
+#[test]
+fn parameters_larger_than_a_record_go_through() {
+    // Ends of records within a length, a name and a value, and at the end of a pair.
+    for first in [65_528 - 6, 65_528 - 5, 65_528 - 8, 65_528 - 10, 65_528, 200_000] {
+        let params = vec![
+            (b"F".to_vec(), vec![b'f'; first]),
+            (b"NAME".to_vec(), b"value".to_vec()),
+            (vec![b'n'; 150_000], vec![b'v'; 127]),
+            (Vec::new(), Vec::new()),
+        ];
+        let exchange = [Exchange { params, ..Exchange::default() }];
+        for piece_bytes in [1000, 65_536, 1_000_000] {
+            assert!(exchange_all(&exchange, piece_bytes) == exchange, "with {first} bytes first");
+        }
+    }
+}

@@ -137,7 +137,8 @@ pub async fn serve<H: Handler>(concurrency: Concurrency, handler: H) -> Result<(
 pub struct Server {
     concurrency: Concurrency,
     listen: Listen,
-    limits: Limits,
+    /// `None` for the default ones.
+    limits: Option<Limits>,
     connections: usize,
     roles: Vec<Role>,
 }
@@ -163,7 +164,7 @@ impl Server {
         Self {
             concurrency,
             listen: Listen::default(),
-            limits: Limits::default(),
+            limits: None,
             connections: CONNECTIONS,
             roles: vec![Role::Responder],
         }
@@ -174,9 +175,10 @@ impl Server {
         Self { listen, ..self }
     }
 
-    /// Has other limits than the default ones.
+    /// Has other limits than the default ones, with which as many requests may be on one connection as run at once, or 128 if
+    /// that is more.
     pub fn limits(self, limits: Limits) -> Self {
-        Self { limits, ..self }
+        Self { limits: Some(limits), ..self }
     }
 
     /// Accepts so many connections at once, instead of 900. Others wait in the socket's backlog.
@@ -310,11 +312,17 @@ struct Responder<H> {
 
 impl<H: Handler> Responder<H> {
     fn new(server: &Server, handler: H) -> Self {
+        let limits = server.limits.clone().unwrap_or_else(|| {
+            // A web server that is told how many run at once may send so many on one connection.
+            let at_once = u16::try_from(server.concurrency.at_most()).unwrap_or(u16::MAX);
+            let limits = Limits::default();
+            Limits { open_requests: limits.open_requests.max(at_once), ..limits }
+        });
         Self {
             handler,
             concurrency: server.concurrency,
             turns: Arc::new(Semaphore::new(server.concurrency.at_most().min(Semaphore::MAX_PERMITS))),
-            limits: server.limits.clone(),
+            limits,
             connections: server.connections,
             roles: server.roles.clone(),
         }

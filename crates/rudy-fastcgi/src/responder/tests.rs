@@ -187,6 +187,7 @@ on_tasks_and_threads! {
     an_abort_drops_the_handler_and_is_seen_elsewhere
     a_closed_connection_is_an_abort
     requests_share_a_connection
+    a_short_answer_does_not_wait_for_the_end_of_a_long_one
     what_is_said_for_the_log_comes_while_the_handler_waits
 }
 
@@ -309,6 +310,27 @@ async fn requests_share_a_connection(concurrency: Concurrency) {
     app.stop().await;
 }
 
+async fn a_short_answer_does_not_wait_for_the_end_of_a_long_one(concurrency: Concurrency) {
+    let app = App::start(concurrency, |request: Request<Body>| async move {
+        let (mut sender, body) = Body::channel();
+        let is_long = request.uri().path() == "/long";
+        tokio::spawn(async move {
+            while is_long && sender.send(vec![b'x'; 100_000]).await.is_ok() {}
+            let _ = sender.finish().await;
+        });
+        Response::new(body)
+    });
+    let mut peer = app.connect().await;
+    let long = peer.begin(Role::Responder, true, &[("REQUEST_URI", "/long")]).await;
+    peer.read_until(|peer| peer.answers[&long].out.len() > 1_000_000).await;
+    assert_eq!(peer.ask("/short").await.out, "Status: 200 OK\r\n\r\n");
+    let mut out = BytesMut::new();
+    peer.machine.abort(long, &mut out);
+    peer.send(&out).await;
+    assert_eq!(peer.end(long).await.end, FAILED);
+    app.stop().await;
+}
+
 async fn what_is_said_for_the_log_comes_while_the_handler_waits(concurrency: Concurrency) {
     let app = App::start(concurrency, |request: Request<Body>| async move {
         let mut log = request.log();
@@ -351,6 +373,32 @@ async fn no_more_requests_run_at_once_than_allowed_and_the_others_have_their_tur
             peer.read_until(|peer| peer.answers.values().all(|answer| answer.end == COMPLETE)).await;
         }
         assert!(most.load(Ordering::SeqCst) <= 3);
+        app.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn as_many_requests_as_run_at_once_may_share_a_connection_and_more_if_the_limit_says_so() {
+    let (at_once, other) = (Server::new(Concurrency::Tasks { at_most: 300 }), Server::new(TASKS));
+    let narrow = Limits { open_requests: 1, ..Limits::default() };
+    for (server, fit, status) in [
+        (at_once, 300, ProtocolStatus::Overloaded),
+        (other.clone(), 128, ProtocolStatus::Overloaded),
+        (other.limits(narrow), 1, ProtocolStatus::CannotMultiplex),
+    ] {
+        let app = App::serve(server, echo);
+        let mut peer = app.connect().await;
+        let wide = Limits { open_requests: 1000, ..Limits::default() };
+        let mut out = BytesMut::new();
+        for _ in 0..=fit {
+            let id = peer.machine.begin(Role::Responder, true, &wide, &mut out).expect("fewer are open");
+            peer.answers.insert(id, Answer::default());
+        }
+        peer.send(&out).await;
+        let last = RequestId::new(fit + 1).expect("not zero");
+        assert_eq!(peer.end(last).await.end, Some((0, status)));
+        assert!(peer.answers.values().all(|answer| answer.end.is_none()), "others were refused");
+        drop(peer);
         app.stop().await;
     }
 }
