@@ -21,9 +21,6 @@ use crate::pairs::Params;
 use crate::record::{encode_end, encode_unknown_type};
 use crate::{Fault, ProtocolStatus, RequestId, Role};
 
-/// Bytes that are read at once, and with that the largest piece of a body.
-const READ_BYTES: usize = 16 * 1024;
-
 /// How long a connection that is to be closed waits for the rest of a body that nobody reads: closing before it has come
 /// would reset the connection, and the answer with it.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
@@ -178,7 +175,9 @@ pub(super) async fn serve<H: Handler>(
             Phase::Draining => drained_by = drained_by.or(Some(Instant::now() + DRAIN_TIME)),
             Phase::Over => return,
         }
-        buffer.reserve(READ_BYTES);
+        if buffer.is_empty() {
+            buffer = BytesMut::new();
+        }
         tokio::select! {
             read = reader.read(&mut buffer), if !has_ended => has_ended = !matches!(read, Ok(1..)),
             () = shared.ended.notified() => {}

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWrite, Interest};
+use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{tcp, unix};
 
 use super::ServeError;
@@ -66,6 +66,9 @@ pub(super) enum Reader {
     Tcp(tcp::OwnedReadHalf),
     Unix(unix::OwnedReadHalf),
 }
+
+/// Bytes that are read at once, and with that the largest piece of a body.
+const READ_BYTES: usize = 16 * 1024;
 
 /// How often is looked whether a peer has gone of which nothing is read.
 const HANG_UP_TIME: Duration = Duration::from_secs(1);
@@ -144,11 +147,24 @@ impl Acceptor {
 }
 
 impl Reader {
-    /// Reads what there is, and waits for something. 0 is the end.
+    /// Waits for something, and reads it; 0 is the end. There is a buffer for it only then: kept connections are idle most of
+    /// the time.
     pub(super) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
-        match self {
-            Self::Tcp(half) => half.read_buf(buffer).await,
-            Self::Unix(half) => half.read_buf(buffer).await,
+        loop {
+            match self {
+                Self::Tcp(half) => half.readable().await?,
+                Self::Unix(half) => half.readable().await?,
+            }
+            buffer.reserve(READ_BYTES);
+            let read = match self {
+                Self::Tcp(half) => half.try_read_buf(buffer),
+                Self::Unix(half) => half.try_read_buf(buffer),
+            };
+            match read {
+                // It was ready no longer.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
         }
     }
 

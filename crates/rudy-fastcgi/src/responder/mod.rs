@@ -37,7 +37,8 @@
 //! is stopping.
 //!
 //! A web server that does not want an answer any more says so, or closes the connection. The handler is dropped then, where it
-//! waits; what it has started elsewhere sees [`Aborted`]. A handler that panics has answered 500.
+//! waits; what it has started elsewhere sees [`Aborted`]. (An abort that comes behind a body that nobody reads is heard when that
+//! is read or dropped.) A handler that panics has answered 500.
 //!
 //! At SIGTERM or SIGINT no more connections are accepted, requests under way are answered, and [`serve`] returns; at the second
 //! it returns at once.
