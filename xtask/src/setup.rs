@@ -17,6 +17,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("cgi-fcgi", "libfcgi-bin"),      // asks FastCGI apps from the command line
     ("lighttpd", "lighttpd"),         // starts FastCGI apps, and asks them
     ("apache2", "apache2"),           // asks FastCGI apps
+    ("php-fpm8.2", "php-fpm"),        // runs PHP sites
     (PYTHON, "python3"),              // runs redbot
 ];
 

@@ -8,6 +8,7 @@ mod documentation;
 mod fastcgi_app;
 mod generators;
 mod paths;
+mod php;
 mod pipelined;
 mod ranges;
 mod redbot;

@@ -98,7 +98,7 @@ impl Config {
             };
             format!("{} never ends: with the engine `{model}` {what}", paths.join(" "))
         });
-        self.ignored.iter().cloned().chain(endless).collect()
+        self.ignored.iter().cloned().chain(endless).chain(self.absent_sockets()).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::file::OneOrMany;
 use super::values::{Size, Time};
-use super::{Place, Problem, out_of_bounds};
+use super::{Config, Handler, Place, Problem, out_of_bounds};
 use crate::fastcgi::Upstream;
 
 /// An app that speaks FastCGI: php-fpm, or one in Perl, Python, Go, Rust.
@@ -157,6 +157,25 @@ impl FastcgiTable {
         wrong
             .map(|(key, time)| out_of_bounds(&place.key(key), &time, &Time(TIME_MIN), &Time(TIME_MAX)))
             .collect()
+    }
+}
+
+impl Config {
+    /// Sockets of PHP sites that are not there: a notice and no error, because php-fpm may start after us.
+    pub(super) fn absent_sockets(&self) -> impl Iterator<Item = String> {
+        let routes = self.sites.iter().flat_map(|site| &site.routes);
+        let addresses = routes.flat_map(|route| match &route.handler {
+            Handler::Php(php) => php.addresses(),
+            _ => Vec::new(),
+        });
+        addresses.filter_map(|address| match address {
+            Upstream::Unix(path) if !path.exists() => Some(format!(
+                "{} is not there: requests for PHP are answered 502 until php-fpm listens on it (`address` says \
+                 where, if it is elsewhere)",
+                path.display()
+            )),
+            _ => None,
+        })
     }
 }
 

@@ -104,7 +104,10 @@ impl Fastcgi {
             connect_time: table.connect_time.0,
             keep_time: table.keep_time.0,
         };
-        let root = table.app_root.as_ref().or(table.root.as_ref());
+        // The app works elsewhere: a path from where we are would lead it astray.
+        let ours =
+            || table.root.as_ref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.clone()));
+        let root = table.app_root.clone().or_else(ours);
         let root = root.map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
         Self(Arc::new(Shared {
             pool: Pool::new(&addresses, options, Limits::default()),
@@ -266,4 +269,19 @@ fn say(log: Option<&ErrorLog>, whose: &str, failure: &Failure) {
     let Some(log) = log else { return };
     let line = format!("{whose}: {failure}");
     if failure.is_clients() { log.client(failure.kind(), &line) } else { log.repeated(failure.kind(), &line) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_app_is_told_where_its_scripts_are_from_everywhere() {
+        let told = |table: &FastcgiTable| Fastcgi::ready(table, None).0.root.clone();
+        let mut table = FastcgiTable::php("src/");
+        let here = std::env::current_dir().unwrap().join("src");
+        assert_eq!(told(&table), Some(here.display().to_string()));
+        table.app_root = Some("/var/www/html/".into());
+        assert_eq!(told(&table).as_deref(), Some("/var/www/html"));
+    }
 }

@@ -183,3 +183,48 @@ fn an_endless_stream_where_there_are_few_threads_is_worth_a_notice() {
         assert_eq!(config.notices(), notices, "{engine}");
     }
 }
+
+#[test]
+fn a_php_site_needs_three_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rudy.toml");
+    std::fs::create_dir(folder.path().join("app")).unwrap();
+    let route = "[[site.route]]\npath = '/b/*'\nphp = { root = 'app', address = 'unix:none.sock', follow_symlinks = true }";
+    std::fs::write(&file, format!("[[site]]\nphp = 'app'\n{route}")).unwrap();
+    let config = Config::load(&file).unwrap();
+    App::new(&config).unwrap();
+    let text = config.describe().replace(&format!("{}/", folder.path().display()), "");
+    for line in [
+        "  1  /b/*  php  app, links followed, run by unix:none.sock",
+        "  2  /*    php  app, run by unix:/run/php/php-fpm.sock",
+        "  none.sock is not there: requests for PHP are answered 502 until php-fpm listens on it (`address` says where, if it \
+         is elsewhere)",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_php_site_is_said() {
+    for (text, expected) in [
+        ("[[site]]\nphp = 'none'", "cannot open the folder none"),
+        ("[[site]]\nphp = '.'\nroot = '.'", "both `root` and `php` take every path"),
+        ("[[site]]\nroute = [{ path = '/*', php = {} }]", "the key `root` is missing"),
+        ("[[site]]\nroute = [{ path = '/*', fastcgi = {} }]", "the key `address` is missing"),
+        (
+            "[[site]]\nroute = [{ path = '/*', php = { root = '.', split = '.pl' } }]",
+            "`fastcgi` runs what ends otherwise",
+        ),
+        (
+            "[[site]]\nroute = [{ path = '/*', php = { root = '.', check_scripts = false } }]",
+            "cannot be left out",
+        ),
+        (
+            "[[site]]\nroute = [{ path = '/*', fastcgi = { root = 'none', split = '.pl', address = '[::1]:9000' } }]",
+            "`check_scripts = false`",
+        ),
+    ] {
+        let said = errors(text);
+        assert!(said.contains(expected) && said.contains("\n1 error in"), "{text}\n{said}");
+    }
+}

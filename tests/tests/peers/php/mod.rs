@@ -1,0 +1,91 @@
+//! PHP sites, run by the php-fpm that Debian has.
+
+mod site;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use rudy_tests::{Answer, Server, program};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// A php-fpm that ends with its test.
+struct Fpm {
+    child: Child,
+    /// Kept, so that what it says does not end it.
+    _stderr: BufReader<ChildStderr>,
+    folder: TempDir,
+}
+
+impl Fpm {
+    /// Two children behind a Unix socket, with these settings of php.ini; `None` where the test is skipped.
+    fn start(settings: &str) -> Option<Self> {
+        // Debian names it after its version, and has one in each release; `php-fpm` is the package.
+        let fpm = program("php-fpm8.2")?;
+        let folder = TempDir::new().expect("a temp folder can be made");
+        let here = folder.path().display();
+        let configuration = folder.path().join("fpm.conf");
+        let text = format!(
+            "[global]\nerror_log = /proc/self/fd/2\ndaemonize = no\n\
+             [www]\nlisten = {here}/fpm.sock\npm = static\npm.max_children = 2\n{settings}\n"
+        );
+        fs::write(&configuration, text).expect("a temp folder can be written");
+        let mut command = Command::new(fpm);
+        command.args(["-n", "-F", "-O", "-y"]).arg(&configuration);
+        if rustix::process::geteuid().is_root() {
+            command.arg("-R");
+        }
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it is a program");
+        let mut stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
+        let mut said = String::new();
+        while !said.contains("ready to handle connections") {
+            assert_ne!(stderr.read_line(&mut said).expect("it says text"), 0, "php-fpm has ended: {said}");
+        }
+        Some(Self { child, _stderr: stderr, folder })
+    }
+
+    /// Rudy with `root` as a PHP site; `more` are further settings of its table.
+    fn serve(&self, root: &Path, path: &str, more: &str) -> Server {
+        Server::config(&format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"{path}\"\n[site.route.php]\n\
+             root = \"{}\"\naddress = \"unix:{}/fpm.sock\"\n{more}\n",
+            root.display(),
+            self.folder.path().display()
+        ))
+    }
+}
+
+impl Drop for Fpm {
+    fn drop(&mut self) {
+        // Asked, it ends its children as well.
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        // Fails only if it has ended already.
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder with these files.
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().expect("a temp folder can be made");
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().expect("a name in a folder")).expect("a temp folder can be written");
+        fs::write(path, text).expect("a temp folder can be written");
+    }
+    folder
+}
+
+/// Asks with a body, on a connection of its own.
+fn ask(server: &Server, method: &str, target: &str, fields: &str, body: &str) -> Answer {
+    let mut connection = server.connect();
+    let request = format!(
+        "{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n{fields}\r\n{body}",
+        body.len()
+    );
+    connection.send(request.as_bytes());
+    connection.answer()
+}
