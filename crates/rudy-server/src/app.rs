@@ -1,5 +1,6 @@
 //! A compiled configuration that answers requests: one generation of the server.
 
+use std::io;
 use std::sync::Arc;
 
 use http::uri::Scheme;
@@ -10,6 +11,7 @@ use crate::access_log::AccessLog;
 use crate::compile::{Handler, compile};
 use crate::config::{Config, Diagnostics};
 use crate::error_log::ErrorLog;
+use crate::fastcgi::Apps;
 use crate::handlers::Vitals;
 use crate::methods::{answer_unless_known, answer_unless_read};
 use crate::pages;
@@ -62,6 +64,19 @@ impl App {
             }
         }
         Self { error_log: Some(log), ..self }
+    }
+
+    /// Starts the processes of apps that Rudy is to start, and goes on with those that `apps` has and this configuration keeps.
+    ///
+    /// # Errors
+    ///
+    /// Their user is not there or cannot be taken on, or the system has no room for them.
+    pub fn start_apps(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
+        self.router.handlers().try_for_each(|handler| match handler {
+            Handler::Fastcgi(fastcgi) => fastcgi.start(apps, log),
+            Handler::Php(php) => php.start(apps, log),
+            _ => Ok(()),
+        })
     }
 
     /// Tells the status from these counters, which outlive this configuration.

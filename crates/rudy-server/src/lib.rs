@@ -20,7 +20,7 @@ pub mod tail;
 mod topic;
 
 pub use app::App;
-pub use fastcgi::Upstream;
+pub use fastcgi::{Apps, Upstream};
 pub use handlers::Vitals;
 pub use routing::{HostPattern, PathPattern};
 pub use topic::Topics;

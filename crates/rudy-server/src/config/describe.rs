@@ -7,8 +7,8 @@ use super::diagnostics::visible;
 use super::file::{Audience, LimitsTable};
 use super::values::Time;
 use super::{
-    AccessLogOptions, BroadcastTable, Config, EngineOptions, FastcgiTable, FilesTable, Handler, Site,
-    StreamFormat, StreamTable, TailTable,
+    AccessLogOptions, BroadcastTable, Config, EngineOptions, FastcgiTable, FilesTable, Handler,
+    ProcessesTable, Site, StreamFormat, StreamTable, TailTable,
 };
 use crate::access_log::Format;
 
@@ -148,6 +148,11 @@ fn php_detail(php: &FastcgiTable) -> String {
 }
 
 fn addresses(fastcgi: &FastcgiTable) -> String {
+    if let Some(command) = &fastcgi.command {
+        let ProcessesTable { min, max, .. } = fastcgi.processes;
+        let count = if min == max { max.to_string() } else { format!("{min} to {max}") };
+        return format!("{count} of {}", command.join(" "));
+    }
     let addresses: Vec<_> = fastcgi.addresses().iter().map(ToString::to_string).collect();
     addresses.join(" ")
 }

@@ -8,17 +8,24 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::file::OneOrMany;
+use super::processes::ProcessesTable;
 use super::values::{Size, Time};
 use super::{Config, Handler, Place, Problem, out_of_bounds};
 use crate::fastcgi::Upstream;
 
 /// An app that speaks FastCGI: php-fpm, or one in Perl, Python, Go, Rust.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FastcgiTable {
     /// Where it listens: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000`, or several of these, of which the least busy one is
     /// asked. With `php`, `unix:/run/php/php-fpm.sock` if absent.
     pub address: Option<OneOrMany<Upstream>>,
+    /// The program to start it with, and its arguments, in place of an address: it is given its socket as descriptor 0. No
+    /// shell reads them. Relative to the file that names it where it has a slash.
+    #[schemars(length(min = 1))]
+    pub command: Option<Vec<String>>,
+    /// How many processes of that program there are, and how they live.
+    pub processes: ProcessesTable,
     /// The folder of its scripts: `DOCUMENT_ROOT`, and the beginning of `SCRIPT_FILENAME`. Relative to the file that names
     /// it. What the `*` of a route such as `/app/*` stands for is looked up in it.
     #[schemars(length(min = 1))]
@@ -47,10 +54,10 @@ pub struct FastcgiTable {
     pub spill_folder: Option<PathBuf>,
     /// Bytes of them on disk at once, of all requests; one more is answered 507.
     pub spill_bytes: Size,
-    /// Connections to each address at once: as many as the app serves at once, for php-fpm its `pm.max_children`. Further
-    /// requests wait.
+    /// Connections to each address or process at once: as many as it serves at once, for php-fpm its `pm.max_children`.
+    /// Further requests wait. If absent, 16 to an address, and 1 to a process; those of an app that multiplexes are shared.
     #[schemars(range(min = 1, max = 65535))]
-    pub connections: u32,
+    pub connections: Option<u32>,
     /// Requests that wait for a connection; a further one is answered 503.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub queue: u32,
@@ -68,6 +75,8 @@ impl Default for FastcgiTable {
     fn default() -> Self {
         Self {
             address: None,
+            command: None,
+            processes: ProcessesTable::default(),
             root: None,
             app_root: None,
             split: None,
@@ -78,8 +87,7 @@ impl Default for FastcgiTable {
             spill_folder: None,
             // Sixty-four times as much as one body may have.
             spill_bytes: Size(1 << 30),
-            // As many as an app that was set up with care for a small machine serves at once.
-            connections: 16,
+            connections: None,
             // Each takes some kilobytes; more people than that do not wait for so slow an answer.
             queue: 1024,
             queue_time: Time(Duration::from_secs(10)),
@@ -107,8 +115,15 @@ impl FastcgiTable {
 
     /// Where paths are relative to `folder`, they are no longer.
     pub(super) fn resolve(&mut self, folder: &Path) {
-        for path in [&mut self.root, &mut self.spill_folder].into_iter().flatten() {
+        let paths = [&mut self.root, &mut self.spill_folder, &mut self.processes.folder];
+        for path in paths.into_iter().flatten() {
             *path = folder.join(&*path);
+        }
+        // A name without a slash is looked for in PATH.
+        if let Some(program) = self.command.as_mut().and_then(|command| command.first_mut())
+            && program.contains('/')
+        {
+            *program = folder.join(&*program).to_string_lossy().into_owned();
         }
     }
 
@@ -118,18 +133,63 @@ impl FastcgiTable {
         self.address.as_ref().map_or_else(php_fpm, |address| address.as_slice().to_vec())
     }
 
+    /// Connections to each address or process.
+    pub(crate) fn connections(&self) -> u32 {
+        // As many as an app that was set up with care for a small machine serves at once; a process that nobody has said more
+        // of serves one after the other.
+        self.connections.unwrap_or(if self.command.is_some() { 1 } else { 16 })
+    }
+
+    /// What the app is called in the log: its program or its first address.
+    pub(crate) fn name(&self) -> String {
+        let program = self.command.as_ref().and_then(|command| command.first()).map(Path::new);
+        match program.and_then(Path::file_name) {
+            Some(name) => name.to_string_lossy().into_owned(),
+            None => self.addresses().first().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+
     /// What the schema cannot say.
     pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
         let mut problems = self.wrong_times(place);
-        if self.address.is_none() {
-            problems.push(missing("address", place));
+        if self.address.is_none() && self.command.is_none() {
+            let problem = missing("address", place);
+            problems.push(problem.help("or `command`, if Rudy is to start the app"));
         }
+        self.wrong_processes(place, &mut problems);
         problems
+    }
+
+    fn wrong_processes(&self, place: &Place, problems: &mut Vec<Problem>) {
+        let Some(command) = &self.command else {
+            if self.processes != ProcessesTable::default() {
+                let problem =
+                    Problem::key(&place.key("processes"), "there is no `command` to start processes with");
+                problems.push(problem.label("of no use without it"));
+            }
+            return;
+        };
+        if self.address.is_some() {
+            let problem =
+                Problem::key(&place.key("command"), "an app is started or has an address, not both");
+            problems.push(
+                problem.label("this starts it").also(&place.key("address"), "this is where it listens"),
+            );
+        }
+        if command.iter().any(|argument| argument.contains('\0'))
+            || command.first().is_some_and(String::is_empty)
+        {
+            problems.push(
+                Problem::value(&place.key("command"), "this names no program").label("empty, or with a NUL"),
+            );
+        }
+        self.processes.problems(&place.key("processes"), problems);
     }
 
     /// What the schema cannot say of a PHP site.
     pub(crate) fn problems_of_php(&self, place: &Place) -> Vec<Problem> {
         let mut problems = self.wrong_times(place);
+        self.wrong_processes(place, &mut problems);
         if self.root.is_none() {
             problems.push(missing("root", place));
         }

@@ -124,7 +124,7 @@ pub struct RouteTable {
 }
 
 /// One value, or a list of them.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
     /// One.

@@ -19,6 +19,8 @@ use crate::pages;
 pub(crate) enum Failure {
     /// Nobody accepts connections at the app's address.
     Connect(Upstream, io::Error),
+    /// The app's processes do not run: why.
+    NotRunning(String),
     /// As many requests wait as may.
     QueueFull(usize),
     /// No connection became free in time.
@@ -112,6 +114,7 @@ impl Failure {
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Connect(..) => "no connection to the app",
+            Self::NotRunning(_) => "the app does not run",
             Self::QueueFull(_) | Self::QueueTime(_) => "too many requests wait for the app",
             Self::Slow(_) => "the app is too slow",
             Self::Lost(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
@@ -130,6 +133,7 @@ impl fmt::Display for Failure {
             Self::Connect(upstream, error) => {
                 write!(f, "cannot connect to {upstream}: {error}; does the app run?")
             }
+            Self::NotRunning(why) => f.write_str(why),
             Self::QueueFull(queue) => write!(f, "{queue} requests wait for a connection already (`queue`)"),
             Self::QueueTime(time) => write!(f, "no connection became free within {time:?} (`queue_time`)"),
             Self::Slow(time) => write!(f, "the app said nothing for {time:?} (`answer_time`)"),

@@ -11,18 +11,19 @@
 //! 6. No answer: a [`failure`], and whose fault it is.
 
 mod answer;
+mod apps;
 mod exchange;
 mod failure;
 mod link;
 mod params;
 mod pool;
-#[cfg_attr(not(test), expect(dead_code, reason = "the pool is given what it starts next"))]
 mod processes;
 mod script;
 mod spill;
 mod stderr;
 mod upstream;
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -34,10 +35,12 @@ use rudy_fastcgi::{Limits, Role};
 use rudy_http::semantics::path::PathError;
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 
+pub use self::apps::Apps;
 use self::exchange::Exchange;
 use self::failure::Failure;
 use self::params::Params;
 use self::pool::{Lease, Pool, PoolOptions, Wanted};
+use self::processes::ProcessOptions;
 pub(crate) use self::script::Script;
 use self::spill::{Spill, Upload};
 use self::stderr::Stderr;
@@ -58,7 +61,9 @@ pub(crate) struct Fastcgi(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    pool: Arc<Pool>,
+    table: FastcgiTable,
+    /// Opened when a server starts, and not when a configuration is only looked at.
+    pool: OnceLock<Arc<Pool>>,
     name: String,
     /// The folder of the scripts as the app sees it.
     root: Option<String>,
@@ -96,22 +101,15 @@ impl Fastcgi {
     }
 
     fn ready(table: &FastcgiTable, scripts: Option<Root>) -> Self {
-        let addresses = table.addresses();
-        let options = PoolOptions {
-            connections: table.connections as usize,
-            queue: table.queue as usize,
-            queue_time: table.queue_time.0,
-            connect_time: table.connect_time.0,
-            keep_time: table.keep_time.0,
-        };
         // The app works elsewhere: a path from where we are would lead it astray.
         let ours =
             || table.root.as_ref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.clone()));
         let root = table.app_root.clone().or_else(ours);
         let root = root.map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
         Self(Arc::new(Shared {
-            pool: Pool::new(&addresses, options, Limits::default()),
-            name: addresses.first().map(ToString::to_string).unwrap_or_default(),
+            table: table.clone(),
+            pool: OnceLock::new(),
+            name: table.name(),
             root,
             scripts,
             split: table.split.clone(),
@@ -121,6 +119,23 @@ impl Fastcgi {
             answer_time: table.answer_time.0,
             log: OnceLock::new(),
         }))
+    }
+
+    /// Starts the app's processes, where it is Rudy that does, and goes on with those and with the connections that there are
+    /// where the table has not changed.
+    ///
+    /// # Errors
+    ///
+    /// The user of the processes is not there or cannot be taken on, or the system has no room for them.
+    pub(crate) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
+        let table = &self.0.table;
+        let pool = apps.pool(table, || match process_options(table) {
+            Some(processes) => Pool::start(processes, pool_options(table), self.0.limits.clone(), log),
+            None => Ok(self.0.new_pool()),
+        });
+        let pool = pool.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.0.name)))?;
+        self.0.pool.get_or_init(|| pool);
+        Ok(())
     }
 
     /// Says in `log` what the app says, and why it gave no answer. The first log stays.
@@ -188,7 +203,42 @@ fn not_found(request: &Request) -> Reply {
     pages::error(StatusCode::NOT_FOUND, request.headers(), explanation).into()
 }
 
+fn pool_options(table: &FastcgiTable) -> PoolOptions {
+    PoolOptions {
+        connections: table.connections() as usize,
+        queue: table.queue as usize,
+        queue_time: table.queue_time.0,
+        connect_time: table.connect_time.0,
+        keep_time: table.keep_time.0,
+        requests_per_process: table.processes.requests,
+    }
+}
+
+fn process_options(table: &FastcgiTable) -> Option<ProcessOptions> {
+    let processes = &table.processes;
+    Some(ProcessOptions {
+        name: table.name(),
+        command: table.command.clone()?,
+        min: processes.min,
+        max: processes.max,
+        environment: processes.environment.clone(),
+        user: processes.user.clone(),
+        folder: processes.folder.clone(),
+        idle_time: processes.idle_time.map(|time| time.0),
+        retire_time: processes.retire_time.0,
+        stop_time: processes.stop_time.0,
+    })
+}
+
 impl Shared {
+    fn new_pool(&self) -> Arc<Pool> {
+        Pool::new(&self.table.addresses(), pool_options(&self.table), self.limits.clone())
+    }
+
+    fn pool(&self) -> &Arc<Pool> {
+        self.pool.get_or_init(|| self.new_pool())
+    }
+
     /// Which app, and which request of whom, for the log.
     fn whose(&self, method: &Method, uri: &Uri, client: &Client) -> String {
         format!("{}: {} {} of {}", self.name, method, uri.path(), client.peer)
@@ -223,11 +273,11 @@ impl Asked {
         };
         let is_repeatable = self.head.method.is_idempotent() && body.is_empty();
         let wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
-        let lease = shared.pool.lease(wanted).await?;
+        let lease = shared.pool().lease(wanted).await?;
         let is_kept = lease.is_kept;
         let begun = match self.begin(lease, body).await {
             Err(failure) if failure.is_of_connection() && is_kept && is_repeatable => {
-                let lease = shared.pool.lease(Wanted::New).await?;
+                let lease = shared.pool().lease(Wanted::New).await?;
                 self.begin(lease, Upload::empty()).await?
             }
             begun => begun?,

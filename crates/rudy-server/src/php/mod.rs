@@ -9,6 +9,8 @@
 
 mod decide;
 
+use std::io;
+
 use http::StatusCode;
 use rudy_http::semantics::path::RelativePath;
 use rudy_net::{Client, Reply, Request};
@@ -17,7 +19,7 @@ use self::decide::{Plan, decide};
 use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
-use crate::fastcgi::{Fastcgi, Script};
+use crate::fastcgi::{Apps, Fastcgi, Script};
 use crate::files::{Files, FilesError, FilesOptions};
 use crate::routing::CanonicalPath;
 
@@ -45,6 +47,15 @@ impl Php {
         let Some(root) = &table.root else { return Ok(None) };
         let options = FilesOptions { follow_symlinks: table.follow_symlinks, ..FilesOptions::default() };
         Ok(Some(Self { files: Files::open(root, options)?, app: Fastcgi::of_php(table, root)? }))
+    }
+
+    /// Starts the app's processes, where it is Rudy that does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Fastcgi::start`].
+    pub(crate) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
+        self.app.start(apps, log)
     }
 
     /// Says in `log` what goes wrong. The first log stays.

@@ -35,6 +35,7 @@ impl Server {
         let gone = missing_in(&config.listen, &self.config.listen);
         let listeners = self.bind_in_place_of(&gone, &new)?;
 
+        app.start_apps(&self.apps, &self.errors).map_err(Failure::cannot("start an app"))?;
         self.generations.replace(app);
         self.access_log = access_log;
         self.config = config;

@@ -16,7 +16,7 @@ use super::{Options, announce};
 use crate::access_log::AccessLog;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
-use crate::{App, Topics, Vitals};
+use crate::{App, Apps, Topics, Vitals};
 
 /// A server that runs.
 pub(super) struct Server {
@@ -27,6 +27,7 @@ pub(super) struct Server {
     pub(super) access_log: Option<AccessLog>,
     pub(super) vitals: Arc<Vitals>,
     pub(super) topics: Arc<Topics>,
+    pub(super) apps: Apps,
     inherited: Inherited,
     pub(super) generations: Arc<Generations>,
     pub(super) engine: Box<dyn Engine>,
@@ -47,12 +48,14 @@ impl Server {
         let access_log = open_access_log(&config, &errors)?;
         let vitals = Arc::new(Vitals::new());
         let topics = Arc::new(Topics::default());
+        let apps = Apps::default();
         let app = build(&config, access_log.as_ref(), &errors, &vitals, &topics)?;
         let inherited = take_inherited()?;
 
         if let Err(error) = raise_descriptor_limit() {
             errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
         }
+        app.start_apps(&apps, &errors).map_err(Failure::cannot("start an app"))?;
         let generations = Generations::new(app);
         let engine = engine::start(&config.engine.for_start(), generations.clone(), reporter(&errors))
             .map_err(Failure::cannot("start the threads that carry connections"))?;
@@ -65,6 +68,7 @@ impl Server {
             access_log,
             vitals,
             topics,
+            apps,
             inherited,
             generations,
             engine,
@@ -151,6 +155,8 @@ impl Server {
                 }
             }
         });
+        // What they had under way is over, or was cut.
+        self.apps.stop();
         match stopped.cut {
             0 => self.errors.notice("stopped"),
             1 => self.errors.notice("stopped; 1 connection was cut"),

@@ -27,6 +27,12 @@ struct Member<L> {
     /// Somebody has asked it whether it does.
     is_asked: bool,
     slots: Vec<Slot<L>>,
+    /// Requests that it was given.
+    requests: u64,
+    /// It takes no more requests.
+    is_retired: bool,
+    /// Nothing has been under way since.
+    idle_since: Instant,
     /// It could not be connected to; others are tried before it until then.
     shunned_until: Option<Instant>,
 }
@@ -56,14 +62,19 @@ pub(super) enum Place<L> {
 
 #[derive(Debug)]
 pub(super) struct Members<L> {
-    members: Vec<Member<L>>,
+    all: Vec<Member<L>>,
     /// Connections that there were so far.
     count: u64,
+    /// All members are processes of one program: what one says of itself holds for all, also for those to come.
+    is_one_program: bool,
+    /// What is known of a new member before it is asked.
+    shared_by: usize,
+    is_asked: bool,
 }
 
 impl<L> Default for Members<L> {
     fn default() -> Self {
-        Self { members: Vec::new(), count: 0 }
+        Self { all: Vec::new(), count: 0, is_one_program: false, shared_by: 1, is_asked: false }
     }
 }
 
@@ -87,20 +98,28 @@ impl<L> Member<L> {
 }
 
 impl<L: Clone> Members<L> {
-    pub(super) fn add(&mut self, id: MemberId, upstream: Upstream, most: usize) {
-        self.members.push(Member {
+    pub(super) fn add(&mut self, id: MemberId, upstream: Upstream, most: usize, now: Instant) {
+        self.all.push(Member {
             id,
             upstream,
             most,
-            shared_by: 1,
-            is_asked: false,
+            shared_by: self.shared_by,
+            is_asked: self.is_asked,
             slots: Vec::new(),
+            requests: 0,
+            is_retired: false,
+            idle_since: now,
             shunned_until: None,
         });
     }
 
+    /// For members that are processes of one program.
+    pub(super) fn of_one_program() -> Self {
+        Self { is_one_program: true, ..Self::default() }
+    }
+
     pub(super) fn count(&self) -> usize {
-        self.members.len()
+        self.all.len()
     }
 
     /// A place for a request: a connection that stands and has room; else room for a new one, where least is under way.
@@ -110,17 +129,19 @@ impl<L: Clone> Members<L> {
             return Some(kept);
         }
         let may_open = |member: &&mut Member<L>| {
-            member.slots.len() < member.most || fresh && member.slots.iter().any(|slot| slot.under_way == 0)
+            let has_spare = member.slots.iter().any(|slot| slot.under_way == 0);
+            !member.is_retired && (member.slots.len() < member.most || fresh && has_spare)
         };
         let rank = |member: &&mut Member<L>| {
             (member.shunned_until.is_some_and(|until| now < until), member.under_way())
         };
-        let member = self.members.iter_mut().filter(may_open).min_by_key(rank)?;
+        let member = self.all.iter_mut().filter(may_open).min_by_key(rank)?;
         if member.slots.len() >= member.most {
             let index = member.slots.iter().position(|slot| slot.under_way == 0)?;
             member.slots.remove(index);
         }
         self.count += 1;
+        member.requests += 1;
         let home = std::thread::current().id();
         member.slots.push(Slot {
             number: self.count,
@@ -136,9 +157,10 @@ impl<L: Clone> Members<L> {
     fn take_kept(&mut self) -> Option<Place<L>> {
         let here = std::thread::current().id();
         let rank = |member: &Member<L>, slot: usize| (member.slots[slot].home != here, member.under_way());
-        let with_room =
-            self.members.iter_mut().filter_map(|member| member.best(here).map(|slot| (member, slot)));
+        let live = self.all.iter_mut().filter(|member| !member.is_retired);
+        let with_room = live.filter_map(|member| member.best(here).map(|slot| (member, slot)));
         let (member, slot) = with_room.min_by_key(|(member, slot)| rank(member, *slot))?;
+        member.requests += 1;
         let slot = &mut member.slots[slot];
         slot.under_way += 1;
         let seat = Seat { member: member.id, number: slot.number };
@@ -166,7 +188,8 @@ impl<L: Clone> Members<L> {
     /// since it was opened, an app that serves one connection after the other will accept that only when this is closed.
     pub(super) fn give_back(&mut self, seat: Seat, now: Instant) -> bool {
         let Some(member) = self.find(seat.member) else { return false };
-        let must_go = member.shared_by == 1 && member.has_unproven();
+        let must_go = member.is_retired || member.shared_by == 1 && member.has_unproven();
+        member.idle_since = now;
         let Some(index) = member.slots.iter().position(|slot| slot.number == seat.number) else {
             return false;
         };
@@ -181,10 +204,44 @@ impl<L: Clone> Members<L> {
     }
 
     /// A connection is not to be used any more. Those who share it find that out by themselves.
-    pub(super) fn lose(&mut self, seat: Seat) {
+    pub(super) fn lose(&mut self, seat: Seat, now: Instant) {
         if let Some(member) = self.find(seat.member) {
+            member.idle_since = now;
             member.slots.retain(|slot| slot.number != seat.number);
         }
+    }
+
+    /// A member takes no more requests; connections that wait are closed.
+    pub(super) fn retire(&mut self, id: MemberId) {
+        if let Some(member) = self.find(id) {
+            member.is_retired = true;
+            member.slots.retain(|slot| slot.under_way > 0);
+        }
+    }
+
+    /// A member is no more.
+    pub(super) fn remove(&mut self, id: MemberId) {
+        self.all.retain(|member| member.id != id);
+    }
+
+    /// Whether a member that was retired has nothing under way any more.
+    pub(super) fn is_drained(&mut self, id: MemberId) -> bool {
+        self.find(id).is_some_and(|member| member.is_retired && member.under_way() == 0)
+    }
+
+    /// Requests that a member was given.
+    pub(super) fn requests(&mut self, id: MemberId) -> u64 {
+        self.find(id).map_or(0, |member| member.requests)
+    }
+
+    /// Whether a member that takes requests was given as many as these.
+    pub(super) fn has_had(&mut self, id: MemberId, most: u64) -> bool {
+        self.find(id).is_some_and(|member| !member.is_retired && member.requests >= most)
+    }
+
+    /// Since when nothing has been under way at a member.
+    pub(super) fn idle_since(&mut self, id: MemberId) -> Option<Instant> {
+        self.find(id).filter(|member| member.under_way() == 0).map(|member| member.idle_since)
     }
 
     /// A member could not be connected to.
@@ -198,14 +255,22 @@ impl<L: Clone> Members<L> {
     pub(super) fn begin_asking(&mut self, id: MemberId) -> Option<Upstream> {
         let member = self.find(id).filter(|member| !member.is_asked)?;
         member.is_asked = true;
-        Some(member.upstream.clone())
+        let upstream = member.upstream.clone();
+        if self.is_one_program {
+            self.is_asked = true;
+            self.all.iter_mut().for_each(|member| member.is_asked = true);
+        }
+        Some(upstream)
     }
 
     /// A member has said how many requests may share a connection.
     pub(super) fn share(&mut self, id: MemberId, shared_by: usize) {
-        if let Some(member) = self.find(id) {
-            member.shared_by = shared_by;
+        if self.is_one_program {
+            self.shared_by = shared_by;
         }
+        let is_one_program = self.is_one_program;
+        let whose = self.all.iter_mut().filter(|member| is_one_program || member.id == id);
+        whose.for_each(|member| member.shared_by = shared_by);
     }
 
     pub(super) fn is_shared(&mut self, id: MemberId) -> bool {
@@ -215,15 +280,15 @@ impl<L: Clone> Members<L> {
     /// Takes out the connections that have waited for `time`, and says when the next will have.
     pub(super) fn expire(&mut self, time: Duration, now: Instant) -> Option<Instant> {
         let waits = |slot: &Slot<L>| slot.under_way == 0;
-        for member in &mut self.members {
+        for member in &mut self.all {
             member.slots.retain(|slot| !waits(slot) || now < slot.since + time);
         }
-        let slots = self.members.iter().flat_map(|member| &member.slots);
+        let slots = self.all.iter().flat_map(|member| &member.slots);
         slots.filter(|slot| waits(slot)).map(|slot| slot.since + time).min()
     }
 
     fn find(&mut self, id: MemberId) -> Option<&mut Member<L>> {
-        self.members.iter_mut().find(|member| member.id == id)
+        self.all.iter_mut().find(|member| member.id == id)
     }
 
     fn slot(&mut self, seat: Seat) -> Option<&mut Slot<L>> {
@@ -238,7 +303,7 @@ mod tests {
     fn members(most: &[usize]) -> Members<&'static str> {
         let mut members = Members::default();
         for (id, most) in most.iter().enumerate() {
-            members.add(id as u64, Upstream::Unix(format!("/{id}").into()), *most);
+            members.add(id as u64, Upstream::Unix(format!("/{id}").into()), *most, Instant::now());
         }
         members
     }
@@ -273,7 +338,7 @@ mod tests {
         let seats: Vec<_> = (0..4).map(|_| new(members.take(false, now))).collect();
         let taken: Vec<_> = seats.iter().map(|seat| seat.map(|seat| seat.member)).collect();
         assert_eq!(taken, [Some(0), Some(1), Some(0), None]);
-        members.lose(seats[1].unwrap());
+        members.lose(seats[1].unwrap(), now);
         assert_eq!(new(members.take(false, now)).unwrap().member, 1);
     }
 
@@ -327,7 +392,7 @@ mod tests {
         assert_eq!(kept(members.take(false, now)), (first, "first"));
         members.connected(second, &"second");
         assert_eq!(kept(members.take(false, now)), (second, "second"));
-        members.lose(first);
+        members.lose(first, now);
         assert!(!members.give_back(first, now));
     }
 

@@ -6,10 +6,11 @@
 
 mod members;
 mod probe;
+mod spawned;
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rudy_fastcgi::Limits;
@@ -19,7 +20,9 @@ use tokio::time::timeout;
 use self::members::{MemberId, Members, Place, Seat};
 use super::failure::Failure;
 use super::link::Link;
+use super::processes::{ProcessOptions, Processes};
 use super::upstream::{Stream, Upstream};
+use crate::error_log::ErrorLog;
 
 /// How long a member that could not be connected to is asked last.
 const SHUN: Duration = Duration::from_secs(1);
@@ -37,6 +40,8 @@ pub(super) struct PoolOptions {
     pub(super) connect_time: Duration,
     /// How long a connection is kept that waits for a request.
     pub(super) keep_time: Duration,
+    /// Requests after which a process is replaced.
+    pub(super) requests_per_process: Option<u64>,
 }
 
 /// Which connection a request wants.
@@ -55,6 +60,9 @@ pub(super) struct Pool {
     options: PoolOptions,
     limits: Limits,
     state: Mutex<State>,
+    /// Those of the app, where Rudy starts them.
+    processes: OnceLock<Processes>,
+    itself: Weak<Self>,
 }
 
 #[derive(Debug, Default)]
@@ -93,12 +101,46 @@ enum Grant {
 }
 
 impl Pool {
+    /// A pool of connections to these addresses.
     pub(super) fn new(upstreams: &[Upstream], options: PoolOptions, limits: Limits) -> Arc<Self> {
         let mut members = Members::default();
         for (id, upstream) in (0..).zip(upstreams) {
-            members.add(id, upstream.clone(), options.connections);
+            members.add(id, upstream.clone(), options.connections, Instant::now());
         }
-        Arc::new(Self { options, limits, state: Mutex::new(State { members, ..State::default() }) })
+        Self::of(members, options, limits)
+    }
+
+    /// A pool of connections to processes, which come and go.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Processes::start`].
+    pub(super) fn start(
+        processes: ProcessOptions,
+        options: PoolOptions,
+        limits: Limits,
+        log: &ErrorLog,
+    ) -> io::Result<Arc<Self>> {
+        let pool = Self::of(Members::of_one_program(), options, limits);
+        let members: Weak<Self> = Arc::downgrade(&pool);
+        let started = Processes::start(processes, log, members)?;
+        pool.processes.get_or_init(|| started);
+        Ok(pool)
+    }
+
+    fn of(members: Members<Arc<Link>>, options: PoolOptions, limits: Limits) -> Arc<Self> {
+        Arc::new_cyclic(|itself| Self {
+            options,
+            limits,
+            state: Mutex::new(State { members, ..State::default() }),
+            processes: OnceLock::new(),
+            itself: itself.clone(),
+        })
+    }
+
+    /// The processes, where Rudy starts them.
+    pub(super) fn processes(&self) -> Option<&Processes> {
+        self.processes.get()
     }
 
     /// A connection, kept or new, as soon as there is one.
@@ -151,8 +193,9 @@ impl Pool {
         };
         match timeout(self.options.queue_time, waiting).await {
             Ok(Ok(grant)) => Ok(*grant),
-            // The pool outlives those who wait in it and answers each, so it is the time that is over.
-            Ok(Err(_)) | Err(_) => Err(Failure::QueueTime(self.options.queue_time)),
+            // Those who wait are sent away when no process can be had.
+            Ok(Err(_)) => Err(self.not_running().unwrap_or(Failure::QueueTime(self.options.queue_time))),
+            Err(_) => Err(Failure::QueueTime(self.options.queue_time)),
         }
     }
 
@@ -165,6 +208,12 @@ impl Pool {
             && let Some(place) = state.members.take(fresh, Instant::now())
         {
             return Ok(Ok(self.hold(place)));
+        }
+        if let Some(processes) = self.processes() {
+            if let Some(failure) = self.not_running() {
+                return Err(failure);
+            }
+            processes.grow();
         }
         state.waiting.retain(|waiting| !waiting.is_closed());
         if state.waiting.len() >= self.options.queue {
@@ -257,19 +306,20 @@ impl Lease {
         let starts_keeper = is_kept && !std::mem::replace(&mut state.has_keeper, true);
         drop(state);
         // A connection that is not kept has to be closed before others are opened in its place.
+        let member = self.held.seat.member;
         drop(self);
         if starts_keeper {
             pool.look_after();
         }
-        pool.serve();
+        pool.has_ended(member);
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if !self.is_over {
-            self.pool.lock().members.lose(self.seat);
-            self.pool.serve();
+            self.pool.lock().members.lose(self.seat, Instant::now());
+            self.pool.has_ended(self.seat.member);
         }
     }
 }

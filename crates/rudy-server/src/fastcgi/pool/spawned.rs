@@ -6,14 +6,17 @@ use std::time::Instant;
 
 use super::{MemberId, Pool};
 use crate::fastcgi::failure::Failure;
-use crate::fastcgi::processes::Members;
+use crate::fastcgi::processes::{Members, Processes};
 use crate::fastcgi::upstream::Upstream;
 
 impl Members for Pool {
     fn up(&self, id: MemberId, socket: &Path) {
         let most = self.options.connections;
         self.lock().members.add(id, Upstream::Unix(socket.to_owned()), most, Instant::now());
-        self.serve_if_alive();
+        if let Some(pool) = self.itself.upgrade() {
+            pool.serve();
+        }
+        self.grow_if_wanted();
     }
 
     fn retire(&self, id: MemberId) {
@@ -22,13 +25,8 @@ impl Members for Pool {
     }
 
     fn down(&self, id: MemberId, _why: &str) {
-        let mut state = self.lock();
-        state.members.remove(id);
-        let is_wanted = !state.waiting.is_empty();
-        drop(state);
-        if let Some(processes) = self.processes().filter(|_| is_wanted) {
-            processes.grow();
-        }
+        self.lock().members.remove(id);
+        self.grow_if_wanted();
     }
 
     fn unavailable(&self, _why: &str) {
@@ -49,13 +47,13 @@ impl Members for Pool {
 impl Pool {
     /// Why nobody can be asked, where that is known.
     pub(super) fn not_running(&self) -> Option<Failure> {
-        self.processes().and_then(|processes| processes.failure()).map(Failure::NotRunning)
+        self.processes().and_then(Processes::failure).map(Failure::NotRunning)
     }
 
     /// A request is over: its place is another's, and its process may have had enough.
     pub(super) fn has_ended(self: &Arc<Self>, member: MemberId) {
         if let (Some(processes), Some(most)) = (self.processes(), self.options.requests_per_process) {
-            let has_had_enough = self.lock().members.requests(member) >= most;
+            let has_had_enough = self.lock().members.has_had(member, most);
             if has_had_enough {
                 processes.replace(member);
             }
@@ -72,9 +70,11 @@ impl Pool {
         }
     }
 
-    fn serve_if_alive(&self) {
-        if let Some(pool) = self.itself.upgrade() {
-            pool.serve();
+    /// Asks for one more process where requests wait. That was asked before, and is forgotten while one is started.
+    fn grow_if_wanted(&self) {
+        let is_wanted = !self.lock().waiting.is_empty();
+        if let Some(processes) = self.processes().filter(|_| is_wanted) {
+            processes.grow();
         }
     }
 }

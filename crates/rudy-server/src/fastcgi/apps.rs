@@ -1,0 +1,47 @@
+//! The apps of a server, which outlive a reload that leaves their tables as they are.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::pool::Pool;
+use crate::config::FastcgiTable;
+
+/// All apps: their connections, and the processes that Rudy has started for them.
+#[derive(Debug, Default)]
+pub struct Apps(Mutex<Vec<(FastcgiTable, Weak<Pool>)>>);
+
+impl Apps {
+    /// The pool of the app with this table: the one that is there, or a new one.
+    pub(super) fn pool(
+        &self,
+        table: &FastcgiTable,
+        open: impl FnOnce() -> io::Result<Arc<Pool>>,
+    ) -> io::Result<Arc<Pool>> {
+        let mut apps = self.lock();
+        apps.retain(|(_, pool)| pool.strong_count() > 0);
+        let known = apps.iter().find(|(known, _)| known == table).and_then(|(_, pool)| pool.upgrade());
+        if let Some(pool) = known {
+            return Ok(pool);
+        }
+        let pool = open()?;
+        apps.push((table.clone(), Arc::downgrade(&pool)));
+        Ok(pool)
+    }
+
+    /// Ends all processes and waits for them: they are asked at the same time.
+    pub(crate) fn stop(&self) {
+        let apps: Vec<_> = self.lock().drain(..).filter_map(|(_, pool)| pool.upgrade()).collect();
+        let processes = || apps.iter().filter_map(|pool| pool.processes());
+        for processes in processes() {
+            processes.begin_stop();
+        }
+        for processes in processes() {
+            processes.stop();
+        }
+    }
+
+    /// A panic while it was held has left a list of apps that are there.
+    fn lock(&self) -> MutexGuard<'_, Vec<(FastcgiTable, Weak<Pool>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
