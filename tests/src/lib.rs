@@ -21,7 +21,7 @@ pub use curl::{Curl, Fetched};
 pub use descriptors::descriptors;
 pub use engines::engines;
 pub use load::{Load, Tally};
-pub use program::{go_httpbin, program, redbot, skip};
+pub use program::{flup, go_httpbin, program, redbot, skip};
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
 

@@ -14,8 +14,8 @@ use std::thread;
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
-        // Servers stand here, and an ordinary user's PATH often leaves these out.
-        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        // Servers and Go stand here, and an ordinary user's PATH often leaves these out.
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/go/bin"].map(PathBuf::from))
         .map(|folder| folder.join(name))
         .find(|candidate| candidate.is_file());
     if found.is_none() {
@@ -33,6 +33,17 @@ pub fn redbot() -> Option<PathBuf> {
         return None;
     }
     Some(redbot)
+}
+
+/// Where the Python stands that has flup, which `cargo xtask setup` installs, or `None` after [`skip`].
+#[must_use]
+pub fn flup() -> Option<PathBuf> {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/flup/bin/python");
+    if !python.is_file() {
+        skip("flup is not installed; `cargo xtask setup` installs it");
+        return None;
+    }
+    Some(python)
 }
 
 /// Where `go-httpbin` is, which `cargo xtask setup` builds, or `None` after [`skip`].

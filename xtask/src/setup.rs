@@ -17,8 +17,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("cgi-fcgi", "libfcgi-bin"),      // asks FastCGI apps from the command line
     ("lighttpd", "lighttpd"),         // starts FastCGI apps, and asks them
     ("apache2", "apache2"),           // asks FastCGI apps
-    ("php-fpm8.2", "php-fpm"),        // runs PHP sites
-    (PYTHON, "python3"),              // runs redbot
+    (PYTHON, "python3"),              // runs redbot and flup
+    ("php-cgi", "php-cgi"),           // an app behind the gateway
+    ("fcgiwrap", "fcgiwrap"),         // runs CGI programs behind it, git's among them
+    ("git", "git"),
 ];
 
 /// The system's own, for which Debian packages `venv`: one that stands earlier in `PATH` may be anything.
@@ -27,13 +29,17 @@ const PYTHON: &str = "/usr/bin/python3";
 /// What reads our answers with the eyes of RFC 9110 and RFC 9111; its checks are a package of their own.
 const REDBOT: &[&str] = &["redbot==2.7.1", "httplint==2026.10.4"];
 
+/// FastCGI for Python, which Debian no longer has.
+const FLUP: &[&str] = &["flup==1.0.3"];
+
 /// A server whose documentation says how it answers. Go 1.22 or later builds it, in seconds.
 const GO_HTTPBIN: &str = "github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.20.0";
 
 /// Installs what is missing; fails with the names of what it may not install.
 pub(crate) fn run() -> Outcome {
     packages()?;
-    redbot()?;
+    python(&workspace::redbot_environment(), REDBOT)?;
+    python(&workspace::flup_environment(), FLUP)?;
     cargo_deny()?;
     cargo_fuzz()?;
     go_httpbin()
@@ -91,7 +97,19 @@ fn missing_packages() -> Vec<&'static str> {
     {
         missing.push("python3-venv");
     }
+    if !has_php_fpm() {
+        missing.push("php-fpm");
+    }
+    if !command::succeeds(Command::new("perl").args(["-MFCGI", "-e1"])) {
+        missing.push("libfcgi-perl");
+    }
     missing
+}
+
+/// Debian has its version in the name of the program.
+fn has_php_fpm() -> bool {
+    let folder = std::fs::read_dir("/usr/sbin").into_iter().flatten().flatten();
+    folder.map(|entry| entry.file_name()).any(|name| name.as_encoded_bytes().starts_with(b"php-fpm"))
 }
 
 /// What to put before a command that needs root; `None` where there is no way.
@@ -105,14 +123,16 @@ fn privileged() -> Option<Vec<&'static str>> {
     sudo.then(|| vec!["sudo"])
 }
 
-fn redbot() -> Outcome {
-    let environment = workspace::redbot_environment();
-    if environment.join("bin/redbot").exists() {
+/// Installs packages into an environment of their own, which is there as a whole or not at all.
+fn python(environment: &Path, packages: &[&str]) -> Outcome {
+    if environment.join("installed").exists() {
         return Ok(());
     }
-    println!("installing {} into {}", REDBOT.join(" "), environment.display());
-    command::run(Command::new(PYTHON).args(["-m", "venv"]).arg(&environment))?;
-    command::run(Command::new(environment.join("bin/pip")).args(["install", "--quiet"]).args(REDBOT))
+    println!("installing {} into {}", packages.join(" "), environment.display());
+    command::run(Command::new(PYTHON).args(["-m", "venv"]).arg(environment))?;
+    command::run(Command::new(environment.join("bin/pip")).args(["install", "--quiet"]).args(packages))?;
+    std::fs::write(environment.join("installed"), packages.join("\n"))
+        .map_err(|error| format!("cannot write into {}: {error}", environment.display()))
 }
 
 /// Checks licences, sources and banned crates; two minutes of building on two cores.

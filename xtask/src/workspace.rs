@@ -23,6 +23,11 @@ pub(crate) fn redbot_environment() -> PathBuf {
     root().join("target/redbot")
 }
 
+/// Where the virtual environment stands from which the tests run apps with flup.
+pub(crate) fn flup_environment() -> PathBuf {
+    root().join("target/flup")
+}
+
 /// Where programs stand that are built with Go for the tests.
 pub(crate) fn go_programs() -> PathBuf {
     root().join("target/go")

@@ -5,6 +5,7 @@ mod conditions;
 mod connections;
 mod content;
 mod documentation;
+mod fastcgi;
 mod fastcgi_app;
 mod generators;
 mod paths;

@@ -1,0 +1,206 @@
+//! Real programs that speak FastCGI, each on a Unix socket in a folder of its own.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rudy_tests::{PATIENCE, flup, program};
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+use tempfile::TempDir;
+
+/// What is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// php-fpm with so many children, each of which serves one connection at a time.
+    PhpFpm { children: u32 },
+    /// `php-cgi -b`, with two children.
+    PhpCgi,
+    /// Go's `net/http/fcgi`, which multiplexes.
+    Go,
+    /// The module FCGI of Perl in two processes.
+    Perl,
+    /// flup of Python, with threads.
+    Python,
+    /// fcgiwrap with two children, which runs a CGI program for each request.
+    Fcgiwrap,
+}
+
+/// A program that runs. It and all that it has started end when this is dropped.
+pub(super) struct App {
+    pub(super) program: Program,
+    pub(super) folder: TempDir,
+    child: Child,
+}
+
+impl App {
+    /// Starts it and waits until it listens; `None` where the test is skipped because something is not installed.
+    pub(super) fn start(program: Program) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        // Where the tests run as root the app does not.
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
+        let mut command = program.command(folder.path())?;
+        let said = File::create(folder.path().join("said")).expect("the folder is ours");
+        command.stdin(Stdio::null()).stdout(said.try_clone().expect("a descriptor is left")).stderr(said);
+        let child = command.process_group(0).spawn().expect("the program can be started");
+        let app = Self { program, folder, child };
+        app.wait_until_it_listens();
+        Some(app)
+    }
+
+    fn wait_until_it_listens(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while UnixStream::connect(self.socket()).is_err() {
+            let said = || fs::read_to_string(self.folder.path().join("said")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "{:?} does not listen:\n{}", self.program, said());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Where it listens.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.folder.path().join("app.sock")
+    }
+
+    /// Its path behind Rudy.
+    pub(super) fn path(&self) -> &'static str {
+        if self.is_php() { "/app.php" } else { "/app" }
+    }
+
+    /// How many processes answer, where they stay the same.
+    pub(super) fn processes(&self) -> Option<usize> {
+        match self.program {
+            Program::PhpFpm { children } => Some(children as usize),
+            Program::PhpCgi | Program::Perl => Some(2),
+            Program::Go | Program::Python => Some(1),
+            Program::Fcgiwrap => None,
+        }
+    }
+
+    /// The route to it, with so many connections at most.
+    pub(super) fn route(&self, connections: usize) -> String {
+        let (address, folder) = (self.socket(), self.folder.path().display());
+        let path = if self.is_php() { "/*" } else { "/app/*" };
+        let more = match self.program {
+            Program::PhpFpm { .. } | Program::PhpCgi => format!("root = \"{folder}\", split = \".php\""),
+            // Else it passes an answer on when the program has ended or said 8 KiB.
+            Program::Fcgiwrap => {
+                format!("params = {{ SCRIPT_FILENAME = \"{folder}/app.pl\", NO_BUFFERING = \"1\" }}")
+            }
+            _ => "answer_time = \"30s\"".to_owned(),
+        };
+        format!(
+            "[[site.route]]\npath = \"{path}\"\nfastcgi = {{ address = \"unix:{}\", connections = {connections}, {more} }}\n",
+            address.display()
+        )
+    }
+
+    fn is_php(&self) -> bool {
+        matches!(self.program, Program::PhpFpm { .. } | Program::PhpCgi)
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        // It fails only if all have ended already.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+impl Program {
+    /// What starts it, its files put into `folder`.
+    fn command(self, folder: &Path) -> Option<Command> {
+        let socket = folder.join("app.sock");
+        Some(match self {
+            Self::PhpFpm { children } => {
+                write(folder, "app.php", include_str!("apps/app.php"));
+                let mut fpm = Command::new(php_fpm()?);
+                fpm.args(["--nodaemonize", "--no-php-ini", "--fpm-config"]).arg(fpm_config(folder, children));
+                fpm
+            }
+            Self::PhpCgi => {
+                write(folder, "app.php", include_str!("apps/app.php"));
+                let mut cgi = Command::new(program("php-cgi")?);
+                cgi.env("PHP_FCGI_CHILDREN", "2").env("PHP_FCGI_MAX_REQUESTS", "0");
+                cgi.args(["-n", "-d", "post_max_size=0", "-b"]).arg(socket);
+                cgi
+            }
+            Self::Go => {
+                let source = write(folder, "app.go", include_str!("apps/app.go"));
+                let built = Command::new(program("go")?)
+                    .args(["build", "-o"])
+                    .arg(folder.join("app"))
+                    .arg(source)
+                    .status();
+                assert!(built.expect("go can be started").success(), "the app is built");
+                let mut app = Command::new(folder.join("app"));
+                app.arg(socket);
+                app
+            }
+            Self::Perl => {
+                let mut perl = Command::new(perl_with_fcgi()?);
+                perl.arg(write(folder, "app.pl", include_str!("apps/app.pl"))).arg(socket);
+                perl
+            }
+            Self::Python => {
+                let mut python = Command::new(flup()?);
+                python.arg(write(folder, "app.py", include_str!("apps/app.py"))).arg(socket);
+                python
+            }
+            Self::Fcgiwrap => {
+                let script = write(folder, "app.pl", include_str!("apps/app.pl"));
+                fs::set_permissions(script, Permissions::from_mode(0o755)).expect("the file is ours");
+                fcgiwrap(&socket)?
+            }
+        })
+    }
+}
+
+/// fcgiwrap with two children, what its programs say on stderr being passed on.
+pub(super) fn fcgiwrap(socket: &Path) -> Option<Command> {
+    let mut fcgiwrap = Command::new(program("fcgiwrap")?);
+    fcgiwrap.args(["-f", "-c", "2", "-s"]).arg(format!("unix:{}", socket.display()));
+    Some(fcgiwrap)
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("a temp folder can be written");
+    path
+}
+
+/// Debian has its version in the name.
+fn php_fpm() -> Option<PathBuf> {
+    let mut found: Vec<_> =
+        fs::read_dir("/usr/sbin").into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"php-fpm")));
+    found.sort();
+    found.pop().or_else(|| program("php-fpm"))
+}
+
+fn perl_with_fcgi() -> Option<PathBuf> {
+    let perl = program("perl")?;
+    let has_fcgi = Command::new(&perl).args(["-MFCGI", "-e1"]).stderr(Stdio::null()).status();
+    if !has_fcgi.is_ok_and(|status| status.success()) {
+        rudy_tests::skip("Perl has no FCGI; `cargo xtask setup` installs it");
+        return None;
+    }
+    Some(perl)
+}
+
+fn fpm_config(folder: &Path, children: u32) -> PathBuf {
+    // As root it has to be told as whom its children run; else it runs as whoever starts it.
+    let user = if geteuid().is_root() { "user = nobody\ngroup = nogroup\n" } else { "" };
+    let folder_name = folder.display();
+    let config = format!(
+        "[global]\nerror_log = {folder_name}/fpm.log\n[www]\n{user}listen = {folder_name}/app.sock\nlisten.mode = 0666\n\
+         pm = static\npm.max_children = {children}\nclear_env = yes\ncatch_workers_output = no\n\
+         php_admin_value[post_max_size] = 0\n"
+    );
+    write(folder, "fpm.conf", &config)
+}

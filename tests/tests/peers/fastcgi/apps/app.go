@@ -1,0 +1,68 @@
+// What every app of these tests does, in Go.
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/fcgi"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	listener, err := net.Listen("unix", os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(fcgi.Serve(listener, http.HandlerFunc(answer)))
+}
+
+func answer(w http.ResponseWriter, r *http.Request) {
+	env := fcgi.ProcessEnv(r)
+	query := r.URL.RawQuery
+	w.Header().Set("Content-Type", "text/plain")
+	// The package keeps PATH_INFO and SCRIPT_NAME to itself, and gives the whole path.
+	path := strings.TrimPrefix(r.URL.Path, "/app")
+	switch strings.Split(path, "/")[1] {
+	case "variables":
+		for name, value := range env {
+			fmt.Fprintf(w, "%s=%s\n", name, value)
+		}
+		// What the package has taken for itself.
+		for name, values := range r.Header {
+			name = strings.ReplaceAll(strings.ToUpper(name), "-", "_")
+			fmt.Fprintf(w, "HTTP_%s=%s\n", name, strings.Join(values, ", "))
+		}
+		fmt.Fprintf(w, "REQUEST_METHOD=%s\nQUERY_STRING=%s\nREQUEST_URI=%s\nSERVER_PROTOCOL=%s\n",
+			r.Method, query, r.URL.RequestURI(), r.Proto)
+		fmt.Fprintf(w, "PATH_INFO=%s\n", path)
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		fmt.Fprintf(w, "REMOTE_ADDR=%s\nHTTP_HOST=%s\n", host, r.Host)
+	case "upload":
+		hash := sha256.New()
+		bytes, _ := io.Copy(hash, r.Body)
+		fmt.Fprintf(w, "%d %x", bytes, hash.Sum(nil))
+	case "lines":
+		for n := 1; n <= 3; n++ {
+			fmt.Fprintf(w, "line %d\n", n)
+			w.(http.Flusher).Flush()
+			for {
+				if _, err := os.Stat(fmt.Sprintf("%s/%d", query, n)); err == nil {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+	case "status":
+		status, _ := strconv.Atoi(query)
+		w.WriteHeader(status)
+	case "pid":
+		fmt.Fprint(w, os.Getpid())
+	}
+}
