@@ -5,3 +5,4 @@ mod faults;
 mod gone;
 mod queue;
 mod site;
+mod started;
