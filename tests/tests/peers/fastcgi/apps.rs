@@ -30,40 +30,53 @@ pub(super) enum Program {
     Fcgiwrap,
 }
 
-/// A program that runs. It and all that it has started end when this is dropped.
+/// An app that does what all of these do.
 pub(super) struct App {
     pub(super) program: Program,
+    pub(super) running: Running,
+}
+
+/// A program that listens at `app.sock` in a folder of its own. It and all that it has started end when this is dropped.
+pub(super) struct Running {
     pub(super) folder: TempDir,
     child: Child,
 }
 
-impl App {
-    /// Starts it and waits until it listens; `None` where the test is skipped because something is not installed.
-    pub(super) fn start(program: Program) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
-        // Where the tests run as root the app does not.
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
-        let mut command = program.command(folder.path())?;
+impl Running {
+    /// Starts it and waits until it listens.
+    pub(super) fn start(mut command: Command, folder: TempDir) -> Self {
         let said = File::create(folder.path().join("said")).expect("the folder is ours");
         command.stdin(Stdio::null()).stdout(said.try_clone().expect("a descriptor is left")).stderr(said);
         let child = command.process_group(0).spawn().expect("the program can be started");
-        let app = Self { program, folder, child };
-        app.wait_until_it_listens();
-        Some(app)
-    }
-
-    fn wait_until_it_listens(&self) {
+        let running = Self { folder, child };
         let deadline = Instant::now() + PATIENCE;
-        while UnixStream::connect(self.socket()).is_err() {
-            let said = || fs::read_to_string(self.folder.path().join("said")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "{:?} does not listen:\n{}", self.program, said());
+        while UnixStream::connect(running.socket()).is_err() {
+            let said = fs::read_to_string(running.folder.path().join("said")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "{command:?} does not listen:\n{said}");
             thread::sleep(Duration::from_millis(5));
         }
+        running
     }
 
     /// Where it listens.
     pub(super) fn socket(&self) -> PathBuf {
         self.folder.path().join("app.sock")
+    }
+}
+
+/// A folder that others can look into: where the tests run as root the apps do not.
+pub(super) fn open_folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
+    folder
+}
+
+impl App {
+    /// Starts it and waits until it listens; `None` where the test is skipped because something is not installed.
+    pub(super) fn start(program: Program) -> Option<Self> {
+        let folder = open_folder();
+        let command = program.command(folder.path())?;
+        Some(Self { program, running: Running::start(command, folder) })
     }
 
     /// Its path behind Rudy.
@@ -83,7 +96,7 @@ impl App {
 
     /// The route to it, with so many connections at most.
     pub(super) fn route(&self, connections: usize) -> String {
-        let (address, folder) = (self.socket(), self.folder.path().display());
+        let (address, folder) = (self.running.socket(), self.running.folder.path().display());
         let path = if self.is_php() { "/*" } else { "/app/*" };
         let more = match self.program {
             Program::PhpFpm { .. } | Program::PhpCgi => format!("root = \"{folder}\", split = \".php\""),
@@ -104,7 +117,7 @@ impl App {
     }
 }
 
-impl Drop for App {
+impl Drop for Running {
     fn drop(&mut self) {
         // It fails only if all have ended already.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
@@ -183,7 +196,7 @@ fn php_fpm() -> Option<PathBuf> {
     found.pop().or_else(|| program("php-fpm"))
 }
 
-fn perl_with_fcgi() -> Option<PathBuf> {
+pub(super) fn perl_with_fcgi() -> Option<PathBuf> {
     let perl = program("perl")?;
     let has_fcgi = Command::new(&perl).args(["-MFCGI", "-e1"]).stderr(Stdio::null()).status();
     if !has_fcgi.is_ok_and(|status| status.success()) {

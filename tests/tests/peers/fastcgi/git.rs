@@ -1,29 +1,12 @@
 //! Git over HTTP through Rudy: fcgiwrap runs `git http-backend`.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
 
-use rudy_tests::{PATIENCE, Server, program};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rudy_tests::{Server, program};
 
-use super::apps::fcgiwrap;
-
-/// A program that is ended with all that it has started.
-struct Group(std::process::Child);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // It fails only if all have ended already.
-        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
-        let _ = self.0.wait();
-    }
-}
+use super::apps::{Running, fcgiwrap, open_folder};
 
 /// git without what this machine's user has set up.
 fn git(folder: &Path, arguments: &[&str]) -> Output {
@@ -42,27 +25,22 @@ fn head(folder: &Path) -> String {
 }
 
 /// fcgiwrap, and Rudy in front of it, for the repositories in a folder.
-fn serve(folder: &Path, served: &Path) -> Option<(Group, Server)> {
-    let socket = folder.join("git.sock");
-    let mut command = fcgiwrap(&socket)?;
-    command.env("GIT_CONFIG_GLOBAL", "/dev/null").stdin(Stdio::null()).stdout(Stdio::null());
-    let group = Group(command.process_group(0).spawn().expect("fcgiwrap can be started"));
-    let deadline = Instant::now() + PATIENCE;
-    while UnixStream::connect(&socket).is_err() {
-        assert!(Instant::now() < deadline, "fcgiwrap does not listen");
-        thread::sleep(Duration::from_millis(5));
-    }
+fn serve(served: &Path) -> Option<(Running, Server)> {
+    let folder = open_folder();
+    let mut command = fcgiwrap(&folder.path().join("app.sock"))?;
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null");
+    let fcgiwrap = Running::start(command, folder);
     let programs = String::from_utf8(git(served, &["--exec-path"]).stdout).expect("a path");
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\nlimits.body_bytes = \"1GiB\"\n[[site]]\n[[site.route]]\npath = \"/git/*\"\n\
          [site.route.fastcgi]\naddress = \"unix:{}\"\nconnections = 2\n[site.route.fastcgi.params]\n\
          SCRIPT_FILENAME = \"{}/git-http-backend\"\nGIT_PROJECT_ROOT = \"{}\"\nGIT_HTTP_EXPORT_ALL = \"1\"\n\
          REMOTE_USER = \"test\"\n",
-        socket.display(),
+        fcgiwrap.socket().display(),
         programs.trim_end(),
         served.display(),
     ));
-    Some((group, server))
+    Some((fcgiwrap, server))
 }
 
 /// This repository, if it is one with its whole past: a shallow one cannot be pushed.
@@ -78,12 +56,11 @@ fn a_repository_is_cloned_and_pushed_to_and_so_is_this_one() {
     if program("git").is_none() {
         return;
     }
-    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let folder = open_folder();
     let folder = folder.path();
-    fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("the folder is ours");
     let served = folder.join("served");
     fs::create_dir(&served).expect("the folder is ours");
-    let Some((_fcgiwrap, server)) = serve(folder, &served) else { return };
+    let Some((_fcgiwrap, server)) = serve(&served) else { return };
     git(&served, &["init", "--bare", "--quiet", "small.git"]);
     let small = folder.join("small");
     git(folder, &["clone", "--quiet", &server.url("/git/small.git"), "small"]);

@@ -3,6 +3,7 @@
 
 mod apps;
 mod git;
+mod guide;
 mod php;
 mod questions;
 

@@ -86,7 +86,7 @@ impl App {
 
     /// Counted and hashed by the app; the server holds little of it at a time.
     fn takes_an_upload(&self, server: &Server) {
-        let file = self.folder.path().join("upload");
+        let file = self.running.folder.path().join("upload");
         let mut pieces = File::create(&file).expect("the folder is ours");
         for n in 0..UPLOAD_BYTES / 1000 {
             pieces.write_all(format!("{n:0>999}\n").as_bytes()).expect("the disk has room");
@@ -117,7 +117,7 @@ impl App {
 
     /// The app says the next line only when this one has been read.
     fn answers_line_by_line(&self, server: &Server) {
-        let folder = self.folder.path();
+        let folder = self.running.folder.path();
         let mut connection = server.connect();
         let target = format!("{}/lines?{}", self.path(), folder.display());
         connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
