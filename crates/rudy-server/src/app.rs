@@ -3,9 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use http::uri::Scheme;
-use http::{Method, StatusCode};
-use rudy_net::{Call, Client, Limits, Outcome, Reply, Request, Response, Service};
+use http::StatusCode;
+use rudy_net::{Call, Client, Limits, Outcome, Request, Service};
 
 use crate::access_log::AccessLog;
 use crate::compile::{Handler, compile};
@@ -13,21 +12,17 @@ use crate::config::{Config, Diagnostics};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::Apps;
 use crate::handlers::Vitals;
-use crate::methods::{answer_unless_known, answer_unless_read};
-use crate::pages;
-use crate::routing::{NotFound, Router, request_host};
+use crate::routes::Routes;
 use crate::topic::Topics;
 
 /// Everything that answers requests under one configuration. A reload makes another one; connections under way keep the
 /// one they began with.
 #[derive(Debug)]
 pub struct App {
-    router: Router<Handler>,
+    routes: Arc<Routes>,
     limits: Limits,
     access_log: Option<AccessLog>,
     error_log: Option<ErrorLog>,
-    vitals: Arc<Vitals>,
-    topics: Arc<Topics>,
 }
 
 impl App {
@@ -35,13 +30,12 @@ impl App {
     pub fn new(config: &Config) -> Result<Self, Diagnostics> {
         let router =
             compile(config).map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
+        let routes = Routes { router: Arc::new(router), vitals: Arc::default(), topics: Arc::default() };
         Ok(Self {
-            router,
+            routes: Arc::new(routes),
             limits: config.limits_in_effect(),
             access_log: None,
             error_log: None,
-            vitals: Arc::default(),
-            topics: Arc::default(),
         })
     }
 
@@ -54,7 +48,7 @@ impl App {
     /// Says there what clients do wrong and what the file system refuses.
     #[must_use]
     pub fn with_error_log(self, log: ErrorLog) -> Self {
-        for handler in self.router.handlers() {
+        for handler in self.routes.router.handlers() {
             match handler {
                 Handler::Files(files) => files.log_to(log.clone()),
                 Handler::Tail(tail) => tail.log_to(log.clone()),
@@ -72,7 +66,7 @@ impl App {
     ///
     /// Their user is not there or cannot be taken on, or the system has no room for them.
     pub fn start_apps(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
-        self.router.handlers().try_for_each(|handler| match handler {
+        self.routes.router.handlers().try_for_each(|handler| match handler {
             Handler::Fastcgi(fastcgi) => fastcgi.start(apps, log),
             Handler::Php(php) => php.start(apps, log),
             _ => Ok(()),
@@ -81,57 +75,23 @@ impl App {
 
     /// Tells the status from these counters, which outlive this configuration.
     #[must_use]
-    pub fn with_vitals(self, vitals: Arc<Vitals>) -> Self {
-        Self { vitals, ..self }
+    pub fn with_vitals(mut self, vitals: Arc<Vitals>) -> Self {
+        Arc::make_mut(&mut self.routes).vitals = vitals;
+        self
     }
 
     /// Has those who listen and those who publish meet here, whichever configuration they came under.
     #[must_use]
-    pub fn with_topics(self, topics: Arc<Topics>) -> Self {
-        Self { topics, ..self }
-    }
-
-    fn reply(&self, request: Request, client: &Client) -> Reply {
-        // RFC 9110 §9.3.7: a question about the server as a whole.
-        if request.uri().path() == "*" && request.method() == Method::OPTIONS {
-            return answer_unless_read(&request)
-                .unwrap_or_else(|| Response::new(StatusCode::NO_CONTENT))
-                .into();
-        }
-        // RFC 9110 §7.4: an https resource asked for over a connection that nothing secures MUST be refused.
-        if request.uri().scheme() == Some(&Scheme::HTTPS) {
-            let explanation = "This connection is not encrypted: https is not spoken on it.";
-            return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
-        }
-        match self.router.find(|| request_host(&request), request.uri().path()) {
-            Ok(found) => match found.handler {
-                Handler::Files(files) => files.call(&request, &found.path_below(request.uri().path())),
-                Handler::Redirect(redirect) => redirect.answer(&request, found.pattern).into(),
-                Handler::Respond(respond) => respond.answer(&request).into(),
-                Handler::Status(status) => status.answer(&request, client, &self.vitals).into(),
-                Handler::Stream(stream) => stream.answer(&request).into(),
-                Handler::Broadcast(broadcast) => broadcast.call(request, client, &self.topics),
-                Handler::Tail(tail) => tail.answer(&request, client).into(),
-                Handler::Delay(delay) => delay.call(&request),
-                Handler::Info(info) => info.answer(&request, client, &self.vitals).into(),
-                Handler::Fastcgi(fastcgi) => {
-                    let below = found.path_below(request.uri().path()).into_owned();
-                    fastcgi.call(request, client, &below)
-                }
-                Handler::Php(php) => {
-                    let below = found.path_below(request.uri().path()).into_owned();
-                    php.call(request, client, &below)
-                }
-            },
-            Err(not_found) => answer_nobody(&request, not_found).into(),
-        }
+    pub fn with_topics(mut self, topics: Arc<Topics>) -> Self {
+        Arc::make_mut(&mut self.routes).topics = topics;
+        self
     }
 }
 
 impl Service for App {
     fn call(&self, request: Request, client: &Client) -> Call {
         let observer = self.access_log.as_ref().map(|log| log.observe(&request, client));
-        Call { reply: self.reply(request, client), observer }
+        Call { reply: self.routes.reply(request, client), observer }
     }
 
     fn limits(&self) -> &Limits {
@@ -149,23 +109,10 @@ impl Service for App {
     }
 }
 
-fn answer_nobody(request: &Request, why: NotFound) -> Response {
-    // An unknown method is unknown wherever it is tried.
-    answer_unless_known(request).unwrap_or_else(|| {
-        let error = |status, explanation: &str| pages::error(status, request.headers(), explanation);
-        match why {
-            // RFC 9110 §7.4: a request for a host that nobody here answers for is misdirected.
-            NotFound::Host => error(StatusCode::MISDIRECTED_REQUEST, "No site here is for this host."),
-            NotFound::Path => error(StatusCode::NOT_FOUND, "There is nothing at this address."),
-            NotFound::BadPath(refusal) => error(StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use http::header;
-    use rudy_net::{Body, Peer, RequestBody};
+    use rudy_net::{Body, Peer, Reply, RequestBody, Response};
 
     use super::*;
 

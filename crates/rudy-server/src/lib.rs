@@ -14,6 +14,7 @@ mod local_time;
 mod methods;
 pub mod pages;
 mod php;
+mod routes;
 mod routing;
 pub mod run;
 pub mod tail;

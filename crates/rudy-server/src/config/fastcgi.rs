@@ -43,6 +43,10 @@ pub struct FastcgiTable {
     pub check_scripts: bool,
     /// Whether symbolic links to scripts and files may lead out of `root`.
     pub follow_symlinks: bool,
+    /// A folder whose files the app may have sent, by `X-Sendfile` or `X-Accel-Redirect` in its answer: it decides who may have
+    /// a file, and the server sends it. Relative to the file that names it. Not allowed if absent.
+    #[schemars(length(min = 1))]
+    pub sendfile_root: Option<PathBuf>,
     /// Variables that the app is told in addition, or instead of what it would be told.
     pub params: BTreeMap<String, String>,
     /// Whether a body that comes in chunks, without a length, is gathered before the app is asked: most apps read as many
@@ -82,6 +86,7 @@ impl Default for FastcgiTable {
             split: None,
             check_scripts: true,
             follow_symlinks: false,
+            sendfile_root: None,
             params: BTreeMap::new(),
             needs_length: true,
             spill_folder: None,
@@ -115,7 +120,8 @@ impl FastcgiTable {
 
     /// Where paths are relative to `folder`, they are no longer.
     pub(super) fn resolve(&mut self, folder: &Path) {
-        let paths = [&mut self.root, &mut self.spill_folder, &mut self.processes.folder];
+        let paths =
+            [&mut self.root, &mut self.sendfile_root, &mut self.spill_folder, &mut self.processes.folder];
         for path in paths.into_iter().flatten() {
             *path = folder.join(&*path);
         }

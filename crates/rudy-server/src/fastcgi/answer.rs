@@ -35,6 +35,13 @@ pub(super) async fn begin(mut exchange: Exchange, limits: &Limits) -> Result<Beg
 }
 
 impl Begun {
+    /// Passes over the body, which is nobody's, and gives the connection back.
+    pub(super) async fn discard(mut self) -> Head {
+        // Where it breaks off, there is nothing that anybody waits for.
+        let _ = self.exchange.skip().await;
+        self.head
+    }
+
     /// The answer for a client.
     pub(super) async fn into_response(
         self,

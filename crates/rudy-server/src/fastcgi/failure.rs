@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_fastcgi::cgi::HeadError;
 use rudy_fastcgi::{Fault, ProtocolStatus};
 use rudy_net::{RequestBodyError, Response};
 
+use super::redirect::HOPS_MAX;
 use super::upstream::Upstream;
 use crate::pages;
 
@@ -35,6 +36,19 @@ pub(crate) enum Failure {
     Head(HeadError),
     /// Whether a script is there cannot be known: its path, and why.
     Script(PathBuf, io::Error),
+    /// The app wants a file sent that is not to be had.
+    Sendfile {
+        /// With which the client is told.
+        status: StatusCode,
+        /// The field that names it.
+        name: HeaderName,
+        /// The file.
+        value: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The app's local redirections lead on and on.
+    Redirects(String),
     /// The app refuses the request.
     Refused(ProtocolStatus),
     /// The answer has more or less bytes than its `Content-Length` says.
@@ -75,6 +89,7 @@ impl Failure {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::Slow(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Sendfile { status, .. } => *status,
             Self::Script(_, error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 StatusCode::FORBIDDEN
             }
@@ -93,6 +108,9 @@ impl Failure {
         let explanation = match self {
             Self::Client(error) => format!("Refused: {error}."),
             Self::Script(..) => "The server could not look for this.".to_owned(),
+            Self::Sendfile { status: StatusCode::NOT_FOUND, .. } => {
+                "There is nothing at this address.".to_owned()
+            }
             _ => match status {
                 StatusCode::SERVICE_UNAVAILABLE => "The app has too much to do; try again soon.".to_owned(),
                 StatusCode::INSUFFICIENT_STORAGE => {
@@ -120,6 +138,8 @@ impl Failure {
             Self::Lost(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
             Self::Fault(_) | Self::Head(_) | Self::Length { .. } => "the app answers wrongly",
             Self::Script(..) => "a script cannot be looked for",
+            Self::Sendfile { .. } => "the app wants a file sent that is not to be had",
+            Self::Redirects(_) => "the app leads round in circles",
             Self::Refused(_) => "the app refuses requests",
             Self::Spill(_) | Self::SpillFull(_) => "no room for a request's body",
             Self::Client(_) => "a request for the app cannot be read",
@@ -145,6 +165,15 @@ impl fmt::Display for Failure {
                 "cannot look for {}: {error}; the user that rudy runs as needs the right to enter each folder above it",
                 path.display()
             ),
+            Self::Sendfile { name, value, why, .. } => {
+                write!(f, "{name} names \"{}\", {why}", crate::config::visible(value))
+            }
+            Self::Redirects(target) => {
+                write!(
+                    f,
+                    "one local redirection led to the next, {HOPS_MAX} times, the last time to {target}"
+                )
+            }
             Self::Refused(status) => write!(f, "the app refused the request: {status:?}"),
             Self::Length { said, came } if came > said => {
                 write!(f, "Content-Length of the answer is {said}, and more came: the rest was left out")

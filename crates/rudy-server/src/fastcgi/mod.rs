@@ -8,7 +8,8 @@
 //! 4. [`params`]: the app is told of the request. [`exchange`]: the body goes up while the answer comes down.
 //! 5. [`answer`]: the head becomes that of an answer, the rest is passed on as it comes. What the app says beside it goes to the
 //!    log ([`mod@stderr`]).
-//! 6. No answer: a [`failure`], and whose fault it is.
+//! 6. Or it says what is to answer in its place: another path of the site ([`redirect`]), or a file ([`sendfile`]).
+//! 7. No answer: a [`failure`], and whose fault it is.
 
 mod answer;
 mod apps;
@@ -18,19 +19,22 @@ mod link;
 mod params;
 mod pool;
 mod processes;
+mod redirect;
 mod script;
+mod sendfile;
 mod spill;
 mod stderr;
 mod upstream;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::request::Parts;
 use http::{Method, StatusCode, Uri};
 use http_body::Body as _;
+use rudy_fastcgi::cgi::Answer;
 use rudy_fastcgi::{Limits, Role};
 use rudy_http::semantics::path::PathError;
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
@@ -42,6 +46,7 @@ use self::params::Params;
 use self::pool::{Lease, Pool, PoolOptions, Wanted};
 use self::processes::ProcessOptions;
 pub(crate) use self::script::Script;
+use self::sendfile::Sendfile;
 use self::spill::{Spill, Upload};
 use self::stderr::Stderr;
 pub use self::upstream::Upstream;
@@ -50,6 +55,7 @@ use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
 use crate::files::{FilesError, Kind, Root};
 use crate::pages;
+use crate::routes::Routes;
 use crate::routing::CanonicalPath;
 
 /// How long it may go unnoticed that the path of a folder of scripts leads elsewhere, as for files.
@@ -71,6 +77,8 @@ struct Shared {
     scripts: Option<Root>,
     split: Option<String>,
     extra: Vec<(String, String)>,
+    /// The files that the app may have sent.
+    sendfile: Option<Sendfile>,
     /// Where bodies without a length are gathered; nowhere if the app takes them as they come.
     spill: Option<Spill>,
     limits: Limits,
@@ -84,23 +92,29 @@ impl Fastcgi {
         let mut problems = table.problems(place);
         let is_checked = table.check_scripts && table.split.is_some();
         let scripts = table.root.as_ref().filter(|_| is_checked).map(|root| open_scripts(root, table));
-        match scripts.transpose() {
-            Ok(scripts) if problems.is_empty() => return Ok(Self::ready(table, scripts)),
-            Ok(_) => {}
-            Err(error) => problems.push(problem_of(&error, place).help(
-                "the app is asked only for scripts that are there; where they are on another machine, \
-                 `check_scripts = false` has them passed on unseen",
-            )),
+        let scripts = scripts.transpose().map_err(|error| {
+            let help = "the app is asked only for scripts that are there; where they are on another machine, \
+                        `check_scripts = false` has them passed on unseen";
+            vec![problem_of(&error, place).help(help)]
+        });
+        match (scripts, open_sendfile(table, place)) {
+            (Ok(scripts), Ok(sendfile)) if problems.is_empty() => {
+                return Ok(Self::ready(table, scripts, sendfile));
+            }
+            (scripts, sendfile) => {
+                problems.extend([scripts.err(), sendfile.err()].into_iter().flatten().flatten());
+            }
         }
         Err(problems)
     }
 
     /// The app of a PHP site, whose scripts are in `root`.
-    pub(crate) fn of_php(table: &FastcgiTable, root: &Path) -> Result<Self, FilesError> {
-        open_scripts(root, table).map(|scripts| Self::ready(table, Some(scripts)))
+    pub(crate) fn of_php(table: &FastcgiTable, root: &Path, place: &Place) -> Result<Self, Vec<Problem>> {
+        let scripts = open_scripts(root, table).map_err(|error| vec![problem_of(&error, place)])?;
+        Ok(Self::ready(table, Some(scripts), open_sendfile(table, place)?))
     }
 
-    fn ready(table: &FastcgiTable, scripts: Option<Root>) -> Self {
+    fn ready(table: &FastcgiTable, scripts: Option<Root>, sendfile: Option<Sendfile>) -> Self {
         // The app works elsewhere: a path from where we are would lead it astray.
         let ours =
             || table.root.as_ref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.clone()));
@@ -112,6 +126,7 @@ impl Fastcgi {
             name: table.name(),
             root,
             scripts,
+            sendfile,
             split: table.split.clone(),
             extra: table.params.clone().into_iter().collect(),
             spill: table.needs_length.then(|| Spill::new(table.spill_folder.clone(), table.spill_bytes.0)),
@@ -140,11 +155,14 @@ impl Fastcgi {
 
     /// Says in `log` what the app says, and why it gave no answer. The first log stays.
     pub(crate) fn log_to(&self, log: ErrorLog) {
+        if let Some(sendfile) = &self.0.sendfile {
+            sendfile.log_to(log.clone());
+        }
         self.0.log.get_or_init(|| log);
     }
 
     /// Answers a request. `below` is the part of its path below the route.
-    pub(crate) fn call(&self, request: Request, client: &Client, below: &str) -> Reply {
+    pub(crate) fn call(&self, request: Request, client: &Client, below: &str, routes: &Arc<Routes>) -> Reply {
         let script = match self.script(&request, below) {
             Ok(script) => script,
             Err(refusal) => {
@@ -158,16 +176,23 @@ impl Fastcgi {
             None => Ok(true),
         };
         match is_there {
-            Ok(true) => self.run(request, client, script),
+            Ok(true) => self.run(request, client, script, routes),
             Ok(false) => not_found(&request),
             Err(failure) => self.refuse(&request, client, &failure).into(),
         }
     }
 
-    /// Asks the app to run a script.
-    pub(crate) fn run(&self, request: Request, client: &Client, script: Script) -> Reply {
+    /// Asks the app to run a script. `routes` answer in its place, if it says so.
+    pub(crate) fn run(
+        &self,
+        request: Request,
+        client: &Client,
+        script: Script,
+        routes: &Arc<Routes>,
+    ) -> Reply {
         let (head, body) = request.into_parts();
-        let asked = Asked { shared: self.0.clone(), head, client: *client, script };
+        let routes = routes.clone();
+        let asked = Asked { shared: self.0.clone(), head, client: *client, script, routes };
         Reply::WhileWanted(Box::pin(asked.answer(body)))
     }
 
@@ -196,6 +221,12 @@ impl Fastcgi {
 
 fn open_scripts(root: &Path, table: &FastcgiTable) -> Result<Root, FilesError> {
     Root::open(root, table.follow_symlinks, SCRIPTS_CHECK_MS)
+}
+
+fn open_sendfile(table: &FastcgiTable, place: &Place) -> Result<Option<Sendfile>, Vec<Problem>> {
+    let open = |root: &PathBuf| Sendfile::open(root, table);
+    let opened = table.sendfile_root.as_ref().map(open).transpose();
+    opened.map_err(|error| vec![Problem::value(&place.key("sendfile_root"), error.to_string())])
 }
 
 fn not_found(request: &Request) -> Reply {
@@ -251,6 +282,7 @@ struct Asked {
     head: Parts,
     client: Client,
     script: Script,
+    routes: Arc<Routes>,
 }
 
 impl Asked {
@@ -275,17 +307,38 @@ impl Asked {
         let wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
         let lease = shared.pool().lease(wanted).await?;
         let is_kept = lease.is_kept;
-        let begun = match self.begin(lease, body).await {
+        let mut begun = match self.begin(lease, body).await {
             Err(failure) if failure.is_of_connection() && is_kept && is_repeatable => {
                 let lease = shared.pool().lease(Wanted::New).await?;
                 self.begin(lease, Upload::empty()).await?
             }
             begun => begun?,
         };
+        if let Some(file) = sendfile::Wanted::take(&mut begun.head.fields) {
+            let head = begun.discard().await;
+            let sendfile = shared.sendfile.as_ref().ok_or_else(|| file.off())?;
+            return sendfile.send(&self.head, head, &file).await;
+        }
+        if let Answer::LocalRedirect(target) = &begun.head.kind {
+            let target = target.clone();
+            begun.discard().await;
+            return self.redirect(target).await;
+        }
         let log = shared.log.get().cloned();
         let whose = self.whose();
         let on_failure = Box::new(move |failure: &Failure| say(log.as_ref(), &whose, failure));
         begun.into_response(&self.head.method, on_failure).await
+    }
+
+    /// Answers as if the client had asked for another path.
+    async fn redirect(&self, target: String) -> Result<Response, Failure> {
+        let Some(request) = redirect::instead(&self.head, &target) else {
+            return Err(Failure::Redirects(target));
+        };
+        Ok(match self.routes.reply(request, &self.client) {
+            Reply::Now(response) => response,
+            Reply::Later(response) | Reply::WhileWanted(response) => response.await,
+        })
     }
 
     async fn begin(&self, lease: Lease, body: Upload) -> Result<answer::Begun, Failure> {
@@ -327,7 +380,7 @@ mod tests {
 
     #[test]
     fn an_app_is_told_where_its_scripts_are_from_everywhere() {
-        let told = |table: &FastcgiTable| Fastcgi::ready(table, None).0.root.clone();
+        let told = |table: &FastcgiTable| Fastcgi::ready(table, None, None).0.root.clone();
         let mut table = FastcgiTable::php("src/");
         let here = std::env::current_dir().unwrap().join("src");
         assert_eq!(told(&table), Some(here.display().to_string()));

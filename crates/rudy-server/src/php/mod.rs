@@ -10,6 +10,8 @@
 mod decide;
 
 use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_http::semantics::path::RelativePath;
@@ -20,7 +22,8 @@ use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, Fastcgi, Script};
-use crate::files::{Files, FilesError, FilesOptions};
+use crate::files::{Files, FilesOptions};
+use crate::routes::Routes;
 use crate::routing::CanonicalPath;
 
 /// A PHP site.
@@ -34,19 +37,19 @@ impl Php {
     /// Opens the folder and makes the app's pool ready. Nothing is connected to yet.
     pub(crate) fn new(table: &FastcgiTable, place: &Place) -> Result<Self, Vec<Problem>> {
         let mut problems = table.problems_of_php(place);
-        match Self::open(table) {
-            Ok(Some(php)) if problems.is_empty() => return Ok(php),
-            Ok(_) => {}
-            Err(error) => problems.push(problem_of(&error, place)),
+        match table.root.as_ref().map(|root| Self::open(table, root, place)) {
+            Some(Ok(php)) if problems.is_empty() => return Ok(php),
+            Some(Err(more)) => problems.extend(more),
+            // That there is no root is one of the problems.
+            Some(Ok(_)) | None => {}
         }
         Err(problems)
     }
 
-    /// `None` where no folder is given, which is one of the problems.
-    fn open(table: &FastcgiTable) -> Result<Option<Self>, FilesError> {
-        let Some(root) = &table.root else { return Ok(None) };
+    fn open(table: &FastcgiTable, root: &Path, place: &Place) -> Result<Self, Vec<Problem>> {
         let options = FilesOptions { follow_symlinks: table.follow_symlinks, ..FilesOptions::default() };
-        Ok(Some(Self { files: Files::open(root, options)?, app: Fastcgi::of_php(table, root)? }))
+        let files = Files::open(root, options).map_err(|error| vec![problem_of(&error, place)])?;
+        Ok(Self { files, app: Fastcgi::of_php(table, root, place)? })
     }
 
     /// Starts the app's processes, where it is Rudy that does.
@@ -65,7 +68,7 @@ impl Php {
     }
 
     /// Answers a request. `below` is the part of its path below the route.
-    pub(crate) fn call(&self, request: Request, client: &Client, below: &str) -> Reply {
+    pub(crate) fn call(&self, request: Request, client: &Client, below: &str, routes: &Arc<Routes>) -> Reply {
         // A folder may have got an `index.php` that goes before what was sent for it.
         if !below.ends_with('/')
             && let Some(reply) = self.files.answer_known(&request, below)
@@ -81,7 +84,7 @@ impl Php {
         match decide(&path, |path| self.app.kind(path)) {
             Ok(Plan::Run { script, path_info }) => {
                 let script = Script::new(&mount(&request, below), &script, path_info);
-                self.app.run(request, client, script)
+                self.app.run(request, client, script, routes)
             }
             Ok(Plan::Send) => self.files.call(&request, below),
             Ok(Plan::AddSlash) => self.files.redirect(&request).into(),

@@ -1,5 +1,6 @@
 //! PHP sites, run by the php-fpm that Debian has.
 
+mod sendfile;
 mod site;
 
 use std::fs;
