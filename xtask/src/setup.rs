@@ -35,11 +35,17 @@ const FLUP: &[&str] = &["flup==1.0.3"];
 /// A server whose documentation says how it answers. Go 1.22 or later builds it, in seconds.
 const GO_HTTPBIN: &str = "github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.20.0";
 
+/// A PHP application, with the libraries that it names. They are unpacked and not installed, because installed it asks
+/// questions and sets up web servers.
+const DOKUWIKI: &[&str] =
+    &["dokuwiki", "php-phpseclib", "php-random-compat", "php-geshi", "libphp-simplepie"];
+
 /// Installs what is missing; fails with the names of what it may not install.
 pub(crate) fn run() -> Outcome {
     packages()?;
     python(&workspace::redbot_environment(), REDBOT)?;
     python(&workspace::flup_environment(), FLUP)?;
+    dokuwiki()?;
     cargo_deny()?;
     cargo_fuzz()?;
     go_httpbin()
@@ -166,6 +172,21 @@ fn go_httpbin() -> Outcome {
     };
     println!("installing {GO_HTTPBIN} into {}", folder.display());
     command::run(Command::new(go).args(["install", GO_HTTPBIN]).env("GOBIN", folder))
+}
+
+fn dokuwiki() -> Outcome {
+    let folder = workspace::dokuwiki();
+    if folder.join("usr/share/dokuwiki/doku.php").exists() {
+        return Ok(());
+    }
+    println!("unpacking {} into {}", DOKUWIKI.join(" "), folder.display());
+    std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    command::run(Command::new("apt-get").args(["-q", "download"]).args(DOKUWIKI).current_dir(&folder))?;
+    for package in DOKUWIKI {
+        let unpack = "dpkg-deb -x \"$0\"_*.deb . && rm \"$0\"_*.deb";
+        command::run(Command::new("sh").args(["-c", unpack, package]).current_dir(&folder))?;
+    }
+    Ok(())
 }
 
 fn cargo_install(tool: &str) -> Outcome {

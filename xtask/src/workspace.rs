@@ -33,6 +33,11 @@ pub(crate) fn go_programs() -> PathBuf {
     root().join("target/go")
 }
 
+/// Where `setup` unpacks `DokuWiki`, which the tests serve.
+pub(crate) fn dokuwiki() -> PathBuf {
+    root().join("target/dokuwiki")
+}
+
 /// What `cargo metadata` says, dependencies resolved.
 pub(crate) fn metadata() -> Outcome<Value> {
     let output = command::output(cargo().args(["metadata", "--format-version", "1", "--locked"]))?;

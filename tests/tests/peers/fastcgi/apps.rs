@@ -188,7 +188,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 }
 
 /// Debian has its version in the name.
-fn php_fpm() -> Option<PathBuf> {
+pub(crate) fn php_fpm() -> Option<PathBuf> {
     let mut found: Vec<_> =
         fs::read_dir("/usr/sbin").into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     found.retain(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"php-fpm")));

@@ -1,7 +1,7 @@
 //! The gateway in front of apps that did not learn FastCGI from us. Each does the same ([`apps`]), and is put to the same
 //! questions ([`questions`]).
 
-mod apps;
+pub(crate) mod apps;
 mod git;
 mod guide;
 mod php;

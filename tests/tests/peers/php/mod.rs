@@ -1,5 +1,6 @@
 //! PHP sites, run by the php-fpm that Debian has.
 
+mod dokuwiki;
 mod sendfile;
 mod site;
 
@@ -8,9 +9,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use rudy_tests::{Answer, Server, program};
+use rudy_tests::{Answer, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+use crate::fastcgi::apps::php_fpm;
 
 /// A php-fpm that ends with its test.
 struct Fpm {
@@ -23,8 +26,7 @@ struct Fpm {
 impl Fpm {
     /// Two children behind a Unix socket, with these settings of php.ini; `None` where the test is skipped.
     fn start(settings: &str) -> Option<Self> {
-        // Debian names it after its version, and has one in each release; `php-fpm` is the package.
-        let fpm = program("php-fpm8.2")?;
+        let fpm = php_fpm()?;
         let folder = TempDir::new().expect("a temp folder can be made");
         let here = folder.path().display();
         let configuration = folder.path().join("fpm.conf");
