@@ -70,8 +70,7 @@ fn answer(method: &str, script: &str) -> String {
 #[test]
 fn another_path_of_the_site_answers_in_the_place_of_an_app() {
     let app = app(answer);
-    let route =
-        |path: &str| format!("[[site.route]]\npath = '{path}/*'\nfastcgi = {{ address = '{app}' }}\n");
+    let route = |path: &str| format!("[[site.route]]\npath = '{path}'\nfastcgi = {{ address = '{app}' }}\n");
     let routes = ["/form", "/app/thanks", "/to-file", "/endless", "/lost"].map(route).concat();
     let text = "[[site.route]]\npath = '/file.txt'\nrespond = { body = 'a file' }";
     let mut server = Server::config(&format!("listen = ['127.0.0.1:0']\n[[site]]\n{routes}{text}"));

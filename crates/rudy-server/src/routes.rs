@@ -46,10 +46,7 @@ impl Routes {
                 Handler::Tail(tail) => tail.answer(&request, client).into(),
                 Handler::Delay(delay) => delay.call(&request),
                 Handler::Info(info) => info.answer(&request, client, &self.vitals).into(),
-                Handler::Fastcgi(fastcgi) => {
-                    let below = found.path_below(request.uri().path()).into_owned();
-                    fastcgi.call(request, client, &below, self)
-                }
+                Handler::Fastcgi(fastcgi) => fastcgi.call(request, client, found.pattern, self),
                 Handler::Php(php) => {
                     let below = found.path_below(request.uri().path()).into_owned();
                     php.call(request, client, &below, self)

@@ -56,7 +56,7 @@ use crate::error_log::ErrorLog;
 use crate::files::{FilesError, Kind, Root};
 use crate::pages;
 use crate::routes::Routes;
-use crate::routing::CanonicalPath;
+use crate::routing::{CanonicalPath, PathPattern};
 
 /// How long it may go unnoticed that the path of a folder of scripts leads elsewhere, as for files.
 const SCRIPTS_CHECK_MS: u64 = 1000;
@@ -161,9 +161,15 @@ impl Fastcgi {
         self.0.log.get_or_init(|| log);
     }
 
-    /// Answers a request. `below` is the part of its path below the route.
-    pub(crate) fn call(&self, request: Request, client: &Client, below: &str, routes: &Arc<Routes>) -> Reply {
-        let script = match self.script(&request, below) {
+    /// Answers a request that `pattern` of its route has taken.
+    pub(crate) fn call(
+        &self,
+        request: Request,
+        client: &Client,
+        pattern: &PathPattern,
+        routes: &Arc<Routes>,
+    ) -> Reply {
+        let script = match self.script(&request, pattern) {
             Ok(script) => script,
             Err(refusal) => {
                 let explanation = format!("Refused: {refusal}.");
@@ -208,13 +214,17 @@ impl Fastcgi {
         failure.answer(request.headers())
     }
 
-    fn script(&self, request: &Request, below: &str) -> Result<Option<Script>, PathError> {
-        let path = CanonicalPath::parse(request.uri().path())?;
+    fn script(&self, request: &Request, pattern: &PathPattern) -> Result<Option<Script>, PathError> {
+        let path = request.uri().path();
+        let below = pattern.strip(path);
+        let path = CanonicalPath::parse(path)?;
         // Nothing has no spelling.
-        let below = if below.is_empty() { 0 } else { CanonicalPath::parse(below)?.as_str().len() };
+        let below = if below.is_empty() { 0 } else { CanonicalPath::parse(&below)?.as_str().len() };
         Ok(match &self.0.split {
             Some(ending) => Script::split(path.as_str(), below, ending),
-            None => Some(Script::mounted(path.as_str(), below)),
+            None if pattern.is_prefix() => Some(Script::mounted(path.as_str(), below)),
+            // All of it is the route's.
+            None => Some(Script::mounted(path.as_str(), 0)),
         })
     }
 }
@@ -386,5 +396,27 @@ mod tests {
         assert_eq!(told(&table), Some(here.display().to_string()));
         table.app_root = Some("/var/www/html/".into());
         assert_eq!(told(&table).as_deref(), Some("/var/www/html"));
+    }
+
+    #[test]
+    fn the_script_is_the_path_of_the_route_or_what_ends_as_scripts_do() {
+        for (pattern, split, path, expected) in [
+            ("/app/*", None, "/app/a/b", Some(("/app", "/a/b"))),
+            ("/app/*", None, "/app", Some(("/app", ""))),
+            ("/app/*", None, "/%61pp//a%20b/", Some(("/app", "/a b/"))),
+            ("/*", None, "/a/b", Some(("", "/a/b"))),
+            ("/form", None, "/form", Some(("/form", ""))),
+            ("*.cgi", None, "/a/x.cgi", Some(("/a/x.cgi", ""))),
+            ("*.php", Some(".php"), "/a/x.php", Some(("/a/x.php", ""))),
+            ("/app.php/*", Some(".php"), "/app.php/x.php/y", Some(("/app.php/x.php", "/y"))),
+            ("/*", Some(".php"), "/a/b", None),
+        ] {
+            let split = split.map(str::to_owned);
+            let app = Fastcgi::ready(&FastcgiTable { split, ..FastcgiTable::default() }, None, None);
+            let request = http::Request::builder().uri(path).body(RequestBody::empty()).unwrap();
+            let script = app.script(&request, &pattern.parse().unwrap()).unwrap();
+            let found = script.as_ref().map(|script| (script.name.as_str(), script.path_info.as_str()));
+            assert_eq!(found, expected, "{pattern} {path}");
+        }
     }
 }
