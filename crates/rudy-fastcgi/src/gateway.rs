@@ -135,9 +135,11 @@ impl GatewayConnection {
     }
 
     /// Asks the app to give a request up (section 5.4). It stays open until the app says that it is over, which may take as
-    /// long as the app likes; what comes of it until then is handed out as before.
+    /// long as the app likes; what comes of it until then is handed out as before. Its number is not used again: Go's
+    /// `net/http/fcgi` says that a request is over as soon as it is asked to give it up, and then goes on with it.
     pub fn abort(&mut self, id: RequestId, out: &mut BytesMut) {
         debug_assert!(self.is_open(id), "what is over cannot be given up");
+        self.open.spend(id);
         encode_abort(id, out);
     }
 
@@ -182,6 +184,12 @@ impl GatewayConnection {
         self.open.count()
     }
 
+    /// Whether one more may begin.
+    #[must_use]
+    pub fn has_room(&self, limits: &Limits) -> bool {
+        self.open.has_room(limits.open_requests)
+    }
+
     /// Whether this request is not over.
     #[must_use]
     pub fn is_open(&self, id: RequestId) -> bool {
@@ -211,6 +219,10 @@ impl GatewayConnection {
     fn judge(&self, header: Header, limits: &Limits) -> Result<Content, Fault> {
         let Header { kind, id, content_bytes, .. } = header;
         match (kind, id) {
+            // The app goes on with what it has said to be over, having been asked to give it up.
+            (Kind::Stdout | Kind::Stderr | Kind::EndRequest, Some(id)) if self.open.is_over_for_good(id) => {
+                Ok(Content::Skipped)
+            }
             (Kind::Stdout | Kind::Stderr | Kind::EndRequest, Some(id)) if !self.is_open(id) => {
                 Err(Fault::NotOpen { kind, id })
             }

@@ -10,6 +10,8 @@ pub(super) struct Open {
     /// Numbers from 2 on.
     others: Vec<u8>,
     count: u16,
+    /// Numbers that are not used again.
+    spent: u16,
 }
 
 /// What an app answers in.
@@ -20,9 +22,9 @@ pub(super) enum Stream {
 }
 
 impl Open {
-    /// Takes the lowest number that is free. `None` if so many are taken as `limit` says.
+    /// Takes the lowest number that is free. `None` if so many are taken as `limit` says, or none is left.
     pub(super) fn begin(&mut self, limit: u16) -> Option<RequestId> {
-        if self.count >= limit {
+        if !self.has_room(limit) {
             return None;
         }
         self.count += 1;
@@ -35,12 +37,32 @@ impl Open {
             self.others.push(FREE);
         }
         self.others[index] = OPEN;
-        // As many are taken as there are numbers below this one, and that is less than a `u16` counts.
+        // There is room, so it is a number.
         RequestId::new(u16::try_from(index + 2).unwrap_or(u16::MAX))
     }
 
+    /// Whether there is a number for one more. Whoever is asked to give up many requests on one connection runs out of them.
+    pub(super) fn has_room(&self, limit: u16) -> bool {
+        self.count < limit && self.spent < SPENT_MAX
+    }
+
+    /// A number is not to be used again, not even when its request is over.
+    pub(super) fn spend(&mut self, id: RequestId) {
+        if let Some(state) = self.state_mut(id)
+            && *state & SPENT == 0
+        {
+            *state |= SPENT;
+            self.spent += 1;
+        }
+    }
+
     pub(super) fn is_open(&self, id: RequestId) -> bool {
-        self.state(id) != FREE
+        self.state(id) & OPEN != 0
+    }
+
+    /// Whether a request is over whose number was spent.
+    pub(super) fn is_over_for_good(&self, id: RequestId) -> bool {
+        self.state(id) & (OPEN | SPENT) == SPENT
     }
 
     pub(super) fn has_ended(&self, id: RequestId, stream: Stream) -> bool {
@@ -56,11 +78,12 @@ impl Open {
         is_news
     }
 
-    /// The number is free again.
+    /// The number is free again, unless it was spent.
     pub(super) fn close(&mut self, id: RequestId) {
         if let Some(state) = self.state_mut(id)
-            && std::mem::replace(state, FREE) != FREE
+            && *state & OPEN != 0
         {
+            *state &= SPENT;
             self.count -= 1;
         }
     }
@@ -86,6 +109,10 @@ impl Open {
 
 const FREE: u8 = 0;
 const OPEN: u8 = 1;
+const SPENT: u8 = 8;
+
+/// Numbers that may be spent on a connection: more than that would only make it larger.
+const SPENT_MAX: u16 = 1000;
 
 /// What is set in a number's byte when one of its streams has ended.
 fn bit(stream: Stream) -> u8 {

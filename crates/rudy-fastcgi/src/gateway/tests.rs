@@ -4,8 +4,8 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 
 use super::{Event, GatewayConnection};
-use crate::record::{Header, Kind};
-use crate::{Fault, Limits, RequestId, Role};
+use crate::record::{Header, Kind, encode_end, encode_stream, encode_stream_end};
+use crate::{Fault, Limits, ProtocolStatus, RequestId, Role};
 
 fn id(number: u16) -> RequestId {
     RequestId::new(number).expect("not zero")
@@ -359,4 +359,46 @@ proptest! {
         prop_assert_eq!(shown(converse(requests, asks, input.chunks(1))), whole.clone());
         prop_assert_eq!(shown(converse(requests, asks, input.chunks(piece_bytes))), whole);
     }
+}
+
+#[test]
+fn what_an_app_says_of_a_request_that_it_has_given_up_is_nobodys() {
+    let limits = Limits::default();
+    let mut connection = GatewayConnection::new();
+    let mut out = BytesMut::new();
+    let given_up = connection.begin(Role::Responder, true, &limits, &mut out).unwrap();
+    connection.abort(given_up, &mut out);
+    // Go ends it at once, and its handler goes on: what it says, and a second end.
+    let mut answer = BytesMut::new();
+    encode_end(given_up, 0, ProtocolStatus::RequestComplete, &mut answer);
+    let (used, event) = connection.decode(&answer, &limits).unwrap();
+    assert!(matches!(event, Event::End { .. }));
+    assert_eq!((used, connection.open_requests()), (answer.len(), 0));
+    let next = connection.begin(Role::Responder, true, &limits, &mut out).unwrap();
+    assert_ne!(next, given_up);
+    answer.clear();
+    encode_stream(Kind::Stdout, given_up, b"of another", &mut answer);
+    encode_stream_end(Kind::Stdout, given_up, &mut answer);
+    encode_end(given_up, 0, ProtocolStatus::RequestComplete, &mut answer);
+    let whole = answer.len();
+    encode_stream(Kind::Stdout, next, b"its own", &mut answer);
+    let (used, event) = connection.decode(&answer, &limits).unwrap();
+    assert_eq!(event, Event::Stdout { id: next, data: b"its own" });
+    assert!(used > whole);
+}
+
+#[test]
+fn a_connection_runs_out_of_numbers_that_are_not_used_again() {
+    let limits = Limits::default();
+    let mut connection = GatewayConnection::new();
+    let mut answer = BytesMut::new();
+    for _ in 0..1000 {
+        let id = connection.begin(Role::Responder, true, &limits, &mut BytesMut::new()).unwrap();
+        connection.abort(id, &mut BytesMut::new());
+        answer.clear();
+        encode_end(id, 0, ProtocolStatus::RequestComplete, &mut answer);
+        connection.decode(&answer, &limits).unwrap();
+    }
+    assert!(!connection.has_room(&limits));
+    assert_eq!(connection.begin(Role::Responder, true, &limits, &mut BytesMut::new()), None);
 }

@@ -169,7 +169,7 @@ impl Exchange {
     /// The answer is complete. The connection serves others, unless the app may still wait for what it did not read.
     fn finish(&mut self) {
         let is_whole = self.upload.is_none();
-        self.leave(is_whole);
+        self.leave(is_whole, !is_whole);
     }
 
     /// What becomes of the answer: one that has come as a whole stays so, whatever its app does behind it.
@@ -185,14 +185,14 @@ impl Exchange {
 
     /// Nothing more comes of it.
     fn fail(&mut self) {
-        self.leave(false);
+        self.leave(false, false);
     }
 
-    fn leave(&mut self, is_whole: bool) {
+    fn leave(&mut self, is_whole: bool, is_spoilt: bool) {
         self.stderr.finish();
         if let Some(lease) = self.lease.take() {
             let is_in_order = lease.link().leave(self.ticket);
-            lease.end(is_in_order && is_whole);
+            lease.end(is_in_order && is_whole, is_spoilt);
         }
     }
 }

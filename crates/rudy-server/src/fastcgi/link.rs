@@ -223,7 +223,7 @@ impl Link {
         let mut state = self.lock();
         let open = state.machine.open_requests();
         state.broken.is_none()
-            && open < usize::from(limits.open_requests)
+            && state.machine.has_room(limits)
             && (open > 0 || if surely { state.stream.is_surely_quiet() } else { state.stream.is_quiet() })
     }
 

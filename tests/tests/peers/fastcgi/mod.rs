@@ -3,6 +3,7 @@
 
 pub(crate) mod apps;
 mod git;
+mod go;
 mod guide;
 mod php;
 mod questions;

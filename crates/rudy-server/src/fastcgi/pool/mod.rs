@@ -292,12 +292,13 @@ impl Lease {
         }
     }
 
-    /// The request is over. The connection is kept if it `is_in_order`, or if others go on with it.
-    pub(super) fn end(mut self, is_in_order: bool) {
+    /// The request is over. The connection is kept if it `is_in_order`, or if others go on with it and it is not `spoilt`:
+    /// where the app has ended a request whose body it has not had, it may still wait for that under its number.
+    pub(super) fn end(mut self, is_in_order: bool, is_spoilt: bool) {
         let pool = self.held.pool.clone();
         let mut state = pool.lock();
         let is_shared = state.members.is_shared(self.held.seat.member);
-        if !is_in_order && (!is_shared || self.link.is_broken()) {
+        if !is_in_order && (!is_shared || is_spoilt || self.link.is_broken()) {
             // Dropped, it is closed.
             return drop(state);
         }

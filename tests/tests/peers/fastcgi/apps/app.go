@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/fcgi"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,8 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain")
 	// The package keeps PATH_INFO and SCRIPT_NAME to itself, and gives the whole path.
 	path := strings.TrimPrefix(r.URL.Path, "/app")
-	switch strings.Split(path, "/")[1] {
+	what, line := strings.Split(path, "/")[1], "line"
+	switch what {
 	case "variables":
 		for name, value := range env {
 			fmt.Fprintf(w, "%s=%s\n", name, value)
@@ -48,9 +50,13 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		hash := sha256.New()
 		bytes, _ := io.Copy(hash, r.Body)
 		fmt.Fprintf(w, "%d %x", bytes, hash.Sum(nil))
-	case "lines":
+	case "lines", "named":
+		if what == "named" {
+			line = filepath.Base(query)
+			r.Body.Read(make([]byte, 100))
+		}
 		for n := 1; n <= 3; n++ {
-			fmt.Fprintf(w, "line %d\n", n)
+			fmt.Fprintf(w, "%s %d\n", line, n)
 			w.(http.Flusher).Flush()
 			for {
 				if _, err := os.Stat(fmt.Sprintf("%s/%d", query, n)); err == nil {
@@ -59,6 +65,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 				time.Sleep(time.Millisecond)
 			}
 		}
+		os.WriteFile(query+"/over", nil, 0o644)
 	case "status":
 		status, _ := strconv.Atoi(query)
 		w.WriteHeader(status)
