@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::fastcgi::upstream::Upstream;
 
+/// A new connection on which nothing has been answered for so long may be one that nobody has accepted. Apps that take longer
+/// to answer lose a kept connection by it, once for each new one.
+const STARVED: Duration = Duration::from_millis(20);
+
 /// Names a member for as long as the pool lives.
 pub(in crate::fastcgi) type MemberId = u64;
 
@@ -45,7 +49,9 @@ struct Slot<L> {
     under_way: usize,
     /// The app has answered on it: somebody has accepted it.
     is_proven: bool,
-    /// Nothing has been under way since.
+    /// Another one was closed so that it may be accepted.
+    is_helped: bool,
+    /// Nothing has been under way since; of a new one, when it was begun.
     since: Instant,
     /// The thread whose runtime watches it.
     home: ThreadId,
@@ -91,9 +97,13 @@ impl<L> Member<L> {
         slots.max_by_key(|(_, slot)| (slot.home == here, slot.since)).map(|(index, _)| index)
     }
 
-    /// Whether a connection waits to be accepted.
-    fn has_unproven(&self) -> bool {
-        self.slots.iter().any(|slot| !slot.is_proven)
+    /// Whether a connection has long waited to be accepted for which none was closed yet.
+    fn is_starved(&mut self, now: Instant) -> bool {
+        let waits = |slot: &&mut Slot<L>| {
+            !slot.is_proven && !slot.is_helped && now.saturating_duration_since(slot.since) >= STARVED
+        };
+        let starved = self.slots.iter_mut().find(waits);
+        starved.is_some_and(|slot| !std::mem::replace(&mut slot.is_helped, true))
     }
 }
 
@@ -148,6 +158,7 @@ impl<L: Clone> Members<L> {
             link: None,
             under_way: 1,
             is_proven: false,
+            is_helped: false,
             since: now,
             home,
         });
@@ -184,11 +195,11 @@ impl<L: Clone> Members<L> {
         }
     }
 
-    /// A request is over whose connection can be used again. `false` if it is to be closed: where another one has waited
-    /// since it was opened, an app that serves one connection after the other will accept that only when this is closed.
+    /// A request is over whose connection can be used again. `false` if it is to be closed: where another one has long waited
+    /// to be accepted, an app that serves one connection after the other will accept that only when this is closed.
     pub(super) fn give_back(&mut self, seat: Seat, now: Instant) -> bool {
         let Some(member) = self.find(seat.member) else { return false };
-        let must_go = member.is_retired || member.shared_by == 1 && member.has_unproven();
+        let must_go = member.is_retired || member.shared_by == 1 && member.is_starved(now);
         member.idle_since = now;
         let Some(index) = member.slots.iter().position(|slot| slot.number == seat.number) else {
             return false;
@@ -361,9 +372,14 @@ mod tests {
         let first = proven(&mut members, "first", now);
         // The app serves one connection at a time, so nobody accepts this one before the first is closed.
         let second = new(members.take(false, now)).unwrap();
-        assert!(!members.give_back(first, now));
+        assert!(members.give_back(first, now), "it may just take its time");
+        assert_eq!(kept(members.take(false, now)), (first, "first"));
+        let later = now + STARVED;
+        assert!(!members.give_back(first, later));
+        let third = proven(&mut members, "third", later);
+        assert!(members.give_back(third, later), "one was closed for it, so it has its turn");
         members.prove(second);
-        assert!(members.give_back(second, now));
+        assert!(members.give_back(second, later));
     }
 
     #[test]

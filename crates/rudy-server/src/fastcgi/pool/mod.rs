@@ -11,6 +11,7 @@ mod spawned;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use rudy_fastcgi::Limits;
@@ -26,6 +27,13 @@ use crate::error_log::ErrorLog;
 
 /// How long a member that could not be connected to is asked last.
 const SHUN: Duration = Duration::from_secs(1);
+
+/// How long a request lets others of the thread go first on which a connection has become free: what is handed to another
+/// thread wakes that, which costs as much as the rest of a small request.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How many of those who wait are looked at for one of this thread.
+const LOOKED_AT: usize = 32;
 
 /// The bounds of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +77,7 @@ pub(super) struct Pool {
 struct State {
     members: Members<Arc<Link>>,
     /// Requests that wait, the first at the front.
-    waiting: VecDeque<oneshot::Sender<Box<Grant>>>,
+    waiting: VecDeque<Waiting>,
     /// Somebody looks after the connections that wait.
     has_keeper: bool,
 }
@@ -91,6 +99,15 @@ pub(super) struct Lease {
     pub(super) is_kept: bool,
     /// The app has answered on it.
     is_proven: bool,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+struct Waiting {
+    sender: oneshot::Sender<Box<Grant>>,
+    /// The thread that it is served on.
+    thread: ThreadId,
+    since: Instant,
 }
 
 /// What a request gets that has waited.
@@ -215,12 +232,15 @@ impl Pool {
             }
             processes.grow();
         }
-        state.waiting.retain(|waiting| !waiting.is_closed());
+        if state.waiting.len() >= self.options.queue {
+            state.waiting.retain(|waiting| !waiting.sender.is_closed());
+        }
         if state.waiting.len() >= self.options.queue {
             return Err(Failure::QueueFull(self.options.queue));
         }
         let (sender, receiver) = oneshot::channel();
-        state.waiting.push_back(sender);
+        let thread = std::thread::current().id();
+        state.waiting.push_back(Waiting { sender, thread, since: Instant::now() });
         Ok(Err(receiver))
     }
 
@@ -236,17 +256,17 @@ impl Pool {
     fn serve(self: &Arc<Self>) {
         loop {
             let mut state = self.lock();
-            while state.waiting.front().is_some_and(oneshot::Sender::is_closed) {
+            while state.waiting.front().is_some_and(|waiting| waiting.sender.is_closed()) {
                 state.waiting.pop_front();
             }
             if state.waiting.is_empty() {
                 return;
             }
             let Some(place) = state.members.take(false, Instant::now()) else { return };
-            let next = state.waiting.pop_front();
+            let next = state.next();
             drop(state);
             // Whoever has just gone away drops it, and that serves the next.
-            let _ = next.map(|next| next.send(Box::new(self.hold(place))));
+            let _ = next.map(|next| next.sender.send(Box::new(self.hold(place))));
         }
     }
 
@@ -275,6 +295,19 @@ impl Pool {
     /// A panic while it was held has left counts that are right: each change is one step.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The request that is served next: one of this thread, whose runtime watches the connection that has become free here,
+    /// unless another one has waited too long for that.
+    fn next(&mut self) -> Option<Waiting> {
+        let here = std::thread::current().id();
+        let first = self.waiting.front()?;
+        let is_patient = first.since.elapsed() < PATIENCE;
+        let of_here = || self.waiting.iter().take(LOOKED_AT).position(|waiting| waiting.thread == here);
+        let place = if is_patient { of_here().unwrap_or(0) } else { 0 };
+        self.waiting.remove(place)
     }
 }
 
