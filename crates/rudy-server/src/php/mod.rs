@@ -3,7 +3,7 @@
 //! A request's way through it:
 //!
 //! 1. Asked for lately and sent by the [`files`](crate::files) handler: it is sent again.
-//! 2. [`decide`]: what the path leads to.
+//! 2. [`mod@decide`]: what the path leads to.
 //! 3. A script is run by the [`fastcgi`](crate::fastcgi) handler, everything else is sent by the files handler, which is given
 //!    no path of anything that may be source.
 
