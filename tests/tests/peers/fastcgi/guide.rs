@@ -70,6 +70,6 @@ fn the_example_in_perl_says_hello() {
 fn the_example_of_git_is_a_configuration() {
     let git = GUIDE.split("```toml\n").nth(2).and_then(|rest| rest.split("```").next());
     let git = git.expect("the guide has a second configuration");
-    let server = Server::config(&format!("listen = [\"127.0.0.1:0\"]\n[[site]]\n{git}"));
+    let server = Server::config(&format!("listen = [\"127.0.0.1:0\"]\n{git}"));
     assert_eq!(server.get("/git/x.git/info/refs").status, 502, "nobody listens at /run/app.sock");
 }
