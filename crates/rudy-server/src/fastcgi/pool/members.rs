@@ -7,7 +7,7 @@ use crate::fastcgi::upstream::Upstream;
 
 /// A new connection on which nothing has been answered for so long may be one that nobody has accepted. Apps that take longer
 /// to answer lose a kept connection by it, once for each new one.
-const STARVED: Duration = Duration::from_millis(20);
+pub(super) const STARVED: Duration = Duration::from_millis(20);
 
 /// Names a member for as long as the pool lives.
 pub(in crate::fastcgi) type MemberId = u64;
@@ -288,6 +288,25 @@ impl<L: Clone> Members<L> {
         self.find(id).is_some_and(|member| member.shared_by > 1)
     }
 
+    /// Whether connections wait to be accepted for which none was closed yet, while others wait for a request.
+    pub(super) fn may_starve(&self) -> bool {
+        self.all.iter().any(|member| {
+            let waits = member.slots.iter().any(|slot| !slot.is_proven && !slot.is_helped);
+            waits && member.shared_by == 1 && member.slots.iter().any(|slot| slot.under_way == 0)
+        })
+    }
+
+    /// Closes connections that wait for a request, one for each that has long waited to be accepted.
+    pub(super) fn help(&mut self, now: Instant) {
+        for member in self.all.iter_mut().filter(|member| member.shared_by == 1) {
+            while let Some(idle) = member.slots.iter().position(|slot| slot.under_way == 0)
+                && member.is_starved(now)
+            {
+                member.slots.remove(idle);
+            }
+        }
+    }
+
     /// Takes out the connections that have waited for `time`, and says when the next will have.
     pub(super) fn expire(&mut self, time: Duration, now: Instant) -> Option<Instant> {
         let waits = |slot: &Slot<L>| slot.under_way == 0;
@@ -380,6 +399,22 @@ mod tests {
         assert!(members.give_back(third, later), "one was closed for it, so it has its turn");
         members.prove(second);
         assert!(members.give_back(second, later));
+    }
+
+    #[test]
+    fn what_waits_for_a_request_makes_way_for_what_has_long_waited_to_be_accepted() {
+        let now = Instant::now();
+        let mut members = members(&[4]);
+        let seats = ["a", "b"].map(|link| proven(&mut members, link, now));
+        let unaccepted = new(members.take(true, now)).unwrap();
+        assert!(!members.may_starve(), "nothing waits for a request");
+        assert!(seats.iter().all(|seat| members.give_back(*seat, now)));
+        assert!(members.may_starve());
+        members.help(now);
+        assert!(members.may_starve(), "not yet");
+        members.help(now + STARVED);
+        assert!(!members.may_starve(), "one was closed, and one is enough");
+        members.prove(unaccepted);
     }
 
     #[test]

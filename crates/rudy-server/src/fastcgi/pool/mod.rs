@@ -18,7 +18,7 @@ use rudy_fastcgi::Limits;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use self::members::{MemberId, Members, Place, Seat};
+use self::members::{MemberId, Members, Place, STARVED, Seat};
 use super::failure::Failure;
 use super::link::Link;
 use super::processes::{ProcessOptions, Processes};
@@ -80,6 +80,8 @@ struct State {
     waiting: VecDeque<Waiting>,
     /// Somebody looks after the connections that wait.
     has_keeper: bool,
+    /// Somebody sees to it that they starve no others.
+    has_helper: bool,
 }
 
 /// A seat on a connection. Dropped, the connection is closed to further requests.
@@ -276,6 +278,26 @@ impl Pool {
         self.serve();
     }
 
+    /// Closes connections that wait for a request as long as others wait to be accepted, which they may keep from that.
+    fn help(self: &Arc<Self>) {
+        let pool = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(STARVED).await;
+                let Some(pool) = pool.upgrade() else { return };
+                let mut state = pool.lock();
+                state.members.help(Instant::now());
+                state.has_helper = state.members.may_starve();
+                let goes_on = state.has_helper;
+                drop(state);
+                pool.serve();
+                if !goes_on {
+                    return;
+                }
+            }
+        });
+    }
+
     /// Closes connections that have waited too long, for as long as there are any that wait.
     fn look_after(self: &Arc<Self>) {
         let pool = Arc::downgrade(self);
@@ -338,12 +360,16 @@ impl Lease {
         self.held.is_over = true;
         let is_kept = state.members.give_back(self.held.seat, Instant::now());
         let starts_keeper = is_kept && !std::mem::replace(&mut state.has_keeper, true);
+        let starts_helper = state.members.may_starve() && !std::mem::replace(&mut state.has_helper, true);
         drop(state);
         // A connection that is not kept has to be closed before others are opened in its place.
         let member = self.held.seat.member;
         drop(self);
         if starts_keeper {
             pool.look_after();
+        }
+        if starts_helper {
+            pool.help();
         }
         pool.has_ended(member);
     }
