@@ -1,6 +1,6 @@
 //! `fastcgi-info` without a web server: asked from the command line, limited to some, told to end.
 
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -42,7 +42,10 @@ fn whom_the_environment_does_not_name_is_not_served() {
 fn sigterm_ends_it_in_order() {
     let mut info = Info::start(TASKS);
     // A connection without a request does not hold it.
-    let _idle = TcpStream::connect(&info.address).expect("it listens");
+    let mut idle = TcpStream::connect(&info.address).expect("it listens");
+    // The kernel accepts for it as soon as it listens; it hears the signal as soon as it answers: an FCGI_GET_VALUES for nothing.
+    idle.write_all(&[1, 9, 0, 0, 0, 0, 0, 0]).expect("it reads");
+    idle.read_exact(&mut [0; 8]).expect("it answers");
     kill_process(Pid::from_child(&info.child), Signal::TERM).expect("it runs");
     assert!(info.child.wait().expect("the child is ours").success());
 }
