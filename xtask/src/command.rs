@@ -56,6 +56,14 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
+/// php-fpm, which has its version in its name on Debian.
+pub(crate) fn php_fpm() -> Option<PathBuf> {
+    let folder = std::fs::read_dir("/usr/sbin").into_iter().flatten().flatten();
+    folder
+        .map(|entry| entry.path())
+        .find(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"php-fpm")))
+}
+
 /// The command as one would type it.
 pub(crate) fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());

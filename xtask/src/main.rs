@@ -1,4 +1,4 @@
-//! The chores of this repository: `cargo xtask test | tidy | setup | bench | scale | generator`.
+//! The chores of this repository: `cargo xtask test | tidy | setup | bench | scale | generator | fastcgi`.
 
 #![expect(
     clippy::print_stdout,
@@ -8,6 +8,7 @@
 
 mod bench;
 mod command;
+mod fastcgi;
 mod generator;
 mod process;
 mod scale;
@@ -45,6 +46,8 @@ enum Chore {
     Scale(scale::Arguments),
     /// The generator beside wrk: CPU per request, rate, lateness, memory. Needs wrk and nginx, takes three minutes.
     Generator(generator::Arguments),
+    /// The gateway beside nginx, before php-fpm: CPU per request, memory of requests that wait. Takes a minute.
+    Fastcgi(fastcgi::Arguments),
     /// The server that `bench --floor` measures.
     #[command(hide = true)]
     Floor { address: std::net::SocketAddrV4 },
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Scale(arguments) => scale::run(&arguments),
         Chore::Generator(arguments) => generator::run(&arguments),
+        Chore::Fastcgi(arguments) => fastcgi::run(&arguments),
         Chore::Floor { address } => bench::floor::serve(address),
     };
     match outcome {

@@ -103,19 +103,13 @@ fn missing_packages() -> Vec<&'static str> {
     {
         missing.push("python3-venv");
     }
-    if !has_php_fpm() {
+    if command::php_fpm().is_none() {
         missing.push("php-fpm");
     }
     if !command::succeeds(Command::new("perl").args(["-MFCGI", "-e1"])) {
         missing.push("libfcgi-perl");
     }
     missing
-}
-
-/// Debian has its version in the name of the program.
-fn has_php_fpm() -> bool {
-    let folder = std::fs::read_dir("/usr/sbin").into_iter().flatten().flatten();
-    folder.map(|entry| entry.file_name()).any(|name| name.as_encoded_bytes().starts_with(b"php-fpm"))
 }
 
 /// What to put before a command that needs root; `None` where there is no way.

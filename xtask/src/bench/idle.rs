@@ -13,7 +13,7 @@ use super::{IDLE, IDLE_BYTES_AT_MOST, IDLE_CONNECTIONS, site};
 use crate::{Outcome, process};
 
 /// Long enough for a server to give back what it needed only for the requests.
-const HOLD_TIME: Duration = Duration::from_secs(5);
+pub(crate) const HOLD_TIME: Duration = Duration::from_secs(5);
 
 /// What this process has open beside the connections, with room to spare.
 const OTHER_DESCRIPTORS: u64 = 100;
@@ -64,8 +64,8 @@ fn open(server: &Server) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reads one answer to its end, so that nothing of it waits in the kernel.
-fn read_answer(reader: &mut impl BufRead) -> io::Result<()> {
+/// Reads one answer to its end, whose length is given, so that nothing of it waits in the kernel.
+pub(crate) fn read_answer(reader: &mut impl BufRead) -> io::Result<()> {
     let mut length = 0;
     let mut line = String::new();
     loop {
@@ -89,7 +89,7 @@ fn read_answer(reader: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-fn is_open(connection: &TcpStream) -> bool {
+pub(crate) fn is_open(connection: &TcpStream) -> bool {
     let waits = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
     connection.set_nonblocking(true).is_ok() && connection.peek(&mut [0]).is_err_and(waits)
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -85,21 +85,30 @@ impl Server {
                 command.arg("floor").arg(address.to_string());
             }
             Kind::Nginx => {
+                let text = nginx_configuration(NGINX_CONFIGURATION, address, &[])?;
                 let configuration = site.folder().join(format!("nginx-{}.conf", address.port()));
-                fs::write(
-                    &configuration,
-                    nginx_configuration(&workspace::read(NGINX_CONFIGURATION)?, address)?,
-                )
-                .map_err(|error| format!("cannot write {}: {error}", configuration.display()))?;
+                write(&configuration, &text)?;
                 command.arg("-c").arg(configuration).arg("-p").arg(site.folder());
             }
         }
-        let said = site.folder().join(format!("{}-{}.stderr", kind.name(), address.port()));
+        Self::run(kind, address, &mut command, site.folder(), site::KIB_1)
+    }
+
+    /// Starts it as `command`, which is to listen at `address`, and waits until it answers 200 to `file`. What it says is kept in
+    /// `folder`.
+    pub(crate) fn run(
+        kind: Kind,
+        address: SocketAddr,
+        command: &mut Command,
+        folder: &Path,
+        file: &str,
+    ) -> Outcome<Self> {
+        let said = folder.join(format!("{}-{}.stderr", kind.name(), address.port()));
         let stderr =
             File::create(&said).map_err(|error| format!("cannot write {}: {error}", said.display()))?;
         let process = Program::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr))?;
         let mut server = Self { kind, address, process };
-        server.wait_until_it_answers(&command::line(&command)).map_err(|failure| {
+        server.wait_until_it_answers(&command::line(command), file).map_err(|failure| {
             let said = fs::read_to_string(&said).unwrap_or_default();
             format!("{failure}\n{}", said.trim_end())
         })?;
@@ -127,10 +136,10 @@ impl Server {
         parse_head(&head).ok_or_else(|| std::io::Error::other("the answer is not HTTP/1.1"))
     }
 
-    fn wait_until_it_answers(&mut self, command: &str) -> Outcome {
+    fn wait_until_it_answers(&mut self, command: &str, file: &str) -> Outcome {
         let deadline = Instant::now() + START_TIME;
         loop {
-            match self.ask(site::KIB_1, None) {
+            match self.ask(file, None) {
                 Ok(Answer { status: 200, .. }) => return Ok(()),
                 Ok(answer) => return Err(format!("`{command}` answers {}, not 200", answer.status)),
                 Err(error) if Instant::now() > deadline => {
@@ -146,19 +155,29 @@ impl Server {
     }
 }
 
-/// The configuration with as many workers as Rudy has, and the address in place of its own.
-fn nginx_configuration(text: &str, address: SocketAddr) -> Outcome<String> {
+/// A peer's configuration with as many workers as Rudy has, this address, and what else is given, in place of its lines that
+/// end in such a mark.
+pub(crate) fn nginx_configuration(
+    file: &str,
+    address: SocketAddr,
+    more: &[(&str, String)],
+) -> Outcome<String> {
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut adapted = text.to_string();
-    for (mark, line) in [
+    let both = [
         ("# cores", format!("worker_processes {cores};")),
         ("# port", format!("    listen {address} reuseport backlog=4096;")),
-    ] {
-        let old = text.lines().find(|old| old.ends_with(mark));
-        let old = old.ok_or_else(|| format!("{NGINX_CONFIGURATION} has no line that ends in `{mark}`"))?;
-        adapted = adapted.replace(old, &line);
+    ];
+    let mut adapted = workspace::read(file)?;
+    for (mark, line) in both.iter().chain(more) {
+        let old = adapted.lines().find(|old| old.ends_with(mark)).map(str::to_owned);
+        let old = old.ok_or_else(|| format!("{file} has no line that ends in `{mark}`"))?;
+        adapted = adapted.replace(&old, line);
     }
     Ok(adapted)
+}
+
+pub(crate) fn write(path: &Path, text: &str) -> Outcome {
+    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn parse_head(head: &str) -> Option<Answer> {
@@ -184,16 +203,18 @@ mod tests {
 
     #[test]
     fn the_peers_configuration_gets_the_address_and_only_there() {
-        let text = workspace::read(NGINX_CONFIGURATION).expect("it stands in the repository");
         let address = SocketAddr::from(([127, 0, 0, 1], 4321));
-        let adapted = nginx_configuration(&text, address).expect("both lines are marked");
+        let adapted = nginx_configuration(NGINX_CONFIGURATION, address, &[]).expect("both lines are marked");
         assert!(adapted.contains("listen 127.0.0.1:4321 reuseport"));
+        let text = workspace::read(NGINX_CONFIGURATION).expect("it stands in the repository");
         assert_eq!(adapted.lines().count(), text.lines().count());
     }
 
     #[test]
-    fn a_configuration_without_the_marked_lines_is_refused() {
-        assert!(nginx_configuration("worker_processes 2;\n", SocketAddr::from(([127, 0, 0, 1], 1))).is_err());
+    fn a_configuration_without_a_marked_line_is_refused() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let more = [("# no such mark", String::new())];
+        assert!(nginx_configuration(NGINX_CONFIGURATION, address, &more).is_err());
     }
 
     #[test]
