@@ -7,15 +7,19 @@
 //! - [`Schedule`]: when the k-th request of a plan is due, as a formula.
 //! - [`Slo`]: what a service is to hold, as people write it, and whether it did.
 //! - [`knee::Search`]: the highest rate at which a server holds it.
+//! - [`compare`]: whether one server is better than another, from a few rounds of both.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod histogram;
 pub mod knee;
 pub mod late;
 pub mod nines;
+mod random;
 pub mod rate;
+pub mod rotation;
 pub mod schedule;
 pub mod slo;
 

@@ -1,0 +1,116 @@
+//! What chance alone does: the exact distributions of the signed-rank and the sign statistic where there is no difference.
+
+/// The lower half of a symmetric distribution on 0, 1, 2, …
+///
+/// Exact at every size that is allowed, and not by the normal distribution from some size on: far out, where several
+/// comparisons look, that is off by as much as a tenth up to 35 pairs, and at 100 pairs still farther out (McCornack,
+/// "Extended tables of the Wilcoxon matched pair signed rank statistic", JASA 60, 1965). A thousand pairs take a tenth of a
+/// second.
+#[derive(Clone, Debug)]
+pub(super) struct Null {
+    /// At `t` the probability of `t` or less.
+    at_most: Vec<f64>,
+}
+
+/// How many of the sorted values are left out at each end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cut {
+    /// The interval is from the so-manieth value to the so-manieth from the end, the first being 1.
+    pub(super) rank: usize,
+    /// The probability that it holds what it is of, at least.
+    pub(super) confidence: f64,
+}
+
+impl Null {
+    /// The sum of those of the ranks 1 to `pairs` for which a coin shows heads.
+    pub(super) fn signed_rank(pairs: usize) -> Self {
+        let half = pairs * (pairs + 1) / 4;
+        let mut exactly = vec![0.0; half + 1];
+        exactly[0] = 1.0;
+        for rank in 1..=pairs {
+            let reached = (rank * (rank + 1) / 2).min(half);
+            // Downwards, so that what is added has not seen this rank yet.
+            for sum in (0..=reached).rev() {
+                let with = if sum >= rank { exactly[sum - rank] } else { 0.0 };
+                exactly[sum] = f64::midpoint(exactly[sum], with);
+            }
+        }
+        Self::summed(exactly)
+    }
+
+    /// How many of `values` coins show heads.
+    pub(super) fn sign(values: usize) -> Self {
+        let half = values / 2;
+        let mut exactly = vec![0.0; half + 1];
+        exactly[0] = 1.0;
+        for _ in 0..values {
+            for heads in (0..=half).rev() {
+                let with = if heads > 0 { exactly[heads - 1] } else { 0.0 };
+                exactly[heads] = f64::midpoint(exactly[heads], with);
+            }
+        }
+        Self::summed(exactly)
+    }
+
+    fn summed(mut exactly: Vec<f64>) -> Self {
+        let mut sum = 0.0;
+        for probability in &mut exactly {
+            sum += *probability;
+            *probability = sum;
+        }
+        Self { at_most: exactly }
+    }
+
+    /// The probability, both sides counted, of what is as far out as `statistic` or farther.
+    pub(super) fn p_value(&self, statistic: usize) -> f64 {
+        self.at_most.get(statistic).map_or(1.0, |at_most| (2.0 * at_most).min(1.0))
+    }
+
+    /// The most that may be left out so that the interval errs with the probability `error` at most; nothing where even the
+    /// whole range errs more often.
+    pub(super) fn cut(&self, error: f64) -> Option<Cut> {
+        let rank = self.at_most.partition_point(|at_most| 2.0 * at_most <= error);
+        (rank > 0).then(|| self.cut_at(rank))
+    }
+
+    /// The whole range.
+    pub(super) fn widest(&self) -> Cut {
+        self.cut_at(1)
+    }
+
+    fn cut_at(&self, rank: usize) -> Cut {
+        Cut { rank, confidence: 1.0 - self.p_value(rank - 1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At which statistic, at most, the two-sided p-value is at most `error`.
+    fn critical(pairs: usize, error: f64) -> Option<usize> {
+        Null::signed_rank(pairs).cut(error).map(|cut| cut.rank - 1)
+    }
+
+    #[test]
+    fn the_critical_values_are_those_of_the_tables() {
+        // <https://oeis.org/A226330>, n = 6 to 60, of a one-tail level of 2.5 %; the same as in McCornack 1965.
+        let five_percent = [
+            0, 2, 3, 5, 8, 10, 13, 17, 21, 25, 29, 34, 40, 46, 52, 58, 65, 73, 81, 89, 98, 107, 116, 126,
+            137, 147, 159, 170, 182, 195, 208, 221, 235, 249, 264, 279, 294, 310, 327, 343, 361, 378, 396,
+            415, 434, 453, 473, 494, 514, 536, 557, 579, 602, 625, 648,
+        ];
+        for (pairs, expected) in (6..).zip(five_percent) {
+            assert_eq!(critical(pairs, 0.05), Some(expected), "{pairs}");
+        }
+        assert_eq!(critical(5, 0.05), None);
+    }
+
+    #[test]
+    fn small_distributions_are_those_that_can_be_counted() {
+        // Of the eight subsets of {1, 2, 3} one has the sum 0, one 1, one 2, and two 3.
+        assert_eq!(Null::signed_rank(3).at_most, [0.125, 0.25, 0.375, 0.625]);
+        assert_eq!(Null::sign(4).at_most, [0.0625, 0.3125, 0.6875]);
+        assert_eq!(Null::signed_rank(1).at_most, [0.5]);
+    }
+}

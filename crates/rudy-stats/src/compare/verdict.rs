@@ -1,0 +1,99 @@
+//! What an interval lets one say.
+
+use std::fmt;
+
+use super::Interval;
+
+/// How large a difference must be to matter: 0.05 is a factor of 1.05, up or down.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delta(f64);
+
+impl Delta {
+    /// A factor of 1 + `delta`. Nothing unless it is above 0 and at most 1: beyond a factor of two nothing would be
+    /// different.
+    #[must_use]
+    pub fn new(delta: f64) -> Option<Self> {
+        (delta > 0.0 && delta <= 1.0).then_some(Self(delta))
+    }
+
+    /// What it was made of.
+    #[must_use]
+    pub fn get(self) -> f64 {
+        self.0
+    }
+
+    /// From what ratio to what ratio two subjects are equivalent: from 1 / (1 + delta) to 1 + delta, not from 1 - delta, so
+    /// that it is the same whichever of them is called A.
+    #[must_use]
+    pub fn margins(self) -> (f64, f64) {
+        (1.0 / (1.0 + self.0), 1.0 + self.0)
+    }
+}
+
+impl Default for Delta {
+    /// 5 %: about what another compiler version or another order in memory does to a program that is the same.
+    fn default() -> Self {
+        Self(0.05)
+    }
+}
+
+/// Which way of a figure is the good one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Of times, CPU, memory.
+    Lower,
+    /// Of rates.
+    Higher,
+}
+
+/// What is said of A in comparison with B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No difference that matters, if any.
+    Equivalent,
+    /// A is better, though perhaps by less than matters.
+    Better,
+    /// A is worse, though perhaps by less than matters.
+    Worse,
+    /// Neither was shown: more rounds, or fewer neighbours, would tell.
+    Inconclusive,
+}
+
+impl Verdict {
+    /// What `interval`, of the ratio A / B, shows, by the first rule that applies: equivalent where it lies within the margins
+    /// of `delta`, else better or worse where it leaves out 1, else inconclusive.
+    ///
+    /// The first rule is that of two one-sided tests (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+    /// Their custom is an interval of 90 % for a level of 5 %; here it is the one that is shown, of 95 % or more, so that
+    /// A is called equivalent by mistake in one case of forty at most.
+    #[must_use]
+    pub fn of(interval: &Interval, better: Better, delta: Delta) -> Self {
+        let (least, most) = delta.margins();
+        if interval.low >= least && interval.high <= most {
+            Self::Equivalent
+        } else if interval.contains(1.0) {
+            Self::Inconclusive
+        } else if (interval.high < 1.0) == (better == Better::Lower) {
+            Self::Better
+        } else {
+            Self::Worse
+        }
+    }
+
+    /// Whether A differs from B by what may matter.
+    #[must_use]
+    pub fn is_difference(self) -> bool {
+        matches!(self, Self::Better | Self::Worse)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Equivalent => "equivalent",
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Inconclusive => "inconclusive",
+        })
+    }
+}

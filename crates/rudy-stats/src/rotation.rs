@@ -1,0 +1,136 @@
+//! In what order the subjects of a round are measured.
+
+use crate::random::SplitMix64;
+
+/// The order of `subjects` in a round, the first being 0: a permutation of 0 to `subjects` - 1.
+///
+/// What warms up, drifts or lingers touches all alike if each subject has each place, and follows each other one, equally
+/// often. Williams' squares do both (Australian Journal of Scientific Research A 2, 1949): with an even number of subjects
+/// in as many rounds; with an odd one in twice as many, and each place is had equally often after the first half too. Rounds
+/// go from square to square, and in an unfinished one the counts differ by one at most for places.
+///
+/// Which subject is which of the square, and the order of the rounds in it, are drawn for each square from `seed`: otherwise the
+/// same two would always meet at the seams between rounds.
+///
+/// ```
+/// use rudy_stats::rotation::order;
+///
+/// let rounds: Vec<_> = (0..4).map(|round| order(4, round, 7)).collect();
+/// for place in 0..4 {
+///     let mut there: Vec<_> = rounds.iter().map(|order| order[place]).collect();
+///     there.sort_unstable();
+///     assert_eq!(there, [0, 1, 2, 3]);
+/// }
+/// ```
+#[must_use]
+pub fn order(subjects: usize, round: usize, seed: u64) -> Vec<usize> {
+    if subjects < 2 {
+        return (0..subjects).collect();
+    }
+    let square = round / subjects;
+    let is_mirrored = subjects % 2 == 1 && square % 2 == 1;
+    // A square and its mirror image are one design, and have the same names.
+    let design = if is_mirrored { square - 1 } else { square };
+    let names = shuffled(subjects, seed, 2 * design);
+    let rows = shuffled(subjects, seed, 2 * square + 1);
+    let row = rows[round % subjects];
+    let mut order: Vec<_> = zigzag(subjects).map(|place| names[(place + row) % subjects]).collect();
+    if is_mirrored {
+        order.reverse();
+    }
+    order
+}
+
+/// 0, 1, n - 1, 2, n - 2, …: each step is of another length.
+fn zigzag(subjects: usize) -> impl Iterator<Item = usize> {
+    (0..subjects)
+        .map(move |place| if place % 2 == 1 { place.div_ceil(2) } else { (subjects - place / 2) % subjects })
+}
+
+fn shuffled(subjects: usize, seed: u64, draw: usize) -> Vec<usize> {
+    let mut items: Vec<usize> = (0..subjects).collect();
+    // The generator's output is a hash of its state: seeds and draws that differ by one begin far from each other.
+    let own = SplitMix64(seed).next() ^ SplitMix64(draw as u64).next();
+    SplitMix64(own).shuffle(&mut items);
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// How often each subject had each place, and how often each followed each other one.
+    fn counts(subjects: usize, rounds: usize, seed: u64) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
+        let mut places = vec![vec![0; subjects]; subjects];
+        let mut after = vec![vec![0; subjects]; subjects];
+        for round in 0..rounds {
+            let order = order(subjects, round, seed);
+            for (place, subject) in order.iter().enumerate() {
+                places[*subject][place] += 1;
+            }
+            for pair in order.windows(2) {
+                after[pair[0]][pair[1]] += 1;
+            }
+        }
+        (places, after)
+    }
+
+    #[test]
+    fn each_subject_has_each_place_and_follows_each_other_equally_often() {
+        for subjects in 2..=9 {
+            let rounds = if subjects % 2 == 0 { subjects } else { 2 * subjects };
+            let (places, after) = counts(subjects, rounds, 3);
+            let of_each = u32::try_from(rounds / subjects).unwrap();
+            assert!(places.iter().flatten().all(|count| *count == of_each), "{subjects}: {places:?}");
+            for (first, row) in after.iter().enumerate() {
+                for (second, count) in row.iter().enumerate() {
+                    let expected = if first == second { 0 } else { of_each };
+                    assert_eq!(*count, expected, "{subjects}: {first} before {second}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_take_turns_at_being_first() {
+        for seed in 0..10 {
+            let firsts: Vec<_> = (0..10).map(|round| order(2, round, seed)[0]).collect();
+            assert!(firsts.chunks(2).all(|pair| pair[0] != pair[1]), "{firsts:?}");
+        }
+    }
+
+    #[test]
+    fn one_and_none_have_one_order() {
+        assert_eq!(order(1, 5, 1), [0]);
+        assert!(order(0, 5, 1).is_empty());
+    }
+
+    #[test]
+    fn another_seed_and_another_square_are_another_order() {
+        let rounds = |seed, first| (first..first + 6).map(|round| order(6, round, seed)).collect::<Vec<_>>();
+        assert_eq!(rounds(1, 0), rounds(1, 0));
+        assert_ne!(rounds(1, 0), rounds(2, 0));
+        assert_ne!(rounds(1, 0), rounds(1, 6));
+    }
+
+    proptest! {
+        #[test]
+        fn places_are_had_as_often_as_each_other_give_or_take_one(
+            subjects in 1..12_usize, rounds in 1..60_usize, seed: u64,
+        ) {
+            let (places, _) = counts(subjects, rounds, seed);
+            let all: Vec<u32> = places.into_iter().flatten().collect();
+            let (least, most) = (all.iter().min().unwrap(), all.iter().max().unwrap());
+            prop_assert!(most - least <= 1);
+        }
+
+        #[test]
+        fn every_order_has_every_subject_once(subjects in 0..40_usize, round: usize, seed: u64) {
+            let mut order = order(subjects, round, seed);
+            order.sort_unstable();
+            prop_assert!(order.into_iter().eq(0..subjects));
+        }
+    }
+}
