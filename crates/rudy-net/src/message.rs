@@ -32,6 +32,16 @@ pub enum Reply {
     WhileWanted(Pin<Box<dyn Future<Output = Response> + Send>>),
 }
 
+impl Reply {
+    /// Waits for the answer, if it has to be waited for.
+    pub async fn response(self) -> Response {
+        match self {
+            Self::Now(response) => response,
+            Self::Later(response) | Self::WhileWanted(response) => response.await,
+        }
+    }
+}
+
 impl From<Response> for Reply {
     fn from(response: Response) -> Self {
         Self::Now(response)

@@ -48,8 +48,11 @@ impl App {
     /// Says there what clients do wrong and what the file system refuses.
     #[must_use]
     pub fn with_error_log(self, log: ErrorLog) -> Self {
-        for handler in self.routes.router.handlers() {
-            match handler {
+        for target in self.routes.router.handlers() {
+            if let Some(authorizer) = &target.authorizer {
+                authorizer.log_to(log.clone());
+            }
+            match &target.handler {
                 Handler::Files(files) => files.log_to(log.clone()),
                 Handler::Tail(tail) => tail.log_to(log.clone()),
                 Handler::Fastcgi(fastcgi) => fastcgi.log_to(log.clone()),
@@ -66,10 +69,15 @@ impl App {
     ///
     /// Their user is not there or cannot be taken on, or the system has no room for them.
     pub fn start_apps(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
-        self.routes.router.handlers().try_for_each(|handler| match handler {
-            Handler::Fastcgi(fastcgi) => fastcgi.start(apps, log),
-            Handler::Php(php) => php.start(apps, log),
-            _ => Ok(()),
+        self.routes.router.handlers().try_for_each(|target| {
+            if let Some(authorizer) = &target.authorizer {
+                authorizer.start(apps, log)?;
+            }
+            match &target.handler {
+                Handler::Fastcgi(fastcgi) => fastcgi.start(apps, log),
+                Handler::Php(php) => php.start(apps, log),
+                _ => Ok(()),
+            }
         })
     }
 

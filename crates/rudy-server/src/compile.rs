@@ -1,15 +1,15 @@
 //! From a configuration to what answers: folders are opened, fixed answers encoded, and what does not fit together is said.
 
 use crate::config::files::problem_of;
-use crate::config::{self, Config, FilesTable, Place, Problem};
-use crate::fastcgi::Fastcgi;
+use crate::config::{self, Config, FilesTable, Place, Problem, RouteAuthorize};
+use crate::fastcgi::{Authorizer, Fastcgi};
 use crate::files::{Files, FilesOptions};
 use crate::handlers::{Broadcast, Delay, Info, Redirect, Respond, Status, Stream, Tail};
 use crate::php::Php;
 use crate::routing::{CanonicalPath, HostPattern, Hosts, PathPattern, Route, Router};
 
 /// Makes the routes of a configuration ready, or says everything that is wrong with them.
-pub(crate) fn compile(config: &Config) -> Result<Router<Handler>, Vec<Problem>> {
+pub(crate) fn compile(config: &Config) -> Result<Router<Target>, Vec<Problem>> {
     let mut problems = config.engine.problems(&Place::file(0));
     let mut hosts = Hosts::default();
     let mut sites = Vec::new();
@@ -17,16 +17,29 @@ pub(crate) fn compile(config: &Config) -> Result<Router<Handler>, Vec<Problem>> 
         add_hosts(&mut hosts, config, number, &mut problems);
         unreachable_routes(site, &mut problems);
         endless_redirects(site, &mut problems);
+        let of_site = site_authorizer(site, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
+            let authorizer = authorizer(route, of_site.as_ref(), &mut problems);
             match handler(site, route) {
-                Ok(handler) => routes.push(Route { paths: route.paths.clone(), handler }),
+                Ok(handler) => {
+                    let target = Target { authorizer, handler };
+                    routes.push(Route { paths: route.paths.clone(), handler: target });
+                }
                 Err(more) => problems.extend(more),
             }
         }
         sites.push(routes);
     }
     if problems.is_empty() { Ok(Router::new(hosts, sites)) } else { Err(problems) }
+}
+
+/// What a route leads to.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// Who says who may come in; nobody is asked if absent.
+    pub(crate) authorizer: Option<Authorizer>,
+    pub(crate) handler: Handler,
 }
 
 /// What answers, made ready.
@@ -43,6 +56,27 @@ pub(crate) enum Handler {
     Info(Info),
     Fastcgi(Fastcgi),
     Php(Php),
+}
+
+fn site_authorizer(site: &config::Site, problems: &mut Vec<Problem>) -> Option<Authorizer> {
+    let authorizer = Authorizer::new(site.authorize.as_ref()?, &site.place.key("authorize"));
+    authorizer.map_err(|more| problems.extend(more)).ok()
+}
+
+/// Whom a route asks. The configuration is of no use where there are problems, so that none is asked then matters to nobody.
+fn authorizer(
+    route: &config::Route,
+    of_site: Option<&Authorizer>,
+    problems: &mut Vec<Problem>,
+) -> Option<Authorizer> {
+    match &route.authorize {
+        None => of_site.cloned(),
+        Some(RouteAuthorize::Nobody(_)) => None,
+        Some(RouteAuthorize::App(table)) => {
+            let authorizer = Authorizer::new(table, &route.place.key("authorize"));
+            authorizer.map_err(|more| problems.extend(more)).ok()
+        }
+    }
 }
 
 fn handler(site: &config::Site, route: &config::Route) -> Result<Handler, Vec<Problem>> {

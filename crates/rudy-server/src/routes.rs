@@ -6,17 +6,17 @@ use http::uri::Scheme;
 use http::{Method, StatusCode};
 use rudy_net::{Client, Reply, Request, Response};
 
-use crate::compile::Handler;
+use crate::compile::{Handler, Target};
 use crate::handlers::Vitals;
 use crate::methods::{answer_unless_known, answer_unless_read};
 use crate::pages;
-use crate::routing::{NotFound, Router, request_host};
+use crate::routing::{Found, NotFound, Router, request_host};
 use crate::topic::Topics;
 
 /// Which handler answers which request, and what handlers share. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Routes {
-    pub(crate) router: Arc<Router<Handler>>,
+    pub(crate) router: Arc<Router<Target>>,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) topics: Arc<Topics>,
 }
@@ -36,23 +36,39 @@ impl Routes {
             return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }
         match self.router.find(|| request_host(&request), request.uri().path()) {
-            Ok(found) => match found.handler {
-                Handler::Files(files) => files.call(&request, &found.path_below(request.uri().path())),
-                Handler::Redirect(redirect) => redirect.answer(&request, found.pattern).into(),
-                Handler::Respond(respond) => respond.answer(&request).into(),
-                Handler::Status(status) => status.answer(&request, client, &self.vitals).into(),
-                Handler::Stream(stream) => stream.answer(&request).into(),
-                Handler::Broadcast(broadcast) => broadcast.call(request, client, &self.topics),
-                Handler::Tail(tail) => tail.answer(&request, client).into(),
-                Handler::Delay(delay) => delay.call(&request),
-                Handler::Info(info) => info.answer(&request, client, &self.vitals).into(),
-                Handler::Fastcgi(fastcgi) => fastcgi.call(request, client, found.pattern, self),
-                Handler::Php(php) => {
-                    let below = found.path_below(request.uri().path()).into_owned();
-                    php.call(request, client, &below, self)
-                }
+            Ok(found) => match &found.handler.authorizer {
+                Some(authorizer) => authorizer.call(request, client, self),
+                None => self.hand_over(request, client, &found),
             },
             Err(not_found) => answer_nobody(&request, not_found).into(),
+        }
+    }
+
+    /// Answers a request that the authorizer of its route has let in.
+    pub(crate) fn reply_to_admitted(self: &Arc<Self>, request: Request, client: &Client) -> Reply {
+        // The request is the same and so are the routes, so this is the route whose authorizer was asked.
+        match self.router.find(|| request_host(&request), request.uri().path()) {
+            Ok(found) => self.hand_over(request, client, &found),
+            Err(not_found) => answer_nobody(&request, not_found).into(),
+        }
+    }
+
+    fn hand_over(self: &Arc<Self>, request: Request, client: &Client, found: &Found<'_, Target>) -> Reply {
+        match &found.handler.handler {
+            Handler::Files(files) => files.call(&request, &found.path_below(request.uri().path())),
+            Handler::Redirect(redirect) => redirect.answer(&request, found.pattern).into(),
+            Handler::Respond(respond) => respond.answer(&request).into(),
+            Handler::Status(status) => status.answer(&request, client, &self.vitals).into(),
+            Handler::Stream(stream) => stream.answer(&request).into(),
+            Handler::Broadcast(broadcast) => broadcast.call(request, client, &self.topics),
+            Handler::Tail(tail) => tail.answer(&request, client).into(),
+            Handler::Delay(delay) => delay.call(&request),
+            Handler::Info(info) => info.answer(&request, client, &self.vitals).into(),
+            Handler::Fastcgi(fastcgi) => fastcgi.call(request, client, found.pattern, self),
+            Handler::Php(php) => {
+                let below = found.path_below(request.uri().path()).into_owned();
+                php.call(request, client, &below, self)
+            }
         }
     }
 }

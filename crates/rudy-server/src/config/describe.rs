@@ -7,8 +7,8 @@ use super::diagnostics::visible;
 use super::file::{Audience, LimitsTable};
 use super::values::Time;
 use super::{
-    AccessLogOptions, BroadcastTable, Config, EngineOptions, FastcgiTable, FilesTable, Handler,
-    ProcessesTable, Site, StreamFormat, StreamTable, TailTable,
+    AccessLogOptions, AppTable, BroadcastTable, Config, EngineOptions, FastcgiTable, FilesTable, Handler,
+    ProcessesTable, RouteAuthorize, Site, StreamFormat, StreamTable, TailTable,
 };
 use crate::access_log::Format;
 
@@ -73,9 +73,18 @@ fn routes_of(site: &Site) -> Vec<Vec<String>> {
     let row = |(index, route): (usize, &super::Route)| {
         let paths: Vec<_> = route.paths.iter().map(ToString::to_string).collect();
         let (kind, detail) = what_answers(&route.handler);
+        let asked = who_is_asked(site, route).map(|app| format!("; {} says for whom", addresses(app)));
+        let detail = detail + &asked.unwrap_or_default();
         vec![(index + 1).to_string(), paths.join(" "), kind.to_owned(), detail]
     };
     site.routes.iter().enumerate().map(row).collect()
+}
+
+fn who_is_asked<'a>(site: &'a Site, route: &'a super::Route) -> Option<&'a AppTable> {
+    match (&route.authorize, &site.authorize) {
+        (Some(RouteAuthorize::App(table)), _) | (None, Some(table)) => Some(&table.app),
+        (Some(RouteAuthorize::Nobody(_)), _) | (None, None) => None,
+    }
 }
 
 fn what_answers(handler: &Handler) -> (&'static str, String) {
@@ -138,22 +147,22 @@ fn stream_detail(stream: &StreamTable) -> String {
 
 fn fastcgi_detail(fastcgi: &FastcgiTable) -> String {
     let root = fastcgi.root.as_ref().map(|root| format!(", scripts of {}", root.display()));
-    format!("{}{}", addresses(fastcgi), root.unwrap_or_default())
+    format!("{}{}", addresses(&fastcgi.app), root.unwrap_or_default())
 }
 
 fn php_detail(php: &FastcgiTable) -> String {
     let root = php.root.as_ref().map(|root| root.display().to_string());
     let links = if php.follow_symlinks { ", links followed" } else { "" };
-    format!("{}{links}, run by {}", root.unwrap_or_default(), addresses(php))
+    format!("{}{links}, run by {}", root.unwrap_or_default(), addresses(&php.app))
 }
 
-fn addresses(fastcgi: &FastcgiTable) -> String {
-    if let Some(command) = &fastcgi.command {
-        let ProcessesTable { min, max, .. } = fastcgi.processes;
+fn addresses(app: &AppTable) -> String {
+    if let Some(command) = &app.command {
+        let ProcessesTable { min, max, .. } = app.processes;
         let count = if min == max { max.to_string() } else { format!("{min} to {max}") };
         return format!("{count} of {}", command.join(" "));
     }
-    let addresses: Vec<_> = fastcgi.addresses().iter().map(ToString::to_string).collect();
+    let addresses: Vec<_> = app.addresses().iter().map(ToString::to_string).collect();
     addresses.join(" ")
 }
 

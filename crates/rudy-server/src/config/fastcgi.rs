@@ -2,30 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::file::OneOrMany;
-use super::processes::ProcessesTable;
-use super::values::{Size, Time};
-use super::{Config, Handler, Place, Problem, out_of_bounds};
+use super::app::{AppTable, missing};
+use super::values::Size;
+use super::{Config, Handler, Place, Problem};
 use crate::fastcgi::Upstream;
 
 /// An app that speaks FastCGI: php-fpm, or one in Perl, Python, Go, Rust.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FastcgiTable {
-    /// Where it listens: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000`, or several of these, of which the least busy one is
-    /// asked. With `php`, `unix:/run/php/php-fpm.sock` if absent.
-    pub address: Option<OneOrMany<Upstream>>,
-    /// The program to start it with, and its arguments, in place of an address: it is given its socket as descriptor 0. No
-    /// shell reads them. Relative to the file that names it where it has a slash.
-    #[schemars(length(min = 1))]
-    pub command: Option<Vec<String>>,
-    /// How many processes of that program there are, and how they live.
-    pub processes: ProcessesTable,
+    /// The app.
+    #[serde(flatten)]
+    pub app: AppTable,
     /// The folder of its scripts: `DOCUMENT_ROOT`, and the beginning of `SCRIPT_FILENAME`. Relative to the file that names
     /// it. What the `*` of a route such as `/app/*` stands for is looked up in it.
     #[schemars(length(min = 1))]
@@ -58,29 +50,12 @@ pub struct FastcgiTable {
     pub spill_folder: Option<PathBuf>,
     /// Bytes of them on disk at once, of all requests; one more is answered 507.
     pub spill_bytes: Size,
-    /// Connections to each address or process at once: as many as it serves at once, for php-fpm its `pm.max_children`.
-    /// Further requests wait. If absent, 16 to an address, and 1 to a process; those of an app that multiplexes are shared.
-    #[schemars(range(min = 1, max = 65535))]
-    pub connections: Option<u32>,
-    /// Requests that wait for a connection; a further one is answered 503.
-    #[schemars(range(min = 0, max = 1_000_000))]
-    pub queue: u32,
-    /// How long a request waits for a connection, before it is answered 503.
-    pub queue_time: Time,
-    /// How long a connection may take to stand, before the answer is 502.
-    pub connect_time: Time,
-    /// How long the app may say nothing, before the answer is 504, or is cut.
-    pub answer_time: Time,
-    /// How long a connection is kept that waits for a request.
-    pub keep_time: Time,
 }
 
 impl Default for FastcgiTable {
     fn default() -> Self {
         Self {
-            address: None,
-            command: None,
-            processes: ProcessesTable::default(),
+            app: AppTable::default(),
             root: None,
             app_root: None,
             split: None,
@@ -92,24 +67,9 @@ impl Default for FastcgiTable {
             spill_folder: None,
             // Sixty-four times as much as one body may have.
             spill_bytes: Size(1 << 30),
-            connections: None,
-            // Each takes some kilobytes; more people than that do not wait for so slow an answer.
-            queue: 1024,
-            queue_time: Time(Duration::from_secs(10)),
-            connect_time: Time(Duration::from_secs(5)),
-            // As nginx and Apache have it, and twice what PHP lets a script compute.
-            answer_time: Time(Duration::from_mins(1)),
-            keep_time: Time(Duration::from_mins(1)),
         }
     }
 }
-
-/// Where php-fpm listens on Debian and Ubuntu, whatever its version.
-const PHP_FPM: &str = "/run/php/php-fpm.sock";
-
-/// The bounds of every time here.
-const TIME_MIN: Duration = Duration::from_millis(1);
-const TIME_MAX: Duration = Duration::from_hours(24);
 
 impl FastcgiTable {
     /// A PHP site: everything as usual.
@@ -120,82 +80,20 @@ impl FastcgiTable {
 
     /// Where paths are relative to `folder`, they are no longer.
     pub(super) fn resolve(&mut self, folder: &Path) {
-        let paths =
-            [&mut self.root, &mut self.sendfile_root, &mut self.spill_folder, &mut self.processes.folder];
-        for path in paths.into_iter().flatten() {
+        self.app.resolve(folder);
+        for path in [&mut self.root, &mut self.sendfile_root, &mut self.spill_folder].into_iter().flatten() {
             *path = folder.join(&*path);
-        }
-        // A name without a slash is looked for in PATH.
-        if let Some(program) = self.command.as_mut().and_then(|command| command.first_mut())
-            && program.contains('/')
-        {
-            *program = folder.join(&*program).to_string_lossy().into_owned();
-        }
-    }
-
-    /// Where the app listens; php-fpm at its usual place if that is not said.
-    pub(crate) fn addresses(&self) -> Vec<Upstream> {
-        let php_fpm = || vec![Upstream::Unix(PHP_FPM.into())];
-        self.address.as_ref().map_or_else(php_fpm, |address| address.as_slice().to_vec())
-    }
-
-    /// Connections to each address or process.
-    pub(crate) fn connections(&self) -> u32 {
-        // As many as an app that was set up with care for a small machine serves at once; a process that nobody has said more
-        // of serves one after the other.
-        self.connections.unwrap_or(if self.command.is_some() { 1 } else { 16 })
-    }
-
-    /// What the app is called in the log: its program or its first address.
-    pub(crate) fn name(&self) -> String {
-        let program = self.command.as_ref().and_then(|command| command.first()).map(Path::new);
-        match program.and_then(Path::file_name) {
-            Some(name) => name.to_string_lossy().into_owned(),
-            None => self.addresses().first().map(ToString::to_string).unwrap_or_default(),
         }
     }
 
     /// What the schema cannot say.
     pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
-        let mut problems = self.wrong_times(place);
-        if self.address.is_none() && self.command.is_none() {
-            let problem = missing("address", place);
-            problems.push(problem.help("or `command`, if Rudy is to start the app"));
-        }
-        self.wrong_processes(place, &mut problems);
-        problems
-    }
-
-    fn wrong_processes(&self, place: &Place, problems: &mut Vec<Problem>) {
-        let Some(command) = &self.command else {
-            if self.processes != ProcessesTable::default() {
-                let problem =
-                    Problem::key(&place.key("processes"), "there is no `command` to start processes with");
-                problems.push(problem.label("of no use without it"));
-            }
-            return;
-        };
-        if self.address.is_some() {
-            let problem =
-                Problem::key(&place.key("command"), "an app is started or has an address, not both");
-            problems.push(
-                problem.label("this starts it").also(&place.key("address"), "this is where it listens"),
-            );
-        }
-        if command.iter().any(|argument| argument.contains('\0'))
-            || command.first().is_some_and(String::is_empty)
-        {
-            problems.push(
-                Problem::value(&place.key("command"), "this names no program").label("empty, or with a NUL"),
-            );
-        }
-        self.processes.problems(&place.key("processes"), problems);
+        self.app.problems(place)
     }
 
     /// What the schema cannot say of a PHP site.
     pub(crate) fn problems_of_php(&self, place: &Place) -> Vec<Problem> {
-        let mut problems = self.wrong_times(place);
-        self.wrong_processes(place, &mut problems);
+        let mut problems = self.app.problems_with_address(place);
         if self.root.is_none() {
             problems.push(missing("root", place));
         }
@@ -211,19 +109,6 @@ impl FastcgiTable {
         }
         problems
     }
-
-    fn wrong_times(&self, place: &Place) -> Vec<Problem> {
-        let times = [
-            ("queue_time", self.queue_time),
-            ("connect_time", self.connect_time),
-            ("answer_time", self.answer_time),
-            ("keep_time", self.keep_time),
-        ];
-        let wrong = times.into_iter().filter(|(_, time)| !(TIME_MIN..=TIME_MAX).contains(&time.0));
-        wrong
-            .map(|(key, time)| out_of_bounds(&place.key(key), &time, &Time(TIME_MIN), &Time(TIME_MAX)))
-            .collect()
-    }
 }
 
 impl Config {
@@ -231,7 +116,7 @@ impl Config {
     pub(super) fn absent_sockets(&self) -> impl Iterator<Item = String> {
         let routes = self.sites.iter().flat_map(|site| &site.routes);
         let addresses = routes.flat_map(|route| match &route.handler {
-            Handler::Php(php) => php.addresses(),
+            Handler::Php(php) => php.app.addresses(),
             _ => Vec::new(),
         });
         addresses.filter_map(|address| match address {
@@ -243,8 +128,4 @@ impl Config {
             _ => None,
         })
     }
-}
-
-fn missing(key: &str, place: &Place) -> Problem {
-    Problem::value(place, format!("the key `{key}` is missing")).label(format!("needs `{key}`"))
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::authorize::{AuthorizeTable, RouteAuthorize};
 use super::fastcgi::FastcgiTable;
 use super::files::FilesTable;
 use super::streams::{BroadcastTable, StreamTable, TailTable};
@@ -72,6 +73,8 @@ pub struct SiteTable {
     /// `path = "/*"` and `php = { root = ... }`.
     #[schemars(length(min = 1))]
     pub php: Option<PathBuf>,
+    /// An app that is asked before any route answers, and says who may come in. A route may ask another one, or nobody.
+    pub authorize: Option<AuthorizeTable>,
     /// Which handler answers which path. The first that matches, in written order, is taken.
     pub route: Vec<RouteTable>,
 }
@@ -98,6 +101,8 @@ pub struct RouteTable {
     /// pattern without a slash, such as `*.php`, is compared with the last part of the path. Paths are compared decoded
     /// (`/café`, not `/caf%C3%A9`) and byte for byte.
     pub path: OneOrMany<PathPattern>,
+    /// An app that is asked before the handler answers, and says who may come in, in place of the site's; `false` asks nobody.
+    pub authorize: Option<RouteAuthorize>,
     /// Answers with files of a folder.
     pub files: Option<FilesTable>,
     /// Answers with another address.

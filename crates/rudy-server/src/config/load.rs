@@ -12,6 +12,7 @@ use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
+use super::authorize::{AuthorizeTable, RouteAuthorize};
 use super::check::check;
 use super::diagnostics::{Diagnostics, Place, Problem, Sources};
 use super::fastcgi::FastcgiTable;
@@ -136,10 +137,15 @@ impl Loader {
                 let label = "expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]";
                 self.problems.push(problem.label(label));
             }
+            let mut authorize = site.value::<AuthorizeTable>("authorize", &mut self.problems).map(Box::new);
+            if let Some(authorize) = &mut authorize {
+                authorize.resolve(site.folder);
+            }
             let hosts = hosts.unwrap_or_default();
             // A site whose hosts are wrong would be taken for the default one.
             if !site.has_wrong("hosts") {
-                self.config.sites.push(Site { hosts, routes, place: file.place.key("site").index(index) });
+                let place = file.place.key("site").index(index);
+                self.config.sites.push(Site { hosts, routes, authorize, place });
             }
         }
     }
@@ -160,9 +166,27 @@ impl Loader {
         files.or(php).map(|(handler, key)| Route::everything(handler, &site.place.key(key)))
     }
 
+    /// Whom a route asks who may come in.
+    fn authorize(&mut self, route: &Table<'_>, asks: Option<RouteAuthorize>) -> Option<RouteAuthorize> {
+        match asks {
+            Some(RouteAuthorize::Nobody(true)) => {
+                let problem = Problem::value(&route.place.key("authorize"), "`true` names nobody to ask");
+                let label = "expected a table that says which app, or `false`";
+                self.problems.push(problem.label(label));
+                None
+            }
+            Some(RouteAuthorize::App(mut table)) => {
+                table.resolve(route.folder);
+                Some(RouteAuthorize::App(table))
+            }
+            other => other,
+        }
+    }
+
     fn route(&mut self, route: &Table<'_>) -> Option<Route> {
-        let table: RouteTable = route.whole(&mut self.problems)?;
+        let mut table: RouteTable = route.whole(&mut self.problems)?;
         let paths = table.path.as_slice().to_vec();
+        let authorize = self.authorize(route, table.authorize.take());
         let mut handlers = table.handlers(route.folder);
         if let [(first, _), (second, _), ..] = handlers.as_slice() {
             let title = format!("a route has one handler, and this one has `{first}` and `{second}`");
@@ -181,6 +205,8 @@ impl Loader {
         Some(Route {
             paths,
             handler,
+            authorize,
+            place: route.place.clone(),
             paths_place: route.place.key("path"),
             handler_place: route.place.key(kind),
         })

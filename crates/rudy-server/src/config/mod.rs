@@ -1,5 +1,7 @@
 //! The configuration: `rudy.toml` as it is written ([`mod@file`]), held against its schema ([`check`]), and what it means.
 
+mod app;
+mod authorize;
 mod check;
 mod describe;
 mod diagnostics;
@@ -23,6 +25,8 @@ mod values;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use app::AppTable;
+pub use authorize::{AuthorizeTable, RouteAuthorize};
 pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Place, Problem, Sources, visible};
 pub use engine::EngineOptions;
@@ -78,6 +82,8 @@ pub struct Site {
     pub hosts: Vec<HostPattern>,
     /// The routes; the first that takes a path answers.
     pub routes: Vec<Route>,
+    /// Who says who may come in, before any of them answers.
+    pub authorize: Option<Box<AuthorizeTable>>,
     pub(crate) place: Place,
 }
 
@@ -88,6 +94,10 @@ pub struct Route {
     pub paths: Vec<PathPattern>,
     /// What answers.
     pub handler: Handler,
+    /// Who says who may come in; whom the site asks if absent.
+    pub authorize: Option<RouteAuthorize>,
+    /// Where the route stands.
+    pub(crate) place: Place,
     /// Where the paths stand.
     pub(crate) paths_place: Place,
     /// Where the handler's table stands.
@@ -148,7 +158,12 @@ impl Config {
     pub fn for_files(files: FilesTable) -> Self {
         let route = Route::everything(Handler::Files(files), &Place::nowhere());
         Self {
-            sites: vec![Site { hosts: Vec::new(), routes: vec![route], place: Place::nowhere() }],
+            sites: vec![Site {
+                hosts: Vec::new(),
+                routes: vec![route],
+                authorize: None,
+                place: Place::nowhere(),
+            }],
             ..Self::empty()
         }
     }
@@ -173,6 +188,8 @@ impl Route {
         Self {
             paths: vec![PathPattern::everything()],
             handler,
+            authorize: None,
+            place: place.clone(),
             paths_place: place.clone(),
             handler_place: place.clone(),
         }

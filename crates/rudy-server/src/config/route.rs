@@ -25,6 +25,7 @@ impl RouteTable {
     pub(super) fn handlers(self, folder: &Path) -> Vec<(&'static str, Handler)> {
         let Self {
             path: _,
+            authorize: _,
             mut files,
             redirect,
             mut respond,

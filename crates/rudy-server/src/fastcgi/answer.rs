@@ -42,6 +42,19 @@ impl Begun {
         self.head
     }
 
+    /// Passes over the body, `most` bytes of it, to the end that the app itself has to set.
+    pub(super) async fn end(mut self, most: usize) -> Result<(), Failure> {
+        let mut passed = self.rest.len();
+        while passed <= most {
+            match std::future::poll_fn(|cx| self.exchange.poll_piece(cx)).await {
+                Some(piece) => passed += piece?.len(),
+                None if self.exchange.is_ended() => return Ok(()),
+                None => return Err(Failure::Unended),
+            }
+        }
+        Err(Failure::Verbose(most))
+    }
+
     /// The answer for a client.
     pub(super) async fn into_response(
         self,

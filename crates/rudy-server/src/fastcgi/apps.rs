@@ -4,17 +4,17 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::pool::Pool;
-use crate::config::FastcgiTable;
+use crate::config::AppTable;
 
 /// All apps: their connections, and the processes that Rudy has started for them.
 #[derive(Debug, Default)]
-pub struct Apps(Mutex<Vec<(FastcgiTable, Weak<Pool>)>>);
+pub struct Apps(Mutex<Vec<(AppTable, Weak<Pool>)>>);
 
 impl Apps {
     /// The pool of the app with this table: the one that is there, or a new one.
     pub(super) fn pool(
         &self,
-        table: &FastcgiTable,
+        table: &AppTable,
         open: impl FnOnce() -> io::Result<Arc<Pool>>,
     ) -> io::Result<Arc<Pool>> {
         let mut apps = self.lock();
@@ -41,7 +41,7 @@ impl Apps {
     }
 
     /// A panic while it was held has left a list of apps that are there.
-    fn lock(&self) -> MutexGuard<'_, Vec<(FastcgiTable, Weak<Pool>)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(AppTable, Weak<Pool>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

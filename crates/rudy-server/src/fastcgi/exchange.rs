@@ -30,6 +30,8 @@ pub(super) struct Exchange {
     is_sent: bool,
     /// All of the answer has come, and only the end of the request is missing.
     is_said: bool,
+    /// The app has ended the request, so that nothing is missing.
+    is_ended: bool,
     limits: Limits,
     answer_time: Duration,
     /// When the app is too slow. The timer is made when something is waited for first.
@@ -51,7 +53,8 @@ impl Exchange {
         let has_body = !upload.is_empty();
         let ticket = lease.link().begin(role, &limits, |id, output| {
             params.encode(id, output);
-            if !has_body {
+            // An authorizer is sent no body, and not even the end of one (FastCGI 1.0 §6.3).
+            if !has_body && role != Role::Authorizer {
                 encode_stream_end(Kind::Stdin, id, output);
             }
         });
@@ -63,6 +66,7 @@ impl Exchange {
             upload,
             is_sent: false,
             is_said: false,
+            is_ended: false,
             limits,
             answer_time,
             timer: None,
@@ -93,6 +97,11 @@ impl Exchange {
     /// Whether all of the answer has come.
     pub(super) fn is_over(&self) -> bool {
         self.lease.is_none()
+    }
+
+    /// Whether the app itself has ended the request. It may not have, and its answer be whole nevertheless.
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended
     }
 
     /// Passes over the rest of the answer, if it is short; else the app is told to give it up.
@@ -168,6 +177,7 @@ impl Exchange {
 
     /// The answer is complete. The connection serves others, unless the app may still wait for what it did not read.
     fn finish(&mut self) {
+        self.is_ended = true;
         let is_whole = self.upload.is_none();
         self.leave(is_whole, !is_whole);
     }

@@ -51,6 +51,19 @@ pub(crate) enum Failure {
     Redirects(String),
     /// The app refuses the request.
     Refused(ProtocolStatus),
+    /// The app knows no authorizer's role.
+    NoAuthorizer,
+    /// An authorizer says what it may not of a variable.
+    Variable {
+        /// Of the variable.
+        name: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The app's answer had no end of the request behind it, which says that it was meant.
+    Unended,
+    /// An authorizer lets a request in with a body of more bytes than this.
+    Verbose(usize),
     /// The answer has more or less bytes than its `Content-Length` says.
     Length {
         /// Bytes that it says.
@@ -135,12 +148,16 @@ impl Failure {
             Self::NotRunning(_) => "the app does not run",
             Self::QueueFull(_) | Self::QueueTime(_) => "too many requests wait for the app",
             Self::Slow(_) => "the app is too slow",
-            Self::Lost(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
-            Self::Fault(_) | Self::Head(_) | Self::Length { .. } => "the app answers wrongly",
+            Self::Lost(_) | Self::Fault(Fault::Closed { .. }) | Self::Unended => "the app broke off",
+            Self::Fault(_)
+            | Self::Head(_)
+            | Self::Length { .. }
+            | Self::Variable { .. }
+            | Self::Verbose(_) => "the app answers wrongly",
             Self::Script(..) => "a script cannot be looked for",
             Self::Sendfile { .. } => "the app wants a file sent that is not to be had",
             Self::Redirects(_) => "the app leads round in circles",
-            Self::Refused(_) => "the app refuses requests",
+            Self::Refused(_) | Self::NoAuthorizer => "the app refuses requests",
             Self::Spill(_) | Self::SpillFull(_) => "no room for a request's body",
             Self::Client(_) => "a request for the app cannot be read",
         }
@@ -175,6 +192,19 @@ impl fmt::Display for Failure {
                 )
             }
             Self::Refused(status) => write!(f, "the app refused the request: {status:?}"),
+            Self::NoAuthorizer => f.write_str(
+                "the app does not know the role of an authorizer (FCGI_UNKNOWN_ROLE): `authorize` needs an app that was \
+                 written for that role, and this one answers requests",
+            ),
+            Self::Variable { name, why } => write!(f, "the app says Variable-{name}, {why}"),
+            Self::Unended => f.write_str(
+                "the app did not end the request behind its 200 (FCGI_END_REQUEST), which lets nobody in",
+            ),
+            Self::Verbose(most) => write!(
+                f,
+                "the 200 with which an authorizer lets a request in has a body that nobody sees, and this one is longer than \
+                 {most} bytes: is this the right app?"
+            ),
             Self::Length { said, came } if came > said => {
                 write!(f, "Content-Length of the answer is {said}, and more came: the rest was left out")
             }

@@ -10,9 +10,14 @@
 //!    log ([`mod@stderr`]).
 //! 6. Or it says what is to answer in its place: another path of the site ([`redirect`]), or a file ([`sendfile`]).
 //! 7. No answer: a [`failure`], and whose fault it is.
+//!
+//! Before all that, and before any other handler, an app may be asked whether the request may come in ([`authorize`]): over the
+//! same connections, as an [`app`] in another role.
 
 mod answer;
+mod app;
 mod apps;
+mod authorize;
 mod exchange;
 mod failure;
 mod link;
@@ -28,27 +33,24 @@ mod upstream;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
+use http::StatusCode;
 use http::request::Parts;
-use http::{Method, StatusCode, Uri};
 use http_body::Body as _;
+use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::Answer;
-use rudy_fastcgi::{Limits, Role};
 use rudy_http::semantics::path::PathError;
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 
+use self::app::App;
 pub use self::apps::Apps;
-use self::exchange::Exchange;
+pub(crate) use self::authorize::Authorizer;
 use self::failure::Failure;
 use self::params::Params;
-use self::pool::{Lease, Pool, PoolOptions, Wanted};
-use self::processes::ProcessOptions;
 pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
 use self::spill::{Spill, Upload};
-use self::stderr::Stderr;
 pub use self::upstream::Upstream;
 use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
@@ -67,10 +69,7 @@ pub(crate) struct Fastcgi(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    table: FastcgiTable,
-    /// Opened when a server starts, and not when a configuration is only looked at.
-    pool: OnceLock<Arc<Pool>>,
-    name: String,
+    app: App,
     /// The folder of the scripts as the app sees it.
     root: Option<String>,
     /// The same folder, if it is looked into before the app is asked.
@@ -81,9 +80,6 @@ struct Shared {
     sendfile: Option<Sendfile>,
     /// Where bodies without a length are gathered; nowhere if the app takes them as they come.
     spill: Option<Spill>,
-    limits: Limits,
-    answer_time: Duration,
-    log: OnceLock<ErrorLog>,
 }
 
 impl Fastcgi {
@@ -121,36 +117,23 @@ impl Fastcgi {
         let root = table.app_root.clone().or_else(ours);
         let root = root.map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
         Self(Arc::new(Shared {
-            table: table.clone(),
-            pool: OnceLock::new(),
-            name: table.name(),
+            app: App::new(&table.app, table.app.name()),
             root,
             scripts,
             sendfile,
             split: table.split.clone(),
             extra: table.params.clone().into_iter().collect(),
             spill: table.needs_length.then(|| Spill::new(table.spill_folder.clone(), table.spill_bytes.0)),
-            limits: Limits::default(),
-            answer_time: table.answer_time.0,
-            log: OnceLock::new(),
         }))
     }
 
-    /// Starts the app's processes, where it is Rudy that does, and goes on with those and with the connections that there are
-    /// where the table has not changed.
+    /// Starts the app's processes, where it is Rudy that does.
     ///
     /// # Errors
     ///
-    /// The user of the processes is not there or cannot be taken on, or the system has no room for them.
+    /// As [`App::start`].
     pub(crate) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
-        let table = &self.0.table;
-        let pool = apps.pool(table, || match process_options(table) {
-            Some(processes) => Pool::start(processes, pool_options(table), self.0.limits.clone(), log),
-            None => Ok(self.0.new_pool()),
-        });
-        let pool = pool.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.0.name)))?;
-        self.0.pool.get_or_init(|| pool);
-        Ok(())
+        self.0.app.start(apps, log)
     }
 
     /// Says in `log` what the app says, and why it gave no answer. The first log stays.
@@ -158,7 +141,7 @@ impl Fastcgi {
         if let Some(sendfile) = &self.0.sendfile {
             sendfile.log_to(log.clone());
         }
-        self.0.log.get_or_init(|| log);
+        self.0.app.log_to(log);
     }
 
     /// Answers a request that `pattern` of its route has taken.
@@ -210,7 +193,7 @@ impl Fastcgi {
 
     /// The answer where nobody could be asked, which is said in the log.
     pub(crate) fn refuse(&self, request: &Request, client: &Client, failure: &Failure) -> Response {
-        say(self.0.log.get(), &self.0.whose(request.method(), request.uri(), client), failure);
+        self.0.app.say(request.method(), request.uri(), client, failure);
         failure.answer(request.headers())
     }
 
@@ -244,48 +227,6 @@ fn not_found(request: &Request) -> Reply {
     pages::error(StatusCode::NOT_FOUND, request.headers(), explanation).into()
 }
 
-fn pool_options(table: &FastcgiTable) -> PoolOptions {
-    PoolOptions {
-        connections: table.connections() as usize,
-        queue: table.queue as usize,
-        queue_time: table.queue_time.0,
-        connect_time: table.connect_time.0,
-        keep_time: table.keep_time.0,
-        requests_per_process: table.processes.requests,
-    }
-}
-
-fn process_options(table: &FastcgiTable) -> Option<ProcessOptions> {
-    let processes = &table.processes;
-    Some(ProcessOptions {
-        name: table.name(),
-        command: table.command.clone()?,
-        min: processes.min,
-        max: processes.max,
-        environment: processes.environment.clone(),
-        user: processes.user.clone(),
-        folder: processes.folder.clone(),
-        idle_time: processes.idle_time.map(|time| time.0),
-        retire_time: processes.retire_time.0,
-        stop_time: processes.stop_time.0,
-    })
-}
-
-impl Shared {
-    fn new_pool(&self) -> Arc<Pool> {
-        Pool::new(&self.table.addresses(), pool_options(&self.table), self.limits.clone())
-    }
-
-    fn pool(&self) -> &Arc<Pool> {
-        self.pool.get_or_init(|| self.new_pool())
-    }
-
-    /// Which app, and which request of whom, for the log.
-    fn whose(&self, method: &Method, uri: &Uri, client: &Client) -> String {
-        format!("{}: {} {} of {}", self.name, method, uri.path(), client.peer)
-    }
-}
-
 /// A request that an app is asked.
 struct Asked {
     shared: Arc<Shared>,
@@ -300,44 +241,40 @@ impl Asked {
         match self.ask(body).await {
             Ok(response) => response,
             Err(failure) => {
-                self.say(&failure);
-                failure.answer(&self.head.headers)
+                let Self { shared, head, client, .. } = &self;
+                shared.app.say(&head.method, &head.uri, client, &failure);
+                failure.answer(&head.headers)
             }
         }
     }
 
     async fn ask(&self, body: RequestBody) -> Result<Response, Failure> {
-        let shared = &self.shared;
-        // A connection that was kept may turn out dead; what can be said twice without harm is then said on a new one.
+        let Self { shared, head, client, script, .. } = self;
         let body = match &shared.spill {
             Some(spill) if body.size_hint().exact().is_none() => Upload::Gathered(spill.gather(body).await?),
             _ => Upload::Client(body),
         };
-        let is_repeatable = self.head.method.is_idempotent() && body.is_empty();
-        let wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
-        let lease = shared.pool().lease(wanted).await?;
-        let is_kept = lease.is_kept;
-        let mut begun = match self.begin(lease, body).await {
-            Err(failure) if failure.is_of_connection() && is_kept && is_repeatable => {
-                let lease = shared.pool().lease(Wanted::New).await?;
-                self.begin(lease, Upload::empty()).await?
-            }
-            begun => begun?,
+        let params = Params {
+            head,
+            client: *client,
+            script: Some(script),
+            root: shared.root.as_deref(),
+            content_length: body.length(),
+            extra: &shared.extra,
         };
+        let is_repeatable = head.method.is_idempotent() && body.is_empty();
+        let mut begun = shared.app.ask(Role::Responder, &params, body, is_repeatable).await?;
         if let Some(file) = sendfile::Wanted::take(&mut begun.head.fields) {
-            let head = begun.discard().await;
+            let answer = begun.discard().await;
             let sendfile = shared.sendfile.as_ref().ok_or_else(|| file.off())?;
-            return sendfile.send(&self.head, head, &file).await;
+            return sendfile.send(head, answer, &file).await;
         }
         if let Answer::LocalRedirect(target) = &begun.head.kind {
             let target = target.clone();
             begun.discard().await;
             return self.redirect(target).await;
         }
-        let log = shared.log.get().cloned();
-        let whose = self.whose();
-        let on_failure = Box::new(move |failure: &Failure| say(log.as_ref(), &whose, failure));
-        begun.into_response(&self.head.method, on_failure).await
+        begun.into_response(&head.method, shared.app.on_failure(&head.method, &head.uri, client)).await
     }
 
     /// Answers as if the client had asked for another path.
@@ -345,43 +282,8 @@ impl Asked {
         let Some(request) = redirect::instead(&self.head, &target) else {
             return Err(Failure::Redirects(target));
         };
-        Ok(match self.routes.reply(request, &self.client) {
-            Reply::Now(response) => response,
-            Reply::Later(response) | Reply::WhileWanted(response) => response.await,
-        })
+        Ok(self.routes.reply(request, &self.client).response().await)
     }
-
-    async fn begin(&self, lease: Lease, body: Upload) -> Result<answer::Begun, Failure> {
-        let shared = &self.shared;
-        let params = Params {
-            head: &self.head,
-            client: self.client,
-            script: &self.script,
-            root: shared.root.as_deref(),
-            content_length: body.length(),
-            extra: &shared.extra,
-        };
-        let stderr = Stderr::new(shared.log.get().cloned(), self.whose());
-        let limits = shared.limits.clone();
-        let exchange =
-            Exchange::begin(lease, Role::Responder, &params, body, limits, shared.answer_time, stderr)?;
-        answer::begin(exchange, &shared.limits).await
-    }
-
-    /// Which app, and which request of whom, for the log.
-    fn whose(&self) -> String {
-        self.shared.whose(&self.head.method, &self.head.uri, &self.client)
-    }
-
-    fn say(&self, failure: &Failure) {
-        say(self.shared.log.get(), &self.whose(), failure);
-    }
-}
-
-fn say(log: Option<&ErrorLog>, whose: &str, failure: &Failure) {
-    let Some(log) = log else { return };
-    let line = format!("{whose}: {failure}");
-    if failure.is_clients() { log.client(failure.kind(), &line) } else { log.repeated(failure.kind(), &line) }
 }
 
 #[cfg(test)]

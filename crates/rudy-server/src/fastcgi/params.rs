@@ -9,6 +9,7 @@ use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::ParamsEncoder;
 use rudy_net::{Client, Peer};
 
+use super::authorize::Variables;
 use super::script::Script;
 use crate::routing::without_port;
 
@@ -16,7 +17,9 @@ use crate::routing::without_port;
 pub(super) struct Params<'a> {
     pub(super) head: &'a Parts,
     pub(super) client: Client,
-    pub(super) script: &'a Script,
+    /// `None` for an authorizer, which is asked of the request as such: it is told neither of a script nor of the body's
+    /// length (FastCGI 1.0 §6.3).
+    pub(super) script: Option<&'a Script>,
     /// The folder of the scripts as the app sees it, without a slash at its end.
     pub(super) root: Option<&'a str>,
     /// The length of the request's body.
@@ -32,9 +35,16 @@ impl Params<'_> {
         params.push("GATEWAY_INTERFACE", b"CGI/1.1");
         params.push("SERVER_SOFTWARE", concat!("rudy/", env!("CARGO_PKG_VERSION")).as_bytes());
         self.encode_request(&mut params);
-        self.encode_script(&mut params);
+        if let Some(script) = self.script {
+            self.encode_script(script, &mut params);
+        }
         self.encode_client(&mut params);
         self.encode_fields(&mut params);
+        if let Some(Variables(variables)) = self.head.extensions.get() {
+            for (name, value) in variables {
+                params.push(name, value.as_bytes());
+            }
+        }
         for (name, value) in self.extra {
             params.params.push(name.as_bytes(), value.as_bytes());
         }
@@ -56,6 +66,7 @@ impl Params<'_> {
         let content_type = self.head.headers.get(header::CONTENT_TYPE);
         params.push("CONTENT_TYPE", content_type.map_or(b"", |value| value.as_bytes()));
         match self.content_length {
+            _ if self.script.is_none() => {}
             // Many apps take an empty text for a number that is wrong.
             Some(length) if length > 0 || content_type.is_some() => {
                 params.push_number("CONTENT_LENGTH", length);
@@ -64,14 +75,14 @@ impl Params<'_> {
         }
     }
 
-    fn encode_script(&self, params: &mut Encoder<'_>) {
-        let Script { name, path_info, .. } = self.script;
+    fn encode_script(&self, script: &Script, params: &mut Encoder<'_>) {
+        let Script { name, path_info, .. } = script;
         params.push("SCRIPT_NAME", name.as_bytes());
         params.push("PATH_INFO", path_info.as_bytes());
         params.push("DOCUMENT_URI", [name.as_bytes(), path_info.as_bytes()].concat().as_slice());
         let Some(root) = self.root else { return };
         params.push("DOCUMENT_ROOT", root.as_bytes());
-        params.push("SCRIPT_FILENAME", [root.as_bytes(), self.script.file().as_bytes()].concat().as_slice());
+        params.push("SCRIPT_FILENAME", [root.as_bytes(), script.file().as_bytes()].concat().as_slice());
         if !path_info.is_empty() {
             params.push("PATH_TRANSLATED", [root.as_bytes(), path_info.as_bytes()].concat().as_slice());
         }
@@ -119,6 +130,24 @@ impl Params<'_> {
         }
         self.head.headers.get(header::HOST).map_or(b"", |host| host.as_bytes())
     }
+}
+
+/// Whether a variable is the server's alone to say, in whose words an app is to trust: what it says above, of the request and
+/// of the client's fields, and what php-fpm takes for its settings.
+pub(super) fn is_of_server(name: &str) -> bool {
+    const PREFIXES: [&str; 8] =
+        ["HTTP_", "SERVER_", "REQUEST_", "SCRIPT_", "PATH_", "DOCUMENT_", "CONTENT_", "FCGI_"];
+    const NAMES: [&str; 8] = [
+        "GATEWAY_INTERFACE",
+        "QUERY_STRING",
+        "REMOTE_ADDR",
+        "REMOTE_PORT",
+        "REDIRECT_STATUS",
+        "HTTPS",
+        "PHP_VALUE",
+        "PHP_ADMIN_VALUE",
+    ];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
 }
 
 /// Whether an app hears of a field.

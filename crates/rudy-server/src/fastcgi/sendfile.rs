@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use rudy_fastcgi::cgi::{Answer, Head};
 use rudy_http::semantics::path::{RelativePath, encode};
-use rudy_net::{Reply, Request, RequestBody, Response};
+use rudy_net::{Request, RequestBody, Response};
 
 use super::failure::Failure;
 use crate::config::FastcgiTable;
@@ -75,10 +75,7 @@ impl Sendfile {
             Answer::Document(status) => status,
             Answer::LocalRedirect(_) => StatusCode::OK,
         };
-        let response = match self.files.call(&request(asked, status), &path) {
-            Reply::Now(response) => response,
-            Reply::Later(response) | Reply::WhileWanted(response) => response.await,
-        };
+        let response = self.files.call(&request(asked, status), &path).response().await;
         match response.status() {
             StatusCode::NOT_FOUND => Err(wanted.failure(StatusCode::NOT_FOUND, MISSING)),
             StatusCode::FORBIDDEN => Err(wanted.failure(StatusCode::FORBIDDEN, FORBIDDEN)),
@@ -104,6 +101,7 @@ impl Sendfile {
 const OUTSIDE: &str = "which is no path of a file beneath `sendfile_root`";
 const MISSING: &str = "which is not there beneath `sendfile_root`";
 const FORBIDDEN: &str = "which the user that rudy runs as may not read";
+const OF_AUTHORIZER: &str = "and an authorizer has no files sent: it lets a request in, or answers it itself";
 const OFF: &str = "and `sendfile_root` does not say beneath which folder that may be";
 
 impl Wanted {
@@ -116,6 +114,11 @@ impl Wanted {
     /// No folder was set up.
     pub(super) fn off(&self) -> Failure {
         self.failure(StatusCode::BAD_GATEWAY, OFF)
+    }
+
+    /// Whoever names it says who may come in.
+    pub(super) fn of_authorizer(&self) -> Failure {
+        self.failure(StatusCode::BAD_GATEWAY, OF_AUTHORIZER)
     }
 
     fn failure(&self, status: StatusCode, why: &'static str) -> Failure {

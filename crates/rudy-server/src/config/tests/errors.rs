@@ -262,7 +262,7 @@ error: unknown key `status`
 34 | status = {}
    | ^^^^^^ not known here
    |
-   = help: the keys known here are `hosts`, `php`, `root`, `route`
+   = help: the keys known here are `authorize`, `hosts`, `php`, `root`, `route`
 
 error: two sites are the default one
   --> rudy.toml:36:1

@@ -1,0 +1,215 @@
+//! `authorize`: an app says who may come in, before anything of a route is done (FastCGI 1.0 §6.3).
+//!
+//! Only a 200 that the app has ended itself lets a request in. Whatever else happens keeps it out: another answer goes to the
+//! client, and no answer is a [`Failure`], as it is where the app is asked for a page.
+
+use std::io;
+use std::sync::Arc;
+
+use http::header::LOCATION;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rudy_fastcgi::cgi::Answer;
+use rudy_fastcgi::{ProtocolStatus, Role};
+use rudy_net::{Client, Reply, Request, Response};
+
+use super::answer::Begun;
+use super::app::App;
+use super::apps::Apps;
+use super::failure::Failure;
+use super::params::{Params, is_of_server};
+use super::sendfile;
+use super::spill::Upload;
+use crate::config::{AuthorizeTable, Place, Problem};
+use crate::error_log::ErrorLog;
+use crate::routes::Routes;
+
+/// What is passed over of the body of a 200, which nobody sees. Who sends more is no authorizer.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// An app that says who may come in. Clones share everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Authorizer(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    app: App,
+    extra: Vec<(String, String)>,
+}
+
+/// What an authorizer has said of a request that it let in, for the app of the route. It stands among the request's
+/// extensions, where no client can put anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Variables(pub(super) Vec<(String, HeaderValue)>);
+
+enum Verdict {
+    In(Variables),
+    Out(Response),
+}
+
+impl Authorizer {
+    /// Makes the app's pool ready. Nothing is connected to yet.
+    pub(crate) fn new(table: &AuthorizeTable, place: &Place) -> Result<Self, Vec<Problem>> {
+        let problems = table.app.problems(place);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let app = App::new(&table.app, format!("authorizer {}", table.app.name()));
+        Ok(Self(Arc::new(Shared { app, extra: table.params.clone().into_iter().collect() })))
+    }
+
+    /// Starts the app's processes, where it is Rudy that does.
+    ///
+    /// # Errors
+    ///
+    /// As [`App::start`].
+    pub(crate) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
+        self.0.app.start(apps, log)
+    }
+
+    /// Says in `log` what the app says, and why it gave no answer. The first log stays.
+    pub(crate) fn log_to(&self, log: ErrorLog) {
+        self.0.app.log_to(log);
+    }
+
+    /// Asks the app, and has `routes` answer if it lets the request in. The request's body waits where it is.
+    pub(crate) fn call(&self, request: Request, client: &Client, routes: &Arc<Routes>) -> Reply {
+        Reply::WhileWanted(Box::pin(self.clone().answer(request, *client, routes.clone())))
+    }
+
+    async fn answer(self, request: Request, client: Client, routes: Arc<Routes>) -> Response {
+        let (mut head, body) = request.into_parts();
+        match self.ask(&head, client).await {
+            Ok(Verdict::In(variables)) => {
+                head.extensions.insert(variables);
+                routes.reply_to_admitted(Request::from_parts(head, body), &client).response().await
+            }
+            Ok(Verdict::Out(response)) => response,
+            Err(failure) => {
+                self.0.app.say(&head.method, &head.uri, &client, &failure);
+                failure.answer(&head.headers)
+            }
+        }
+    }
+
+    async fn ask(&self, head: &Parts, client: Client) -> Result<Verdict, Failure> {
+        let Shared { app, extra } = &*self.0;
+        let params = Params { head, client, script: None, root: None, content_length: None, extra };
+        // A question has no effect, so that it may be asked again.
+        let begun = app.ask(Role::Authorizer, &params, Upload::empty(), true).await.map_err(name_role)?;
+        if begun.head.kind == Answer::Document(StatusCode::OK) {
+            let variables = variables(&begun.head.fields)?;
+            begun.end(BODY_BYTES_MAX).await.map_err(name_role)?;
+            return Ok(Verdict::In(variables));
+        }
+        let begun = for_client(begun)?;
+        let on_failure = app.on_failure(&head.method, &head.uri, &client);
+        begun.into_response(&head.method, on_failure).await.map(Verdict::Out)
+    }
+}
+
+/// Most apps know one role, and it is not this one.
+fn name_role(failure: Failure) -> Failure {
+    match failure {
+        Failure::Refused(ProtocolStatus::UnknownRole) => Failure::NoAuthorizer,
+        other => other,
+    }
+}
+
+/// Makes of a refusal what is the client's to see.
+fn for_client(mut begun: Begun) -> Result<Begun, Failure> {
+    let fields = &mut begun.head.fields;
+    if let Some(file) = sendfile::Wanted::take(fields) {
+        return Err(file.of_authorizer());
+    }
+    let ours: Vec<_> = fields.keys().filter(|name| variable(name).is_some()).cloned().collect();
+    for name in ours {
+        fields.remove(name);
+    }
+    // The client is sent to log in, as by lighttpd and Apache. To answer with that page here would show it under the address of
+    // every picture of a page.
+    if let Answer::LocalRedirect(path) = &begun.head.kind {
+        let location = HeaderValue::from_bytes(path.as_bytes()).expect("it was the value of a field");
+        fields.insert(LOCATION, location);
+    }
+    Ok(begun)
+}
+
+/// What the fields of a 200 say for the app of the route. The others are nobody's, as for lighttpd and Apache.
+fn variables(fields: &HeaderMap) -> Result<Variables, Failure> {
+    let mut variables: Vec<(String, HeaderValue)> = Vec::new();
+    for (field, value) in fields {
+        let Some(name) = variable(field) else { continue };
+        let wrong = |why| Err(Failure::Variable { name: name.clone(), why });
+        if name.is_empty() {
+            return wrong("which is no name");
+        }
+        if is_of_server(&name) {
+            return wrong("which is the server's to say");
+        }
+        if variables.iter().any(|(known, _)| *known == name) {
+            return wrong("and has said it before");
+        }
+        variables.push((name, value.clone()));
+    }
+    Ok(Variables(variables))
+}
+
+/// The variable that a field gives a value, if it does: `REMOTE_USER` for `Variable-REMOTE_USER`. Fields are the same in
+/// whichever letters, so all are capitals, as in every variable of CGI.
+fn variable(field: &HeaderName) -> Option<String> {
+    field.as_str().strip_prefix("variable-").map(|name| name.replace('-', "_").to_ascii_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(fields: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
+        let fields = fields.iter().map(|(name, value)| {
+            (name.parse::<HeaderName>().unwrap(), value.parse::<HeaderValue>().unwrap())
+        });
+        let text = |(name, value): (String, HeaderValue)| (name, value.to_str().unwrap().to_owned());
+        match variables(&fields.collect()) {
+            Ok(Variables(all)) => Ok(all.into_iter().map(text).collect()),
+            Err(failure) => Err(failure.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_field_of_a_200_is_a_variable_and_others_are_not() {
+        let said =
+            [("Variable-REMOTE_USER", "ann"), ("Set-Cookie", "a=b"), ("variable-auth-method", "cookie")];
+        let expected = [("REMOTE_USER", "ann"), ("AUTH_METHOD", "cookie")];
+        assert_eq!(read(&said), Ok(expected.map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec()));
+        assert_eq!(read(&[]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_the_server_says_itself_is_not_the_authorizers_to_say() {
+        for name in [
+            "SCRIPT_FILENAME",
+            "DOCUMENT_ROOT",
+            "PATH_INFO",
+            "HTTP_PROXY",
+            "HTTP-Host",
+            "REQUEST_URI",
+            "CONTENT_LENGTH",
+            "SERVER_NAME",
+            "REMOTE_ADDR",
+            "HTTPS",
+            "PHP_ADMIN_VALUE",
+            "FCGI_ROLE",
+        ] {
+            let failure = read(&[(&format!("Variable-{name}"), "x")]).unwrap_err();
+            assert!(failure.ends_with("which is the server's to say"), "{name}: {failure}");
+        }
+    }
+
+    #[test]
+    fn a_variable_is_said_once_and_has_a_name() {
+        let failure = read(&[("Variable-REMOTE_USER", "ann"), ("Variable-Remote-User", "root")]).unwrap_err();
+        assert!(failure.contains("Variable-REMOTE_USER, and has said it before"), "{failure}");
+        assert!(read(&[("Variable-", "x")]).unwrap_err().contains("no name"));
+    }
+}
