@@ -10,7 +10,7 @@ use rudy_fastcgi::gateway::{Event, GatewayConnection};
 use rudy_fastcgi::{Fault, Limits, ProtocolStatus, RequestId, Role};
 
 use super::failure::Failure;
-use super::upstream::Stream;
+use super::upstream::{Home, Stream};
 
 /// What is read at once: four records of php-fpm, whose answers come in pieces of 8 KiB.
 const SCRATCH_BYTES: usize = 32 * 1024;
@@ -50,6 +50,8 @@ pub(super) struct Ticket {
 #[derive(Debug)]
 struct State {
     stream: Stream,
+    /// Where that is watched.
+    home: Home,
     machine: GatewayConnection,
     /// The beginning of a record that is not whole.
     rest: Vec<u8>,
@@ -120,6 +122,7 @@ impl Link {
     pub(super) fn new(stream: Stream) -> Arc<Self> {
         let state = State {
             stream,
+            home: Home::here(),
             machine: GatewayConnection::new(),
             rest: Vec::new(),
             output: BytesMut::new(),
@@ -138,6 +141,7 @@ impl Link {
         write: impl FnOnce(RequestId, &mut BytesMut),
     ) -> Option<Ticket> {
         let mut state = self.lock();
+        state.come_here();
         let State { machine, output, inboxes, serial, .. } = &mut *state;
         let id = machine.begin(role, true, limits, output)?;
         *serial += 1;
@@ -316,6 +320,19 @@ impl Wake for Link {
 }
 
 impl State {
+    /// Has the socket watched where it is asked from now on, unless others are asking elsewhere: an event that another core
+    /// hears wakes that and then this one, which costs more than moving.
+    fn come_here(&mut self) {
+        let here = Home::here();
+        if self.home == here || self.machine.open_requests() > 0 {
+            return;
+        }
+        match self.stream.move_here() {
+            Ok(()) => self.home = here,
+            Err(error) => self.broken = Some(Broken::Lost(error.kind())),
+        }
+    }
+
     /// What has come for a request, if anything has.
     fn news(&mut self, ticket: Ticket) -> Option<News> {
         let Inbox { news, .. } = self.inboxes.iter_mut().find(|inbox| inbox.ticket == ticket)?;

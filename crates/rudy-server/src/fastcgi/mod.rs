@@ -2,7 +2,7 @@
 //!
 //! A request's way through it:
 //!
-//! 1. [`script`]: the path names a script and what follows it.
+//! 1. [`script`]: the path names a script and what follows it; there is one in the [`folder`].
 //! 2. [`spill`]: a body without a length is gathered, if the app has to know that.
 //! 3. [`pool`]: a connection to the app, kept, new, or after a wait in the queue. It is a [`link`] to an [`upstream`].
 //! 4. [`params`]: the app is told of the request. [`exchange`]: the body goes up while the answer comes down.
@@ -20,6 +20,7 @@ mod apps;
 mod authorize;
 mod exchange;
 mod failure;
+mod folder;
 mod link;
 mod params;
 mod pool;
@@ -47,6 +48,7 @@ use self::app::App;
 pub use self::apps::Apps;
 pub(crate) use self::authorize::Authorizer;
 use self::failure::Failure;
+use self::folder::ScriptFolder;
 use self::params::Params;
 pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
@@ -55,13 +57,10 @@ pub use self::upstream::Upstream;
 use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
-use crate::files::{FilesError, Kind, Root};
+use crate::files::Kind;
 use crate::pages;
 use crate::routes::Routes;
 use crate::routing::{CanonicalPath, PathPattern};
-
-/// How long it may go unnoticed that the path of a folder of scripts leads elsewhere, as for files.
-const SCRIPTS_CHECK_MS: u64 = 1000;
 
 /// An app and what it is told. Clones share everything.
 #[derive(Debug, Clone)]
@@ -73,7 +72,7 @@ struct Shared {
     /// The folder of the scripts as the app sees it.
     root: Option<String>,
     /// The same folder, if it is looked into before the app is asked.
-    scripts: Option<Root>,
+    scripts: Option<ScriptFolder>,
     split: Option<String>,
     extra: Vec<(String, String)>,
     /// The files that the app may have sent.
@@ -87,7 +86,11 @@ impl Fastcgi {
     pub(crate) fn new(table: &FastcgiTable, place: &Place) -> Result<Self, Vec<Problem>> {
         let mut problems = table.problems(place);
         let is_checked = table.check_scripts && table.split.is_some();
-        let scripts = table.root.as_ref().filter(|_| is_checked).map(|root| open_scripts(root, table));
+        let scripts = table
+            .root
+            .as_ref()
+            .filter(|_| is_checked)
+            .map(|root| ScriptFolder::open(root, table.follow_symlinks));
         let scripts = scripts.transpose().map_err(|error| {
             let help = "the app is asked only for scripts that are there; where they are on another machine, \
                         `check_scripts = false` has them passed on unseen";
@@ -106,11 +109,12 @@ impl Fastcgi {
 
     /// The app of a PHP site, whose scripts are in `root`.
     pub(crate) fn of_php(table: &FastcgiTable, root: &Path, place: &Place) -> Result<Self, Vec<Problem>> {
-        let scripts = open_scripts(root, table).map_err(|error| vec![problem_of(&error, place)])?;
+        let scripts = ScriptFolder::open(root, table.follow_symlinks);
+        let scripts = scripts.map_err(|error| vec![problem_of(&error, place)])?;
         Ok(Self::ready(table, Some(scripts), open_sendfile(table, place)?))
     }
 
-    fn ready(table: &FastcgiTable, scripts: Option<Root>, sendfile: Option<Sendfile>) -> Self {
+    fn ready(table: &FastcgiTable, scripts: Option<ScriptFolder>, sendfile: Option<Sendfile>) -> Self {
         // The app works elsewhere: a path from where we are would lead it astray.
         let ours =
             || table.root.as_ref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.clone()));
@@ -210,10 +214,6 @@ impl Fastcgi {
             None => Some(Script::mounted(path.as_str(), 0)),
         })
     }
-}
-
-fn open_scripts(root: &Path, table: &FastcgiTable) -> Result<Root, FilesError> {
-    Root::open(root, table.follow_symlinks, SCRIPTS_CHECK_MS)
 }
 
 fn open_sendfile(table: &FastcgiTable, place: &Place) -> Result<Option<Sendfile>, Vec<Problem>> {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::task::{Context, Poll, Waker};
@@ -13,6 +14,7 @@ use rustix::net::{RecvFlags, recv};
 use serde::{Deserialize, Serialize};
 use tokio::io::ReadBuf;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::{self, Handle};
 
 use crate::config::written_as_text;
 
@@ -51,7 +53,18 @@ impl fmt::Display for Upstream {
     }
 }
 
-/// A connection to an app. The runtime of the core that opened it watches it, whichever core uses it.
+/// Where a socket is watched: by one of the runtimes, of which the engines have one for each core or one for all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Home(Option<runtime::Id>);
+
+impl Home {
+    /// Where whoever asks is run.
+    pub(super) fn here() -> Self {
+        Self(Handle::try_current().ok().map(|handle| handle.id()))
+    }
+}
+
+/// A connection to an app. A [`Home`] watches it, whichever core uses it.
 #[derive(Debug)]
 pub(super) enum Stream {
     Tcp(TcpStream),
@@ -69,6 +82,17 @@ impl Stream {
             }
             Upstream::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
         }
+    }
+
+    /// Has it watched here from now on. For a moment it has two descriptors: a runtime lets go of a socket only with its own.
+    pub(super) fn move_here(&mut self) -> io::Result<()> {
+        *self = match self {
+            Self::Tcp(stream) => Self::Tcp(TcpStream::from_std(stream.as_fd().try_clone_to_owned()?.into())?),
+            Self::Unix(stream) => {
+                Self::Unix(UnixStream::from_std(stream.as_fd().try_clone_to_owned()?.into())?)
+            }
+        };
+        Ok(())
     }
 
     /// Reads; 0 is the end.

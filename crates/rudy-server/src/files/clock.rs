@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Milliseconds of a clock that only goes forward, a few of them late: the coarse clock is read without asking the
 /// hardware, and every request asks.
-pub(super) fn monotonic_ms() -> u64 {
+pub(crate) fn monotonic_ms() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     // Both are positive: the clock begins at 0 when the machine does.
     now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000

@@ -12,7 +12,7 @@
 //! 5. No file: [`redirect`], [`listing`], or a [`failure`] and its page ([`crate::pages`]).
 
 mod cache;
-mod clock;
+pub(crate) mod clock;
 mod compress;
 mod entry;
 mod failure;

@@ -1,9 +1,8 @@
 //! Which connection a request gets: the arithmetic of the pool, without a clock or a socket.
 
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use crate::fastcgi::upstream::Upstream;
+use crate::fastcgi::upstream::{Home, Upstream};
 
 /// A new connection on which nothing has been answered for so long may be one that nobody has accepted. Apps that take longer
 /// to answer lose a kept connection by it, once for each new one.
@@ -53,8 +52,8 @@ struct Slot<L> {
     is_helped: bool,
     /// Nothing has been under way since; of a new one, when it was begun.
     since: Instant,
-    /// The thread whose runtime watches it.
-    home: ThreadId,
+    /// Where it is watched.
+    home: Home,
 }
 
 /// What a request gets.
@@ -89,9 +88,9 @@ impl<L> Member<L> {
         self.slots.iter().map(|slot| slot.under_way).sum()
     }
 
-    /// The best of the connections that stand and have room: one of this thread, since its runtime watches that; of these
+    /// The best of the connections that stand and have room: one that is watched here; of these
     /// the one used last, so that those that are not needed can go.
-    fn best(&self, here: ThreadId) -> Option<usize> {
+    fn best(&self, here: Home) -> Option<usize> {
         let with_room = |slot: &Slot<L>| slot.link.is_some() && slot.under_way < self.shared_by;
         let slots = self.slots.iter().enumerate().filter(|(_, slot)| with_room(slot));
         slots.max_by_key(|(_, slot)| (slot.home == here, slot.since)).map(|(index, _)| index)
@@ -152,7 +151,7 @@ impl<L: Clone> Members<L> {
         }
         self.count += 1;
         member.requests += 1;
-        let home = std::thread::current().id();
+        let home = Home::here();
         member.slots.push(Slot {
             number: self.count,
             link: None,
@@ -166,13 +165,17 @@ impl<L: Clone> Members<L> {
     }
 
     fn take_kept(&mut self) -> Option<Place<L>> {
-        let here = std::thread::current().id();
+        let here = Home::here();
         let rank = |member: &Member<L>, slot: usize| (member.slots[slot].home != here, member.under_way());
         let live = self.all.iter_mut().filter(|member| !member.is_retired);
         let with_room = live.filter_map(|member| member.best(here).map(|slot| (member, slot)));
         let (member, slot) = with_room.min_by_key(|(member, slot)| rank(member, *slot))?;
         member.requests += 1;
         let slot = &mut member.slots[slot];
+        if slot.under_way == 0 {
+            // Whoever asks on it alone has it watched where it is itself.
+            slot.home = here;
+        }
         slot.under_way += 1;
         let seat = Seat { member: member.id, number: slot.number };
         slot.link.clone().map(|link| Place::Kept(seat, link))

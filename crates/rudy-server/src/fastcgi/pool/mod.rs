@@ -11,7 +11,6 @@ mod spawned;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use rudy_fastcgi::Limits;
@@ -22,17 +21,17 @@ use self::members::{MemberId, Members, Place, STARVED, Seat};
 use super::failure::Failure;
 use super::link::Link;
 use super::processes::{ProcessOptions, Processes};
-use super::upstream::{Stream, Upstream};
+use super::upstream::{Home, Stream, Upstream};
 use crate::error_log::ErrorLog;
 
 /// How long a member that could not be connected to is asked last.
 const SHUN: Duration = Duration::from_secs(1);
 
-/// How long a request lets others of the thread go first on which a connection has become free: what is handed to another
-/// thread wakes that, which costs as much as the rest of a small request.
+/// How long a request lets others go first that are served where a connection has become free: what is handed to another
+/// core wakes that, which costs as much as the rest of a small request.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How many of those who wait are looked at for one of this thread.
+/// How many of those who wait are looked at for one of here.
 const LOOKED_AT: usize = 32;
 
 /// The bounds of a pool.
@@ -107,8 +106,8 @@ pub(super) struct Lease {
 #[derive(Debug)]
 struct Waiting {
     sender: oneshot::Sender<Box<Grant>>,
-    /// The thread that it is served on.
-    thread: ThreadId,
+    /// Where it is served.
+    home: Home,
     since: Instant,
 }
 
@@ -241,8 +240,8 @@ impl Pool {
             return Err(Failure::QueueFull(self.options.queue));
         }
         let (sender, receiver) = oneshot::channel();
-        let thread = std::thread::current().id();
-        state.waiting.push_back(Waiting { sender, thread, since: Instant::now() });
+        let home = Home::here();
+        state.waiting.push_back(Waiting { sender, home, since: Instant::now() });
         Ok(Err(receiver))
     }
 
@@ -321,13 +320,13 @@ impl Pool {
 }
 
 impl State {
-    /// The request that is served next: one of this thread, whose runtime watches the connection that has become free here,
+    /// The request that is served next: one of here, where the connection that has become free is watched,
     /// unless another one has waited too long for that.
     fn next(&mut self) -> Option<Waiting> {
-        let here = std::thread::current().id();
+        let here = Home::here();
         let first = self.waiting.front()?;
         let is_patient = first.since.elapsed() < PATIENCE;
-        let of_here = || self.waiting.iter().take(LOOKED_AT).position(|waiting| waiting.thread == here);
+        let of_here = || self.waiting.iter().take(LOOKED_AT).position(|waiting| waiting.home == here);
         let place = if is_patient { of_here().unwrap_or(0) } else { 0 };
         self.waiting.remove(place)
     }
