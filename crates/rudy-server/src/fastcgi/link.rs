@@ -15,6 +15,9 @@ use super::upstream::{Home, Stream};
 /// What is read at once: four records of php-fpm, whose answers come in pieces of 8 KiB.
 const SCRATCH_BYTES: usize = 32 * 1024;
 
+/// Room for a request without a body, as browsers send it: taken at once, so that it is not moved as it grows.
+const REQUEST_BYTES: usize = 2 * 1024;
+
 /// What waits to be sent before further pieces of bodies are taken: two pieces as they come from a socket.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
@@ -143,6 +146,7 @@ impl Link {
         let mut state = self.lock();
         state.come_here();
         let State { machine, output, inboxes, serial, .. } = &mut *state;
+        output.reserve(REQUEST_BYTES);
         let id = machine.begin(role, true, limits, output)?;
         *serial += 1;
         let ticket = Ticket { id, serial: *serial };
