@@ -7,7 +7,8 @@
 //! - [`Schedule`]: when the k-th request of a plan is due, as a formula.
 //! - [`Slo`]: what a service is to hold, as people write it, and whether it did.
 //! - [`knee::Search`]: the highest rate at which a server holds it.
-//! - [`compare`]: whether one server is better than another, from a few rounds of both.
+//! - [`compare`]: whether one server is better than another, from a few rounds of both, in what [order](rotation).
+//! - [`validity`]: whether a run's figures are what they seem to be.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod rate;
 pub mod rotation;
 pub mod schedule;
 pub mod slo;
+pub mod validity;
 
 pub use histogram::Histogram;
 pub use nines::Nines;

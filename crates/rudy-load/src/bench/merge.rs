@@ -5,10 +5,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rudy_stats::validity::RATE_KEPT;
+
 use super::command::{refuse, say};
 use super::options::OutputOptions;
 use super::output::Output;
-use super::report::{Config, Document, RATE_KEPT, Run, Verdict};
+use super::report::{Config, Document, Run, Verdict};
 use super::split::ShareOf;
 use crate::{Exit, units};
 

@@ -67,3 +67,33 @@ impl fmt::Display for Control {
         write!(f, "{ratio:.3} times itself ({interval}): {outcome}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_differs_where_it_leaves_out_1_by_what_matters() {
+        for (ratios, outcome) in [
+            ([0.99, 1.01, 1.0, 1.02, 0.98, 1.0, 1.01], Outcome::Agrees),
+            // Always more, and never by what matters.
+            ([1.02, 1.01, 1.03, 1.02, 1.01, 1.03, 1.02], Outcome::Agrees),
+            ([1.02, 1.11, 1.13, 1.02, 1.11, 1.13, 1.02], Outcome::Differs),
+            ([0.92, 0.91, 0.93, 0.92, 0.95, 0.93, 0.92], Outcome::Differs),
+            ([0.9, 1.1, 1.2, 0.8, 1.0, 0.9, 1.2], Outcome::Unclear),
+        ] {
+            let control = Control::of(&Paired::new(&ratios, &[1.0; 7]).unwrap(), Delta::default());
+            assert_eq!(control.outcome, outcome, "{ratios:?}");
+            assert_eq!(control.differs(), outcome == Outcome::Differs);
+        }
+    }
+
+    #[test]
+    fn it_is_said_in_a_sentence() {
+        let control = Control::of(&Paired::new(&[2.0; 6], &[1.0; 6]).unwrap(), Delta::default());
+        assert_eq!(
+            control.to_string(),
+            "2.000 times itself (2.000 to 2.000, 96.8 % sure): differs from itself, by chance in one case of twenty"
+        );
+    }
+}

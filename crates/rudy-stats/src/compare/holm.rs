@@ -28,7 +28,8 @@ pub struct Finding {
     pub interval: Interval,
     /// How likely chance alone shows such a difference or a larger one.
     pub p_value: f64,
-    /// The same, as if this were the only comparison: at most 0.05 exactly where the interval leaves out 1.
+    /// The same, as if this were the only comparison: at most 0.05 exactly where the interval leaves out 1, unless the
+    /// rounds were too few.
     pub p_adjusted: f64,
     /// What the interval shows.
     pub verdict: Verdict,
@@ -169,5 +170,133 @@ impl fmt::Display for TooFew {
         let so_many =
             if comparisons == 1 { "1 comparison".into() } else { format!("{comparisons} comparisons") };
         write!(f, "{needed} rounds are needed for {so_many}, to be {each} sure of each; there were {rounds}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::compare::Outcome;
+
+    fn comparison(ratios: &[f64]) -> Comparison {
+        Comparison {
+            paired: Paired::new(ratios, &vec![1.0; ratios.len()]).unwrap(),
+            better: Better::Lower,
+            delta: Delta::default(),
+            controls: Vec::new(),
+        }
+    }
+
+    /// All rounds but `against` of them show A slower, by more from round to round.
+    fn slower(rounds: usize, against: usize) -> Comparison {
+        let ratio = |round: usize| 1.2 + 0.01 * float(round);
+        let ratios: Vec<f64> = (0..rounds)
+            .map(|round| if round < against { 1.0 / ratio(round) } else { ratio(round) })
+            .collect();
+        comparison(&ratios)
+    }
+
+    #[test]
+    fn adjusted_p_values_are_those_of_r() {
+        // p.adjust(p, "holm"), as in the documentation of stdlib's padjust.
+        for (p_values, adjusted) in [
+            (&[0.319, 0.201, 0.4, 0.374, 0.113][..], &[0.957, 0.804, 0.957, 0.957, 0.565][..]),
+            (&[0.01, 0.04, 0.03, 0.005], &[0.03, 0.06, 0.06, 0.02]),
+            (&[0.7, 0.8], &[1.0, 1.0]),
+            (&[0.03], &[0.03]),
+            (&[], &[]),
+        ] {
+            let seen = holm(p_values);
+            let is_close = seen.iter().zip(adjusted).all(|(seen, adjusted)| (seen - adjusted).abs() < 1e-12);
+            assert!(is_close && seen.len() == adjusted.len(), "{seen:?} {adjusted:?}");
+        }
+    }
+
+    #[test]
+    fn so_many_comparisons_need_so_many_rounds() {
+        let needed = [0, 1, 2, 3, 4, 6, 7, 12, 13, 25, 26].map(rounds_needed);
+        assert_eq!(needed, [6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11]);
+    }
+
+    #[test]
+    fn too_few_rounds_show_nothing_and_it_says_how_many_would() {
+        let findings = judge(&[slower(6, 0), slower(6, 0), slower(6, 0), slower(6, 0), slower(6, 0)]);
+        for finding in &findings {
+            assert_eq!(finding.verdict, Verdict::Inconclusive);
+            assert_eq!(finding.too_few, Some(TooFew { rounds: 6, comparisons: 5, needed: 8 }));
+            let said = finding.to_string();
+            assert!(
+                said.ends_with(
+                    "96.8 % sure): inconclusive. 8 rounds are needed for 5 comparisons, to be 99.0 % sure of each; \
+                     there were 6"
+                ),
+                "{said}"
+            );
+        }
+        let enough = judge(&[slower(8, 0), slower(8, 0), slower(8, 0), slower(8, 0), slower(8, 0)]);
+        assert!(enough.iter().all(|finding| finding.verdict == Verdict::Worse && finding.too_few.is_none()));
+        let alone = &judge(&[slower(6, 0)])[0];
+        assert_eq!((alone.verdict, alone.too_few), (Verdict::Worse, None));
+    }
+
+    #[test]
+    fn intervals_have_bonferronis_level_unless_holm_sees_more() {
+        // With one of ten rounds against it, the lowest in rank, p = 4/1024; with two p = 8/1024 or so, and so on.
+        let findings = judge(&[slower(10, 0), slower(10, 3), slower(10, 5)]);
+        let p_values: Vec<f64> = findings.iter().map(|finding| finding.p_value * 512.0).collect();
+        // Of the subsets of 1 to 10 one has the sum 0, fourteen a sum up to 6, and some hundred one up to 15.
+        assert!((p_values[0] - 1.0).abs() < 1e-9 && (p_values[1] - 14.0).abs() < 1e-9, "{p_values:?}");
+        // 1/512 is below 5 % / 3; 14/512 is above it, and above 5 % / 2 in the second step.
+        assert_eq!(findings[0].verdict, Verdict::Worse);
+        assert_eq!(findings[1].verdict, Verdict::Inconclusive);
+        let levels: Vec<bool> =
+            findings.iter().map(|finding| finding.interval.confidence >= 1.0 - ERROR / 3.0).collect();
+        assert_eq!(levels, [true; 3]);
+
+        // Of two, 14/512 is above 5 % / 2, and is held against 5 % in the second step.
+        let findings = judge(&[slower(10, 3), slower(10, 0)]);
+        assert_eq!((findings[0].verdict, findings[1].verdict), (Verdict::Worse, Verdict::Worse));
+        assert!(findings[0].interval.confidence < 1.0 - ERROR / 2.0);
+        assert!(findings[1].interval.confidence >= 1.0 - ERROR / 2.0);
+    }
+
+    #[test]
+    fn a_verdict_is_flagged_by_a_control_that_differs() {
+        let control = |outcome| {
+            let paired = &slower(6, 0).paired;
+            Control { outcome, ..Control::of(paired, Delta::default()) }
+        };
+        for (outcomes, is_flagged) in [
+            (&[][..], false),
+            (&[Outcome::Agrees, Outcome::Unclear], false),
+            (&[Outcome::Agrees, Outcome::Differs], true),
+        ] {
+            let controls = outcomes.iter().copied().map(control).collect();
+            let finding = judge(&[Comparison { controls, ..slower(8, 0) }])[0];
+            assert_eq!(finding.is_flagged, is_flagged, "{outcomes:?}");
+            assert_eq!(finding.verdict, Verdict::Worse, "it stays, and is marked");
+            assert_eq!(finding.to_string().contains("differs from itself"), is_flagged);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_interval_the_verdict_and_the_adjusted_p_value_never_contradict_each_other(
+            subjects in prop::collection::vec(prop::collection::vec(0.9..1.3_f64, 6..14), 1..6),
+        ) {
+            let comparisons: Vec<_> = subjects.iter().map(|ratios| comparison(ratios)).collect();
+            for finding in judge(&comparisons) {
+                if finding.too_few.is_some() {
+                    prop_assert!(finding.verdict == Verdict::Inconclusive && finding.p_adjusted > ERROR);
+                    continue;
+                }
+                prop_assert_eq!(finding.p_adjusted <= ERROR, !finding.interval.contains(1.0));
+                prop_assert!(!finding.verdict.is_difference() || finding.p_adjusted <= ERROR);
+                prop_assert!(finding.p_adjusted >= finding.p_value);
+                prop_assert!(finding.interval.contains(finding.ratio));
+            }
+        }
     }
 }

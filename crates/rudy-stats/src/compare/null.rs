@@ -3,9 +3,8 @@
 /// The lower half of a symmetric distribution on 0, 1, 2, …
 ///
 /// Exact at every size that is allowed, and not by the normal distribution from some size on: far out, where several
-/// comparisons look, that is off by as much as a tenth up to 35 pairs, and at 100 pairs still farther out (McCornack,
-/// "Extended tables of the Wilcoxon matched pair signed rank statistic", JASA 60, 1965). A thousand pairs take a tenth of a
-/// second.
+/// comparisons look, that is off by a tenth and more, at 100 pairs still ("Extended tables of the Wilcoxon matched pair
+/// signed rank statistic", JASA 60, 1965). A thousand pairs take a tenth of a second.
 #[derive(Clone, Debug)]
 pub(super) struct Null {
     /// At `t` the probability of `t` or less.
@@ -94,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_critical_values_are_those_of_the_tables() {
-        // <https://oeis.org/A226330>, n = 6 to 60, of a one-tail level of 2.5 %; the same as in McCornack 1965.
+        // <https://oeis.org/A226330>, n = 6 to 60, of a one-tail level of 2.5 %.
         let five_percent = [
             0, 2, 3, 5, 8, 10, 13, 17, 21, 25, 29, 34, 40, 46, 52, 58, 65, 73, 81, 89, 98, 107, 116, 126,
             137, 147, 159, 170, 182, 195, 208, 221, 235, 249, 264, 279, 294, 310, 327, 343, 361, 378, 396,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::interval::{Interval, percent};
+use super::interval::Interval;
 use super::null::Null;
 
 /// Of fewer pairs there is no interval of 95 %: five signs are all the same in one case of sixteen, without any difference.
@@ -52,8 +52,7 @@ impl Paired {
                 return Err(Error::NotPositive { round, value: values[round] });
             }
         }
-        // Not ln(a / b), which is not to the last bit the negative of ln(b / a).
-        let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a.ln() - b.ln()).collect();
+        let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| difference(*a, *b)).collect();
         Ok(Self::of_differences(&differences))
     }
 
@@ -104,6 +103,14 @@ impl Paired {
     }
 }
 
+/// ln(a / b), in steps of 2^-40, a part in 10^12 of the ratio: so that 6 / 3 and 2 / 1 are the same, as they should be, and so
+/// that the means of two are exact. Rounded after the subtraction, which unlike ln(a / b) is to the last bit the negative of
+/// what it is with a and b exchanged.
+fn difference(a: f64, b: f64) -> f64 {
+    const STEPS: f64 = 1_099_511_627_776.0;
+    ((a.ln() - b.ln()) * STEPS).round() / STEPS
+}
+
 /// Of sorted values, of which there is at least one.
 pub(super) fn median(sorted: &[f64]) -> f64 {
     let (low, high) = ((sorted.len() - 1) / 2, sorted.len() / 2);
@@ -140,10 +147,9 @@ impl fmt::Display for Error {
             ),
             Self::Pairs(pairs) if *pairs < PAIRS_MIN => write!(
                 f,
-                "{} is too few to compare: all of them could point the same way by chance more often than {} is sure; \
-                 measure {PAIRS_MIN} rounds or more",
-                if *pairs == 1 { "1 round".to_owned() } else { format!("{pairs} rounds") },
-                percent(super::CONFIDENCE),
+                "{pairs} {} too few to compare: an interval of {:.0} % takes {PAIRS_MIN} or more",
+                if *pairs == 1 { "round is" } else { "rounds are" },
+                super::CONFIDENCE * 100.0,
             ),
             Self::Pairs(pairs) => {
                 write!(f, "{pairs} rounds are more than the {PAIRS_MAX} that are compared at once")
@@ -158,3 +164,158 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Estimate, ends of the 95 % interval and p-value of differences.
+    fn figures(differences: &[f64]) -> (f64, f64, f64, f64) {
+        let paired = Paired::of_differences(differences);
+        let interval = paired.interval(0.95).unwrap();
+        (paired.ratio().ln(), interval.low.ln(), interval.high.ln(), paired.p_value())
+    }
+
+    fn assert_close(seen: (f64, f64, f64, f64), expected: (f64, f64, f64, f64)) {
+        let (a, b) = ([seen.0, seen.1, seen.2, seen.3], [expected.0, expected.1, expected.2, expected.3]);
+        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 5e-6), "{a:?} {b:?}");
+    }
+
+    #[test]
+    fn the_depression_scores_give_what_the_textbook_has() {
+        // Hollander and Wolfe, 3.1; R: wilcox.test(x, y, paired = TRUE, conf.int = TRUE) has V = 40, p-value = 0.03906,
+        // 0.010 to 0.786, and 0.46.
+        let differences = [0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01];
+        assert_close(figures(&differences), (0.46, 0.010, 0.786, 0.039_062_5));
+        let confidence = Paired::of_differences(&differences).interval(0.95).unwrap().confidence;
+        assert!((confidence - 0.960_937_5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn darwins_corn_gives_what_r_has() {
+        // Wilcoxon, "Individual comparisons by ranking methods", Biometrics Bulletin 1, 1945; R has V = 96 and p-value = 0.04126.
+        let corn = [14., 56., 60., 16., 6., 8., -48., 49., 24., 28., 29., 41., -67., 23., 75.]
+            .map(|d: f64| d / 100.0);
+        // The interval is that between the 26th Walsh average and the 26th from the end, V being 25 or less with 2.4 %.
+        assert_close(figures(&corn), (0.25, 0.04, 0.415, 0.041_259_765_625));
+    }
+
+    #[test]
+    fn p_values_are_those_of_scipy() {
+        // scipy 1.17: wilcoxon(d, method="exact").pvalue
+        for (differences, p_value) in [
+            (&[0.034, -0.0311, -0.0038, 0.0365, -0.0251, 0.0533][..], 0.4375),
+            (
+                &[-0.0302, 0.0106, -0.5507, -0.0017, 0.0167, 0.0038, -0.0666, -0.0793, -0.0361, 0.0226],
+                0.193_359_375,
+            ),
+            (
+                &[
+                    0.0639, 0.0734, -0.0219, -0.0625, 0.0466, 0.0343, 0.1451, 0.1002, 0.0581, -0.029, 0.0017,
+                    -0.1644, 0.0736, 0.0406, 0.0352, 0.079, 0.0464, 0.0146, 0.0313, -0.0166,
+                ],
+                0.023_950_576_782_226_562,
+            ),
+        ] {
+            let seen = Paired::of_differences(differences).p_value();
+            assert!((seen - p_value).abs() < 1e-12, "{seen} {p_value}");
+        }
+    }
+
+    #[test]
+    fn of_all_ways_in_which_signs_can_fall_one_in_twenty_at_most_is_a_difference() {
+        // Without a difference each way is as likely: so this is the level itself, and no sample of it.
+        for (pairs, expected) in [(6_u32, 2), (8, 10), (10, 50)] {
+            let is_difference = |signs: &u32| {
+                let signed = |round: u32| if signs >> round & 1 == 0 { 1.0 } else { -1.0 };
+                let differences: Vec<f64> =
+                    (0..pairs).map(|round| signed(round) * 1.07_f64.powf(f64::from(round))).collect();
+                !Paired::of_differences(&differences).interval(0.95).unwrap().contains(1.0)
+            };
+            assert_eq!((0..1_u32 << pairs).filter(is_difference).count(), expected, "{pairs}");
+        }
+    }
+
+    #[test]
+    fn rounds_without_a_difference_and_ties_count_against_one() {
+        let p_value = |differences: &[f64]| Paired::of_differences(differences).p_value();
+        let six = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
+        assert_close((p_value(&six), 0.0, 0.0, 0.0), (2.0 / 64.0, 0.0, 0.0, 0.0));
+        // A seventh that is zero might as well point the other way, with the lowest rank.
+        let with_zero = p_value(&[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]);
+        assert!((with_zero - 4.0 / 128.0).abs() < 1e-12, "{with_zero}");
+        // One of the size of the third might as well rank above it: 4, not 3 or 3.5. Seven subsets have a sum up to 4.
+        let with_tie = p_value(&[0.1, 0.2, 0.3, -0.3, 0.4, 0.5, 0.6]);
+        assert!((with_tie - 2.0 * 7.0 / 128.0).abs() < 1e-12, "{with_tie}");
+        assert_close(figures(&[0.0; 8]), (0.0, 0.0, 0.0, 1.0));
+    }
+
+    #[test]
+    fn ratios_that_differ_by_rounding_alone_are_ties() {
+        // ln 6 - ln 3 is not ln 2 to the last bit.
+        let paired = Paired::new(&[6.0, 1.0, 2.0, 3.0, 10.0, 7.0], &[3.0, 2.0, 1.0, 6.0, 5.0, 14.0]).unwrap();
+        assert!((paired.p_value() - 1.0).abs() < 1e-12 && paired.ratio().to_bits() == 1.0_f64.to_bits());
+    }
+
+    #[test]
+    fn the_estimate_is_a_ratio() {
+        let paired = Paired::new(&[2.0, 4.0, 6.0, 8.0, 10.0, 12.0], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        let interval = paired.interval(0.95).unwrap();
+        for value in [paired.ratio(), interval.low, interval.high] {
+            assert!((value - 2.0).abs() < 1e-12, "{value}");
+        }
+        assert!(paired.interval(0.97).is_none(), "six pairs have 96.9 % at most");
+    }
+
+    #[test]
+    fn one_wild_round_does_not_decide() {
+        let mut a = [1.10, 1.12, 1.09, 1.11, 1.10, 1.08, 1.12, 1.11, 1.09, 1.10];
+        let steady = Paired::new(&a, &[1.0; 10]).unwrap();
+        a[3] = 1000.0;
+        let wild = Paired::new(&a, &[1.0; 10]).unwrap();
+        assert!((wild.ratio() / steady.ratio() - 1.0).abs() < 0.01);
+        assert!(wild.interval(0.95).unwrap().low > 1.08);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_said() {
+        for (a, b, sentence) in [
+            (&[1.0; 6][..], &[1.0; 7][..], "6 values cannot be compared with 7 round by round"),
+            (&[1.0; 5], &[1.0; 5], "5 rounds are too few to compare"),
+            (&[1.0; 1], &[1.0; 1], "1 round is too few to compare"),
+            (&[1.0; 1001], &[1.0; 1001], "1001 rounds are more than the 1000"),
+            (&[1.0, 1.0, 0.0, 1.0, 1.0, 1.0], &[1.0; 6], "0 in round 3 has no ratio"),
+            (&[1.0; 6], &[1.0, 1.0, 1.0, 1.0, 1.0, f64::NAN], "NaN in round 6 has no ratio"),
+        ] {
+            let error = Paired::new(a, b).unwrap_err().to_string();
+            assert!(error.contains(sentence), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_interval_leaves_out_1_exactly_where_the_test_finds_a_difference(
+            // Of few different values, so that there are zeros and ties.
+            pairs in prop::collection::vec((1..8_u32, 1..8_u32), 6..16), confidence in 0.8..0.96_f64,
+        ) {
+            let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().map(|(a, b)| (f64::from(a), f64::from(b))).unzip();
+            let paired = Paired::new(&a, &b).unwrap();
+            let interval = paired.interval(confidence).unwrap();
+            prop_assert_eq!(paired.p_value() <= 1.0 - confidence, !interval.contains(1.0));
+        }
+
+        #[test]
+        fn which_is_called_a_makes_no_difference(
+            pairs in prop::collection::vec((0.1..10.0_f64, 0.1..10.0_f64), 6..16),
+        ) {
+            let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+            let (one, other) = (Paired::new(&a, &b).unwrap(), Paired::new(&b, &a).unwrap());
+            prop_assert!((one.ratio() * other.ratio() - 1.0).abs() < 1e-12);
+            prop_assert_eq!(one.p_value().to_bits(), other.p_value().to_bits());
+            let (one, other) = (one.interval(0.95).unwrap(), other.interval(0.95).unwrap());
+            prop_assert!((one.low * other.high - 1.0).abs() < 1e-12 && (one.high * other.low - 1.0).abs() < 1e-12);
+        }
+    }
+}

@@ -43,3 +43,30 @@ impl Summary {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_between_the_values_that_the_tables_name() {
+        // R: qbinom(0.025, n, 0.5) is the rank of the lower end.
+        for (rounds, rank) in [(6, 1), (8, 1), (9, 2), (10, 2), (20, 6), (50, 18), (100, 40)] {
+            let values: Vec<f64> = (1..=rounds).map(f64::from).collect();
+            let summary = Summary::of(&values).unwrap();
+            let interval = summary.interval.unwrap();
+            assert_eq!((interval.low, interval.high), (f64::from(rank), f64::from(rounds + 1 - rank)));
+            assert!((0.95..0.995).contains(&interval.confidence), "{rounds}: {}", interval.confidence);
+            assert_eq!((summary.min, summary.max), (1.0, f64::from(rounds)));
+            assert!((summary.median - f64::from(rounds + 1) / 2.0).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn few_rounds_have_a_median_and_no_interval() {
+        let summary = Summary::of(&[3.0, -1.0, 2.0]).unwrap();
+        assert_eq!(summary, Summary { rounds: 3, median: 2.0, interval: None, min: -1.0, max: 3.0 });
+        assert_eq!(Summary::of(&[]), None);
+        assert_eq!(Summary::of(&[1.0, f64::NAN]), None);
+    }
+}

@@ -97,3 +97,38 @@ impl fmt::Display for Verdict {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_rule_that_applies_decides() {
+        use Better::{Higher, Lower};
+        for (low, high, better, verdict) in [
+            (0.96, 1.04, Lower, Verdict::Equivalent),
+            // It leaves out 1, and by less than matters.
+            (1.01, 1.04, Lower, Verdict::Equivalent),
+            (1.0 / 1.05, 1.05, Lower, Verdict::Equivalent),
+            (1.01, 1.06, Lower, Verdict::Worse),
+            (1.01, 1.06, Higher, Verdict::Better),
+            (0.5, 0.9, Lower, Verdict::Better),
+            (0.5, 0.9, Higher, Verdict::Worse),
+            (0.9, 1.01, Lower, Verdict::Inconclusive),
+            (0.9, 1.0, Lower, Verdict::Inconclusive),
+            (0.5, 2.0, Higher, Verdict::Inconclusive),
+        ] {
+            let interval = Interval { low, high, confidence: 0.95 };
+            assert_eq!(Verdict::of(&interval, better, Delta::default()), verdict, "{low} {high} {better:?}");
+        }
+    }
+
+    #[test]
+    fn delta_is_a_factor_up_and_down() {
+        let (low, high) = Delta::new(0.25).unwrap().margins();
+        assert!((low - 0.8).abs() < 1e-12 && (high - 1.25).abs() < 1e-12);
+        for wrong in [0.0, -0.05, 1.01, f64::NAN, f64::INFINITY] {
+            assert_eq!(Delta::new(wrong), None, "{wrong}");
+        }
+    }
+}

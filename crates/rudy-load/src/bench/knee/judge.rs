@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use rudy_stats::Slo;
 use rudy_stats::knee::{Cause, Report};
+use rudy_stats::validity::{LATE, RATE_KEPT};
 
-use crate::bench::report::{RATE_KEPT, Run};
+use crate::bench::report::Run;
 use crate::bench::run::Interval;
 use crate::units;
-
-/// Requests that are sent late by less than this are on time.
-const LATE: Duration = Duration::from_millis(1);
 
 /// A generating thread that computed for more than this share of the time had nothing left to give.
 const BUSY: f64 = 0.9;

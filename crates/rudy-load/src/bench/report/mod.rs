@@ -16,7 +16,7 @@ pub(super) use self::config::Config;
 pub(super) use self::document::Document;
 pub(super) use self::rows::Rows;
 pub(super) use self::text::render;
-pub(super) use self::verdict::{RATE_KEPT, Verdict};
+pub(super) use self::verdict::Verdict;
 use super::run::Outcome;
 
 /// A run that is over.

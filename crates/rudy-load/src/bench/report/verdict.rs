@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use rudy_stats::Histogram;
+use rudy_stats::validity::{LATE, RATE_KEPT};
 
 use super::Run;
 use crate::bench::run::ThreadTime;
@@ -11,12 +12,6 @@ use crate::units;
 
 /// What computed for more than this share of the time, or was busy to it, had nothing left to give.
 const BUSY: f64 = 0.9;
-
-/// Of what was due, so much must be sent for the rate to be the one that was asked for.
-pub(in crate::bench) const RATE_KEPT: f64 = 0.99;
-
-/// Nor is it where one request in a hundred was sent later than this.
-const LATE: Duration = Duration::from_millis(1);
 
 /// In a closed loop so much of what could be under way must be for the server to be what is waited for.
 const AT_WORK: f64 = 0.75;
