@@ -243,10 +243,9 @@ mod tests {
 
     #[test]
     fn intervals_have_bonferronis_level_unless_holm_sees_more() {
-        // With one of ten rounds against it, the lowest in rank, p = 4/1024; with two p = 8/1024 or so, and so on.
+        // Against the second are the ranks 1, 2 and 3, and fourteen of the 1024 subsets of 1 to 10 have a sum up to 6.
         let findings = judge(&[slower(10, 0), slower(10, 3), slower(10, 5)]);
         let p_values: Vec<f64> = findings.iter().map(|finding| finding.p_value * 512.0).collect();
-        // Of the subsets of 1 to 10 one has the sum 0, fourteen a sum up to 6, and some hundred one up to 15.
         assert!((p_values[0] - 1.0).abs() < 1e-9 && (p_values[1] - 14.0).abs() < 1e-9, "{p_values:?}");
         // 1/512 is below 5 % / 3; 14/512 is above it, and above 5 % / 2 in the second step.
         assert_eq!(findings[0].verdict, Verdict::Worse);

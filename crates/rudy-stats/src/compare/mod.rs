@@ -1,7 +1,7 @@
 //! Whether A is better than B, from a few noisy rounds of both: how much, how sure, and what may be said of it.
 //!
 //! What is repeated is the round: a fresh process of each subject, one after the other, in an [order](crate::rotation)
-//! that changes. Two values of a round are a pair, since both had the same machine, weather and neighbours, and a pair gives a
+//! that changes. Two values of a round are a pair, since both had the same machine and the same neighbours, and a pair gives a
 //! ratio. Of the ratios' logarithms:
 //!
 //! - [`Paired`] is the estimate and its interval: Hodges and Lehmann's, with the interval that belongs to Wilcoxon's

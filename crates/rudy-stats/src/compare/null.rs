@@ -103,6 +103,29 @@ mod tests {
             assert_eq!(critical(pairs, 0.05), Some(expected), "{pairs}");
         }
         assert_eq!(critical(5, 0.05), None);
+        // n = 8 to 50, of 1 %, counted in whole numbers; scipy 1.17's distribution has the same.
+        let one_percent = [
+            0, 1, 3, 5, 7, 9, 12, 15, 19, 23, 27, 32, 37, 42, 48, 54, 61, 68, 75, 83, 91, 100, 109, 118, 128,
+            138, 148, 159, 171, 182, 194, 207, 220, 233, 247, 261, 276, 291, 307, 322, 339, 355, 373,
+        ];
+        for (pairs, expected) in (8..).zip(one_percent) {
+            assert_eq!(critical(pairs, 0.01), Some(expected), "{pairs}");
+        }
+        assert_eq!(critical(7, 0.01), None);
+    }
+
+    #[test]
+    fn of_many_pairs_it_is_where_the_normal_distribution_is() {
+        // Mean n (n + 1) / 4, variance n (n + 1) (2 n + 1) / 24.
+        let sure = 22_575.0 - 1.959_964 * (300.0 * 301.0 * 601.0 / 24.0_f64).sqrt();
+        let rank = f64::from(u32::try_from(Null::signed_rank(300).cut(0.05).unwrap().rank).unwrap());
+        assert!((rank - sure).abs() < 3.0, "{rank} {sure}");
+    }
+
+    #[test]
+    fn the_most_values_that_are_allowed_have_no_probability_that_is_lost() {
+        let least = Null::sign(crate::compare::PAIRS_MAX).at_most[0];
+        assert!(least.is_normal() && (least.log2() + 1000.0).abs() < 1e-9, "{least}");
     }
 
     #[test]
