@@ -1,9 +1,11 @@
 //! Accepting: one task for each listening socket of a lane.
 
 use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use std::{future, io};
 
 use rustix::io::Errno;
 use socket2::{SockFilter, SockRef};
@@ -115,15 +117,16 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
             let mut progress = false;
             for _ in 0..ACCEPT_BATCH {
                 match self.next(&mut behind).await {
-                    Ok(next) => {
-                        *in_hand = Some(next);
+                    Ok((io, peer)) => {
+                        progress = true;
+                        let Some(io) = self.unless_with_spare(io) else { continue };
+                        *in_hand = Some((io, peer));
                         behind |= !self.carrier.has_room();
                         self.lane.worker.counters.waited.add(behind.into());
                         self.carrier.room().await;
                         if let Some((io, peer)) = in_hand.take() {
                             self.take(io, peer);
                         }
-                        progress = true;
                     }
                     Err(error) => progress |= self.failed(&error).await,
                 }
@@ -145,7 +148,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_queued()).await;
         // What is queued now is all that will be: more than this the kernel does not hold.
         for _ in 0..=BACKLOG {
-            match self.next_if_ready().await {
+            match self.next_if_ready() {
                 None => break,
                 Some(Ok((io, peer))) => self.take_without_room(io, peer),
                 Some(Err(error)) if concerns_one_connection(&error) => {}
@@ -171,23 +174,36 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
 
     /// The next connection. One that has to be waited for has not waited itself: then nobody is `behind`.
     async fn next(&self, behind: &mut bool) -> io::Result<(L::Io, Peer)> {
-        if let Some(next) = self.next_if_ready().await {
+        if let Some(next) = self.next_if_ready() {
             return next;
         }
         *behind = false;
         self.listener.next().await
     }
 
-    async fn next_if_ready(&self) -> Option<io::Result<(L::Io, Peer)>> {
-        tokio::select! {
-            biased;
-            // Without tokio's budget, which would make a socket look empty that is not.
-            next = tokio::task::unconstrained(self.listener.next()) => Some(next),
-            () = future::ready(()) => None,
+    fn next_if_ready(&self) -> Option<io::Result<(L::Io, Peer)>> {
+        // Without tokio's budget, which would make a socket look empty that is not.
+        let next = pin!(tokio::task::unconstrained(self.listener.next()));
+        match next.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(next) => Some(next),
+            Poll::Pending => None,
         }
     }
 
+    /// A connection that was just accepted, or `None` if that took the descriptor that another acceptor had given up to
+    /// send one away. Then this one is sent away, and the descriptor is the spare one again.
+    fn unless_with_spare(&self, io: L::Io) -> Option<L::Io> {
+        let spare = &self.lane.shared.spare;
+        let Err(error) = spare.hold() else { return Some(io) };
+        self.shed_without_descriptors(io);
+        self.trouble(Trouble::Descriptors, || error.to_string());
+        // If others were faster here too, the next one who accepts tries again.
+        let _ = spare.hold();
+        None
+    }
+
     fn take_without_room(&self, io: L::Io, peer: Peer) {
+        let Some(io) = self.unless_with_spare(io) else { return };
         self.lane.worker.counters.waited.add((!self.carrier.has_room()).into());
         self.take(io, peer);
     }
@@ -215,7 +231,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
             return false;
         }
         let shed = if matches!(errno(error), Some(Errno::MFILE | Errno::NFILE)) {
-            self.shed_with_spare(error).await
+            self.shed_with_spare(error)
         } else {
             self.trouble(Trouble::Accept, || error.to_string());
             false
@@ -227,20 +243,22 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
     }
 
     /// Out of descriptors: gives up the spare one to accept a connection with, sends that away, takes the spare back.
-    /// `false` where that did not help, because others took the descriptor first.
-    async fn shed_with_spare(&self, error: &io::Error) -> bool {
-        let released = self.lane.spare.release();
-        let next = if released { self.next_if_ready().await } else { None };
-        let shed = match next {
+    /// `false` where that did not help, because others took the descriptor first or nobody waits any more.
+    fn shed_with_spare(&self, error: &io::Error) -> bool {
+        let shed = self.lane.shared.spare.lend(|| match self.next_if_ready() {
             Some(Ok((io, _))) => {
-                self.lane.worker.counters.shed.add(1);
-                Shedder::send_away_at_once(io);
+                self.shed_without_descriptors(io);
                 true
             }
             _ => false,
-        };
+        });
         self.trouble(Trouble::Descriptors, || error.to_string());
-        self.lane.spare.refill() && shed
+        shed
+    }
+
+    fn shed_without_descriptors(&self, io: L::Io) {
+        self.lane.worker.counters.shed.add(1);
+        Shedder::send_away_at_once(io);
     }
 
     fn trouble(&self, trouble: Trouble, detail: impl FnOnce() -> String) {

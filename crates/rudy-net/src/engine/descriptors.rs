@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -33,31 +34,49 @@ fn room(limit: Option<u64>) -> usize {
 
 /// A descriptor held so that there is one to give up when no other is left: without it a connection that waits could
 /// neither be accepted nor be sent away, and the acceptor would spin on it.
+///
+/// The acceptors of an engine have one in common and give it up one after the other. Still another one may accept a
+/// connection with it in that moment, so each asks after every accept whether it [is held](Self::hold).
 #[derive(Debug)]
-pub(super) struct Spare(Mutex<Option<File>>);
+pub(super) struct Spare {
+    file: Mutex<Option<File>>,
+    /// Whether there is no file, for those who do not want to wait for the lock.
+    is_missing: AtomicBool,
+}
 
 impl Spare {
     pub(super) fn new() -> io::Result<Self> {
-        open().map(|file| Self(Mutex::new(Some(file))))
+        Ok(Self { file: Mutex::new(Some(open()?)), is_missing: AtomicBool::new(false) })
     }
 
-    /// Gives it up. `false` where it was not there to begin with.
-    pub(super) fn release(&self) -> bool {
-        self.lock().take().is_some()
-    }
-
-    /// Takes one again. `false` where there is none to be had yet.
-    pub(super) fn refill(&self) -> bool {
+    /// Gives it up while `attempt` runs, which must not block, and takes it again if there is one to be had.
+    pub(super) fn lend<T>(&self, attempt: impl FnOnce() -> T) -> T {
         let mut file = self.lock();
+        // Before it is closed: whoever gets it instead of us finds that it is missing.
+        self.is_missing.store(true, Ordering::SeqCst);
+        drop(file.take());
+        let result = attempt();
+        // It may fail, and then the next one who asks tries again.
+        let _ = self.refill(&mut file);
+        result
+    }
+
+    /// Takes it again if it is missing. The error says why there is none to be had.
+    pub(super) fn hold(&self) -> io::Result<()> {
+        if self.is_missing.load(Ordering::SeqCst) { self.refill(&mut self.lock()) } else { Ok(()) }
+    }
+
+    fn refill(&self, file: &mut Option<File>) -> io::Result<()> {
         if file.is_none() {
-            *file = open().ok();
+            *file = Some(open()?);
         }
-        file.is_some()
+        self.is_missing.store(false, Ordering::SeqCst);
+        Ok(())
     }
 
     /// It is there or not, whatever panicked.
     fn lock(&self) -> MutexGuard<'_, Option<File>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -38,6 +38,7 @@ pub(super) struct Shared {
     pub(super) admission: Admission,
     pub(super) reports: Arc<Reports>,
     pub(super) shedder: Shedder,
+    pub(super) spare: Spare,
     connections: AtomicU64,
     cut: AtomicU64,
     /// Lanes that have not ended.
@@ -46,16 +47,17 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(reporter: Arc<dyn Reporter>, lanes: usize) -> Self {
-        Self {
+    pub(super) fn new(reporter: Arc<dyn Reporter>, lanes: usize) -> io::Result<Self> {
+        Ok(Self {
             admission: Admission::new(),
             reports: Reports::new(reporter),
             shedder: Shedder::new(),
+            spare: Spare::new()?,
             connections: AtomicU64::new(0),
             cut: AtomicU64::new(0),
             running: AtomicUsize::new(lanes),
             ended: watch::Sender::new(false),
-        }
+        })
     }
 
     /// The number of a new connection, from 1.
@@ -75,14 +77,13 @@ impl Shared {
 pub(super) struct Lane {
     pub(super) worker: Arc<Worker>,
     pub(super) shared: Arc<Shared>,
-    pub(super) spare: Spare,
     /// A connection has closed.
     closed: Notify,
 }
 
 impl Lane {
-    pub(super) fn new(shared: Arc<Shared>) -> io::Result<Self> {
-        Ok(Self { worker: Arc::default(), shared, spare: Spare::new()?, closed: Notify::new() })
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { worker: Arc::default(), shared, closed: Notify::new() }
     }
 
     fn open_connections(&self) -> u64 {

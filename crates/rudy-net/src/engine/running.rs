@@ -45,10 +45,9 @@ impl<S: Source, C: Carrier> Running<S, C> {
         start: impl FnOnce(Vec<NewLane>, &Arc<C>) -> io::Result<Vec<Handle>>,
     ) -> io::Result<Self> {
         let carrier = Arc::new(carrier);
-        let shared = Arc::new(Shared::new(reporter, lanes));
+        let shared = Arc::new(Shared::new(reporter, lanes)?);
         let order = watch::Sender::new(Order::Serve);
-        let lanes = (0..lanes).map(|_| Lane::new(shared.clone()).map(Arc::new));
-        let lanes = lanes.collect::<io::Result<Vec<_>>>()?;
+        let lanes: Vec<_> = (0..lanes).map(|_| Arc::new(Lane::new(shared.clone()))).collect();
         let new = lanes.iter().map(|lane| (lane.clone(), order.subscribe())).collect();
         let handles = start(new, &carrier)?;
         let workers = lanes.iter().map(|lane| lane.worker.clone()).collect();

@@ -6,7 +6,10 @@ use rudy_net::engine::{Report, Trouble, raise_descriptor_limit};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 
-use crate::support::{LAST_REQUEST, assert_greeted, exchange, greeter, is_child, listen_tcp, read_all, sum};
+use crate::support::{
+    Greeter, LAST_REQUEST, Reports, assert_greeted, engine_of, exchange, greeter, is_child, listen_tcp,
+    read_all, sum,
+};
 
 #[test]
 fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
@@ -32,12 +35,48 @@ fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
         sent_away.push(client);
     }
     assert_eq!(sum(&*engine, |counters| &counters.shed), 20);
-    let seen = reports.lock().unwrap().clone();
-    assert!(matches!(&seen[..], [Report::Began { trouble: Trouble::Descriptors, .. }]), "{seen:?}");
+    assert_out_of_descriptors(&reports);
 
     drop(hoard);
     later.connect(&address.into()).unwrap();
     assert_greeted(&exchange(TcpStream::from(later), LAST_REQUEST).unwrap());
+}
+
+#[test]
+fn acceptors_that_are_out_of_descriptors_at_once_all_send_away() {
+    if !is_child("descriptors::acceptors_that_are_out_of_descriptors_at_once_all_send_away") {
+        return;
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(1100), maximum: Some(1100) }).unwrap();
+    let (engine, reports) = engine_of(4, Greeter { limits: Limits::default() });
+    let address = listen_tcp(&*engine);
+    let clients: Vec<_> = (0..1000).map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()).collect();
+    let _hoard: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+
+    // A connection that is accepted with the descriptor which another acceptor gave up to send one away must not keep it: none
+    // of these asks for anything, so it would be kept for as long as a client may say nothing.
+    for client in &clients {
+        client.connect(&address.into()).unwrap();
+    }
+    for client in &clients {
+        let answer = read_all(client);
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    }
+    assert_eq!(sum(&*engine, |counters| &counters.shed), 1000);
+    assert_eq!(sum(&*engine, |counters| &counters.accepted), 0);
+    assert_out_of_descriptors(&reports);
+}
+
+/// It is told at once, and summed up every few seconds if it takes so long.
+fn assert_out_of_descriptors(reports: &Reports) {
+    let seen = reports.lock().unwrap().clone();
+    let is_of_descriptors = |report: &Report| match report {
+        Report::Began { trouble, .. } | Report::GoesOn { trouble, .. } | Report::Over { trouble, .. } => {
+            *trouble == Trouble::Descriptors
+        }
+        Report::ConnectionPanicked => false,
+    };
+    assert!(matches!(seen[0], Report::Began { .. }) && seen.iter().all(is_of_descriptors), "{seen:?}");
 }
 
 #[test]
