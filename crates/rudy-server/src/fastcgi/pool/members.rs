@@ -72,6 +72,8 @@ pub(super) struct Members<L> {
     count: u64,
     /// All members are processes of one program: what one says of itself holds for all, also for those to come.
     is_one_program: bool,
+    /// Requests that a member is given at most: one that ends itself after so many must not be given another.
+    requests_most: Option<u64>,
     /// What is known of a new member before it is asked.
     shared_by: usize,
     is_asked: bool,
@@ -79,11 +81,22 @@ pub(super) struct Members<L> {
 
 impl<L> Default for Members<L> {
     fn default() -> Self {
-        Self { all: Vec::new(), count: 0, is_one_program: false, shared_by: 1, is_asked: false }
+        Self {
+            all: Vec::new(),
+            count: 0,
+            is_one_program: false,
+            requests_most: None,
+            shared_by: 1,
+            is_asked: false,
+        }
     }
 }
 
 impl<L> Member<L> {
+    fn takes_requests(&self, most: Option<u64>) -> bool {
+        !self.is_retired && most.is_none_or(|most| self.requests < most)
+    }
+
     fn under_way(&self) -> usize {
         self.slots.iter().map(|slot| slot.under_way).sum()
     }
@@ -122,9 +135,9 @@ impl<L: Clone> Members<L> {
         });
     }
 
-    /// For members that are processes of one program.
-    pub(super) fn of_one_program() -> Self {
-        Self { is_one_program: true, ..Self::default() }
+    /// For members that are processes of one program, and are each given so many requests at most.
+    pub(super) fn of_one_program(requests_most: Option<u64>) -> Self {
+        Self { is_one_program: true, requests_most, ..Self::default() }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -137,9 +150,10 @@ impl<L: Clone> Members<L> {
         if !fresh && let Some(kept) = self.take_kept() {
             return Some(kept);
         }
+        let requests_most = self.requests_most;
         let may_open = |member: &&mut Member<L>| {
             let has_spare = member.slots.iter().any(|slot| slot.under_way == 0);
-            !member.is_retired && (member.slots.len() < member.most || fresh && has_spare)
+            member.takes_requests(requests_most) && (member.slots.len() < member.most || fresh && has_spare)
         };
         let rank = |member: &&mut Member<L>| {
             (member.shunned_until.is_some_and(|until| now < until), member.under_way())
@@ -167,7 +181,7 @@ impl<L: Clone> Members<L> {
     fn take_kept(&mut self) -> Option<Place<L>> {
         let here = Home::here();
         let rank = |member: &Member<L>, slot: usize| (member.slots[slot].home != here, member.under_way());
-        let live = self.all.iter_mut().filter(|member| !member.is_retired);
+        let live = self.all.iter_mut().filter(|member| member.takes_requests(self.requests_most));
         let with_room = live.filter_map(|member| member.best(here).map(|slot| (member, slot)));
         let (member, slot) = with_room.min_by_key(|(member, slot)| rank(member, *slot))?;
         member.requests += 1;
@@ -248,9 +262,10 @@ impl<L: Clone> Members<L> {
         self.find(id).map_or(0, |member| member.requests)
     }
 
-    /// Whether a member that takes requests was given as many as these.
-    pub(super) fn has_had(&mut self, id: MemberId, most: u64) -> bool {
-        self.find(id).is_some_and(|member| !member.is_retired && member.requests >= most)
+    /// Whether a member that is not retired yet takes no more requests, having had as many as it may.
+    pub(super) fn is_worn_out(&mut self, id: MemberId) -> bool {
+        let most = self.requests_most;
+        self.find(id).is_some_and(|member| !member.is_retired && !member.takes_requests(most))
     }
 
     /// Since when nothing has been under way at a member.
@@ -385,6 +400,22 @@ mod tests {
         let fresh = proven(&mut members, "fresh", now);
         assert_ne!(fresh, a, "a fresh one was wanted");
         assert_eq!(kept(members.take(false, now)), (a, "a"));
+    }
+
+    #[test]
+    fn a_process_is_given_no_more_requests_than_it_may_have_even_before_it_is_retired() {
+        let now = Instant::now();
+        let mut members = Members::of_one_program(Some(2));
+        members.add(1, Upstream::Unix("/1".into()), 4, now);
+        let seat = proven(&mut members, "a", now);
+        assert!(members.give_back(seat, now) && !members.is_worn_out(1));
+        assert_eq!(kept(members.take(false, now)), (seat, "a"));
+        assert!(members.is_worn_out(1));
+        assert!(members.take(false, now).is_none() && members.take(true, now).is_none());
+        assert!(members.give_back(seat, now));
+        assert!(members.take(false, now).is_none(), "it has a connection that waits, and takes no request");
+        members.retire(1);
+        assert!(!members.is_worn_out(1), "that is known");
     }
 
     #[test]

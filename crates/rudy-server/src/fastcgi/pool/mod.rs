@@ -139,7 +139,7 @@ impl Pool {
         limits: Limits,
         log: &ErrorLog,
     ) -> io::Result<Arc<Self>> {
-        let pool = Self::of(Members::of_one_program(), options, limits);
+        let pool = Self::of(Members::of_one_program(options.requests_per_process), options, limits);
         let members: Weak<Self> = Arc::downgrade(&pool);
         let started = Processes::start(processes, log, members)?;
         pool.processes.get_or_init(|| started);

@@ -52,9 +52,9 @@ impl Pool {
 
     /// A request is over: its place is another's, and its process may have had enough.
     pub(super) fn has_ended(self: &Arc<Self>, member: MemberId) {
-        if let (Some(processes), Some(most)) = (self.processes(), self.options.requests_per_process) {
-            let has_had_enough = self.lock().members.has_had(member, most);
-            if has_had_enough {
+        if let Some(processes) = self.processes() {
+            let is_worn_out = self.lock().members.is_worn_out(member);
+            if is_worn_out {
                 processes.replace(member);
             }
         }
