@@ -63,6 +63,15 @@ pub fn close_at_once(io: impl AsFd, ending: Ending) {
     drop(Closing::new(io, ending));
 }
 
+/// Ends a listening TCP socket: its port is free when this returns. What is in its queue is reset.
+///
+/// The shutdown is what frees the port. A close alone does not as long as somebody else has the socket too, if only for a
+/// moment: who reads `/proc/PID/fd`, as `ss -p` and monitors do, or a child between its fork and its exec.
+pub(crate) fn close_listener(listener: impl AsFd) {
+    // It fails where the socket does not listen: then it keeps nobody from the port.
+    let _ = rustix::net::shutdown(&listener, Shutdown::Both);
+}
+
 /// A connection that is closed when it is dropped, in the way that its ending asks for.
 pub(crate) struct Closing<T: AsFd> {
     io: T,
@@ -180,6 +189,7 @@ fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
 mod tests {
     use std::fs::File;
     use std::io::{ErrorKind, Read, Write};
+    use std::net::TcpListener;
     use std::os::fd::BorrowedFd;
     use std::os::unix::net::UnixStream;
     use std::pin::pin;
@@ -372,5 +382,14 @@ mod tests {
             close_at_once(socket, Ending::Quiet);
             assert_eq!(rustix::io::ioctl_fionread(&again).unwrap(), left, "{sent}");
         }
+    }
+
+    #[test]
+    fn the_port_of_a_closed_listener_is_free_even_while_somebody_holds_its_socket() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let _held = listener.try_clone().unwrap();
+        close_listener(listener);
+        TcpListener::bind(address).unwrap();
     }
 }

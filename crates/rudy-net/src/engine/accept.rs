@@ -16,6 +16,7 @@ use super::carrier::{Accepted, Carrier};
 use super::lane::{Lane, OpenConnection};
 use super::shed::Shedder;
 use super::{Source, Trouble};
+use crate::close::close_listener;
 use crate::listen::BACKLOG;
 use crate::{Client, Peer, Service};
 
@@ -37,6 +38,9 @@ pub(super) trait Incoming: Send + Sync + 'static {
 
     /// Keeps the kernel from queueing new connections, while those that wait can be accepted still.
     fn refuse_new(&self) -> io::Result<()>;
+
+    /// Closes it, so that whoever wants its address next can have it.
+    fn close(self);
 }
 
 impl Incoming for TcpListener {
@@ -65,6 +69,10 @@ impl Incoming for TcpListener {
             SockFilter::new(RETURN, 0, 0, u32::MAX),
         ])
     }
+
+    fn close(self) {
+        close_listener(self);
+    }
 }
 
 impl Incoming for UnixListener {
@@ -78,6 +86,11 @@ impl Incoming for UnixListener {
     fn refuse_new(&self) -> io::Result<()> {
         // Its file has been removed: nobody finds it any more.
         Ok(())
+    }
+
+    fn close(self) {
+        // The lanes share it, so it ends with the last of them. Its address was the file.
+        drop(self);
     }
 }
 
@@ -106,6 +119,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         }
         if self.drains {
             self.drain().await;
+            self.listener.close();
         }
     }
 

@@ -1,8 +1,8 @@
 //! A running engine: its lanes, its listeners, and the orders that they are given.
 
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use std::{io, mem};
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
@@ -132,25 +132,27 @@ impl<S: Source, C: Carrier> Engine for Running<S, C> {
         listeners.iter().flatten().map(|open| (open.address.clone(), open.bound.clone())).collect()
     }
 
-    fn listen(&self, listener: Listener) -> io::Result<()> {
+    fn listen(&self, mut listener: Listener) -> io::Result<()> {
         if listener.cores.len() != self.lanes.len() {
             return Err(io::Error::other(
                 "the listener was bound for another number of workers than the engine has",
             ));
         }
-        let (file, drains) = match listener.ownership {
+        // From here on the acceptors close what is theirs.
+        let sockets = mem::take(&mut listener.cores);
+        let (file, drains) = match mem::replace(&mut listener.ownership, Ownership::Inherited) {
             Ownership::Tcp => (None, true),
             Ownership::Unix(file) => (Some(file), true),
             Ownership::Inherited => (None, false),
         };
         let closing = watch::Sender::new(false);
         let mut acceptors = Vec::new();
-        for (lane, sockets) in self.lanes.iter().zip(listener.cores) {
+        for (lane, sockets) in self.lanes.iter().zip(sockets) {
             for socket in sockets {
                 acceptors.push(self.accept(lane, socket, drains, closing.subscribe())?);
             }
         }
-        let (address, bound) = (listener.address, listener.bound);
+        let (address, bound) = (listener.address.clone(), listener.bound.clone());
         let mut listeners = self.listeners();
         let listeners = listeners.as_mut().ok_or_else(|| io::Error::other("the engine is stopping"))?;
         listeners.push(OpenListener { address, bound, file, closing, acceptors });

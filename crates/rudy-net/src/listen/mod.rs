@@ -21,6 +21,8 @@ pub use inherited::Inherited;
 pub use owner::Owner;
 pub(crate) use unix::SocketFile;
 
+use crate::close::close_listener;
+
 /// Connections that the kernel completes and keeps until they are accepted, for each socket. The kernel takes the
 /// smaller of this and `net.core.somaxconn`, whose default is 4096: a burst of new connections waits rather than
 /// being dropped and tried again a second later.
@@ -76,6 +78,19 @@ impl Listener {
     #[must_use]
     pub fn bound(&self) -> &[Bound] {
         &self.bound
+    }
+}
+
+impl Drop for Listener {
+    /// Where no engine has taken the sockets, because another address could not be had, the ports are free at once.
+    fn drop(&mut self) {
+        if matches!(self.ownership, Ownership::Tcp) {
+            for socket in self.cores.drain(..).flatten() {
+                if let Socket::Tcp(socket) = socket {
+                    close_listener(socket);
+                }
+            }
+        }
     }
 }
 
