@@ -64,23 +64,41 @@ async fn after_ten_thousand_connections_the_process_is_as_it_was_before() {
     }
 }
 
-/// A server for those who take no time, and one for those whose time runs out.
+/// A server for those who take no time, one for those whose time runs out, and one for those whose time runs out when they
+/// have asked.
 struct Servers {
     patient: Server,
     hasty: Server,
+    hasty_to_send: Server,
 }
 
 impl Servers {
     fn start() -> Self {
-        Self { patient: Server::start(peers::patient()), hasty: Server::start(peers::hasty()) }
+        Self {
+            patient: Server::start(peers::patient()),
+            hasty: Server::start(peers::hasty()),
+            hasty_to_send: Server::start(peers::hasty_to_send()),
+        }
     }
 
     fn of(&self, peer: Peer) -> &Server {
-        if Peer::SLOW.contains(&peer) { &self.hasty } else { &self.patient }
+        match peer {
+            Peer::NeverReads => &self.hasty_to_send,
+            peer if Peer::SLOW.contains(&peer) => &self.hasty,
+            _ => &self.patient,
+        }
     }
 
-    fn addresses(&self) -> [SocketAddr; 2] {
-        [self.patient.address, self.hasty.address]
+    fn all(&self) -> [&Server; 3] {
+        [&self.patient, &self.hasty, &self.hasty_to_send]
+    }
+
+    fn addresses(&self) -> [SocketAddr; 3] {
+        self.all().map(|server| server.address)
+    }
+
+    fn closed(&self) -> u64 {
+        self.all().map(Server::closed).iter().sum()
     }
 
     /// Has so many peers meet the servers, and waits until nothing is left of them but what the kernel keeps for a minute.
@@ -92,7 +110,7 @@ impl Servers {
             _ => Peer::PROMPT[at % Peer::PROMPT.len()],
         });
         let peers: Vec<_> = peers.collect();
-        let closed = self.patient.closed() + self.hasty.closed() + number as u64;
+        let closed = self.closed() + number as u64;
         let room = Arc::new(Semaphore::new(OPEN_MAX));
         let mut meeting = JoinSet::new();
         for peer in peers.iter().copied() {
@@ -106,7 +124,7 @@ impl Servers {
         }
         // Kept open until the servers are done with them.
         let kept = meeting.join_all().await;
-        eventually("every connection is closed", || self.patient.closed() + self.hasty.closed() == closed);
+        eventually("every connection is closed", || self.closed() == closed);
         drop(kept);
         self.assert_time_waits_only_where_first();
         peers

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::PATIENCE;
+
 /// A row of `/proc/net/tcp`: one end of a connection. Both ends are there, since both are on this machine.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -98,7 +100,7 @@ pub(crate) fn wait_until_gone(servers: &[SocketAddr]) -> Vec<Socket> {
 
 /// The kernel tells nobody when it is done with a socket, so it is asked now and then.
 fn wait_until_all(servers: &[SocketAddr], is_as_expected: impl Fn(&Socket) -> bool) -> Vec<Socket> {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         let sockets = sockets(servers);
         let Some(left) = sockets.iter().find(|socket| !is_as_expected(socket)) else { return sockets };

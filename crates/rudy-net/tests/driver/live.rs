@@ -8,7 +8,7 @@ use rudy_net::{Counters, Ended, Limits};
 
 use crate::service::beat::{INTERVAL, LARGE};
 use crate::service::{Server, read_to_close, read_until};
-use crate::support::{eventually, sum};
+use crate::support::{PATIENCE, eventually, sum};
 
 fn server() -> Server {
     Server::start(Limits::default())
@@ -105,7 +105,7 @@ fn a_peer_that_goes_away_from_what_is_silent_is_noticed_behind_what_it_sent() {
         let mut stream = server.send(&request);
         read_until(&mut stream, "\r\n\r\n");
         drop(stream);
-        let outcome = server.outcomes.recv_timeout(Duration::from_secs(10));
+        let outcome = server.outcomes.recv_timeout(PATIENCE);
         assert_eq!(outcome.unwrap().ended, Ended::PeerGone, "{request:.40}");
     }
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use rudy_net::engine::{self, Engine, Model, Options, Report, Source};
@@ -127,15 +127,16 @@ pub(crate) fn listen_tcp(engine: &dyn Engine) -> std::net::SocketAddr {
     }
 }
 
+/// How long a test waits for something that must come. Only a failing test waits so long.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
 /// Waits until a count that other threads change is what it should be: there is no event for it to wait for.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..2000 {
-        if holds() {
-            return;
-        }
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never came true: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-    panic!("never came true: {what}");
 }
 
 pub(crate) fn sum(engine: &dyn Engine, count: fn(&rudy_net::Counters) -> &rudy_net::Count) -> u64 {
