@@ -82,7 +82,10 @@ fn lint(redbot: &Path, answer: &[u8]) -> Vec<String> {
     let told = String::from_utf8(output.stdout).expect("httplint writes UTF-8");
     let notes: Vec<_> = told.lines().map(str::trim).filter(|line| line.starts_with("* [")).collect();
     assert!(!notes.is_empty(), "httplint has not looked at it: {told}");
-    let bad = notes.iter().filter(|note| !note.starts_with("* [GOOD]") && !note.starts_with("* [INFO]"));
+    // It takes the time at which it looks for that at which the answer came, and on a busy machine it starts late.
+    let is_of_its_own = |note: &str| note.contains(" The server's clock is ") && note.ends_with(" behind.");
+    let is_bad = |note: &str| !note.starts_with("* [GOOD]") && !note.starts_with("* [INFO]");
+    let bad = notes.iter().filter(|note| is_bad(note) && !is_of_its_own(note));
     bad.map(|note| note.trim_start_matches("* ").to_owned()).collect()
 }
 
