@@ -12,7 +12,7 @@ use bytes::{Buf, BytesMut};
 use rudy_fastcgi::application::{ApplicationConnection, Event};
 use rudy_fastcgi::pairs::Params;
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
-use rudy_fastcgi::{Limits, ProtocolStatus, RequestId};
+use rudy_fastcgi::{Limits, ProtocolStatus, RequestId, Role};
 use tempfile::TempDir;
 
 use crate::PATIENCE;
@@ -38,6 +38,7 @@ pub struct Peer {
     input: BytesMut,
     output: BytesMut,
     id: RequestId,
+    role: Role,
     shared: Arc<Shared>,
     /// A request has come.
     is_used: bool,
@@ -160,6 +161,7 @@ impl Peer {
             input,
             output,
             id: RequestId::MIN,
+            role: Role::Responder,
             shared,
             is_used: false,
         }
@@ -171,9 +173,9 @@ impl Peer {
             let (used, event) =
                 self.machine.decode(&self.input, &Limits::default()).expect("Rudy keeps to the protocol");
             let came = match event {
-                Event::Begin { id, keep_connection, .. } => {
+                Event::Begin { id, role, keep_connection } => {
                     assert!(keep_connection, "Rudy keeps its connections");
-                    self.id = id;
+                    (self.id, self.role) = (id, role);
                     if !std::mem::replace(&mut self.is_used, true) {
                         self.shared.accepted.fetch_add(1, Ordering::SeqCst);
                     }
@@ -208,6 +210,12 @@ impl Peer {
             Came::Closed => None,
             other => panic!("a request was to come, not {other:?}"),
         }
+    }
+
+    /// The role in which it is asked.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
     }
 
     /// Reads the body to its end. How many bytes it has; `None` if the gateway gave the request up before.

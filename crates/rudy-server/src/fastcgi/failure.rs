@@ -148,7 +148,7 @@ impl Failure {
             Self::NotRunning(_) => "the app does not run",
             Self::QueueFull(_) | Self::QueueTime(_) => "too many requests wait for the app",
             Self::Slow(_) => "the app is too slow",
-            Self::Lost(_) | Self::Fault(Fault::Closed { .. }) | Self::Unended => "the app broke off",
+            Self::Lost(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
             Self::Fault(_)
             | Self::Head(_)
             | Self::Length { .. }
@@ -157,6 +157,8 @@ impl Failure {
             Self::Script(..) => "a script cannot be looked for",
             Self::Sendfile { .. } => "the app wants a file sent that is not to be had",
             Self::Redirects(_) => "the app leads round in circles",
+            // The log has said why behind the answer, as another kind.
+            Self::Unended => "the app did not end its answer",
             Self::Refused(_) | Self::NoAuthorizer => "the app refuses requests",
             Self::Spill(_) | Self::SpillFull(_) => "no room for a request's body",
             Self::Client(_) => "a request for the app cannot be read",

@@ -65,6 +65,41 @@ fn the_example_in_perl_says_hello() {
     });
 }
 
+#[test]
+fn the_authorizer_in_perl_lets_in_who_has_the_cookie() {
+    let Some(perl) = perl_with_fcgi() else { return };
+    let folder = open_folder();
+    let text = |language: &str, number| {
+        let blocks = GUIDE.split(&format!("```{language}\n")).nth(number);
+        blocks.and_then(|rest| rest.split("```").next()).expect("the guide has so many")
+    };
+    let here =
+        |text: &str| text.replace("/run/auth.sock", &folder.path().join("app.sock").display().to_string());
+    let script = write(folder.path(), "auth.pl", &here(text("perl", 2)));
+    let config = here(text("toml", 3)).replace(":80", "127.0.0.1:0");
+    let config = config.replace("/srv/members", &folder.path().display().to_string());
+    write(folder.path(), "a.txt", "for members");
+    let mut command = Command::new(perl);
+    command.arg(script);
+    let _authorizer = Running::start(command, folder);
+    let server = Server::config(&config);
+    let sent = server.get("/a.txt");
+    assert_eq!((sent.status, sent.field("location")), (302, Some("/login")));
+    assert_eq!(
+        server.get("/login").status,
+        502,
+        "it is asked for nothing, and nobody listens at /run/app.sock"
+    );
+    // Over a connection that is kept, and with a body, which the authorizer does not get.
+    for _ in 0..3 {
+        let mut client = server.connect();
+        let fields =
+            "Host: test\r\nConnection: close\r\nCookie: session=c2VjcmV0\r\nContent-Length: 3\r\n\r\nabc";
+        client.send(format!("GET /a.txt HTTP/1.1\r\n{fields}").as_bytes());
+        assert_eq!(client.answer().text(), "for members");
+    }
+}
+
 /// What it says of git is what the test of git does; here it is read.
 #[test]
 fn the_example_of_git_is_a_configuration() {

@@ -1,6 +1,7 @@
 //! Apps written with `rudy-fastcgi`, behind the web servers that people have.
 
 mod alone;
+mod authorizer;
 mod behind;
 mod own_app;
 mod web_server;

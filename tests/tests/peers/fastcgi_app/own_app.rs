@@ -18,17 +18,21 @@ const AS_THEY_COME: &str =
     "fastcgi_pass app; fastcgi_keep_conn on; fastcgi_request_buffering off; fastcgi_buffering off;";
 
 /// An app that is served as long as it stands.
-struct App {
+pub(super) struct App {
     /// `127.0.0.1:PORT`.
-    address: String,
+    pub(super) address: String,
     _stop: oneshot::Sender<()>,
     runtime: Runtime,
 }
 
 fn serve(concurrency: Concurrency, handler: impl Handler) -> App {
+    serve_as(Server::new(concurrency), handler)
+}
+
+pub(super) fn serve_as(server: Server, handler: impl Handler) -> App {
     let runtime = Runtime::new().expect("threads can be started");
     let listen: Listen = "127.0.0.1:0".parse().expect("an address");
-    let bound = Server::new(concurrency).listen(listen).bind().expect("a port is free");
+    let bound = server.listen(listen).bind().expect("a port is free");
     let address = bound.address().to_string();
     let (stop, stops) = oneshot::channel();
     runtime.spawn(bound.serve_until(handler, async move { drop(stops.await) }));

@@ -1,0 +1,81 @@
+//! An authorizer written with the library, behind each server that asks one.
+
+use std::fs;
+use std::path::Path;
+
+use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use http::{Request, Response, StatusCode};
+use rudy_fastcgi::Role;
+use rudy_fastcgi::responder::{Body, Concurrency, RequestExt, Server};
+use rudy_tests::Connection;
+
+use super::own_app::{App, serve_as};
+use super::web_server::WebServer;
+
+const CONCURRENCIES: [Concurrency; 2] =
+    [Concurrency::Tasks { at_most: 10 }, Concurrency::Threads { at_most: 10 }];
+
+/// Ann's password is `secret`.
+const ANN: &str = "Basic YW5uOnNlY3JldA==";
+
+/// Lets Ann in.
+fn authorizer(concurrency: Concurrency) -> App {
+    serve_as(Server::new(concurrency).role(Role::Authorizer), |request: Request<Body>| async move {
+        assert_eq!(request.role(), Role::Authorizer);
+        let mut response = Response::new(Body::empty());
+        if request.headers().get(AUTHORIZATION).is_some_and(|said| said == ANN) {
+            response.headers_mut().insert("variable-remote_user", HeaderValue::from_static("ann"));
+        } else {
+            *response.status_mut() = StatusCode::UNAUTHORIZED;
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=x"));
+            *response.body_mut() = Body::from("who are you?");
+        }
+        response
+    })
+}
+
+/// What must hold behind each server, which has a file `a.txt`.
+fn check(connect: impl Fn() -> Connection) {
+    let mut client = connect();
+    for _ in 0..3 {
+        client.send(b"GET /a.txt HTTP/1.1\r\nHost: test\r\n\r\n");
+        let refused = client.answer();
+        assert_eq!((refused.status, refused.text()), (401, "who are you?"));
+        assert_eq!(refused.field("www-authenticate"), Some("Basic realm=x"));
+        client.send(format!("GET /a.txt HTTP/1.1\r\nHost: test\r\nAuthorization: {ANN}\r\n\r\n").as_bytes());
+        let let_in = client.answer();
+        assert_eq!((let_in.status, let_in.text()), (200, "a secret"));
+    }
+}
+
+#[test]
+fn behind_rudy() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    fs::write(folder.path().join("a.txt"), "a secret").expect("a temp folder can be written");
+    for concurrency in CONCURRENCIES {
+        let app = authorizer(concurrency);
+        let server = rudy_tests::Server::config(&format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nroot = '{}'\nauthorize = {{ address = \"{}\" }}\n",
+            folder.path().display(),
+            app.address
+        ));
+        check(|| server.connect());
+    }
+}
+
+#[test]
+fn behind_lighttpd() {
+    for concurrency in CONCURRENCIES {
+        let app = authorizer(concurrency);
+        let (host, port) = app.address.split_once(':').expect("an address with a port");
+        let asked = |folder: &Path| {
+            fs::write(folder.join("a.txt"), "a secret").expect("a temp folder can be written");
+            let folder = folder.display();
+            format!(
+                "\"mode\" => \"authorizer\", \"docroot\" => \"{folder}\", \"host\" => \"{host}\", \"port\" => {port}"
+            )
+        };
+        let Some(lighttpd) = WebServer::lighttpd(asked) else { return };
+        check(|| lighttpd.connect());
+    }
+}
