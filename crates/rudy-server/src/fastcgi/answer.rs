@@ -12,6 +12,7 @@ use rudy_net::{Body, Response};
 
 use super::exchange::Exchange;
 use super::failure::Failure;
+use super::whose::Whose;
 
 /// The head of an answer, and what has come of its body.
 pub(super) struct Begun {
@@ -56,11 +57,7 @@ impl Begun {
     }
 
     /// The answer for a client.
-    pub(super) async fn into_response(
-        self,
-        method: &Method,
-        on_failure: OnFailure,
-    ) -> Result<Response, Failure> {
+    pub(super) async fn into_response(self, method: &Method, whose: Whose) -> Result<Response, Failure> {
         let Self { head, mut rest, mut exchange } = self;
         let status = match head.kind {
             Answer::Document(status) => status,
@@ -89,20 +86,13 @@ impl Begun {
             None if is_whole && rest.is_empty() => Body::Empty,
             None if is_whole => Body::Bytes(rest),
             Some(said) if is_whole && said == rest.len() as u64 => Body::Bytes(rest),
-            length => Body::Stream(Box::pin(Passing {
-                first: Some(rest),
-                left: length,
-                length,
-                exchange,
-                on_failure,
-            })),
+            length => {
+                Body::Stream(Box::pin(Passing { first: Some(rest), left: length, length, exchange, whose }))
+            }
         };
         Ok(response)
     }
 }
-
-/// Is told why an answer was cut.
-pub(super) type OnFailure = Box<dyn Fn(&Failure) + Send + Sync>;
 
 /// The body of an answer, as it comes.
 struct Passing {
@@ -111,7 +101,7 @@ struct Passing {
     left: Option<u64>,
     length: Option<u64>,
     exchange: Exchange,
-    on_failure: OnFailure,
+    whose: Whose,
 }
 
 impl Passing {
@@ -124,7 +114,7 @@ impl Passing {
             (Some(Ok(mut piece)), Some(left)) => {
                 if piece.len() as u64 > *left {
                     let said = self.length.unwrap_or(0);
-                    (self.on_failure)(&Failure::Length { said, came: said + piece.len() as u64 - *left });
+                    self.whose.say(&Failure::Length { said, came: said + piece.len() as u64 - *left });
                     // Not more than the piece is long, which is a `usize`.
                     piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                 }
@@ -133,7 +123,7 @@ impl Passing {
             }
             // What was said would come has come, so that nothing is cut.
             (Some(Err(failure)), Some(0)) => {
-                (self.on_failure)(&failure);
+                self.whose.say(&failure);
                 None
             }
             (None, Some(left)) if *left > 0 => {
@@ -155,7 +145,7 @@ impl http_body::Body for Passing {
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let piece = ready!(self.poll_next(cx));
         if let Some(Err(failure)) = &piece {
-            (self.on_failure)(failure);
+            self.whose.say(failure);
         }
         Poll::Ready(piece.map(|piece| piece.map(Frame::data).map_err(Into::into)))
     }

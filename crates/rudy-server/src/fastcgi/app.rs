@@ -7,7 +7,7 @@ use http::{Method, Uri};
 use rudy_fastcgi::{Limits, Role};
 use rudy_net::Client;
 
-use super::answer::{self, Begun, OnFailure};
+use super::answer::{self, Begun};
 use super::apps::Apps;
 use super::exchange::Exchange;
 use super::failure::Failure;
@@ -16,6 +16,7 @@ use super::pool::{Lease, Pool, PoolOptions, Wanted};
 use super::processes::ProcessOptions;
 use super::spill::Upload;
 use super::stderr::Stderr;
+use super::whose::Whose;
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
 
@@ -26,16 +27,16 @@ pub(super) struct App {
     /// Opened when a server starts, and not when a configuration is only looked at.
     pool: OnceLock<Arc<Pool>>,
     /// What it is called in the log.
-    name: String,
+    name: Arc<str>,
     limits: Limits,
     log: OnceLock<ErrorLog>,
 }
 
 impl App {
     /// Nothing is connected to yet.
-    pub(super) fn new(table: &AppTable, name: String) -> Self {
+    pub(super) fn new(table: &AppTable, name: &str) -> Self {
         let (pool, log) = (OnceLock::new(), OnceLock::new());
-        Self { table: table.clone(), pool, name, limits: Limits::default(), log }
+        Self { table: table.clone(), pool, name: name.into(), limits: Limits::default(), log }
     }
 
     /// Starts its processes, where it is Rudy that does, and goes on with those and with the connections that there are where
@@ -89,26 +90,21 @@ impl App {
         body: Upload,
     ) -> Result<Begun, Failure> {
         let whose = self.whose(&params.head.method, &params.head.uri, &params.client);
-        let stderr = Stderr::new(self.log.get().cloned(), whose);
         let answer_time = self.table.answer_time.0;
-        let exchange = Exchange::begin(lease, role, params, body, self.limits.clone(), answer_time, stderr)?;
+        let exchange =
+            Exchange::begin(lease, role, params, body, self.limits.clone(), answer_time, Stderr::new(whose))?;
         answer::begin(exchange, &self.limits).await
     }
 
-    /// Says in the log why a request has no answer.
-    pub(super) fn say(&self, method: &Method, uri: &Uri, client: &Client, failure: &Failure) {
-        say(self.log.get(), &self.whose(method, uri, client), failure);
-    }
-
-    /// Says in the log why an answer was cut.
-    pub(super) fn on_failure(&self, method: &Method, uri: &Uri, client: &Client) -> OnFailure {
-        let (log, whose) = (self.log.get().cloned(), self.whose(method, uri, client));
-        Box::new(move |failure| say(log.as_ref(), &whose, failure))
-    }
-
-    /// Which app, and which request of whom, for the log.
-    fn whose(&self, method: &Method, uri: &Uri, client: &Client) -> String {
-        format!("{}: {} {} of {}", self.name, method, uri.path(), client.peer)
+    /// A request put to it, for the log.
+    pub(super) fn whose(&self, method: &Method, uri: &Uri, client: &Client) -> Whose {
+        Whose {
+            app: self.name.clone(),
+            method: method.clone(),
+            uri: uri.clone(),
+            client: *client,
+            log: self.log.get().cloned(),
+        }
     }
 
     fn pool(&self) -> &Arc<Pool> {
@@ -118,12 +114,6 @@ impl App {
     fn new_pool(&self) -> Arc<Pool> {
         Pool::new(&self.table.addresses(), pool_options(&self.table), self.limits.clone())
     }
-}
-
-fn say(log: Option<&ErrorLog>, whose: &str, failure: &Failure) {
-    let Some(log) = log else { return };
-    let line = format!("{whose}: {failure}");
-    if failure.is_clients() { log.client(failure.kind(), &line) } else { log.repeated(failure.kind(), &line) }
 }
 
 fn pool_options(table: &AppTable) -> PoolOptions {

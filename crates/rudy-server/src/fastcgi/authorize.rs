@@ -54,7 +54,7 @@ impl Authorizer {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let app = App::new(&table.app, format!("authorizer {}", table.app.name()));
+        let app = App::new(&table.app, &format!("authorizer {}", table.app.name()));
         Ok(Self(Arc::new(Shared { app, extra: table.params.clone().into_iter().collect() })))
     }
 
@@ -86,7 +86,7 @@ impl Authorizer {
             }
             Ok(Verdict::Out(response)) => response,
             Err(failure) => {
-                self.0.app.say(&head.method, &head.uri, &client, &failure);
+                self.0.app.whose(&head.method, &head.uri, &client).say(&failure);
                 failure.answer(&head.headers)
             }
         }
@@ -103,8 +103,8 @@ impl Authorizer {
             return Ok(Verdict::In(variables));
         }
         let begun = for_client(begun)?;
-        let on_failure = app.on_failure(&head.method, &head.uri, &client);
-        begun.into_response(&head.method, on_failure).await.map(Verdict::Out)
+        let whose = app.whose(&head.method, &head.uri, &client);
+        begun.into_response(&head.method, whose).await.map(Verdict::Out)
     }
 }
 

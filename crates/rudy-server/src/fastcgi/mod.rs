@@ -31,6 +31,7 @@ mod sendfile;
 mod spill;
 mod stderr;
 mod upstream;
+mod whose;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,7 @@ impl Fastcgi {
         let root = table.app_root.clone().or_else(ours);
         let root = root.map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
         Self(Arc::new(Shared {
-            app: App::new(&table.app, table.app.name()),
+            app: App::new(&table.app, &table.app.name()),
             root,
             scripts,
             sendfile,
@@ -197,7 +198,7 @@ impl Fastcgi {
 
     /// The answer where nobody could be asked, which is said in the log.
     pub(crate) fn refuse(&self, request: &Request, client: &Client, failure: &Failure) -> Response {
-        self.0.app.say(request.method(), request.uri(), client, failure);
+        self.0.app.whose(request.method(), request.uri(), client).say(failure);
         failure.answer(request.headers())
     }
 
@@ -242,7 +243,7 @@ impl Asked {
             Ok(response) => response,
             Err(failure) => {
                 let Self { shared, head, client, .. } = &self;
-                shared.app.say(&head.method, &head.uri, client, &failure);
+                shared.app.whose(&head.method, &head.uri, client).say(&failure);
                 failure.answer(&head.headers)
             }
         }
@@ -274,7 +275,7 @@ impl Asked {
             begun.discard().await;
             return self.redirect(target).await;
         }
-        begun.into_response(&head.method, shared.app.on_failure(&head.method, &head.uri, client)).await
+        begun.into_response(&head.method, shared.app.whose(&head.method, &head.uri, client)).await
     }
 
     /// Answers as if the client had asked for another path.

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::failure::Failure;
+use super::whose::Whose;
 use crate::config::visible;
-use crate::error_log::ErrorLog;
 use crate::follow::Lines;
 
 /// Lines of one request that are logged: an app that says more is in a loop, and what it said first tells why.
@@ -15,37 +15,35 @@ const LINE_CHARACTERS_MAX: usize = 2000;
 
 /// The stderr of one request.
 pub(super) struct Stderr {
-    log: Option<ErrorLog>,
-    /// Which app, and which request of whom.
-    whose: String,
+    whose: Whose,
     lines: Lines,
     said: u32,
 }
 
 impl Stderr {
     /// Nothing is said yet.
-    pub(super) fn new(log: Option<ErrorLog>, whose: String) -> Self {
-        Self { log, whose, lines: Lines::default(), said: 0 }
+    pub(super) fn new(whose: Whose) -> Self {
+        Self { whose, lines: Lines::default(), said: 0 }
     }
 
     /// Logs the lines that these bytes end.
     pub(super) fn take(&mut self, bytes: &[u8]) {
-        let Self { log, whose, lines, said } = self;
-        lines.push(bytes, &mut |line, is_cut| say(log.as_ref(), whose, said, line, is_cut));
+        let Self { whose, lines, said } = self;
+        lines.push(bytes, &mut |line, is_cut| say(whose, said, line, is_cut));
     }
 
     /// Logs what went wrong behind an answer that is whole.
     pub(super) fn note(&self, failure: &Failure) {
-        if let Some(log) = &self.log {
+        if let Some(log) = &self.whose.log {
             log.repeated(failure.kind(), &format!("{}: behind its answer: {failure}", self.whose));
         }
     }
 
     /// There will be no more.
     pub(super) fn finish(&mut self) {
-        let Self { log, whose, lines, said } = self;
-        lines.finish(&mut |line, is_cut| say(log.as_ref(), whose, said, line, is_cut));
-        if let Some(log) = log
+        let Self { whose, lines, said } = self;
+        lines.finish(&mut |line, is_cut| say(whose, said, line, is_cut));
+        if let Some(log) = &whose.log
             && *said > LINES_MAX
         {
             log.error(&format!("{whose}: {} more lines on stderr", *said - LINES_MAX));
@@ -54,8 +52,8 @@ impl Stderr {
     }
 }
 
-fn say(log: Option<&ErrorLog>, whose: &str, said: &mut u32, line: &[u8], is_cut: bool) {
-    let Some(log) = log.filter(|_| !line.is_empty()) else { return };
+fn say(whose: &Whose, said: &mut u32, line: &[u8], is_cut: bool) {
+    let Some(log) = whose.log.as_ref().filter(|_| !line.is_empty()) else { return };
     *said = said.saturating_add(1);
     if *said > LINES_MAX {
         return;
