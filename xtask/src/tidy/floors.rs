@@ -16,6 +16,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("rudy-observe", 1),
     ("rudy-server", 2),
     ("rudy-load", 2),
+    ("rudy-lab", 3),
     ("rudy", 4),
 ];
 

@@ -1,0 +1,142 @@
+//! What is to be measured: subjects, loads, rounds, and what is compared with what.
+
+use std::collections::BTreeMap;
+
+use rudy_server::config::{Size, Time};
+use serde::{Deserialize, Serialize};
+
+/// An experiment. Whatever a plan file leaves out has its default here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Its name, as in the titles of its report.
+    pub name: String,
+    /// What it is to answer; empty where nobody said.
+    pub question: String,
+    /// How often each subject is measured under each load.
+    pub rounds: usize,
+    /// Up to this share two subjects count as equal: 0.05 is 5 %.
+    pub delta: f64,
+    /// Where the draw of the order begins; drawn itself where there is none.
+    pub seed: Option<u64>,
+    /// How long each load is sent before anything counts.
+    pub warmup: Time,
+    /// Files for the subjects to serve, by their path in `{folder}`.
+    pub files: BTreeMap<String, Contents>,
+    /// What is measured.
+    pub subjects: Vec<Subject>,
+    /// What each of them is asked.
+    pub loads: Vec<Load>,
+    /// What is compared with what.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// A file that the lab makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Contents {
+    /// Numbered lines, cut at this size.
+    Size(Size),
+    /// This text.
+    Text(String),
+}
+
+/// A server under measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Subject {
+    /// Its name in reports.
+    pub name: String,
+    /// Its program and arguments, placeholders not yet replaced.
+    pub command: Vec<String>,
+    /// What `{config}` stands for: a file with this text, placeholders not yet replaced.
+    pub config: Option<String>,
+    /// How to know that it serves.
+    pub ready: Ready,
+    /// How long that may take.
+    pub ready_within: Time,
+    /// The cores it may run on; any of them if empty.
+    pub cores: Vec<usize>,
+    /// Whether it is measured twice in each round, the second time as a control: A against A.
+    pub is_control: bool,
+    /// Whether the experiment goes on without it where its program is not installed.
+    pub is_optional: bool,
+}
+
+/// How to know that a subject serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ready {
+    /// Its port accepts a connection.
+    Tcp,
+    /// This path is answered with a status below 400.
+    Http(String),
+    /// This text stands in a line of its output.
+    Line(String),
+}
+
+/// What a subject is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Its name in reports.
+    pub name: String,
+    /// The path that is asked.
+    pub path: String,
+    /// Fields of each request, `Name: value`.
+    pub headers: Vec<String>,
+    /// How.
+    #[serde(flatten)]
+    pub kind: Kind,
+}
+
+/// The kind of a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Kind {
+    /// `rudy bench`: a closed loop, or an open one at a rate.
+    Bench {
+        /// Connections in all.
+        connections: u32,
+        /// How long it counts.
+        time: Time,
+        /// Requests a second in all, whatever the subject does; none for a closed loop.
+        rate: Option<f64>,
+    },
+    /// So many requests at once, each on a connection of its own.
+    Burst {
+        /// How many.
+        requests: u32,
+    },
+    /// So many requests, one after the other, each on a connection of its own.
+    Sequence {
+        /// How many.
+        requests: u32,
+    },
+    /// `rudy flood`: streams that stay.
+    Flood {
+        /// Connections in all.
+        connections: u32,
+        /// How long they take to open.
+        ramp: Time,
+        /// How long they are kept after that.
+        time: Time,
+    },
+    /// The highest rate that holds an objective.
+    Knee {
+        /// The objective, as in `p99<20ms`.
+        slo: String,
+        /// Connections in all.
+        connections: u32,
+    },
+}
+
+/// One subject beside another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The subject of which something is said.
+    pub subject: String,
+    /// What it is compared with.
+    pub with: String,
+    /// Under which loads; not empty.
+    pub loads: Vec<String>,
+    /// In which figures, named as in [`Run::figures`](crate::record::Run::figures); not empty.
+    pub figures: Vec<String>,
+}
