@@ -223,10 +223,10 @@ impl Parts {
 }
 
 /// The path in a `Location` without a `Status`, if the server is to answer with it itself. With two slashes it begins
-/// another host's name, so it is the client's to follow.
+/// another host's name, so it is the client's to follow; and so is a fragment, which no server is told.
 fn local_path(location: &HeaderValue) -> Result<Option<String>, HeadError> {
     let bytes = location.as_bytes();
-    if bytes.first() != Some(&b'/') || bytes.get(1) == Some(&b'/') {
+    if bytes.first() != Some(&b'/') || bytes.get(1) == Some(&b'/') || bytes.contains(&b'#') {
         return Ok(None);
     }
     // Whatever is a request's target elsewhere has to be one here.

@@ -74,6 +74,7 @@ fn documents_and_redirections() {
         ("§6.2.2", "Location: /a?b=c\n\nnobody's", "local /a?b=c nobody\\'s"),
         ("§6.2.2", "Content-Type: a/b\nLocation: /\nContent-Length: 0\n\n", "local / (0) "),
         ("a cookie is not lost", "Location: /a\nSet-Cookie: k=v\n\n", "302 location=/a set-cookie=k=v "),
+        ("a part of a page is the client's to find", "Location: /a#b\n\n", "302 location=/a#b "),
         ("another host", "Location: //h/a\n\n", "302 location=//h/a "),
         ("fields repeat", "Status: 200\nSet-Cookie: a\nSet-Cookie: b\n\n", "200 set-cookie=a set-cookie=b "),
         ("bytes beyond ASCII", "Content-Type: a/b\nX: é\n\n", "200 content-type=a/b x=\\xc3\\xa9 "),
