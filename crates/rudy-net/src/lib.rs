@@ -7,6 +7,7 @@ pub mod close;
 mod connection;
 pub mod engine;
 pub mod listen;
+mod local;
 mod message;
 mod request_body;
 mod scratch;
@@ -16,6 +17,7 @@ pub mod tls;
 pub mod transport;
 mod worker;
 
+pub use local::Local;
 pub use message::{Body, FileRange, Frames, Head, Live, Part, Reply, Request, Response, Upgrade, Upgraded};
 pub use request_body::{RequestBody, RequestBodyError};
 pub use service::{Call, Client, Ended, Limits, Observer, Outcome, Peer, Service};

@@ -7,12 +7,12 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::close::Linger;
-use crate::{Reply, Request};
+use crate::{Local, Reply, Request};
 
 /// Answers requests. One value serves many connections at once, on every engine.
 pub trait Service: Send + Sync + 'static {
     /// Answers one request. Must not block: what has to wait goes into [`Reply::Later`].
-    fn call(&self, request: Request, client: &Client) -> Call;
+    fn call(&self, request: Request, client: &Client, local: &Local) -> Call;
 
     /// The limits under which its connections live.
     fn limits(&self) -> &Limits;

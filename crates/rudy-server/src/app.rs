@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use http::StatusCode;
-use rudy_net::{Call, Client, Limits, Outcome, Request, Service};
+use rudy_net::{Call, Client, Limits, Local, Outcome, Request, Service};
 
 use crate::access_log::AccessLog;
 use crate::compile::{Handler, compile};
@@ -97,9 +97,9 @@ impl App {
 }
 
 impl Service for App {
-    fn call(&self, request: Request, client: &Client) -> Call {
+    fn call(&self, request: Request, client: &Client, local: &Local) -> Call {
         let observer = self.access_log.as_ref().map(|log| log.observe(&request, client));
-        Call { reply: self.routes.reply(request, client), observer }
+        Call { reply: self.routes.reply(request, client, local), observer }
     }
 
     fn limits(&self) -> &Limits {
@@ -136,7 +136,7 @@ mod tests {
         let request = http::Request::builder().method(method).uri(target).header(header::HOST, host);
         let request = request.body(RequestBody::empty()).unwrap();
         let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
-        match app.call(request, &client).reply {
+        match app.call(request, &client, &Local::known(None)).reply {
             Reply::Now(response) => response,
             Reply::Later(_) | Reply::WhileWanted(_) => panic!("nothing here waits"),
         }

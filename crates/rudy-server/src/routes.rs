@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::uri::Scheme;
 use http::{Method, StatusCode};
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Client, Local, Reply, Request, Response};
 
 use crate::compile::{Handler, Target};
 use crate::handlers::Vitals;
@@ -23,7 +23,7 @@ pub(crate) struct Routes {
 
 impl Routes {
     /// Answers a request: a client's, or one that an app has put in its place.
-    pub(crate) fn reply(self: &Arc<Self>, request: Request, client: &Client) -> Reply {
+    pub(crate) fn reply(self: &Arc<Self>, request: Request, client: &Client, local: &Local) -> Reply {
         // RFC 9110 §9.3.7: a question about the server as a whole.
         if request.uri().path() == "*" && request.method() == Method::OPTIONS {
             return answer_unless_read(&request)
@@ -37,23 +37,34 @@ impl Routes {
         }
         match self.router.find(|| request_host(&request), request.uri().path()) {
             Ok(found) => match &found.handler.authorizer {
-                Some(authorizer) => authorizer.call(request, client, self),
-                None => self.hand_over(request, client, &found),
+                Some(authorizer) => authorizer.call(request, client, local, self),
+                None => self.hand_over(request, client, local, &found),
             },
             Err(not_found) => answer_nobody(&request, not_found).into(),
         }
     }
 
     /// Answers a request that the authorizer of its route has let in.
-    pub(crate) fn reply_to_admitted(self: &Arc<Self>, request: Request, client: &Client) -> Reply {
+    pub(crate) fn reply_to_admitted(
+        self: &Arc<Self>,
+        request: Request,
+        client: &Client,
+        local: &Local,
+    ) -> Reply {
         // The request is the same and so are the routes, so this is the route whose authorizer was asked.
         match self.router.find(|| request_host(&request), request.uri().path()) {
-            Ok(found) => self.hand_over(request, client, &found),
+            Ok(found) => self.hand_over(request, client, local, &found),
             Err(not_found) => answer_nobody(&request, not_found).into(),
         }
     }
 
-    fn hand_over(self: &Arc<Self>, request: Request, client: &Client, found: &Found<'_, Target>) -> Reply {
+    fn hand_over(
+        self: &Arc<Self>,
+        request: Request,
+        client: &Client,
+        local: &Local,
+        found: &Found<'_, Target>,
+    ) -> Reply {
         match &found.handler.handler {
             Handler::Files(files) => files.call(&request, &found.path_below(request.uri().path())),
             Handler::Redirect(redirect) => redirect.answer(&request, found.pattern).into(),
@@ -64,10 +75,10 @@ impl Routes {
             Handler::Tail(tail) => tail.answer(&request, client).into(),
             Handler::Delay(delay) => delay.call(&request),
             Handler::Info(info) => info.answer(&request, client, &self.vitals).into(),
-            Handler::Fastcgi(fastcgi) => fastcgi.call(request, client, found.pattern, self),
+            Handler::Fastcgi(fastcgi) => fastcgi.call(request, client, local, found.pattern, self),
             Handler::Php(php) => {
                 let below = found.path_below(request.uri().path()).into_owned();
-                php.call(request, client, &below, self)
+                php.call(request, client, local, &below, self)
             }
         }
     }

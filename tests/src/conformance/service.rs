@@ -10,7 +10,8 @@ use http::request;
 use http_body::{Body as _, Frame, SizeHint};
 use rudy_net::engine::Source;
 use rudy_net::{
-    Body, Call, Client, Head, Limits, Outcome, Reply, Request, RequestBody, Response, Service, Upgraded,
+    Body, Call, Client, Head, Limits, Local, Outcome, Reply, Request, RequestBody, Response, Service,
+    Upgraded,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -64,7 +65,7 @@ impl Site {
 }
 
 impl Service for Site {
-    fn call(&self, request: Request, _client: &Client) -> Call {
+    fn call(&self, request: Request, _client: &Client, _local: &Local) -> Call {
         let (request, body) = request.into_parts();
         note(&self.saw, [site::describe(&request)]);
         let reply = if site::reads_body(&request) && !body.is_end_stream() {

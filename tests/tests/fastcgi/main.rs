@@ -7,3 +7,4 @@ mod gone;
 mod queue;
 mod site;
 mod started;
+mod variables;

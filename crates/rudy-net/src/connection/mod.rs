@@ -24,6 +24,7 @@ use rudy_http::h1::ServerConnection;
 use self::exchange::{Exchange, Finish};
 use self::live::LiveAnswer;
 use crate::close::{Ending, close, close_at_once};
+use crate::local::{Kept, Local};
 use crate::timers::Timer;
 use crate::transport::Transport;
 use crate::{Call, Client, Peer, Reply, Request, Response, Service, Worker};
@@ -39,7 +40,16 @@ pub(crate) fn serve<T: Transport, S: Service>(
     let machine = ServerConnection::new(Instant::now());
     let Client { peer, number, request: _ } = client;
     Serve {
-        connection: Some(Connection { io, machine, peer, number, service, worker, timer }),
+        connection: Some(Connection {
+            io,
+            machine,
+            peer,
+            local: Kept::new(),
+            number,
+            service,
+            worker,
+            timer,
+        }),
         stage: Stage::Quick,
     }
 }
@@ -135,6 +145,7 @@ struct Connection<T, S> {
     io: T,
     machine: ServerConnection,
     peer: Peer,
+    local: Kept,
     number: u64,
     service: Arc<S>,
     worker: Arc<Worker>,
@@ -144,7 +155,7 @@ struct Connection<T, S> {
 impl<T: Transport, S: Service> Connection<T, S> {
     async fn end(self, ending: Ending) {
         // What the machine still held of the peer's bytes is not kept while the close waits for its last ones.
-        let Self { io, service, machine, worker, timer, peer: _, number: _ } = self;
+        let Self { io, service, machine, worker, timer, peer: _, local: _, number: _ } = self;
         drop((machine, worker, timer));
         close(io, ending, service.limits().linger()).await;
     }
@@ -154,11 +165,19 @@ impl<T: Transport, S: Service> Connection<T, S> {
         Client { peer: self.peer, number: self.number, request: self.machine.requests() }
     }
 
+    /// Where it has reached us, for whoever wants to know.
+    fn local(&self) -> Local<'_> {
+        match self.peer {
+            Peer::Ip(_) => Local::of_socket(self.io.as_fd(), &self.local),
+            Peer::Unix => Local::known(None),
+        }
+    }
+
     /// Has the service answer. A panic in it is answered 500, and ends only this connection.
     fn call(&mut self, request: Request) -> Call {
         self.worker.counters.requests.add(1);
         let client = self.client();
-        catch_unwind(AssertUnwindSafe(|| self.service.call(request, &client)))
+        catch_unwind(AssertUnwindSafe(|| self.service.call(request, &client, &self.local())))
             .unwrap_or_else(|_| Call { reply: Reply::Now(self.panicked()), observer: None })
     }
 
@@ -187,7 +206,7 @@ mod tests {
     struct Nothing;
 
     impl Service for Nothing {
-        fn call(&self, _request: Request, _client: &Client) -> Call {
+        fn call(&self, _request: Request, _client: &Client, _local: &Local) -> Call {
             Call { reply: Reply::Now(Response::new(StatusCode::NO_CONTENT)), observer: None }
         }
 
@@ -198,10 +217,10 @@ mod tests {
         fn refused(&self, _client: &Client, _reason: &str, _outcome: &Outcome) {}
     }
 
-    /// With the 136 bytes that tokio adds, the connection's task fits three of its 128-byte cache lines. A field more and
+    /// With the 136 bytes that tokio adds, the connection's task fills three of its 128-byte cache lines. A field more and
     /// every idle connection costs a fourth.
     #[test]
     fn a_waiting_connection_fits_its_cache_lines() {
-        assert!(size_of::<Serve<tokio::net::TcpStream, Nothing>>() <= 240);
+        assert!(size_of::<Serve<tokio::net::TcpStream, Nothing>>() <= 248);
     }
 }

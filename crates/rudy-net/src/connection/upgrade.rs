@@ -15,7 +15,7 @@ use crate::{Service, Upgrade, Upgraded};
 
 /// Hands the connection out with the bytes already read, takes it back when it is dropped, and closes it in order.
 pub(super) async fn run<T: Transport, S: Service>(connection: Connection<T, S>, upgrade: Upgrade) {
-    let Connection { io, machine, service, worker, timer, peer: _, number: _ } = connection;
+    let Connection { io, machine, service, worker, timer, peer: _, local: _, number: _ } = connection;
     drop((worker, timer));
     let (give_back, back) = oneshot::channel();
     let lent = Lent { io: Some(io), give_back: Some(give_back) };

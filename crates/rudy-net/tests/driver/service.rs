@@ -18,8 +18,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Frame;
 use rudy_net::engine::Engine;
 use rudy_net::{
-    Body, Call, Client, FileRange, Limits, Observer, Outcome, Part, Reply, Request, RequestBody, Response,
-    Service,
+    Body, Call, Client, FileRange, Limits, Local, Observer, Outcome, Part, Reply, Request, RequestBody,
+    Response, Service,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -118,7 +118,7 @@ pub(crate) fn read_until(stream: &mut TcpStream, text: &str) -> String {
 }
 
 impl Service for Script {
-    fn call(&self, request: Request, _client: &Client) -> Call {
+    fn call(&self, request: Request, _client: &Client, _local: &Local) -> Call {
         let observer = Tell(self.outcomes.lock().unwrap().clone());
         Call { reply: self.reply(request), observer: Some(Box::new(observer)) }
     }

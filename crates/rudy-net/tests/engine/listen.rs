@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rudy_net::engine::{self, Options, Report, Source, Stopped};
 use rudy_net::listen::{Address, Inherited, Listener};
-use rudy_net::{Call, Client, Limits, Outcome, Request, Response, Service};
+use rudy_net::{Call, Client, Limits, Local, Outcome, Request, Response, Service};
 
 use crate::support::{
     Greeter, LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen,
@@ -130,7 +130,7 @@ fn a_panic_ends_its_connection_and_no_other() {
     struct Broken(Limits);
 
     impl Service for Broken {
-        fn call(&self, _request: Request, _client: &Client) -> Call {
+        fn call(&self, _request: Request, _client: &Client, _local: &Local) -> Call {
             Call { reply: Response::text(StatusCode::OK, "text/plain", "hello").into(), observer: None }
         }
 

@@ -4,6 +4,7 @@
 //! client, and no answer is a [`Failure`], as it is where the app is asked for a page.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::header::LOCATION;
@@ -11,7 +12,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_fastcgi::cgi::Answer;
 use rudy_fastcgi::{ProtocolStatus, Role};
-use rudy_net::{Client, Reply, Request, Response};
+use rudy_net::{Client, Local, Reply, Request, Response};
 
 use super::answer::Begun;
 use super::app::App;
@@ -73,16 +74,31 @@ impl Authorizer {
     }
 
     /// Asks the app, and has `routes` answer if it lets the request in. The request's body waits where it is.
-    pub(crate) fn call(&self, request: Request, client: &Client, routes: &Arc<Routes>) -> Reply {
-        Reply::WhileWanted(Box::pin(self.clone().answer(request, *client, routes.clone())))
+    pub(crate) fn call(
+        &self,
+        request: Request,
+        client: &Client,
+        local: &Local,
+        routes: &Arc<Routes>,
+    ) -> Reply {
+        let answer = self.clone().answer(request, *client, local.address(), routes.clone());
+        Reply::WhileWanted(Box::pin(answer))
     }
 
-    async fn answer(self, request: Request, client: Client, routes: Arc<Routes>) -> Response {
+    async fn answer(
+        self,
+        request: Request,
+        client: Client,
+        local: Option<SocketAddr>,
+        routes: Arc<Routes>,
+    ) -> Response {
         let (mut head, body) = request.into_parts();
-        match self.ask(&head, client).await {
+        match self.ask(&head, client, local).await {
             Ok(Verdict::In(variables)) => {
                 head.extensions.insert(variables);
-                routes.reply_to_admitted(Request::from_parts(head, body), &client).response().await
+                let request = Request::from_parts(head, body);
+                let reply = routes.reply_to_admitted(request, &client, &Local::known(local));
+                reply.response().await
             }
             Ok(Verdict::Out(response)) => response,
             Err(failure) => {
@@ -92,9 +108,9 @@ impl Authorizer {
         }
     }
 
-    async fn ask(&self, head: &Parts, client: Client) -> Result<Verdict, Failure> {
+    async fn ask(&self, head: &Parts, client: Client, local: Option<SocketAddr>) -> Result<Verdict, Failure> {
         let Shared { app, extra } = &*self.0;
-        let params = Params { head, client, script: None, root: None, content_length: None, extra };
+        let params = Params { head, client, local, script: None, root: None, content_length: None, extra };
         // A question has no effect, so that it may be asked again.
         let begun = app.ask(Role::Authorizer, &params, Upload::empty(), true).await.map_err(name_role)?;
         if begun.head.kind == Answer::Document(StatusCode::OK) {

@@ -34,6 +34,7 @@ mod upstream;
 mod whose;
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ use http_body::Body as _;
 use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::Answer;
 use rudy_http::semantics::path::PathError;
-use rudy_net::{Client, Reply, Request, RequestBody, Response};
+use rudy_net::{Client, Local, Reply, Request, RequestBody, Response};
 
 use self::app::App;
 pub use self::apps::Apps;
@@ -154,6 +155,7 @@ impl Fastcgi {
         &self,
         request: Request,
         client: &Client,
+        local: &Local,
         pattern: &PathPattern,
         routes: &Arc<Routes>,
     ) -> Reply {
@@ -170,7 +172,7 @@ impl Fastcgi {
             None => Ok(true),
         };
         match is_there {
-            Ok(true) => self.run(request, client, script, routes),
+            Ok(true) => self.run(request, client, local, script, routes),
             Ok(false) => not_found(&request),
             Err(failure) => self.refuse(&request, client, &failure).into(),
         }
@@ -181,12 +183,14 @@ impl Fastcgi {
         &self,
         request: Request,
         client: &Client,
+        local: &Local,
         script: Script,
         routes: &Arc<Routes>,
     ) -> Reply {
         let (head, body) = request.into_parts();
         let routes = routes.clone();
-        let asked = Asked { shared: self.0.clone(), head, client: *client, script, routes };
+        let local = local.address();
+        let asked = Asked { shared: self.0.clone(), head, client: *client, local, script, routes };
         Reply::WhileWanted(Box::pin(asked.answer(body)))
     }
 
@@ -233,6 +237,8 @@ struct Asked {
     shared: Arc<Shared>,
     head: Parts,
     client: Client,
+    /// Where the client has reached us.
+    local: Option<SocketAddr>,
     script: Script,
     routes: Arc<Routes>,
 }
@@ -250,7 +256,7 @@ impl Asked {
     }
 
     async fn ask(&self, body: RequestBody) -> Result<Response, Failure> {
-        let Self { shared, head, client, script, .. } = self;
+        let Self { shared, head, client, local, script, .. } = self;
         let body = match &shared.spill {
             Some(spill) if body.size_hint().exact().is_none() => Upload::Gathered(spill.gather(body).await?),
             _ => Upload::Client(body),
@@ -258,6 +264,7 @@ impl Asked {
         let params = Params {
             head,
             client: *client,
+            local: *local,
             script: Some(script),
             root: shared.root.as_deref(),
             content_length: body.length(),
@@ -283,7 +290,8 @@ impl Asked {
         let Some(request) = redirect::instead(&self.head, &target) else {
             return Err(Failure::Redirects(target));
         };
-        Ok(self.routes.reply(request, &self.client).response().await)
+        let reply = self.routes.reply(request, &self.client, &Local::known(self.local));
+        Ok(reply.response().await)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What an app is told of a request: the variables of CGI (RFC 3875 §4.1) as PHP, Perl and Python apps expect them.
 
 use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::BytesMut;
 use http::header::{self, HeaderName};
@@ -17,6 +18,8 @@ use crate::routing::without_port;
 pub(super) struct Params<'a> {
     pub(super) head: &'a Parts,
     pub(super) client: Client,
+    /// Where the client has reached us; not known of a Unix socket.
+    pub(super) local: Option<SocketAddr>,
     /// `None` for an authorizer, which is asked of the request as such: it is told neither of a script nor of the body's
     /// length (FastCGI 1.0 §6.3).
     pub(super) script: Option<&'a Script>,
@@ -60,9 +63,7 @@ impl Params<'_> {
         params.push("REQUEST_SCHEME", b"http");
         let protocol = if *version == http::Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
         params.push("SERVER_PROTOCOL", protocol.as_bytes());
-        let host = self.host();
-        params.push("SERVER_NAME", without_port(host));
-        params.push("SERVER_PORT", port(host));
+        self.encode_server(params);
         let content_type = self.head.headers.get(header::CONTENT_TYPE);
         params.push("CONTENT_TYPE", content_type.map_or(b"", |value| value.as_bytes()));
         match self.content_length {
@@ -72,6 +73,27 @@ impl Params<'_> {
                 params.push_number("CONTENT_LENGTH", length);
             }
             _ => params.push("CONTENT_LENGTH", b""),
+        }
+    }
+
+    /// Where the request was received, and not where the client says (RFC 3875 §4.1.14, §4.1.15): who is asked for a port that
+    /// is not his own may be one who comes through another door.
+    fn encode_server(&self, params: &mut Encoder<'_>) {
+        let host = self.host();
+        match (without_port(host), self.local.map(|local| local.ip())) {
+            // HTTP/1.0 without Host.
+            (b"", Some(IpAddr::V4(ip))) => params.push("SERVER_NAME", ip.to_string().as_bytes()),
+            (b"", Some(IpAddr::V6(ip))) => params.push("SERVER_NAME", format!("[{ip}]").as_bytes()),
+            (b"", None) => params.push("SERVER_NAME", b"localhost"),
+            (name, _) => params.push("SERVER_NAME", name),
+        }
+        match self.local {
+            Some(local) => {
+                params.push("SERVER_ADDR", local.ip().to_string().as_bytes());
+                params.push_number("SERVER_PORT", local.port().into());
+            }
+            // There is none: whoever stands in front of a Unix socket passes on what the client has named.
+            None => params.push("SERVER_PORT", port(host)),
         }
     }
 
@@ -104,7 +126,14 @@ impl Params<'_> {
     /// The request's fields, as `HTTP_ACCEPT` and so on (RFC 3875 §4.1.18). Several of one name are joined as one.
     fn encode_fields(&self, params: &mut Encoder<'_>) {
         let mut variable = String::with_capacity(64);
-        for name in self.head.headers.keys().filter(|name| is_passed_on(name)) {
+        let authority = self.head.uri.authority();
+        if let Some(authority) = authority {
+            // RFC 9112 §3.2.2: Host is not looked at then, and an app should not go by another name than its site.
+            params.push("HTTP_HOST", authority.as_str().as_bytes());
+        }
+        let is_passed_on =
+            |name: &&HeaderName| is_passed_on(name) && (authority.is_none() || *name != header::HOST);
+        for name in self.head.headers.keys().filter(is_passed_on) {
             variable.clear();
             variable.push_str("HTTP_");
             variable
@@ -153,8 +182,9 @@ pub(super) fn is_of_server(name: &str) -> bool {
 /// Whether an app hears of a field.
 ///
 /// Not of `Proxy`: many libraries take `HTTP_PROXY` for the proxy that they are to use themselves (CVE-2016-5385). Nor of
-/// one with an underscore, which becomes the same variable as one with a hyphen that a proxy before us may have set and
-/// vouched for. Nor of what is about our connection, or has a variable of its own.
+/// one with anything but letters, digits and hyphens: an underscore, and in PHP a dot, becomes the same variable as a hyphen,
+/// in a field that a proxy before us may have set and vouched for. Nor of what is about our connection, or has a variable of
+/// its own.
 fn is_passed_on(name: &HeaderName) -> bool {
     !matches!(
         name.as_str(),
@@ -169,7 +199,7 @@ fn is_passed_on(name: &HeaderName) -> bool {
             | "upgrade"
             | "proxy-connection"
             | "proxy-authorization"
-    ) && !name.as_str().contains('_')
+    ) && name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 /// The port that the client has named, or the usual one.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_http::semantics::path::RelativePath;
-use rudy_net::{Client, Reply, Request};
+use rudy_net::{Client, Local, Reply, Request};
 
 use self::decide::{Plan, decide};
 use crate::config::files::problem_of;
@@ -68,7 +68,14 @@ impl Php {
     }
 
     /// Answers a request. `below` is the part of its path below the route.
-    pub(crate) fn call(&self, request: Request, client: &Client, below: &str, routes: &Arc<Routes>) -> Reply {
+    pub(crate) fn call(
+        &self,
+        request: Request,
+        client: &Client,
+        local: &Local,
+        below: &str,
+        routes: &Arc<Routes>,
+    ) -> Reply {
         // A folder may have got an `index.php` that goes before what was sent for it.
         if !below.ends_with('/')
             && let Some(reply) = self.files.answer_known(&request, below)
@@ -84,7 +91,7 @@ impl Php {
         match decide(&path, |path| self.app.kind(path)) {
             Ok(Plan::Run { script, path_info }) => {
                 let script = Script::new(&mount(&request, below), &script, path_info);
-                self.app.run(request, client, script, routes)
+                self.app.run(request, client, local, script, routes)
             }
             Ok(Plan::Send) => self.files.call(&request, below),
             Ok(Plan::AddSlash) => self.files.redirect(&request).into(),

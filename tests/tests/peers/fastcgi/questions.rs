@@ -50,7 +50,7 @@ impl App {
         connection.send(
             format!(
                 "GET {target} HTTP/1.1\r\nHost: example.test:8080\r\nProxy: evil.test\r\nX-Joined: one\r\n\
-                 X-Joined: two\r\nCookie: a=1\r\nCookie: b=2\r\nX_Smuggled: no\r\nUser-Agent: test\r\n\r\n"
+                 X-Joined: two\r\nCookie: a=1\r\nCookie: b=2\r\nX_Smuggled: no\r\nX.Joined: no\r\nUser-Agent: test\r\n\r\n"
             )
             .as_bytes(),
         );
@@ -58,6 +58,7 @@ impl App {
         assert_eq!(answer.status, 200, "{}", answer.text());
         let told: BTreeMap<&str, &str> =
             answer.text().lines().filter_map(|line| line.split_once('=')).collect();
+        let port = server.address().port().to_string();
         for (name, value) in [
             ("REQUEST_METHOD", "GET"),
             ("REQUEST_URI", target.as_str()),
@@ -66,7 +67,8 @@ impl App {
             ("QUERY_STRING", "a=b%20c&d"),
             ("SERVER_PROTOCOL", "HTTP/1.1"),
             ("SERVER_NAME", "example.test"),
-            ("SERVER_PORT", "8080"),
+            ("SERVER_PORT", port.as_str()),
+            ("SERVER_ADDR", "127.0.0.1"),
             ("GATEWAY_INTERFACE", "CGI/1.1"),
             ("REMOTE_ADDR", "127.0.0.1"),
             ("HTTP_HOST", "example.test:8080"),

@@ -1,0 +1,146 @@
+//! What an app is told of a request.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use rudy_net::engine::Model;
+use rudy_tests::fastcgi::{App, Peer};
+use rudy_tests::{Connection, Server, engines};
+use tempfile::TempDir;
+
+/// Answers with all variables, a line each.
+fn tell_all(mut peer: Peer) {
+    while let Some(params) = peer.request() {
+        let pairs = params.iter().map(|(name, value)| [name, b"=", value, b"\n"].concat());
+        let all: Vec<u8> = pairs.collect::<Vec<_>>().concat();
+        peer.body();
+        peer.answer(&[b"Content-Type: text/plain\r\n\r\n", &all[..]].concat());
+    }
+}
+
+/// A server at these addresses, and its app.
+fn start(model: Model, listen: &str) -> (Server, App) {
+    let app = App::start(tell_all);
+    let server = Server::config(&format!(
+        "listen = [{listen}]\nengine = \"{model}\"\n[[site]]\n[[site.route]]\npath = \"/app/*\"\nfastcgi = {{ address = \"{}\" }}\n",
+        app.address()
+    ));
+    (server, app)
+}
+
+fn variables(text: &str) -> BTreeMap<&str, &str> {
+    text.lines().filter_map(|line| line.split_once('=')).collect()
+}
+
+fn assert_told(text: &str, expected: &[(&str, Option<&str>)], what: &str) {
+    let told = variables(text);
+    for (name, value) in expected {
+        assert_eq!(told.get(name), value.as_ref(), "{what}: {name} of {text}");
+    }
+}
+
+#[test]
+fn the_address_and_the_port_are_those_that_the_client_has_reached() {
+    for model in engines() {
+        // Any of the machine's addresses, so that it has to be asked which.
+        let (server, _app) = start(model, "\"0.0.0.0:0\"");
+        let port = server.address().port();
+        for (ip, request, name) in [
+            ("127.0.0.1", "GET /app/x HTTP/1.1\r\nHost: example.org:1234\r\n\r\n", "example.org"),
+            ("127.0.0.2", "GET /app/x HTTP/1.1\r\nHost: example.org\r\n\r\n", "example.org"),
+            ("127.0.0.3", "GET /app/x HTTP/1.1\r\nHost: [::1]:1234\r\n\r\n", "[::1]"),
+            ("127.0.0.4", "GET /app/x HTTP/1.0\r\n\r\n", "127.0.0.4"),
+        ] {
+            let address = format!("{ip}:{port}").parse().unwrap();
+            let mut client = Connection::open(address);
+            client.send(request.as_bytes());
+            let text = client.answer().text().to_owned();
+            let port = port.to_string();
+            let expected = [
+                ("SERVER_ADDR", Some(ip)),
+                ("SERVER_PORT", Some(port.as_str())),
+                ("SERVER_NAME", Some(name)),
+                ("REMOTE_ADDR", Some("127.0.0.1")),
+            ];
+            assert_told(&text, &expected, &format!("{model}, {ip}"));
+        }
+    }
+}
+
+#[test]
+fn the_address_of_ipv6_is_told_without_brackets_and_the_name_with_them() {
+    let (server, _app) = start(Model::PerCore, "\"[::1]:0\"");
+    let mut client = server.connect();
+    client.send(b"GET /app/x HTTP/1.0\r\n\r\n");
+    let expected =
+        [("SERVER_ADDR", Some("::1")), ("SERVER_NAME", Some("[::1]")), ("REMOTE_ADDR", Some("::1"))];
+    assert_told(client.answer().text(), &expected, "HTTP/1.0 over IPv6");
+}
+
+#[test]
+fn a_unix_socket_has_no_address_and_the_port_is_the_one_that_the_client_has_named() {
+    let folder = TempDir::new().unwrap();
+    let socket = folder.path().join("rudy.sock");
+    for model in engines() {
+        let (_server, _app) = start(model, &format!("\"unix:{}\"", socket.display()));
+        for (host, port) in [("example.org:8443", "8443"), ("example.org", "80")] {
+            let mut client = UnixStream::connect(&socket).unwrap();
+            let request = format!("GET /app/x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            client.write_all(request.as_bytes()).unwrap();
+            let mut text = String::new();
+            client.read_to_string(&mut text).unwrap();
+            let expected = [
+                ("SERVER_ADDR", None),
+                ("SERVER_PORT", Some(port)),
+                ("SERVER_NAME", Some("example.org")),
+                ("REMOTE_PORT", None),
+            ];
+            assert_told(&text, &expected, &model.to_string());
+        }
+    }
+}
+
+#[test]
+fn fields_become_variables_and_none_passes_for_another() {
+    let (server, _app) = start(Model::PerCore, "\"127.0.0.1:0\"");
+    let mut client = server.connect();
+    client.send(
+        b"POST /app/x HTTP/1.1\r\nHost: a\r\nX-User: one\r\nX_User: two\r\nX.User: two\r\nx-user: three\r\n\
+          Authorization: Basic YTpi\r\nProxy: evil.test\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\
+          Content_Length: 4\r\nCookie: a=1\r\nCookie: b=2\r\nConnection: keep-alive\r\nKeep-Alive: 5\r\n\
+          Remote-User: root\r\nStatus: 200\r\n\r\nabc",
+    );
+    let expected = [
+        ("HTTP_X_USER", Some("one, three")),
+        // PHP makes an underscore of the dot.
+        ("HTTP_X.USER", None),
+        ("HTTP_AUTHORIZATION", Some("Basic YTpi")),
+        ("HTTP_PROXY", None),
+        ("CONTENT_TYPE", Some("text/plain")),
+        ("CONTENT_LENGTH", Some("3")),
+        ("HTTP_CONTENT_TYPE", None),
+        ("HTTP_CONTENT_LENGTH", None),
+        ("HTTP_COOKIE", Some("a=1; b=2")),
+        ("HTTP_CONNECTION", None),
+        ("HTTP_KEEP_ALIVE", None),
+        ("HTTP_REMOTE_USER", Some("root")),
+        ("REMOTE_USER", None),
+        ("AUTH_TYPE", None),
+    ];
+    assert_told(client.answer().text(), &expected, "fields");
+}
+
+/// RFC 9112 §3.2.2: the authority of the target is the host, and Host is not looked at.
+#[test]
+fn where_the_target_names_a_host_that_is_the_host() {
+    let (server, _app) = start(Model::PerCore, "\"127.0.0.1:0\"");
+    let mut client = server.connect();
+    client.send(b"GET http://right.test:81/app/x?y HTTP/1.1\r\nHost: wrong.test\r\n\r\n");
+    let expected = [
+        ("HTTP_HOST", Some("right.test:81")),
+        ("SERVER_NAME", Some("right.test")),
+        ("REQUEST_URI", Some("/app/x?y")),
+    ];
+    assert_told(client.answer().text(), &expected, "an absolute target");
+}
