@@ -262,6 +262,11 @@ impl Peer {
         self.end(ProtocolStatus::RequestComplete);
     }
 
+    /// Reads nothing any more, and refuses what is sent.
+    pub fn stop_reading(&self) {
+        self.stream.shutdown(Shutdown::Read).expect("it is open");
+    }
+
     /// Sends bytes that need not be FastCGI.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.output.extend_from_slice(bytes);

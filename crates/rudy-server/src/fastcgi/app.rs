@@ -62,7 +62,8 @@ impl App {
     }
 
     /// Puts a request to it, and waits for the head of its answer. A connection that was kept may turn out dead: what can be
-    /// said twice without harm (`is_repeatable`, which no request with a body is) is then said on a new one.
+    /// said twice without harm (`is_repeatable`, which no request with a body is) is then said on a new one; and so is what
+    /// was never said, unless some of its body has been taken.
     pub(super) async fn ask(
         &self,
         role: Role,
@@ -72,9 +73,9 @@ impl App {
     ) -> Result<Begun, Failure> {
         let wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
         let lease = self.pool().lease(wanted).await?;
-        let is_kept = lease.is_kept;
+        let may_move = lease.is_kept && body.is_empty();
         match self.begin(lease, role, params, body).await {
-            Err(failure) if failure.is_of_connection() && is_kept && is_repeatable => {
+            Err(failure) if may_move && failure.may_be_repeated(is_repeatable) => {
                 let lease = self.pool().lease(Wanted::New).await?;
                 self.begin(lease, role, params, Upload::empty()).await
             }

@@ -123,7 +123,9 @@ impl Exchange {
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         // An app may answer, and even end, before it has read everything: whether it takes more does not hold up its answer.
         let sent = self.poll_upload(cx);
-        if let Poll::Ready(Err(failure @ (Failure::Client(_) | Failure::Spill(_)))) = sent {
+        if let Poll::Ready(Err(failure @ (Failure::Client(_) | Failure::Spill(_) | Failure::Unsent(_)))) =
+            sent
+        {
             self.fail();
             return Poll::Ready(Some(Err(failure)));
         }

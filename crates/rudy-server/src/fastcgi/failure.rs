@@ -30,6 +30,8 @@ pub(crate) enum Failure {
     Slow(Duration),
     /// The connection broke off.
     Lost(io::Error),
+    /// The connection had broken off before a byte of the request was sent.
+    Unsent(io::Error),
     /// What came is not FastCGI, or the app closed the connection too early.
     Fault(Fault),
     /// The answer does not begin as one.
@@ -80,9 +82,14 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether another connection may fare better, the app having done nothing yet.
+    /// Whether another connection may fare better.
     pub(super) fn is_of_connection(&self) -> bool {
-        matches!(self, Self::Lost(_) | Self::Fault(Fault::Closed { .. }))
+        matches!(self, Self::Lost(_) | Self::Unsent(_) | Self::Fault(Fault::Closed { .. }))
+    }
+
+    /// Whether the request may be said again on another connection: one that `is_repeatable`, or of which nothing was said.
+    pub(super) fn may_be_repeated(&self, is_repeatable: bool) -> bool {
+        matches!(self, Self::Unsent(_)) || is_repeatable && self.is_of_connection()
     }
 
     /// The app is slow or gone: what it has said so far stands.
@@ -148,7 +155,7 @@ impl Failure {
             Self::NotRunning(_) => "the app does not run",
             Self::QueueFull(_) | Self::QueueTime(_) => "too many requests wait for the app",
             Self::Slow(_) => "the app is too slow",
-            Self::Lost(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
+            Self::Lost(_) | Self::Unsent(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
             Self::Fault(_)
             | Self::Head(_)
             | Self::Length { .. }
@@ -176,7 +183,7 @@ impl fmt::Display for Failure {
             Self::QueueFull(queue) => write!(f, "{queue} requests wait for a connection already (`queue`)"),
             Self::QueueTime(time) => write!(f, "no connection became free within {time:?} (`queue_time`)"),
             Self::Slow(time) => write!(f, "the app said nothing for {time:?} (`answer_time`)"),
-            Self::Lost(error) => write!(f, "the connection broke off: {error}"),
+            Self::Lost(error) | Self::Unsent(error) => write!(f, "the connection broke off: {error}"),
             Self::Fault(fault) => fault.fmt(f),
             Self::Head(error) => error.fmt(f),
             Self::Script(path, error) => write!(

@@ -48,6 +48,8 @@ pub(super) struct Ticket {
     /// Its number, while it is open.
     pub(super) id: RequestId,
     serial: u64,
+    /// What had to be sent on the connection before it, in bytes.
+    behind: u64,
 }
 
 #[derive(Debug)]
@@ -60,10 +62,14 @@ struct State {
     rest: Vec<u8>,
     /// What is to be sent.
     output: BytesMut,
+    /// Bytes that were sent so far.
+    sent_bytes: u64,
     /// What others have read for a request.
     inboxes: Vec<Inbox>,
     /// Requests that there were so far.
     serial: u64,
+    /// Nothing more can be sent. What was on its way from the app still comes.
+    is_deaf: bool,
     /// Nothing comes any more, and why.
     broken: Option<Broken>,
 }
@@ -129,8 +135,10 @@ impl Link {
             machine: GatewayConnection::new(),
             rest: Vec::new(),
             output: BytesMut::new(),
+            sent_bytes: 0,
             inboxes: Vec::new(),
             serial: 0,
+            is_deaf: false,
             broken: None,
         };
         Arc::new(Self { state: Mutex::new(state), waiting: Mutex::default() })
@@ -145,11 +153,12 @@ impl Link {
     ) -> Option<Ticket> {
         let mut state = self.lock();
         state.come_here();
-        let State { machine, output, inboxes, serial, .. } = &mut *state;
+        let State { machine, output, sent_bytes, inboxes, serial, .. } = &mut *state;
+        let behind = *sent_bytes + output.len() as u64;
         output.reserve(REQUEST_BYTES);
         let id = machine.begin(role, true, limits, output)?;
         *serial += 1;
-        let ticket = Ticket { id, serial: *serial };
+        let ticket = Ticket { id, serial: *serial, behind };
         inboxes.push(Inbox { ticket, news: News::default(), is_over: false });
         write(id, output);
         Some(ticket)
@@ -177,9 +186,12 @@ impl Link {
                 continue;
             }
             let waker = Waker::from(self.clone());
-            let State { stream, output, .. } = &mut *state;
-            match stream.poll_write(&mut Context::from_waker(&waker), output) {
-                Poll::Ready(Ok(sent)) => output.advance(sent),
+            match state.poll_write(&mut Context::from_waker(&waker)) {
+                Poll::Ready(Ok(())) => {}
+                // The app has not seen a byte of the request, and will not.
+                Poll::Ready(Err(error)) if !state.has_sent_of(ticket) => {
+                    return Poll::Ready(Err(Failure::Unsent(error)));
+                }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(Failure::Lost(error))),
                 Poll::Pending => {
                     self.wait(ticket, cx);
@@ -230,7 +242,7 @@ impl Link {
     pub(super) fn is_usable(&self, limits: &Limits, surely: bool) -> bool {
         let mut state = self.lock();
         let open = state.machine.open_requests();
-        state.broken.is_none()
+        state.is_sound()
             && state.machine.has_room(limits)
             && (open > 0 || if surely { state.stream.is_surely_quiet() } else { state.stream.is_quiet() })
     }
@@ -241,17 +253,14 @@ impl Link {
         let mut state = self.lock();
         let is_open = state.is_open(ticket);
         state.inboxes.retain(|inbox| inbox.ticket != ticket);
-        if state.broken.is_none() && is_open {
-            let State { stream, machine, output, .. } = &mut *state;
+        if state.is_sound() && is_open {
+            let State { machine, output, .. } = &mut *state;
             machine.abort(ticket.id, output);
             // An app that does not take it now is told with what is sent next, or sees the connection close.
-            if let Poll::Ready(Ok(sent)) = stream.poll_write(&mut Context::from_waker(Waker::noop()), output)
-            {
-                output.advance(sent);
-            }
+            let _ = state.poll_write(&mut Context::from_waker(Waker::noop()));
         }
         let is_idle = state.machine.open_requests() == 0 && state.rest.is_empty() && state.output.is_empty();
-        let is_in_order = state.broken.is_none() && is_idle;
+        let is_in_order = state.is_sound() && is_idle;
         drop(state);
         self.stop_waiting(ticket);
         is_in_order
@@ -259,7 +268,7 @@ impl Link {
 
     /// Whether others go on with it, come what may of one request.
     pub(super) fn is_broken(&self) -> bool {
-        self.lock().broken.is_some()
+        !self.lock().is_sound()
     }
 
     fn wait(&self, ticket: Ticket, cx: &Context<'_>) {
@@ -349,6 +358,26 @@ impl State {
 
     fn is_full(&self) -> bool {
         self.inboxes.iter().any(|Inbox { news, .. }| news.stdout.len() + news.stderr.len() > INBOX_BYTES)
+    }
+
+    /// Whether a byte of a request may have reached the app.
+    fn has_sent_of(&self, ticket: Ticket) -> bool {
+        self.sent_bytes > ticket.behind
+    }
+
+    /// Whether it goes both ways.
+    fn is_sound(&self) -> bool {
+        self.broken.is_none() && !self.is_deaf
+    }
+
+    /// Writes once what is to be sent.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let sent = ready!(self.stream.poll_write(cx, &self.output));
+        self.is_deaf |= sent.is_err();
+        Poll::Ready(sent.map(|sent| {
+            self.output.advance(sent);
+            self.sent_bytes += sent as u64;
+        }))
     }
 
     /// Reads once, and hands out what has come.

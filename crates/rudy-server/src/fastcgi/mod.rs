@@ -270,7 +270,7 @@ impl Asked {
             content_length: body.length(),
             extra: &shared.extra,
         };
-        let is_repeatable = head.method.is_idempotent() && body.is_empty();
+        let is_repeatable = head.method.is_safe() && body.is_empty();
         let mut begun = shared.app.ask(Role::Responder, &params, body, is_repeatable).await?;
         if let Some(file) = sendfile::Wanted::take(&mut begun.head.fields) {
             let answer = begun.discard().await;
