@@ -21,6 +21,8 @@ use crate::PATIENCE;
 pub struct App {
     folder: TempDir,
     shared: Arc<Shared>,
+    /// Where nobody is accepted yet.
+    listener: Option<UnixListener>,
     acceptor: Option<JoinHandle<()>>,
 }
 
@@ -63,6 +65,14 @@ impl App {
     /// Starts one; `serve` is given each connection that is accepted, on a thread of its own.
     #[must_use]
     pub fn start(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
+        let mut app = Self::hold(serve);
+        app.accept();
+        app
+    }
+
+    /// As [`Self::start`], but nobody is accepted before [`Self::accept`]. One may wait for that, and no more.
+    #[must_use]
+    pub fn hold(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         let shared = Shared {
             serve: Box::new(serve),
             accepted: AtomicUsize::new(0),
@@ -70,8 +80,10 @@ impl App {
             streams: Mutex::default(),
         };
         let folder = tempfile::tempdir().expect("a temp folder can be made");
-        let mut app = Self { folder, shared: Arc::new(shared), acceptor: None };
-        app.listen();
+        let mut app = Self { folder, shared: Arc::new(shared), listener: None, acceptor: None };
+        let listener = app.listener.insert(app.bind());
+        // As many as this wait for `accept`, and one more (`unix_recvq_full` of the kernel).
+        rustix::net::listen(listener, 0).expect("it listens already");
         app
     }
 
@@ -89,7 +101,14 @@ impl App {
 
     /// Listens again after [`Self::stop_listening`].
     pub fn listen(&mut self) {
-        let listener = UnixListener::bind(self.socket()).expect("the folder is new");
+        self.listener = Some(self.bind());
+        self.accept();
+    }
+
+    /// Accepts whoever comes and whoever has come.
+    pub fn accept(&mut self) {
+        let listener = self.listener.take().expect("it listens, and accepts nobody");
+        rustix::net::listen(&listener, 128).expect("it listens already");
         let shared = self.shared.clone();
         shared.is_stopping.store(false, Ordering::SeqCst);
         self.acceptor = Some(thread::spawn(move || accept(&listener, &shared)));
@@ -114,8 +133,14 @@ impl App {
         }
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Where it listens.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
         self.folder.path().join("app.sock")
+    }
+
+    fn bind(&self) -> UnixListener {
+        UnixListener::bind(self.socket()).expect("the folder is new")
     }
 }
 

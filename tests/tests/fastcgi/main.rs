@@ -2,6 +2,7 @@
 //! descriptor lost, and the next request served. On every engine.
 
 mod authorize;
+mod backlog;
 mod faults;
 mod gone;
 mod queue;

@@ -71,14 +71,14 @@ impl Full {
     }
 }
 
-fn ask(server: &Server) -> Connection {
+pub(crate) fn ask(server: &Server) -> Connection {
     let mut client = server.connect();
     client.send(b"GET /app/x HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     client
 }
 
 /// Those that have a thread for one client more than the app takes.
-fn roomy() -> impl Iterator<Item = Model> {
+pub(crate) fn roomy() -> impl Iterator<Item = Model> {
     engines().into_iter().filter(|model| !model.is_scarce())
 }
 

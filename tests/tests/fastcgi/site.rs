@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rudy_net::engine::Model;
 use rudy_observe::Process;
 use rudy_tests::fastcgi::{App, Came, Peer, variable};
-use rudy_tests::{Answer, PATIENCE, Server};
+use rudy_tests::{Answer, Builder, PATIENCE, Server};
 
 /// Connections that the server may have to the app.
 pub(crate) const CONNECTIONS: usize = 2;
@@ -47,12 +47,18 @@ impl Site {
 
     /// A server in front of an app. `/app/*` waits long for an answer, `/soon/*` does not. `more` is more of both tables.
     pub(crate) fn server(model: Model, app: &App, more: &str) -> Server {
-        let table = |time| {
-            let address = app.address();
-            format!(
-                "{{ address = \"{address}\", connections = {CONNECTIONS}, answer_time = \"{time}\"{more} }}"
-            )
+        Self::build(model, &app.address(), more).start()
+    }
+
+    /// As [`Self::server`], not yet started, with an app at any address.
+    pub(crate) fn build(model: Model, address: &str, more: &str) -> Builder {
+        let connections = if more.contains("connections =") {
+            String::new()
+        } else {
+            format!(", connections = {CONNECTIONS}")
         };
+        let table =
+            |time| format!("{{ address = \"{address}\", answer_time = \"{time}\"{connections}{more} }}");
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\nlimits.body_bytes = \"1 GiB\"\n[[site]]\n\
              [[site.route]]\npath = \"/app/*\"\nfastcgi = {}\n\
@@ -60,7 +66,7 @@ impl Site {
             table("1m"),
             table("500ms")
         );
-        Server::build().config(&config).args(["--engine", &model.to_string()]).start()
+        Server::build().config(&config).args(["--engine", &model.to_string()])
     }
 
     /// The answer to a POST with a body.

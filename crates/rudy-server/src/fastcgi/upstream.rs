@@ -4,9 +4,10 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use rudy_net::transport::Transport;
 use rustix::io::Errno;
@@ -71,7 +72,14 @@ pub(super) enum Stream {
     Unix(UnixStream),
 }
 
+/// The first pause before a Unix socket is tried again whose queue is full, and the longest: each is twice the one before it.
+/// TCP waits in the kernel; a Unix socket says no at once, and has nothing that says when to come back.
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
+const RETRY_PAUSE_MAX: Duration = Duration::from_millis(64);
+
 impl Stream {
+    /// Connects. Where the app accepts nobody for now, and its queue is full, this waits for ever: the time is the caller's to
+    /// bound.
     pub(super) async fn connect(upstream: &Upstream) -> io::Result<Self> {
         match upstream {
             Upstream::Ip(address) => {
@@ -80,7 +88,7 @@ impl Stream {
                 stream.set_nodelay(true)?;
                 Ok(Self::Tcp(stream))
             }
-            Upstream::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
+            Upstream::Unix(path) => connect_unix(path).await.map(Self::Unix),
         }
     }
 
@@ -128,6 +136,18 @@ impl Stream {
     pub(super) fn is_quiet(&mut self) -> bool {
         let cx = &mut Context::from_waker(Waker::noop());
         self.poll_read(cx, &mut [0]).is_pending()
+    }
+}
+
+/// connect(2): `EAGAIN` is a Unix socket whose queue is full.
+async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    let mut pause = RETRY_PAUSE;
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(pause).await,
+            connected => return connected,
+        }
+        pause = (pause * 2).min(RETRY_PAUSE_MAX);
     }
 }
 

@@ -187,8 +187,11 @@ impl Pool {
     }
 
     async fn connect(&self, upstream: &Upstream) -> io::Result<Stream> {
-        let connected = timeout(self.options.connect_time, Stream::connect(upstream)).await;
-        connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        let time = self.options.connect_time;
+        timeout(time, Stream::connect(upstream)).await.unwrap_or_else(|_| {
+            let why = format!("it accepts nobody within {time:?} (`connect_time`)");
+            Err(io::Error::new(io::ErrorKind::TimedOut, why))
+        })
     }
 
     fn connected(self: &Arc<Self>, held: Held, stream: Stream) -> Lease {
