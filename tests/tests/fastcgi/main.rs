@@ -3,6 +3,7 @@
 
 mod authorize;
 mod backlog;
+mod disk;
 mod faults;
 mod gone;
 mod queue;

@@ -35,6 +35,9 @@ pub(super) struct Signals {
 impl Signals {
     /// Must be called on a tokio runtime.
     pub(super) fn catch() -> io::Result<Self> {
+        // A file that may not grow any more (RLIMIT_FSIZE) is an error where it is written, and no reason to end. Caught for good
+        // and not ignored, which the apps that we start would inherit.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
             user_1: signal(SignalKind::user_defined1())?,

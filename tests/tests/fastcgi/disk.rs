@@ -1,0 +1,79 @@
+//! No room for a body that comes in chunks, and is put away because its app has to know its length.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+
+use rudy_net::engine::Model;
+use rudy_tests::fastcgi::App;
+use rudy_tests::{Connection, engines, skip};
+use tempfile::TempDir;
+
+use crate::site::{Site, answer_with};
+
+/// What `model` makes of bodies that it puts away in `folder`, where the shell that starts it has seen to it that they have
+/// no room, for the reason that the log has to say.
+fn has_no_room(model: Model, folder: &Path, script: &str, why: &str) {
+    let app = App::start(|mut peer| {
+        while let Some(params) = peer.request() {
+            let length = rudy_tests::fastcgi::variable(&params, "CONTENT_LENGTH").to_owned();
+            if !answer_with(&mut peer, &length) {
+                return;
+            }
+        }
+    });
+    let more = format!(", spill_folder = \"{}\"", folder.display());
+    let server = Site::build(model, &app.address(), &more).through_shell(script).start();
+    let mut site = Site { server, app, told: mpsc::channel().1 };
+    assert_eq!(site.server.get("/app/x").status, 200, "{model}: {why}");
+    let before = site.descriptors();
+    for _ in 0..3 {
+        let mut client = site.server.connect();
+        send_in_chunks(&mut client, 1000);
+        let answer = client.answer();
+        assert_eq!(answer.status, 507, "{model}: {}", answer.text());
+        drop(client);
+        let mut client = site.server.connect();
+        send_in_chunks(&mut client, 10);
+        assert_eq!(client.answer().text(), "10000", "{model}: {why}");
+        drop(client);
+        site.descriptors_fall_to(before + 2, why);
+    }
+    let line = format!("the request's body cannot be kept: {}: {why}", folder.display());
+    let line = site.server.wait_for_line(&line);
+    assert!(line.contains("POST /app/x of 127.0.0.1"), "{line}");
+}
+
+/// A POST of so many kilobytes, whose length nobody has said.
+fn send_in_chunks(client: &mut Connection, kilobytes: usize) {
+    client.send(b"POST /app/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for _ in 0..kilobytes {
+        client.send(format!("3e8\r\n{}\r\n", "a".repeat(1000)).as_bytes());
+    }
+    client.send(b"0\r\n\r\n");
+}
+
+#[test]
+fn a_body_for_which_the_disk_has_no_room_is_507_and_the_next_is_taken() {
+    let folder = TempDir::new().unwrap();
+    // A file system of its own, for which one need not be root where the system lets users have name spaces.
+    let mount = format!("mount -t tmpfs -o size=64k tmpfs '{}'", folder.path().display());
+    let mut try_it = Command::new("unshare");
+    try_it.args(["-rm", "sh", "-c", &mount]).stdout(Stdio::null()).stderr(Stdio::null());
+    if !try_it.status().is_ok_and(|status| status.success()) {
+        return skip("this user may not mount anything in a name space of their own (`unshare -rm`)");
+    }
+    let script = format!("exec unshare -rm sh -c \"{mount} && exec \\\"\\$@\\\"\" sh \"$@\"");
+    for model in engines() {
+        has_no_room(model, folder.path(), &script, "No space left on device");
+    }
+}
+
+#[test]
+fn a_body_that_may_have_no_file_so_large_is_507_and_the_server_goes_on() {
+    let folder = TempDir::new().unwrap();
+    for model in engines() {
+        // Blocks of 512 or 1024 bytes. Beyond that a process is sent SIGXFSZ, which ends it if nothing is done about it.
+        has_no_room(model, folder.path(), "ulimit -f 100; exec \"$@\"", "File too large");
+    }
+}
