@@ -1,6 +1,7 @@
 //! The gateway in front of an app of our own that goes wrong in every way: the right status, no connection, place or
 //! descriptor lost, and the next request served. On every engine.
 
+mod answers;
 mod authorize;
 mod backlog;
 mod disk;

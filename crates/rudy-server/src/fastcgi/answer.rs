@@ -1,5 +1,6 @@
 //! From what an app sends to the answer for the client.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -25,7 +26,7 @@ pub(super) struct Begun {
 pub(super) async fn begin(mut exchange: Exchange, limits: &Limits) -> Result<Begun, Failure> {
     let mut decoder = HeadDecoder::new();
     loop {
-        let piece = std::future::poll_fn(|cx| exchange.poll_piece(cx)).await;
+        let piece = poll_fn(|cx| exchange.poll_piece(cx)).await;
         let Some(piece) = piece else { return Err(Failure::Head(decoder.end_of_input())) };
         let mut piece = piece?;
         if let Some((used, head)) = decoder.decode(&piece, limits).map_err(Failure::Head)? {
@@ -36,10 +37,9 @@ pub(super) async fn begin(mut exchange: Exchange, limits: &Limits) -> Result<Beg
 }
 
 impl Begun {
-    /// Passes over the body, which is nobody's, and gives the connection back.
-    pub(super) async fn discard(mut self) -> Head {
-        // Where it breaks off, there is nothing that anybody waits for.
-        let _ = self.exchange.skip().await;
+    /// Passes over the body, which is nobody's.
+    pub(super) fn discard(self) -> Head {
+        self.exchange.skip();
         self.head
     }
 
@@ -47,7 +47,7 @@ impl Begun {
     pub(super) async fn end(mut self, most: usize) -> Result<(), Failure> {
         let mut passed = self.rest.len();
         while passed <= most {
-            match std::future::poll_fn(|cx| self.exchange.poll_piece(cx)).await {
+            match poll_fn(|cx| self.exchange.poll_piece(cx)).await {
                 Some(piece) => passed += piece?.len(),
                 None if self.exchange.is_ended() => return Ok(()),
                 None => return Err(Failure::Unended),
@@ -68,20 +68,20 @@ impl Begun {
         // Says how many bytes come; the connection sends it again.
         fields.remove(http::header::CONTENT_LENGTH);
         *response.headers_mut() = fields;
-        if *method != Method::HEAD {
-            // What has come already may be all there is, or why there is no more of it: then nothing of it is sent.
-            match std::future::poll_fn(|cx| Poll::Ready(exchange.poll_piece(cx))).await {
-                Poll::Ready(Some(Err(failure))) => return Err(failure),
-                Poll::Ready(Some(Ok(piece))) if rest.is_empty() => rest = piece,
-                Poll::Ready(Some(Ok(piece))) => rest = [rest, piece].concat().into(),
-                Poll::Ready(None) | Poll::Pending => {}
-            }
+        // Of such an answer nothing but the head is sent (RFC 9110 §9.3.2, §15.3.5, §15.4.5).
+        if *method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            exchange.skip();
+            response.body = Body::Stream(Box::pin(Unsent { length: head.content_length }));
+            return Ok(response);
         }
-        let is_whole = exchange.is_over() && *method != Method::HEAD;
-        if *method == Method::HEAD {
-            // Nothing of the body is sent, and the connection to the app is good for others once it has come to its end.
-            exchange.skip().await?;
+        // What has come already may be all there is, or why there is no more of it: then nothing of it is sent.
+        match poll_fn(|cx| Poll::Ready(exchange.poll_piece(cx))).await {
+            Poll::Ready(Some(Err(failure))) => return Err(failure),
+            Poll::Ready(Some(Ok(piece))) if rest.is_empty() => rest = piece,
+            Poll::Ready(Some(Ok(piece))) => rest = [rest, piece].concat().into(),
+            Poll::Ready(None) | Poll::Pending => {}
         }
+        let is_whole = exchange.is_over();
         response.body = match head.content_length {
             None if is_whole && rest.is_empty() => Body::Empty,
             None if is_whole => Body::Bytes(rest),
@@ -91,6 +91,27 @@ impl Begun {
             }
         };
         Ok(response)
+    }
+}
+
+/// A body that is not sent, and whose length may be told.
+struct Unsent {
+    length: Option<u64>,
+}
+
+impl http_body::Body for Unsent {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(None)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

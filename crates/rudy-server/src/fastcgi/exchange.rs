@@ -1,7 +1,8 @@
 //! One request to an app and its answer: the body goes up while it comes in, the answer is passed on as it comes.
 
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +19,9 @@ use super::stderr::Stderr;
 
 /// What is read of a body that nobody wants, so that the connection can go on: less than a new one costs.
 const SKIPPED_BYTES_MAX: usize = 256 * 1024;
+
+/// How long an app may take to say it. Most have said it already, and one that streams has no end.
+const SKIPPED_TIME: Duration = Duration::from_secs(2);
 
 /// A request under way. Dropped before its end, the app is told to give it up.
 pub(super) struct Exchange {
@@ -104,16 +108,28 @@ impl Exchange {
         self.is_ended
     }
 
-    /// Passes over the rest of the answer, if it is short; else the app is told to give it up.
-    pub(super) async fn skip(&mut self) -> Result<(), Failure> {
+    /// Passes over the rest of the answer, if it is short and comes soon; else the app is told to give it up. Nobody waits for
+    /// that.
+    pub(super) fn skip(mut self) {
         let mut skipped = 0;
-        while let Some(piece) = std::future::poll_fn(|cx| self.poll_piece(cx)).await {
-            skipped += piece?.len();
-            if skipped > SKIPPED_BYTES_MAX {
+        // Most often all of it has come.
+        if self.poll_skip(&mut Context::from_waker(Waker::noop()), &mut skipped).is_pending() {
+            let rest = async move { poll_fn(|cx| self.poll_skip(cx, &mut skipped)).await };
+            tokio::spawn(tokio::time::timeout(SKIPPED_TIME, rest));
+        }
+    }
+
+    fn poll_skip(&mut self, cx: &mut Context<'_>, skipped: &mut usize) -> Poll<()> {
+        while let Some(piece) = ready!(self.poll_piece(cx)) {
+            match piece {
+                Ok(piece) => *skipped += piece.len(),
+                Err(failure) => self.stderr.note(&failure),
+            }
+            if *skipped > SKIPPED_BYTES_MAX {
                 self.fail();
             }
         }
-        Ok(())
+        Poll::Ready(())
     }
 
     fn waits_for_client(&self) -> bool {

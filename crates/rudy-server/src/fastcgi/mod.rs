@@ -273,13 +273,13 @@ impl Asked {
         let is_repeatable = head.method.is_safe() && body.is_empty();
         let mut begun = shared.app.ask(Role::Responder, &params, body, is_repeatable).await?;
         if let Some(file) = sendfile::Wanted::take(&mut begun.head.fields) {
-            let answer = begun.discard().await;
+            let answer = begun.discard();
             let sendfile = shared.sendfile.as_ref().ok_or_else(|| file.off())?;
             return sendfile.send(head, answer, &file).await;
         }
         if let Answer::LocalRedirect(target) = &begun.head.kind {
             let target = target.clone();
-            begun.discard().await;
+            begun.discard();
             return self.redirect(target).await;
         }
         begun.into_response(&head.method, shared.app.whose(&head.method, &head.uri, client)).await
