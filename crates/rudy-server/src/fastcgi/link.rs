@@ -10,7 +10,7 @@ use rudy_fastcgi::gateway::{Event, GatewayConnection};
 use rudy_fastcgi::{Fault, Limits, ProtocolStatus, RequestId, Role};
 
 use super::failure::Failure;
-use super::upstream::{Home, Stream};
+use super::stream::{Home, Stream};
 
 /// What is read at once: four records of php-fpm, whose answers come in pieces of 8 KiB.
 const SCRATCH_BYTES: usize = 32 * 1024;
@@ -258,6 +258,9 @@ impl Link {
             machine.abort(ticket.id, output);
             // An app that does not take it now is told with what is sent next, or sees the connection close.
             let _ = state.poll_write(&mut Context::from_waker(Waker::noop()));
+        }
+        if state.output.is_empty() {
+            state.stream.rest();
         }
         let is_idle = state.machine.open_requests() == 0 && state.rest.is_empty() && state.output.is_empty();
         let is_in_order = state.is_sound() && is_idle;

@@ -4,7 +4,8 @@
 //!
 //! 1. [`script`]: the path names a script and what follows it; there is one in the [`folder`].
 //! 2. [`spill`]: a body without a length is gathered, if the app has to know that.
-//! 3. [`pool`]: a connection to the app, kept, new, or after a wait in the queue. It is a [`link`] to an [`upstream`].
+//! 3. [`pool`]: a connection to the app, kept, new, or after a wait in the queue. It is a [`link`] over a [`stream`] to an
+//!    [`upstream`].
 //! 4. [`params`]: the app is told of the request. [`exchange`]: the body goes up while the answer comes down.
 //! 5. [`answer`]: the head becomes that of an answer, the rest is passed on as it comes. What the app says beside it goes to the
 //!    log ([`mod@stderr`]).
@@ -30,6 +31,7 @@ mod script;
 mod sendfile;
 mod spill;
 mod stderr;
+mod stream;
 mod upstream;
 mod whose;
 

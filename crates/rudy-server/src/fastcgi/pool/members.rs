@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::fastcgi::upstream::{Home, Upstream};
+use crate::fastcgi::stream::Home;
+use crate::fastcgi::upstream::Upstream;
 
 /// A new connection on which nothing has been answered for so long may be one that nobody has accepted. Apps that take longer
 /// to answer lose a kept connection by it, once for each new one.

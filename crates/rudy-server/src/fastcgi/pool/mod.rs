@@ -21,7 +21,8 @@ use self::members::{MemberId, Members, Place, STARVED, Seat};
 use super::failure::Failure;
 use super::link::Link;
 use super::processes::{ProcessOptions, Processes};
-use super::upstream::{Home, Stream, Upstream};
+use super::stream::{Home, Stream};
+use super::upstream::Upstream;
 use crate::error_log::ErrorLog;
 
 /// How long a member that could not be connected to is asked last.

@@ -11,7 +11,8 @@ use rudy_fastcgi::values::Values;
 use tokio::time::timeout;
 
 use super::{MemberId, Pool};
-use crate::fastcgi::upstream::{Stream, Upstream};
+use crate::fastcgi::stream::Stream;
+use crate::fastcgi::upstream::Upstream;
 
 /// How long it may take to answer. Many apps close the connection at such a question, and some say nothing at all.
 const TIME: Duration = Duration::from_secs(5);
