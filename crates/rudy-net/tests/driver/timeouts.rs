@@ -76,11 +76,11 @@ fn a_peer_that_does_not_read_is_cut() {
 
 #[test]
 fn a_peer_that_reads_steadily_is_not_cut() {
+    // The pace of the reader is what is tested: less in a stall time than the socket's buffers hold.
+    const BYTES_PER_MS: u128 = 128;
     if is_serial() {
         return;
     }
-    /// The pace of the reader is what is tested: less in a stall time than the socket's buffers hold.
-    const BYTES_PER_MS: u128 = 128;
     let server = server(|limits| {
         limits.send_stall_time = SHORT * 20;
         limits.idle_time = SHORT;
