@@ -77,7 +77,8 @@ impl Worker<'_> {
         let cpu = thread_cpu();
         loop {
             let now = Instant::now();
-            if now >= next_report {
+            // As many as there were, also behind a stall: whoever reads them counts on that.
+            while now >= next_report {
                 let seen = std::mem::take(&mut self.fleet.recorder);
                 let _ = self.messages.send(Message::Interval(reports, seen));
                 reports += 1;
