@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use rudy_stats::Histogram;
-use rudy_tests::{Server, binary};
+use rudy_tests::{ReservedPort, Server, binary};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -251,9 +251,8 @@ fn a_full_disk_is_told_with_exit_code_1() {
 
 #[test]
 fn a_server_that_is_not_there_is_exit_code_1_and_a_wrong_flag_2() {
-    // Nobody listens on a port that was free a moment ago.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let free = free.expect("a free port");
+    let port = ReservedPort::new();
+    let free = port.address();
     let (code, said) = refusal(&["-d", "1", &format!("http://{free}/")]);
     assert_eq!(code, Some(1));
     assert!(said.ends_with(&format!("error: {free}: could not connect: connection refused\n")), "{said}");

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Output};
 
-use rudy_tests::{Server, binary};
+use rudy_tests::{ReservedPort, Server, binary};
 use serde_json::Value;
 
 /// A server whose chunks are 50 ms apart.
@@ -16,7 +16,7 @@ const TICKS: &str = r#"
 "#;
 
 fn flood(arguments: &[&str]) -> Output {
-    let short = ["-c", "50", "--ramp", "200ms", "--hold", "1s", "--interval", "50ms"];
+    let short = ["-c", "50", "--ramp", "200ms", "--hold", "2s", "--interval", "50ms"];
     Command::new(binary()).arg("flood").args(short).args(arguments).output().expect("rudy can be started")
 }
 
@@ -50,8 +50,8 @@ fn streams_are_held_and_the_server_is_looked_at() {
 
 #[test]
 fn a_server_can_be_started_for_it_and_is_ended_with_it() {
-    let address =
-        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let port = ReservedPort::new();
+    let address = port.address();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let config = folder.path().join("rudy.toml");
     fs::write(&config, format!("listen = [\"{address}\"]\n{TICKS}")).expect("a file can be written");
@@ -66,8 +66,8 @@ fn a_server_can_be_started_for_it_and_is_ended_with_it() {
 
 #[test]
 fn what_cannot_be_is_said() {
-    let address =
-        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let port = ReservedPort::new();
+    let address = port.address();
     let url = format!("http://{address}/");
     for (arguments, code, said) in [
         (vec![url.as_str()], 1, "connection refused"),

@@ -170,9 +170,12 @@ mod tests {
         (listener, remote)
     }
 
-    /// A port that was free a moment ago.
-    fn closed() -> Remote {
-        open().1
+    /// A port that is bound, and so nobody else's, and does not listen.
+    fn closed() -> (Socket, Remote) {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        let remote = Remote::Ip(socket.local_addr().unwrap().as_socket().unwrap());
+        (socket, remote)
     }
 
     /// An address that answers nothing, not even that it will not: its queue is full, and Linux drops what comes then.
@@ -198,14 +201,15 @@ mod tests {
         let waiter = Waiter::catch().unwrap();
         let (_listener, open) = open();
         let (_full, _queue, silent) = silent(&waiter);
+        let ((_held, closed), (_other, other)) = (closed(), closed());
         let nowhere = Remote::Unix("/nowhere".into());
         for before in [
             vec![],
-            vec![closed()],
-            vec![closed(), closed()],
+            vec![closed.clone()],
+            vec![closed.clone(), other],
             vec![nowhere],
             vec![silent.clone()],
-            vec![silent, closed()],
+            vec![silent, closed],
         ] {
             let remotes = [&before[..], std::slice::from_ref(&open)].concat();
             let (link, reached) = connect(&remotes, &waiter, None).unwrap();
@@ -217,11 +221,12 @@ mod tests {
     #[test]
     fn where_nobody_can_be_reached_the_last_reason_is_told() {
         let waiter = Waiter::catch().unwrap();
-        let refused = connect(&[closed(), closed()], &waiter, None).unwrap_err();
+        let ((_held, closed), (_other, other)) = (closed(), closed());
+        let refused = connect(&[closed.clone(), other], &waiter, None).unwrap_err();
         assert!(refused.to_string().contains("refused"), "{refused}");
         let (_full, _queue, silent) = silent(&waiter);
         let until = Instant::now() + Duration::from_millis(20);
-        let late = connect(&[closed(), silent], &waiter, Some(until)).unwrap_err();
+        let late = connect(&[closed, silent], &waiter, Some(until)).unwrap_err();
         assert!(matches!(late, GetError::ConnectTimeout), "{late}");
     }
 }

@@ -1,7 +1,7 @@
 //! nginx, lighttpd and Apache, each with a configuration of its own in a temporary folder.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,19 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rudy_tests::{Connection, PATIENCE, program, skip};
+use rudy_tests::{Connection, PATIENCE, ReservedPort, program, skip};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
 /// Where Debian and Ubuntu have Apache's modules.
 const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
 
-/// How often a port is tried that was free a moment ago.
-const ATTEMPTS: usize = 5;
-
 /// A web server that ends with its test, and everything it has started with it.
 pub(crate) struct WebServer {
     child: Child,
     address: SocketAddr,
+    /// Held, so that it is nobody's before the server has it.
+    _port: ReservedPort,
     folder: TempDir,
 }
 
@@ -112,38 +111,27 @@ impl WebServer {
         }
     }
 
-    fn start(command: impl Fn(&Path, SocketAddr) -> Command) -> Self {
-        for _ in 0..ATTEMPTS {
-            let folder = tempfile::tempdir().expect("a temp folder can be made");
-            // For those who do not serve as root.
-            let readable = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(folder.path(), readable).expect("the folder is ours");
-            let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-            let address = free.expect("a port is free");
-            let mut command = command(folder.path(), address);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-            let child = command.spawn().expect("it is installed");
-            let mut server = Self { child, address, folder };
-            if server.listens() {
-                return server;
-            }
-        }
-        panic!("{ATTEMPTS} ports were free, and then not");
+    fn start(command: impl FnOnce(&Path, SocketAddr) -> Command) -> Self {
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        // For those who do not serve as root.
+        let readable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder.path(), readable).expect("the folder is ours");
+        let port = ReservedPort::new();
+        let mut command = command(folder.path(), port.address());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let child = command.spawn().expect("it is installed");
+        let mut server = Self { child, address: port.address(), _port: port, folder };
+        server.wait_until_it_listens();
+        server
     }
 
-    /// Waits until it listens. It ends where somebody else has taken its port.
-    fn listens(&mut self) -> bool {
+    fn wait_until_it_listens(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(self.address).is_err() {
-            if self.ended().is_some() {
-                let log = self.log();
-                assert!(log.contains("ddress already in use"), "it ended:\n{log}");
-                return false;
-            }
+            assert!(self.ended().is_none(), "it ended:\n{}", self.log());
             assert!(Instant::now() < deadline, "it does not listen:\n{}", self.log());
             thread::sleep(Duration::from_millis(10));
         }
-        true
     }
 
     fn ended(&mut self) -> Option<ExitStatus> {

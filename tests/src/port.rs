@@ -1,0 +1,54 @@
+//! Ports that nobody else is given.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
+
+/// A port of 127.0.0.1 on which nobody listens but who is told to. As long as this is held the kernel gives it to nobody who
+/// asks for any; a server that sets `SO_REUSEADDR`, as all do, can have it.
+#[derive(Debug)]
+pub struct ReservedPort {
+    _socket: OwnedFd,
+    address: SocketAddr,
+}
+
+impl ReservedPort {
+    /// Reserves one.
+    #[must_use]
+    pub fn new() -> Self {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket can be made");
+        sockopt::set_socket_reuseaddr(&socket, true).expect("it is a socket");
+        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+        let address = getsockname(&socket).ok().and_then(|address| address.try_into().ok());
+        Self { _socket: socket, address: address.expect("it is bound to an address of IP") }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Default for ReservedPort {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A port that is free on every interface, and stays so: the kernel gives it to nobody who asks for any, nor to a connection
+/// that goes out.
+#[must_use]
+pub fn quiet_port() -> u16 {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("Linux has it");
+    let first: u16 = range.split_whitespace().next().and_then(|first| first.parse().ok()).expect("a number");
+    // Not the same for two tests that run at the same time.
+    let candidates = first.saturating_sub(1024).max(1);
+    let begin = u16::try_from(std::process::id() % u32::from(candidates)).expect("less than there are ports");
+    let mut ports = (0..candidates).map(|step| 1024 + (begin + step) % candidates);
+    let is_free = |port: &u16| {
+        ["[::]", "0.0.0.0"].iter().any(|every| TcpListener::bind(format!("{every}:{port}")).is_ok())
+    };
+    ports.find(is_free).expect("a port is free")
+}
