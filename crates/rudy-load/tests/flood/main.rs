@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "the generator's tests use the rest")]
 mod server;
 
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,8 +85,11 @@ fn silence_is_given_up_after_the_time_for_the_first_byte() {
 #[test]
 fn where_nobody_listens_that_is_said_at_once() {
     let server = Server::start(|_| Answer::never());
-    let plan = plan(&server);
-    drop(server);
+    // Bound, and so nobody else's, it does not listen.
+    let held = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    held.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
+    let address = held.local_addr().ok().and_then(|address| address.as_socket()).expect("it is bound");
+    let plan = Plan { remote: Remote::Ip(address), ..plan(&server) };
     let error = run(&plan, &mut ()).expect_err("nobody listens");
     assert!(matches!(error, FloodError::Connect(..)), "{error}");
 }
