@@ -20,7 +20,7 @@ fn output(arguments: &[&str]) -> Output {
 fn start(share: &str, file: &Path, url: &str) -> Child {
     let file = file.to_str().expect("a plain path");
     let load =
-        ["-n", "301", "-c", "5", "-t", "1", "--start-at", "+3s", "--split", share, "--json", file, url];
+        ["-n", "301", "-c", "5", "-t", "1", "--start-at", "+8s", "--split", share, "--json", file, url];
     bench(&load).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("rudy can be started")
 }
 
