@@ -64,7 +64,7 @@ impl Site {
              [[site.route]]\npath = \"/app/*\"\nfastcgi = {}\n\
              [[site.route]]\npath = \"/soon/*\"\nfastcgi = {}\n",
             table("1m"),
-            table("500ms")
+            table("2s")
         );
         Server::build().config(&config).args(["--engine", &model.to_string()])
     }
