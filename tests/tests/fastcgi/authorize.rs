@@ -150,7 +150,7 @@ impl Guarded {
         let (asks, app) = (authorizer.address(), app.address());
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\n[[site]]\n\
-             authorize = {{ address = \"{asks}\", connections = 2, answer_time = \"500ms\" }}\n\
+             authorize = {{ address = \"{asks}\", connections = 2, answer_time = \"2s\" }}\n\
              [[site.route]]\npath = \"/page\"\nrespond = {{ body = \"in\" }}\n\
              [[site.route]]\npath = \"/open\"\nauthorize = false\nrespond = {{ body = \"open\" }}\n\
              [[site.route]]\npath = \"/patient\"\nrespond = {{ body = \"in\" }}\n\
