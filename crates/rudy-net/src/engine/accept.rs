@@ -130,7 +130,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         loop {
             let mut progress = false;
             for _ in 0..ACCEPT_BATCH {
-                match self.next(&mut behind).await {
+                match self.next(&mut behind).await.or_else(|error| self.with_spare(error)) {
                     Ok((io, peer)) => {
                         progress = true;
                         let Some(io) = self.unless_with_spare(io) else { continue };
@@ -142,7 +142,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
                             self.take(io, peer);
                         }
                     }
-                    Err(error) => progress |= self.failed(&error).await,
+                    Err(error) => self.failed(&error).await,
                 }
             }
             if progress {
@@ -162,7 +162,8 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_queued()).await;
         // What is queued now is all that will be: more than this the kernel does not hold.
         for _ in 0..=BACKLOG {
-            match self.next_if_ready() {
+            let next = self.next_if_ready();
+            match next.map(|next| next.or_else(|error| self.with_spare(error))) {
                 None => break,
                 Some(Ok((io, peer))) => self.take_without_room(io, peer),
                 Some(Err(error)) if concerns_one_connection(&error) => {}
@@ -177,11 +178,9 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
     /// Accepts without asking for room: those who are in the queue of a socket that closes have nowhere else to wait.
     async fn accept_queued(&self) -> Infallible {
         loop {
-            match self.listener.next().await {
+            match self.listener.next().await.or_else(|error| self.with_spare(error)) {
                 Ok((io, peer)) => self.take_without_room(io, peer),
-                Err(error) => {
-                    self.failed(&error).await;
-                }
+                Err(error) => self.failed(&error).await,
             }
         }
     }
@@ -204,8 +203,8 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         }
     }
 
-    /// A connection that was just accepted, or `None` if that took the descriptor that another acceptor had given up to
-    /// send one away. Then this one is sent away, and the descriptor is the spare one again.
+    /// A connection that was just accepted, or `None` if that took the descriptor that this acceptor or another one had given
+    /// up. Then this one is sent away, and the descriptor is the spare one again.
     fn unless_with_spare(&self, io: L::Io) -> Option<L::Io> {
         let spare = &self.lane.shared.spare;
         let Err(error) = spare.hold() else { return Some(io) };
@@ -239,35 +238,27 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         }
     }
 
-    /// Whether the queue has become shorter for certain.
-    async fn failed(&self, error: &io::Error) -> bool {
-        if concerns_one_connection(error) {
-            return false;
+    /// Out of descriptors: gives up the spare one to accept with. Whether the connection may stay, because others have become
+    /// free meanwhile, is for [`Self::unless_with_spare`] to say.
+    fn with_spare(&self, error: io::Error) -> io::Result<(L::Io, Peer)> {
+        if !is_of_descriptors(&error) {
+            return Err(error);
         }
-        let shed = if matches!(errno(error), Some(Errno::MFILE | Errno::NFILE)) {
-            self.shed_with_spare(error)
-        } else {
-            self.trouble(Trouble::Accept, || error.to_string());
-            false
-        };
-        if !shed {
-            tokio::time::sleep(RETRY_PAUSE).await;
+        match self.lane.shared.spare.lend(|| self.next_if_ready()) {
+            Some(Ok(next)) => Ok(next),
+            // Others took the descriptor first, or nobody waits any more.
+            _ => Err(error),
         }
-        shed
     }
 
-    /// Out of descriptors: gives up the spare one to accept a connection with, sends that away, takes the spare back.
-    /// `false` where that did not help, because others took the descriptor first or nobody waits any more.
-    fn shed_with_spare(&self, error: &io::Error) -> bool {
-        let shed = self.lane.shared.spare.lend(|| match self.next_if_ready() {
-            Some(Ok((io, _))) => {
-                self.shed_without_descriptors(io);
-                true
-            }
-            _ => false,
-        });
-        self.trouble(Trouble::Descriptors, || error.to_string());
-        shed
+    /// Says what is wrong, and waits if trying again at once will not help.
+    async fn failed(&self, error: &io::Error) {
+        if concerns_one_connection(error) {
+            return;
+        }
+        let trouble = if is_of_descriptors(error) { Trouble::Descriptors } else { Trouble::Accept };
+        self.trouble(trouble, || error.to_string());
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
 
     fn shed_without_descriptors(&self, io: L::Io) {
@@ -278,6 +269,10 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
     fn trouble(&self, trouble: Trouble, detail: impl FnOnce() -> String) {
         self.lane.shared.reports.happened(trouble, detail);
     }
+}
+
+fn is_of_descriptors(error: &io::Error) -> bool {
+    matches!(errno(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// accept(2), "Error handling": what has happened to the connection that was to be accepted is told by accepting it,
