@@ -1,7 +1,19 @@
 //! Experiments: servers side by side under the same load, in rounds, with what is needed to say whether one is better.
 //!
-//! A [`plan`] says which subjects, which loads and what is to be compared. A run of it leaves a folder of [records](record),
-//! a line after each single run, so that what was measured is never lost with what was not.
+//! A [`plan`] says which subjects, which loads and what is to be compared. A [`run()`] of it starts each subject afresh for
+//! each load and round, in an order that changes, and leaves a folder of [records](record), a line after each single run,
+//! so that what was measured is never lost with what was not.
 
+mod interrupt;
+mod list;
+mod load;
+mod machine;
+mod place;
 pub mod plan;
 pub mod record;
+mod run;
+mod sample;
+mod subject;
+
+pub use list::list;
+pub use run::{Options, run};

@@ -5,6 +5,7 @@ mod bench;
 mod conns;
 mod flood;
 mod get;
+mod lab;
 mod tail;
 mod top;
 mod values;
@@ -49,6 +50,7 @@ enum Command {
     Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
     Flood(Box<flood::Flood>),
+    Lab(lab::Lab),
     Top(top::Top),
     Conns(conns::Conns),
     /// Fetch URLs as http_load does, with its options of one dash and its summary
@@ -130,6 +132,7 @@ fn main() -> ExitCode {
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),
         Command::Flood(flood) => rudy_load::flood::flood(&(*flood).into()).into(),
+        Command::Lab(lab) => lab.run().into(),
         Command::Top(top) => rudy_observe::top::run(&top.into()).into(),
         Command::Conns(conns) => rudy_observe::conns::run(&conns.into()).into(),
         Command::HttpLoad { arguments } => rudy_load::http_load(&arguments).into(),

@@ -1,9 +1,14 @@
 //! What is to be measured: subjects, loads, rounds, and what is compared with what.
 
+pub(crate) mod builtin;
+mod file;
+
 use std::collections::BTreeMap;
 
 use rudy_server::config::{Size, Time};
 use serde::{Deserialize, Serialize};
+
+pub use self::file::parse;
 
 /// An experiment. Whatever a plan file leaves out has its default here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -118,13 +123,6 @@ pub enum Kind {
         ramp: Time,
         /// How long they are kept after that.
         time: Time,
-    },
-    /// The highest rate that holds an objective.
-    Knee {
-        /// The objective, as in `p99<20ms`.
-        slo: String,
-        /// Connections in all.
-        connections: u32,
     },
 }
 

@@ -1,0 +1,32 @@
+//! `rudy lab list`: the plans that Rudy has with it.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use rudy_load::Exit;
+
+use crate::plan::builtin;
+
+/// Prints each with its question, its subjects and its loads.
+#[must_use]
+pub fn list() -> Exit {
+    let mut text = String::new();
+    for plan in builtin::all() {
+        match plan {
+            Ok(plan) => {
+                let names = |names: Vec<&str>| names.join(", ");
+                let subjects = names(plan.subjects.iter().map(|subject| subject.name.as_str()).collect());
+                let loads = names(plan.loads.iter().map(|load| load.name.as_str()).collect());
+                // Writing to a string does not fail.
+                let _ = writeln!(text, "{}\n    {}", plan.name, plan.question);
+                let _ = writeln!(text, "    subjects: {subjects}\n    loads: {loads}");
+            }
+            Err(why) => drop(writeln!(text, "{why}")),
+        }
+    }
+    // Whoever closed the pipe has what they wanted.
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Exit::CannotRun,
+        _ => Exit::Done,
+    }
+}

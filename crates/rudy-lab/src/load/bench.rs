@@ -1,0 +1,271 @@
+//! `rudy bench` as a load, and what its report says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use rudy_server::config::Time;
+use rudy_stats::Histogram;
+use rudy_stats::validity::{self, Doubt, Figure};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::plan::Kind;
+use crate::record::{self, Interval};
+
+/// What a generator has reported.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Figures of its own.
+    pub(crate) figures: BTreeMap<String, f64>,
+    /// Requests that have ended, by which what they cost is divided.
+    pub(crate) requests: u64,
+    /// The distribution of latency.
+    pub(crate) latency: Option<Vec<[f64; 2]>>,
+    /// Why figures may not be what they seem to be.
+    pub(crate) doubts: Vec<record::Doubt>,
+    /// CPU time of the generator.
+    pub(crate) cpu: Duration,
+    /// Connections that stood at once, of a flood.
+    pub(crate) connections: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Report {
+    duration_s: f64,
+    achieved_rate: f64,
+    unsent: u64,
+    requests: u64,
+    sent: u64,
+    right: u64,
+    threads: Vec<Thread>,
+    latency_histogram: Option<String>,
+    schedule_lag_histogram: Option<String>,
+    #[serde(default)]
+    error_examples: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Thread {
+    cpu_s: f64,
+    wall_s: f64,
+}
+
+/// A row of `--ndjson`: of what it has, what is shown over time.
+#[derive(Deserialize)]
+struct Row {
+    end_s: f64,
+    duration_s: f64,
+    achieved_rate: Option<f64>,
+    latency_us: Option<Value>,
+}
+
+pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) -> Vec<String> {
+    let mut words: Vec<String> =
+        ["bench", "--plain", "--json", "-", "--warm-up-time", "0"].map(str::to_owned).to_vec();
+    let mut add = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    match kind {
+        Kind::Bench { connections, time: own, rate } => {
+            add("-c", connections.to_string());
+            add("-d", time.unwrap_or(*own).to_string());
+            if let Some(rate) = rate {
+                add("-R", rate.to_string());
+            }
+        }
+        // Each request on a connection of its own, as browsers that know nothing of each other come.
+        Kind::Burst { requests } => {
+            add("-c", requests.to_string());
+            add("-n", requests.to_string());
+            add("--requests-per-connection", "1".to_owned());
+        }
+        Kind::Sequence { requests } => {
+            add("-c", "1".to_owned());
+            add("-n", requests.to_string());
+            add("--requests-per-connection", "1".to_owned());
+        }
+        Kind::Flood { .. } => {}
+    }
+    if let Some(rows) = rows {
+        add("--ndjson", rows.to_string_lossy().into_owned());
+    }
+    words
+}
+
+pub(super) fn read(text: &str, kind: &Kind) -> Result<Seen, String> {
+    let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let histogram = |blob: &Option<String>| {
+        let histogram = blob.as_deref().map(Histogram::from_base64).transpose();
+        histogram.map_err(|error| error.to_string())
+    };
+    let latency = histogram(&report.latency_histogram)?;
+    let lag = histogram(&report.schedule_lag_histogram)?;
+    let mut figures = report.figures(kind, latency.as_ref());
+    if let Some(lag) = &lag {
+        figures.insert("late_p99_ns".to_owned(), nanoseconds(lag.quantile(0.99)));
+    }
+    Ok(Seen {
+        doubts: report.doubts(kind, latency.as_ref(), lag.as_ref()),
+        figures,
+        requests: report.requests,
+        latency: latency.as_ref().map(distribution),
+        cpu: Duration::try_from_secs_f64(report.threads.iter().map(|thread| thread.cpu_s).sum())
+            .unwrap_or_default(),
+        connections: None,
+    })
+}
+
+impl Report {
+    #[expect(clippy::cast_precision_loss, reason = "counts of requests that a lab waits for")]
+    fn figures(&self, kind: &Kind, latency: Option<&Histogram>) -> BTreeMap<String, f64> {
+        let mut figures = BTreeMap::from([
+            ("requests_per_s".to_owned(), self.achieved_rate),
+            ("errors".to_owned(), self.requests.saturating_sub(self.right) as f64),
+            ("generator_share".to_owned(), self.busiest()),
+        ]);
+        if matches!(kind, Kind::Burst { .. } | Kind::Sequence { .. }) {
+            figures.insert("time_s".to_owned(), self.duration_s);
+        }
+        for (name, quantile) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)] {
+            figures.extend(latency.map(|latency| (name.to_owned(), nanoseconds(latency.quantile(quantile)))));
+        }
+        figures.extend(latency.map(|latency| ("max_ns".to_owned(), nanoseconds(latency.max()))));
+        figures
+    }
+
+    /// The share of its time in which the busiest generating thread computed.
+    fn busiest(&self) -> f64 {
+        self.threads.iter().map(|thread| thread.cpu_s / thread.wall_s.max(1e-9)).fold(0.0, f64::max)
+    }
+
+    fn doubts(
+        &self,
+        kind: &Kind,
+        latency: Option<&Histogram>,
+        lag: Option<&Histogram>,
+    ) -> Vec<record::Doubt> {
+        let mut gates = vec![validity::errors(self.right, self.requests)];
+        if let Kind::Bench { connections, rate, .. } = kind {
+            if rate.is_some() {
+                gates.push(validity::rate_kept(self.sent, self.sent + self.unsent));
+                gates.push(lag.map_or(Ok(()), |lag| validity::on_time(lag.quantile(0.99))));
+            } else {
+                let mean = latency.map_or(Duration::ZERO, Histogram::mean);
+                gates.push(validity::littles_law(f64::from(*connections), self.achieved_rate, mean));
+                gates.push(validity::generator(self.busiest()));
+            }
+        }
+        let mut doubts: Vec<_> =
+            gates.into_iter().filter_map(Result::err).map(|doubt| concerning(&doubt)).collect();
+        if let Some((doubt, example)) = doubts.first_mut().zip(self.error_examples.values().next()) {
+            doubt.sentence.push_str("; for example: ");
+            doubt.sentence.push_str(example);
+        }
+        doubts
+    }
+}
+
+/// A doubt with the names of the figures that it concerns.
+fn concerning(doubt: &Doubt) -> record::Doubt {
+    let of = |figure, names: &[&str]| {
+        let names = if doubt.concerns(figure) { names } else { &[] };
+        names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
+    };
+    let concerns = [
+        of(Figure::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
+        of(Figure::Rate, &["requests_per_s"]),
+        of(
+            Figure::CpuPerRequest,
+            &["cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request"],
+        ),
+        of(Figure::Memory, &["private_bytes", "private_bytes_per_connection"]),
+    ];
+    record::Doubt { sentence: doubt.to_string(), concerns: concerns.concat() }
+}
+
+/// How many points a distribution is drawn with: ten to each time that ten times fewer requests are left above.
+const POINTS: u32 = 50;
+
+/// Quantiles ever closer to 1, to one in a hundred thousand, and as far as there are requests above them.
+fn distribution(latency: &Histogram) -> Vec<[f64; 2]> {
+    let mut points = vec![[0.0, nanoseconds(latency.min())]];
+    for point in 0..=POINTS {
+        let above = 10_f64.powf(-f64::from(point) / 10.0);
+        #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
+        let has_any = above * latency.len() as f64 >= 1.0;
+        if has_any && point > 0 {
+            points.push([1.0 - above, nanoseconds(latency.quantile(1.0 - above))]);
+        }
+    }
+    points.push([1.0, nanoseconds(latency.max())]);
+    points
+}
+
+fn nanoseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e9
+}
+
+/// The rows of a run. One that cannot be read is not shown over time, and changes no figure.
+pub(crate) fn intervals(rows: &str) -> Vec<Interval> {
+    let read = |line: &str| {
+        let row: Row = serde_json::from_str(line).ok()?;
+        // What came behind the last whole interval is no interval.
+        let requests_per_s = row.achieved_rate.filter(|_| row.duration_s >= 0.5)?;
+        let quantile = |name: &str| Some(row.latency_us.as_ref()?.get(name)?.as_f64()? * 1e3);
+        Some(Interval { t_s: row.end_s, requests_per_s, p50_ns: quantile("p50"), p99_ns: quantile("p99") })
+    };
+    rows.lines().filter_map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(requests: u64, right: u64) -> Report {
+        let mut latency = Histogram::new();
+        latency.record_n(Duration::from_millis(1), right);
+        Report {
+            duration_s: 1.0,
+            achieved_rate: 64_000.0,
+            unsent: 0,
+            requests,
+            sent: requests,
+            right,
+            threads: vec![Thread { cpu_s: 0.5, wall_s: 1.0 }],
+            latency_histogram: Some(latency.to_base64()),
+            schedule_lag_histogram: None,
+            error_examples: BTreeMap::new(),
+        }
+    }
+
+    fn closed() -> Kind {
+        Kind::Bench { connections: 64, time: Time(Duration::from_secs(1)), rate: None }
+    }
+
+    #[test]
+    fn a_run_that_is_whole_has_no_doubt_and_one_with_errors_has() {
+        let mut latency = Histogram::new();
+        latency.record(Duration::from_millis(1));
+        assert!(report(64_000, 64_000).doubts(&closed(), Some(&latency), None).is_empty());
+        let doubts = report(64_000, 63_000).doubts(&closed(), Some(&latency), None);
+        assert!(doubts[0].sentence.contains("not answered rightly"), "{doubts:?}");
+        assert!(doubts[0].concerns.iter().any(|name| name == "cpu_us_per_request"));
+    }
+
+    #[test]
+    fn a_distribution_ascends_and_goes_no_further_than_its_requests() {
+        let mut latency = Histogram::new();
+        for ms in 1..=1000 {
+            latency.record(Duration::from_millis(ms));
+        }
+        let points = distribution(&latency);
+        assert!(points.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] <= pair[1][1]));
+        let last = points[points.len() - 2][0];
+        assert!((0.998..=0.999_001).contains(&last), "{last}");
+    }
+
+    #[test]
+    fn the_time_of_a_burst_is_a_figure_and_that_of_a_bench_is_none() {
+        assert!(report(10, 10).figures(&Kind::Burst { requests: 10 }, None).contains_key("time_s"));
+        assert!(!report(10, 10).figures(&closed(), None).contains_key("time_s"));
+    }
+}

@@ -1,0 +1,67 @@
+//! `rudy flood` as a load, and what its report says.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rudy_server::config::Time;
+use serde::Deserialize;
+
+use super::bench::Seen;
+use crate::record;
+
+#[derive(Deserialize)]
+struct Report {
+    connections: u64,
+    most_open: u64,
+    open_at_end: u64,
+    refused: u64,
+    lost: BTreeMap<String, u64>,
+    ended: u64,
+    chunk_late_us: Times,
+}
+
+#[derive(Deserialize)]
+struct Times {
+    count: u64,
+    p50: f64,
+    p99: f64,
+    max: f64,
+}
+
+pub(super) fn arguments(connections: u32, ramp: Time, time: Time) -> Vec<String> {
+    let times = [ramp.to_string(), time.to_string()];
+    let [ramp, time] = times;
+    ["flood", "--json", "-c", &connections.to_string(), "--ramp", &ramp, "-d", &time]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+pub(super) fn read(text: &str) -> Result<Seen, String> {
+    let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let lost = report.refused + report.ended + report.lost.values().sum::<u64>();
+    #[expect(clippy::cast_precision_loss, reason = "at most as many as there are connections")]
+    let mut figures = BTreeMap::from([("errors".to_owned(), lost as f64)]);
+    if report.chunk_late_us.count > 0 {
+        let late = &report.chunk_late_us;
+        for (name, value) in [("p50_ns", late.p50), ("late_p99_ns", late.p99), ("max_ns", late.max)] {
+            figures.insert(name.to_owned(), value * 1e3);
+        }
+    }
+    let mut doubts = Vec::new();
+    if report.open_at_end < report.connections {
+        let sentence = format!(
+            "{} of {} connections stood at the end: what the others would have cost is not in it",
+            report.open_at_end, report.connections
+        );
+        let concerns = figures.keys().cloned().chain(["private_bytes".to_owned()]).collect();
+        doubts.push(record::Doubt { sentence, concerns });
+    }
+    Ok(Seen {
+        figures,
+        requests: 0,
+        latency: None,
+        doubts,
+        cpu: Duration::ZERO,
+        connections: Some(report.most_open),
+    })
+}

@@ -1,0 +1,173 @@
+//! A load: our own generator as a process of its own, whose command anybody can run again.
+
+mod bench;
+mod flood;
+
+use std::io::Read;
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rudy_server::config::Time;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::interrupt::Interrupt;
+use crate::plan::{Kind, Load};
+use crate::subject::wait_until;
+
+pub(crate) use self::bench::{Seen, intervals};
+
+/// How long a generator may take beyond its own time: its requests give up after ten seconds.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// For each request of a load that counts them.
+const EACH: Duration = Duration::from_secs(10);
+
+/// How long a generator may take to write its report once it is to end.
+const STOP: Duration = Duration::from_secs(2);
+
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How a load ended.
+pub(crate) enum Ended {
+    /// With a report.
+    Report(Seen),
+    /// Without one: in words.
+    Failed(String),
+    /// Somebody wants it all to end.
+    Interrupted,
+}
+
+/// A load under way.
+pub(crate) struct Generator {
+    child: Child,
+    stdout: JoinHandle<Vec<u8>>,
+    stderr: JoinHandle<Vec<u8>>,
+    until: Instant,
+}
+
+/// The command of a load. Of a bench `time` counts, and nothing before it: what precedes it is a command of its own, so that
+/// CPU time and requests are those of the same time.
+pub(crate) fn command(
+    load: &Load,
+    address: SocketAddr,
+    time: Option<Time>,
+    rows: Option<&Path>,
+) -> Vec<String> {
+    let rudy = std::env::current_exe().unwrap_or_else(|_| "rudy".into());
+    let mut words = vec![rudy.to_string_lossy().into_owned()];
+    match &load.kind {
+        Kind::Flood { connections, ramp, time } => {
+            words.extend(flood::arguments(*connections, *ramp, *time));
+        }
+        kind => words.extend(bench::arguments(kind, time, rows)),
+    }
+    for field in &load.headers {
+        words.extend(["-H".to_owned(), field.clone()]);
+    }
+    words.push(format!("http://{address}{}", load.path));
+    words
+}
+
+impl Generator {
+    /// Starts it, in a process group of its own, which no Ctrl-C on our terminal reaches.
+    pub(crate) fn start(command: &[String], load: &Load) -> Result<Self, String> {
+        let mut process = Command::new(&command[0]);
+        process.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = process
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("cannot start {:?}: {error}", command[0]))?;
+        let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
+        Ok(Self { child, stdout, stderr, until: Instant::now() + bound(&load.kind) })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end. `look` is called over and over meanwhile; what it answers ends the load with that as the reason.
+    pub(crate) fn wait(
+        mut self,
+        load: &Load,
+        interrupt: &Interrupt,
+        mut look: impl FnMut() -> Option<String>,
+    ) -> Ended {
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) => {}
+                Err(error) => return self.give_up(format!("cannot wait for the load: {error}")),
+            }
+            if interrupt.signal().is_some() {
+                self.end();
+                return Ended::Interrupted;
+            }
+            if let Some(why) = look() {
+                return self.give_up(why);
+            }
+            if Instant::now() > self.until {
+                return self.give_up("the load did not end, long after its time".to_owned());
+            }
+            thread::sleep(LOOK);
+        };
+        self.report(load, status)
+    }
+
+    fn report(self, load: &Load, status: ExitStatus) -> Ended {
+        let (stdout, stderr) = (joined(self.stdout), joined(self.stderr));
+        if !status.success() {
+            let said = stderr.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>();
+            return Ended::Failed(format!("the load could not run ({status}): {}", said.join("\n")));
+        }
+        let seen = match load.kind {
+            Kind::Flood { .. } => flood::read(&stdout),
+            _ => bench::read(&stdout, &load.kind),
+        };
+        match seen {
+            Ok(seen) => Ended::Report(seen),
+            Err(error) => Ended::Failed(format!("the load's report cannot be read: {error}")),
+        }
+    }
+
+    fn give_up(mut self, why: String) -> Ended {
+        self.end();
+        Ended::Failed(why)
+    }
+
+    fn end(&mut self) {
+        // One that has ended already cannot be reached.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        if !wait_until(STOP, || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_))) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// How long a load may take at all.
+fn bound(kind: &Kind) -> Duration {
+    PATIENCE
+        + match kind {
+            Kind::Bench { time, .. } => time.0,
+            Kind::Burst { .. } => Duration::ZERO,
+            Kind::Sequence { requests } => EACH * *requests,
+            Kind::Flood { ramp, time, .. } => ramp.0 + time.0,
+        }
+}
+
+fn read(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        // What could be read before it broke is what there is.
+        let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut all));
+        all
+    })
+}
+
+fn joined(thread: JoinHandle<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&thread.join().unwrap_or_default()).into_owned()
+}

@@ -1,0 +1,125 @@
+//! The machine: what it is, and whether a run had it to itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::place::cores;
+use crate::plan::Plan;
+use crate::record::Machine;
+
+/// From this share of all cores on it is said that others computed, or that the host gave their time away.
+const DISTURBED: f64 = 0.05;
+
+/// What this machine is.
+pub(crate) fn describe() -> Machine {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let after = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let memory = after(&read("/proc/meminfo"), "MemTotal");
+    let kib = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0);
+    let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").trim().to_owned();
+    Machine {
+        cpu: after(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".to_owned()),
+        cores: cores(),
+        memory_bytes: kib * 1024,
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        governor: Some(governor).filter(|governor| !governor.is_empty()),
+    }
+}
+
+/// The versions of the programs of a plan, as far as they say them when asked with `-v` or `--version`, and ours.
+pub(crate) fn versions(plan: &Plan) -> BTreeMap<String, String> {
+    // Figures of a debug build are several times what they should be, and whoever reads them must see it.
+    let build = if cfg!(debug_assertions) { " (debug build)" } else { "" };
+    let own = ("rudy".to_owned(), format!("{}{build}", env!("CARGO_PKG_VERSION")));
+    // Only of programs that are known to answer: of others nobody knows what the flag does.
+    let known =
+        [("nginx", "-v"), ("lighttpd", "-v"), ("h2o", "--version"), ("apache2", "-v"), ("httpd", "-v")];
+    let said = plan.subjects.iter().filter_map(|subject| {
+        let program = subject.command.first()?;
+        let name = Path::new(program).file_name()?.to_str()?;
+        let (_, flag) = known.iter().find(|(known, _)| *known == name)?;
+        let output = Command::new(program).arg(flag).stdin(Stdio::null()).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        let line = String::from_utf8_lossy(&text).lines().next()?.trim().to_owned();
+        Some((name.to_owned(), line))
+    });
+    said.chain([own]).collect()
+}
+
+/// How a program that a subject needs can be found: by its path, or in one of the folders of `PATH`.
+pub(crate) fn is_installed(program: &str) -> bool {
+    if program.contains('/') || program.contains('{') {
+        return true;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Servers stand in `sbin`, which is not in the path of every user.
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// The time that a run had of the machine, beside others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shares {
+    /// Of all cores' time: what the host of a virtual machine gave to others.
+    pub(crate) stolen: f64,
+    /// Of all cores' time: CPU of processes that are neither the subject nor the load.
+    pub(crate) others: f64,
+}
+
+impl Shares {
+    pub(crate) fn between(
+        before: &rudy_observe::Machine,
+        after: &rudy_observe::Machine,
+        own: Duration,
+    ) -> Self {
+        let cores = u32::try_from(after.cores.max(1)).unwrap_or(u32::MAX);
+        let all = after.at.saturating_duration_since(before.at) * cores;
+        let share = |time: Duration| time.as_secs_f64() / all.as_secs_f64().max(1e-9);
+        let busy = after.busy.saturating_sub(before.busy);
+        Self {
+            stolen: share(after.stolen.saturating_sub(before.stolen)),
+            others: share(busy.saturating_sub(own)),
+        }
+    }
+
+    /// What is worth saying of them.
+    pub(crate) fn notes(self) -> impl Iterator<Item = String> {
+        let said = |share: f64, what: &str| {
+            (share > DISTURBED).then(|| format!("{what} {:.0} % of this machine's time", share * 100.0))
+        };
+        let notes = [
+            said(self.others, "other processes had"),
+            said(self.stolen, "the host of this virtual machine gave others"),
+        ];
+        notes.into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_kernel_and_memory() {
+        let machine = describe();
+        assert!(!machine.kernel.is_empty() && machine.memory_bytes > 0 && machine.cores > 0);
+    }
+
+    #[test]
+    fn what_neither_subject_nor_load_had_was_had_by_others() {
+        let before = rudy_observe::Machine::sample().unwrap();
+        let mut after = before;
+        after.at += Duration::from_secs(1);
+        after.cores = 2;
+        after.busy += Duration::from_millis(1500);
+        after.stolen += Duration::from_millis(20);
+        let shares = Shares::between(&before, &after, Duration::from_millis(500));
+        assert_eq!(format!("{:.3} {:.3}", shares.others, shares.stolen), "0.500 0.010");
+        assert_eq!(shares.notes().collect::<Vec<_>>(), ["other processes had 50 % of this machine's time"]);
+    }
+}

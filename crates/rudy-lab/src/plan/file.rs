@@ -1,0 +1,421 @@
+//! A plan as it is written in TOML, and what it means.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rudy_server::config::{Size, Time};
+use rudy_stats::compare::PAIRS_MAX;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{Comparison, Contents, Kind, Load, Plan, Ready, Subject, builtin};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Option<String>,
+    #[serde(default)]
+    question: String,
+    rounds: Option<Spanned<usize>>,
+    delta: Option<Spanned<f64>>,
+    seed: Option<u64>,
+    warmup: Option<Time>,
+    #[serde(default, rename = "file")]
+    files: Vec<FileTable>,
+    #[serde(default)]
+    subject: Vec<SubjectTable>,
+    #[serde(default)]
+    load: Vec<LoadTable>,
+    #[serde(default)]
+    compare: Vec<CompareTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileTable {
+    path: Spanned<String>,
+    size: Option<Size>,
+    text: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SubjectTable {
+    name: Spanned<String>,
+    command: Vec<String>,
+    config: Option<Spanned<PathBuf>>,
+    config_text: Option<String>,
+    ready: Option<ReadyTable>,
+    #[serde(default)]
+    cores: Vec<usize>,
+    #[serde(default)]
+    control: bool,
+    #[serde(default)]
+    optional: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadyTable {
+    tcp: Option<bool>,
+    http: Option<String>,
+    line: Option<String>,
+    within: Option<Time>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoadTable {
+    name: Spanned<String>,
+    kind: KindName,
+    path: Option<String>,
+    #[serde(default)]
+    headers: Vec<String>,
+    connections: Option<u32>,
+    time: Option<Time>,
+    rate: Option<f64>,
+    requests: Option<u32>,
+    ramp: Option<Time>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum KindName {
+    Bench,
+    Burst,
+    Sequence,
+    Flood,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CompareTable {
+    subject: Spanned<String>,
+    with: Spanned<String>,
+    loads: Option<Vec<Spanned<String>>>,
+    figures: Option<Vec<Spanned<String>>>,
+}
+
+/// How often each subject is measured where nobody says.
+const ROUNDS: usize = 10;
+
+/// Connections of a load where nobody says: those of `rudy bench`.
+const CONNECTIONS: u32 = 64;
+
+/// As many connections, requests of a burst or streams as a load may have: beyond it the ports of an address are used up.
+const AT_ONCE_MAX: u32 = 28_000;
+
+/// Whether a figure may be compared: every one that a [`Run`](crate::record::Run) can have and for which it is known what is
+/// better.
+pub(crate) const FIGURES: [&str; 15] = [
+    "requests_per_s",
+    "cpu_us_per_request",
+    "cpu_user_us_per_request",
+    "cpu_system_us_per_request",
+    "p50_ns",
+    "p90_ns",
+    "p99_ns",
+    "p999_ns",
+    "max_ns",
+    "errors",
+    "private_bytes",
+    "private_bytes_per_connection",
+    "late_p99_ns",
+    "time_s",
+    "knee_per_s",
+];
+
+/// Reads a plan. `name` is what it is called in messages and, without what precedes and follows the file's own name, in
+/// reports; `folder` is where the files are that it names, if it has one.
+///
+/// # Errors
+///
+/// What is wrong, as text for people: the file, the line, and what was expected.
+pub fn parse(text: &str, name: &str, folder: Option<&Path>) -> Result<Plan, String> {
+    let file: File = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
+    let reader = Reader { text, name, folder };
+    reader.plan(file)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    name: &'a str,
+    folder: Option<&'a Path>,
+}
+
+impl Reader<'_> {
+    fn plan(&self, file: File) -> Result<Plan, String> {
+        let rounds = match file.rounds {
+            None => ROUNDS,
+            Some(rounds) if (1..=PAIRS_MAX).contains(rounds.get_ref()) => rounds.into_inner(),
+            Some(rounds) => {
+                return Err(self.at(&rounds, &format!("`rounds` is a number from 1 to {PAIRS_MAX}")));
+            }
+        };
+        let delta = match file.delta {
+            None => 0.05,
+            Some(delta) if *delta.get_ref() > 0.0 && *delta.get_ref() < 1.0 => delta.into_inner(),
+            Some(delta) => return Err(self.at(&delta, "`delta` is a share between 0 and 1, as in 0.05")),
+        };
+        if file.subject.is_empty() {
+            return Err(format!("{}: there is no [[subject]]: what is to be measured?", self.name));
+        }
+        if file.load.is_empty() {
+            return Err(format!("{}: there is no [[load]]: what are the subjects to be asked?", self.name));
+        }
+        self.check_unique("subject", file.subject.iter().map(|subject| &subject.name))?;
+        self.check_unique("load", file.load.iter().map(|load| &load.name))?;
+        let stem = Path::new(self.name).file_stem().unwrap_or_default().to_string_lossy();
+        let loads: Vec<Load> = file.load.into_iter().map(|load| self.load(load)).collect::<Result<_, _>>()?;
+        let subjects: Vec<Subject> =
+            file.subject.into_iter().map(|subject| self.subject(subject)).collect::<Result<_, _>>()?;
+        let comparisons = file.compare.into_iter().map(|table| self.comparison(table, &subjects, &loads));
+        let comparisons = comparisons.collect::<Result<_, _>>()?;
+        Ok(Plan {
+            name: file.name.unwrap_or_else(|| stem.into_owned()),
+            question: file.question,
+            rounds,
+            delta,
+            seed: file.seed,
+            warmup: file.warmup.unwrap_or(Time(std::time::Duration::from_secs(1))),
+            files: file
+                .files
+                .into_iter()
+                .map(|file| self.file(file))
+                .collect::<Result<BTreeMap<_, _>, _>>()?,
+            subjects,
+            loads,
+            comparisons,
+        })
+    }
+
+    fn file(&self, table: FileTable) -> Result<(String, Contents), String> {
+        let path = Path::new(table.path.get_ref());
+        if !path.components().all(|part| matches!(part, std::path::Component::Normal(_))) {
+            return Err(self.at(&table.path, "the path of a file is one inside {folder}, without `..`"));
+        }
+        let contents = match (table.size, table.text) {
+            (Some(size), None) => Contents::Size(size),
+            (None, Some(text)) => Contents::Text(text),
+            _ => return Err(self.at(&table.path, "a file has either a `size` or a `text`")),
+        };
+        Ok((table.path.into_inner(), contents))
+    }
+
+    fn subject(&self, table: SubjectTable) -> Result<Subject, String> {
+        if table.command.is_empty() {
+            return Err(self.at(&table.name, "`command` is empty: a program and its arguments are expected"));
+        }
+        let config = match (table.config, table.config_text) {
+            (None, text) => text,
+            (Some(path), None) => Some(self.read(&path)?),
+            (Some(path), Some(_)) => return Err(self.at(&path, "`config` and `config_text` are the same")),
+        };
+        if config.is_none() && table.command.iter().any(|word| word.contains("{config}")) {
+            return Err(self.at(&table.name, "its command has {config}, and there is no `config`"));
+        }
+        let (ready, within) = self.ready(&table.name, table.ready)?;
+        Ok(Subject {
+            name: table.name.into_inner(),
+            command: table.command,
+            config,
+            ready,
+            ready_within: within,
+            cores: table.cores,
+            is_control: table.control,
+            is_optional: table.optional,
+        })
+    }
+
+    fn ready(&self, name: &Spanned<String>, table: Option<ReadyTable>) -> Result<(Ready, Time), String> {
+        let within = Time(std::time::Duration::from_secs(10));
+        let Some(table) = table else { return Ok((Ready::Tcp, within)) };
+        let ready = match (table.tcp, table.http, table.line) {
+            (None | Some(true), None, None) => Ready::Tcp,
+            (None, Some(path), None) if path.starts_with('/') => Ready::Http(path),
+            (None, None, Some(line)) if !line.is_empty() => Ready::Line(line),
+            _ => {
+                let expected = "`ready` is one of tcp = true, http = \"/PATH\" and line = \"TEXT\"";
+                return Err(self.at(name, expected));
+            }
+        };
+        Ok((ready, table.within.unwrap_or(within)))
+    }
+
+    /// The text of a configuration: a file beside the plan, or one of those that Rudy has for its own plans.
+    fn read(&self, path: &Spanned<PathBuf>) -> Result<String, String> {
+        let wanted = path.get_ref();
+        let beside = self.folder.map(|folder| folder.join(wanted));
+        match beside.map(fs::read_to_string) {
+            Some(Ok(text)) => Ok(text),
+            other => builtin::peer(wanted).map(str::to_owned).ok_or_else(|| {
+                let why =
+                    other.and_then(Result::err).map_or("not one of Rudy's own".to_owned(), |e| e.to_string());
+                self.at(path, &format!("cannot read {}: {why}", wanted.display()))
+            }),
+        }
+    }
+
+    fn load(&self, table: LoadTable) -> Result<Load, String> {
+        let wrong = |expected: &str| Err(self.at(&table.name, expected));
+        let counts = [table.connections, table.requests];
+        if counts.into_iter().flatten().any(|count| !(1..=AT_ONCE_MAX).contains(&count)) {
+            return wrong(&format!("`connections` and `requests` are numbers from 1 to {AT_ONCE_MAX}"));
+        }
+        if table.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+            return wrong("`rate` is a number of requests per second, above 0");
+        }
+        let is_bench = table.kind == KindName::Bench;
+        let is_flood = table.kind == KindName::Flood;
+        for (key, is_there, belongs) in [
+            ("connections", table.connections.is_some(), is_bench || is_flood),
+            ("time", table.time.is_some(), is_bench || is_flood),
+            ("rate", table.rate.is_some(), is_bench),
+            ("ramp", table.ramp.is_some(), is_flood),
+            ("requests", table.requests.is_some(), !is_bench && !is_flood),
+        ] {
+            if is_there && !belongs {
+                return wrong(&format!("a load of this kind has no `{key}`"));
+            }
+        }
+        let path = table.path.clone().unwrap_or_else(|| "/".to_owned());
+        if !path.starts_with('/') {
+            return wrong("`path` begins with a slash, as in \"/1k.html\"");
+        }
+        let seconds = |seconds| Time(std::time::Duration::from_secs(seconds));
+        let connections = table.connections.unwrap_or(CONNECTIONS);
+        let kind = match (table.kind, table.requests) {
+            (KindName::Bench, _) => {
+                Kind::Bench { connections, time: table.time.unwrap_or(seconds(5)), rate: table.rate }
+            }
+            (KindName::Flood, _) => Kind::Flood {
+                connections,
+                ramp: table.ramp.unwrap_or(seconds(5)),
+                time: table.time.unwrap_or(seconds(10)),
+            },
+            (KindName::Burst, Some(requests)) => Kind::Burst { requests },
+            (KindName::Sequence, Some(requests)) => Kind::Sequence { requests },
+            (_, None) => return wrong("`requests` is missing: how many?"),
+        };
+        Ok(Load { name: table.name.into_inner(), path, headers: table.headers, kind })
+    }
+
+    fn comparison(
+        &self,
+        table: CompareTable,
+        subjects: &[Subject],
+        loads: &[Load],
+    ) -> Result<Comparison, String> {
+        for name in [&table.subject, &table.with] {
+            if !subjects.iter().any(|subject| subject.name == *name.get_ref()) {
+                return Err(self.at(name, &format!("there is no subject {:?}", name.get_ref())));
+            }
+        }
+        if table.subject == table.with {
+            return Err(self.at(&table.with, "a subject against itself is `control = true` of the subject"));
+        }
+        let all = || loads.iter().map(|load| load.name.clone()).collect();
+        let loads = match table.loads {
+            None => all(),
+            Some(names) => self.known("load", names, |name| loads.iter().any(|load| load.name == name))?,
+        };
+        let figures = match table.figures {
+            None => vec!["cpu_us_per_request".to_owned(), "p99_ns".to_owned()],
+            Some(names) => self.known("figure", names, |name| FIGURES.contains(&name))?,
+        };
+        Ok(Comparison { subject: table.subject.into_inner(), with: table.with.into_inner(), loads, figures })
+    }
+
+    fn known(
+        &self,
+        what: &str,
+        names: Vec<Spanned<String>>,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Result<Vec<String>, String> {
+        let check = |name: Spanned<String>| {
+            if is_known(name.get_ref()) {
+                return Ok(name.into_inner());
+            }
+            let known =
+                if what == "figure" { format!("; there are {}", FIGURES.join(", ")) } else { String::new() };
+            Err(self.at(&name, &format!("there is no {what} {:?}{known}", name.get_ref())))
+        };
+        names.into_iter().map(check).collect()
+    }
+
+    fn check_unique<'n>(
+        &self,
+        what: &str,
+        names: impl Iterator<Item = &'n Spanned<String>>,
+    ) -> Result<(), String> {
+        let mut seen = std::collections::HashSet::new();
+        for name in names {
+            if name.get_ref().trim().is_empty() {
+                return Err(self.at(name, &format!("a {what} needs a name")));
+            }
+            if !seen.insert(name.get_ref()) {
+                return Err(self.at(name, &format!("there is another {what} of this name")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a value, where it stands, and the line itself.
+    fn at<T>(&self, value: &Spanned<T>, expected: &str) -> String {
+        let before = self.text.get(..value.span().start).unwrap_or_default();
+        let number = before.matches('\n').count();
+        let line = self.text.lines().nth(number).unwrap_or_default().trim();
+        format!("{}:{}: {expected}\n  {line}", self.name, number + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str =
+        "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[load]]\nname = \"l\"\nkind = \"bench\"\n";
+
+    fn fails(text: &str) -> String {
+        parse(text, "x.toml", None).expect_err(text)
+    }
+
+    #[test]
+    fn what_is_left_out_has_its_default() {
+        let plan = parse(WHOLE, "plans/x.toml", None).unwrap();
+        assert_eq!((plan.name.as_str(), plan.rounds), ("x", 10));
+        assert_eq!(plan.subjects[0].ready, Ready::Tcp);
+        assert!(matches!(plan.loads[0].kind, Kind::Bench { connections: 64, rate: None, .. }));
+    }
+
+    #[test]
+    fn a_key_that_is_none_is_an_error_with_its_line() {
+        let why = fails("rounds = 3\nround = 4\n");
+        assert!(why.contains("x.toml") && why.contains("line 2") && why.contains("round"), "{why}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said_with_its_line() {
+        for (more, expected) in [
+            ("connections = 0\n", "from 1 to 28000"),
+            ("rate = -1.0\n", "above 0"),
+            ("ramp = \"1s\"\n", "has no `ramp`"),
+            ("path = \"a\"\n", "begins with a slash"),
+            ("[[load]]\nname = \"l\"\nkind = \"bench\"\n", "x.toml:8: there is another load of this name"),
+            ("[[load]]\nname = \"b\"\nkind = \"burst\"\n", "x.toml:8: `requests` is missing"),
+            ("[[compare]]\nsubject = \"a\"\nwith = \"b\"\n", "x.toml:9: there is no subject \"b\""),
+            ("[[compare]]\nsubject = \"a\"\nwith = \"a\"\n", "against itself"),
+            ("[[file]]\npath = \"../a\"\nsize = 1\n", "inside {folder}"),
+            ("[[file]]\npath = \"a\"\n", "either a `size` or a `text`"),
+            ("[[subject]]\nname = \"b\"\ncommand = []\n", "x.toml:8: `command` is empty"),
+            ("[[subject]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "there is no `config`"),
+            ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nconfig = \"no.conf\"\n", "cannot read no.conf"),
+            ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n", "`ready` is one of"),
+        ] {
+            let why = fails(&format!("{WHOLE}{more}"));
+            assert!(why.contains(expected), "{more}: {why}");
+        }
+        assert!(fails("").contains("no [[subject]]"));
+    }
+}

@@ -1,0 +1,104 @@
+//! An experiment from its plan to its folder of results.
+
+mod options;
+mod progress;
+mod results;
+mod schedule;
+mod single;
+
+use std::io;
+use std::time::Instant;
+
+use rudy_load::Exit;
+use rustix::process::{getpid, set_child_subreaper};
+
+pub use self::options::Options;
+use self::options::Refusal;
+use self::progress::Progress;
+use self::results::Results;
+use self::single::Bench;
+use crate::interrupt::Interrupt;
+use crate::place;
+use crate::plan::Plan;
+use crate::record::Outcome;
+use crate::subject;
+
+/// Carries an experiment out, and says on stderr what runs.
+#[must_use]
+pub fn run(options: &Options) -> Exit {
+    match Experiment::new(options).and_then(|mut experiment| experiment.run().map_err(Refusal::World)) {
+        Ok(exit) => exit,
+        Err(Refusal::Input(why)) => refuse(Exit::BadInput, &why),
+        Err(Refusal::World(why)) => refuse(Exit::CannotRun, &why),
+    }
+}
+
+fn refuse(exit: Exit, why: &str) -> Exit {
+    progress::say(&format!("error: {why}"));
+    exit
+}
+
+struct Experiment {
+    plan: Plan,
+    results: Results,
+    seed: u64,
+}
+
+impl Experiment {
+    fn new(options: &Options) -> Result<Self, Refusal> {
+        if let Some(folder) = &options.resume {
+            let (results, head) = Results::resume(folder)?;
+            return Ok(Self { plan: head.plan, results, seed: head.seed });
+        }
+        let (plan, text) = options.plan()?;
+        let seed = plan.seed.unwrap_or_else(drawn);
+        let results = Results::create(&options.folder(&plan), &text)?;
+        Ok(Self { plan, results, seed })
+    }
+
+    fn run(&mut self) -> Result<Exit, String> {
+        let cannot = |what: &str| {
+            let what = what.to_owned();
+            move |error: io::Error| format!("cannot {what}: {error}")
+        };
+        let interrupt = Interrupt::catch().map_err(cannot("catch Ctrl-C"))?;
+        // What a subject leaves behind becomes our child, and is found.
+        set_child_subreaper(Some(getpid()))
+            .map_err(|error| cannot("become the reaper of subjects")(error.into()))?;
+        let files = place::make_files(&self.plan).map_err(cannot("make the files of the plan"))?;
+        let rows = tempfile::NamedTempFile::new().map_err(cannot("make a temporary file"))?;
+        self.results.begin(&self.plan, self.seed).map_err(cannot("write the results"))?;
+        let turns = schedule::turns(&self.plan, self.seed);
+        let left: Vec<_> = turns.iter().filter(|turn| !self.results.has(&self.plan, turn)).collect();
+        let bench = Bench {
+            plan: &self.plan,
+            files: files.path(),
+            rows: rows.path(),
+            interrupt: &interrupt,
+            begun: Instant::now(),
+        };
+        let folder = self.results.folder().to_owned();
+        let mut progress = Progress::new(&self.plan, turns.len(), left.len(), &folder);
+        let mut measured = 0_usize;
+        for (number, turn) in left.iter().enumerate() {
+            let run = if interrupt.signal().is_some() { None } else { bench.run(turn) };
+            subject::end_whatever_is_left();
+            let Some(run) = run else {
+                progress.interrupted();
+                return Ok(interrupt.signal().map_or(Exit::CannotRun, Exit::Signal));
+            };
+            measured += usize::from(run.outcome == Outcome::Measured);
+            self.results.add(&run).map_err(cannot("write the results"))?;
+            progress.tell(&run, left.get(number + 1).copied());
+        }
+        progress.done();
+        // Nothing but failures is no experiment.
+        Ok(if measured == 0 && !left.is_empty() { Exit::CannotRun } else { Exit::Done })
+    }
+}
+
+/// A number that nobody has chosen: the time, in nanoseconds.
+fn drawn() -> u64 {
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::from(time.subsec_nanos()) ^ time.as_secs().rotate_left(32)
+}

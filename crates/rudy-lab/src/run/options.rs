@@ -1,0 +1,174 @@
+//! What is asked for, and the plan that it makes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rudy_server::config::Time;
+use rudy_stats::compare::PAIRS_MAX;
+
+use super::progress::say;
+use crate::machine;
+use crate::plan::{Kind, Plan, builtin, parse};
+
+/// Of a quick run: long enough to see that it works.
+const QUICK: Time = Time(Duration::from_secs(1));
+const QUICK_ROUNDS: usize = 2;
+
+/// What is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// A plan's file, or the name of a built-in one. Not wanted where `resume` is given.
+    pub plan: Option<String>,
+    /// How many rounds, whatever the plan says.
+    pub rounds: Option<usize>,
+    /// The folder for the results; one of its own in the working folder if absent.
+    pub out: Option<PathBuf>,
+    /// Only these subjects and loads.
+    pub only: Vec<String>,
+    /// Goes on with the experiment in this folder.
+    pub resume: Option<PathBuf>,
+    /// Short loads and two rounds, to see whether a plan works.
+    pub is_quick: bool,
+}
+
+/// Why nothing is run, and with whom it lies.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// The flags or the plan.
+    Input(String),
+    /// The world.
+    World(String),
+}
+
+impl Options {
+    /// The plan as it is to be run, and the text it was read from.
+    pub(super) fn plan(&self) -> Result<(Plan, String), Refusal> {
+        let name = self.plan.as_deref().unwrap_or_default();
+        let (text, folder) = read(name)?;
+        let mut plan = parse(&text, name, folder.as_deref()).map_err(Refusal::Input)?;
+        self.narrow(&mut plan)?;
+        if self.is_quick {
+            quicken(&mut plan);
+        }
+        if let Some(rounds) = self.rounds {
+            if !(1..=PAIRS_MAX).contains(&rounds) {
+                return Err(Refusal::Input(format!("--rounds is a number from 1 to {PAIRS_MAX}")));
+            }
+            plan.rounds = rounds;
+        }
+        leave_out_what_is_not_installed(&mut plan);
+        if plan.subjects.is_empty() {
+            return Err(Refusal::World("no subject of this plan is installed".to_owned()));
+        }
+        Ok((plan, text))
+    }
+
+    /// Where the results go.
+    pub(super) fn folder(&self, plan: &Plan) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| {
+            let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+            PathBuf::from(format!("lab-{}-{now}", plan.name.replace('/', "-")))
+        })
+    }
+
+    /// `--only`: subjects where some are named, loads where some are.
+    fn narrow(&self, plan: &mut Plan) -> Result<(), Refusal> {
+        let is_subject = |name: &String| plan.subjects.iter().any(|subject| subject.name == *name);
+        let is_load = |name: &String| plan.loads.iter().any(|load| load.name == *name);
+        if let Some(unknown) = self.only.iter().find(|name| !is_subject(name) && !is_load(name)) {
+            let subjects = plan.subjects.iter().map(|subject| subject.name.as_str());
+            let names: Vec<_> = subjects.chain(plan.loads.iter().map(|load| load.name.as_str())).collect();
+            return Err(Refusal::Input(format!("--only {unknown}: the plan has {}", names.join(", "))));
+        }
+        let (of_subjects, of_loads) = (self.only.iter().any(is_subject), self.only.iter().any(is_load));
+        plan.subjects.retain(|subject| !of_subjects || self.only.contains(&subject.name));
+        plan.loads.retain(|load| !of_loads || self.only.contains(&load.name));
+        keep_comparisons(plan);
+        Ok(())
+    }
+}
+
+/// The text of a plan, and the folder of its file if it has one.
+fn read(name: &str) -> Result<(String, Option<PathBuf>), Refusal> {
+    if let Some(text) = builtin::text(name) {
+        return Ok((text.to_owned(), None));
+    }
+    let path = Path::new(name);
+    let text = fs::read_to_string(path).map_err(|error| {
+        let hint =
+            if name.contains(['/', '.']) { "" } else { "; `rudy lab list` names the plans that Rudy has" };
+        Refusal::Input(format!("cannot read the plan {name}: {error}{hint}"))
+    })?;
+    Ok((text, path.parent().map(Path::to_owned)))
+}
+
+fn quicken(plan: &mut Plan) {
+    plan.rounds = plan.rounds.min(QUICK_ROUNDS);
+    plan.warmup = plan.warmup.min(Time(Duration::from_millis(200)));
+    for load in &mut plan.loads {
+        match &mut load.kind {
+            Kind::Bench { time, .. } => *time = QUICK.min(*time),
+            Kind::Flood { ramp, time, .. } => (*ramp, *time) = (QUICK.min(*ramp), QUICK.min(*time)),
+            Kind::Burst { .. } | Kind::Sequence { .. } => {}
+        }
+    }
+}
+
+fn leave_out_what_is_not_installed(plan: &mut Plan) {
+    plan.subjects.retain(|subject| {
+        let is_there = !subject.is_optional || machine::is_installed(&subject.command[0]);
+        if !is_there {
+            say(&format!("{} is left out: {} is not installed", subject.name, subject.command[0]));
+        }
+        is_there
+    });
+    keep_comparisons(plan);
+}
+
+/// Of the comparisons those whose subjects and loads are still there.
+fn keep_comparisons(plan: &mut Plan) {
+    let Plan { subjects, loads, comparisons, .. } = plan;
+    let is_there = |name: &str| subjects.iter().any(|subject| subject.name == name);
+    for comparison in comparisons.iter_mut() {
+        comparison.loads.retain(|name| loads.iter().any(|load| load.name == *name));
+    }
+    comparisons.retain(|comparison| {
+        is_there(&comparison.subject) && is_there(&comparison.with) && !comparison.loads.is_empty()
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(only: &[&str], is_quick: bool) -> Options {
+        let only = only.iter().map(|name| (*name).to_owned()).collect();
+        Options { plan: Some("seminar".to_owned()), only, is_quick, ..Options::default() }
+    }
+
+    #[test]
+    fn only_some_subjects_and_loads_and_what_compares_them() {
+        let (plan, _) = options(&["percore", "serial", "burst-100"], false).plan().unwrap();
+        let subjects: Vec<_> = plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
+        assert_eq!(subjects, ["percore", "serial"]);
+        assert_eq!((plan.loads.len(), plan.comparisons.len()), (1, 1));
+        assert_eq!(plan.comparisons[0].loads, ["burst-100"]);
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused_with_those_that_are() {
+        let Err(Refusal::Input(why)) = options(&["perl"], false).plan() else { panic!("perl is no subject") };
+        assert!(why.contains("perl") && why.contains("percore") && why.contains("burst-300"), "{why}");
+    }
+
+    #[test]
+    fn a_quick_run_has_two_rounds_unless_it_is_told_how_many() {
+        let mut options = options(&[], true);
+        assert_eq!(options.plan().unwrap().0.rounds, 2);
+        options.rounds = Some(7);
+        assert_eq!(options.plan().unwrap().0.rounds, 7);
+        options.rounds = Some(0);
+        assert!(options.plan().is_err());
+    }
+}

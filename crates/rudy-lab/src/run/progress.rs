@@ -1,0 +1,155 @@
+//! What is said on stderr while an experiment runs: what was found, what is next, and how long it takes.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rudy_stats::compare::PAIRS_MIN;
+
+use super::schedule::Turn;
+use crate::plan::{Kind, Plan};
+use crate::record::{Outcome, Run};
+
+/// What a start, a stop and what lies between take of a run, for the first guess.
+const AROUND: Duration = Duration::from_millis(1500);
+
+/// Writes a line. That nobody reads it is no reason to stop.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+pub(super) struct Progress<'a> {
+    plan: &'a Plan,
+    folder: &'a Path,
+    /// Runs of the whole experiment, and of this part of it.
+    all: usize,
+    left: usize,
+    told: usize,
+    failed: usize,
+    begun: Instant,
+}
+
+impl<'a> Progress<'a> {
+    pub(super) fn new(plan: &'a Plan, all: usize, left: usize, folder: &'a Path) -> Self {
+        say(&format!(
+            "{}: {left} runs, about {}; results in {}",
+            plan.name,
+            time(guess(plan, all).mul_f64(share(left, all))),
+            folder.display()
+        ));
+        if plan.rounds < PAIRS_MIN {
+            say(&format!("A verdict takes {PAIRS_MIN} rounds, and this has {}", plan.rounds));
+        }
+        Self { plan, folder, all, left, told: 0, failed: 0, begun: Instant::now() }
+    }
+
+    /// A run is over.
+    pub(super) fn tell(&mut self, run: &Run, next: Option<&Turn>) {
+        self.told += 1;
+        let number = self.all - self.left + self.told;
+        let again = if run.is_control { " again" } else { "" };
+        let found = match &run.outcome {
+            Outcome::Measured => figures(run),
+            Outcome::Failed { why } => {
+                self.failed += 1;
+                format!("FAILED: {why}")
+            }
+        };
+        let Run { round, subject, load, .. } = run;
+        say(&format!("{number}/{} round {} {load} {subject}{again}: {found}", self.all, round + 1));
+        for doubt in &run.doubts {
+            say(&format!("    doubtful: {}", doubt.sentence));
+        }
+        for note in &run.notes {
+            say(&format!("    {note}"));
+        }
+        if let Some(next) = next {
+            let (subject, load) = (&self.plan.subjects[next.subject], &self.plan.loads[next.load]);
+            let left = self.begun.elapsed().mul_f64(share(self.left - self.told, self.told));
+            say(&format!("    next: {} {}; {} left", load.name, subject.name, time(left)));
+        }
+    }
+
+    pub(super) fn interrupted(&self) {
+        let done = self.all - self.left + self.told;
+        let folder = self.folder.display();
+        say(&format!(
+            "interrupted: nothing is left running, and {done} of {} runs are kept. Go on with: rudy lab run --resume {folder}",
+            self.all
+        ));
+    }
+
+    pub(super) fn done(&self) {
+        let failed =
+            if self.failed > 0 { format!(", {} of them failed", self.failed) } else { String::new() };
+        say(&format!("{} runs{failed}; results in {}", self.told, self.folder.display()));
+    }
+}
+
+/// What a line has room for.
+fn figures(run: &Run) -> String {
+    let shown = [
+        ("time_s", "all after ", 1e3, " ms"),
+        ("cpu_us_per_request", "", 1.0, " µs of CPU per request"),
+        ("requests_per_s", "", 1.0, "/s"),
+        ("p99_ns", "p99 ", 1e-6, " ms"),
+        ("late_p99_ns", "late p99 ", 1e-6, " ms"),
+        ("private_bytes_per_connection", "", 1.0, " bytes per connection"),
+        ("private_bytes", "", 1.0 / 1_048_576.0, " MiB"),
+    ];
+    let said: Vec<_> = shown
+        .iter()
+        .filter_map(|(name, before, scale, after)| {
+            run.figures.get(*name).map(|value| format!("{before}{}{after}", digits(value * scale)))
+        })
+        .collect();
+    let errors = run.figures.get("errors").copied().unwrap_or(0.0);
+    let errors = if errors > 0.0 { format!(", {errors} errors") } else { String::new() };
+    said.join(", ") + &errors
+}
+
+/// Three digits at least, and no more behind the point than that takes.
+fn digits(value: f64) -> String {
+    let behind = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.behind$}")
+}
+
+/// How long the whole plan takes, as far as it says.
+fn guess(plan: &Plan, runs: usize) -> Duration {
+    let of_a_round: Duration = plan
+        .loads
+        .iter()
+        .map(|load| match load.kind {
+            Kind::Bench { time, .. } => time.0 + plan.warmup.0 + AROUND,
+            Kind::Flood { ramp, time, .. } => ramp.0 + time.0 + AROUND,
+            Kind::Burst { .. } | Kind::Sequence { .. } => AROUND,
+        })
+        .sum();
+    of_a_round.mul_f64(share(runs, plan.loads.len()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of runs")]
+fn share(part: usize, whole: usize) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+/// `40 s`, `12 min`, `2 h 5 min`.
+fn time(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..100 => format!("{seconds} s"),
+        seconds @ 100..7200 => format!("{} min", (seconds + 30) / 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_figures_are_short() {
+        let of = |seconds| time(Duration::from_secs(seconds));
+        assert_eq!([of(40), of(720), of(7500)], ["40 s", "12 min", "2 h 5 min"]);
+        assert_eq!([digits(1.234), digits(12.34), digits(1234.5)], ["1.23", "12.3", "1234"]);
+    }
+}

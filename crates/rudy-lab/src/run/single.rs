@@ -1,0 +1,201 @@
+//! A single run: a subject started afresh, a load, and what both have shown.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::schedule::Turn;
+use crate::interrupt::Interrupt;
+use crate::load::{self, Ended, Generator, Seen};
+use crate::machine::Shares;
+use crate::plan::{Kind, Load, Plan};
+use crate::record::{Commands, Outcome, Run, Sample};
+use crate::sample::{self, Sampler};
+use crate::subject::family::{self, Cpu};
+use crate::subject::{StartError, Subject};
+
+/// The kernel counts CPU in ticks of 10 ms, so of less than ten of them nothing is said.
+const CPU_MIN: Duration = Duration::from_millis(100);
+
+/// Where and under what conditions.
+pub(super) struct Bench<'a> {
+    pub(super) plan: &'a Plan,
+    /// The plan's files.
+    pub(super) files: &'a Path,
+    /// What the generator writes by the second.
+    pub(super) rows: &'a Path,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) begun: Instant,
+}
+
+/// What happened between the start and the stop of the subject.
+#[derive(Default)]
+struct Measured {
+    seen: Seen,
+    cpu: Cpu,
+    samples: Vec<Sample>,
+    idle_private_bytes: u64,
+    shares: Option<Shares>,
+}
+
+impl Bench<'_> {
+    /// Carries it out. Nothing where it was interrupted.
+    pub(super) fn run(&self, turn: &Turn) -> Option<Run> {
+        let subject = &self.plan.subjects[turn.subject];
+        let load = &self.plan.loads[turn.load];
+        let begun = Instant::now();
+        let mut run = Run {
+            round: turn.round,
+            position: turn.position,
+            subject: subject.name.clone(),
+            load: load.name.clone(),
+            is_control: turn.is_control,
+            began_s: self.begun.elapsed().as_secs_f64(),
+            seconds: 0.0,
+            commands: Commands::default(),
+            outcome: Outcome::Measured,
+            figures: BTreeMap::new(),
+            latency: None,
+            samples: Vec::new(),
+            doubts: Vec::new(),
+            notes: Vec::new(),
+            intervals: Vec::new(),
+        };
+        match Subject::start(subject, self.files, self.interrupt) {
+            Ok(mut started) => {
+                run.commands.subject.clone_from(&started.command);
+                let measured = self.measure(&mut started, load, &mut run);
+                run.notes = started.stop();
+                match measured {
+                    Ok(measured) => self.enter(measured, load, &mut run),
+                    Err(StartError::Interrupted) => return None,
+                    Err(StartError::Failed(why)) => run.outcome = Outcome::Failed { why },
+                }
+            }
+            Err((_, StartError::Interrupted)) => return None,
+            Err((command, StartError::Failed(why))) => {
+                run.commands.subject = command;
+                run.outcome = Outcome::Failed { why };
+            }
+        }
+        run.seconds = begun.elapsed().as_secs_f64();
+        Some(run)
+    }
+
+    fn measure(&self, subject: &mut Subject, load: &Load, run: &mut Run) -> Result<Measured, StartError> {
+        let idle_private_bytes = sample::private_bytes(None);
+        self.warm_up(subject, load)?;
+        let is_bench = matches!(load.kind, Kind::Bench { .. });
+        // That there was none is no error.
+        let _ = fs::remove_file(self.rows);
+        let command = load::command(load, subject.address, None, is_bench.then_some(self.rows));
+        run.commands.load.clone_from(&command);
+        let machine = rudy_observe::Machine::sample();
+        let before = family::cpu(&family::members(None));
+        let generator = Generator::start(&command, load).map_err(StartError::Failed)?;
+        let mut sampler = Sampler::new(generator.pid());
+        let seen = self.wait(generator, load, subject, || sampler.look())?;
+        let cpu = family::cpu(&family::members(None)).since(before);
+        let shares = machine.and_then(|before| {
+            let own = cpu.total() + seen.cpu;
+            Ok(Shares::between(&before, &rudy_observe::Machine::sample()?, own))
+        });
+        Ok(Measured { seen, cpu, samples: sampler.samples(), idle_private_bytes, shares: shares.ok() })
+    }
+
+    /// What is sent before anything counts, by a generator of its own.
+    fn warm_up(&self, subject: &mut Subject, load: &Load) -> Result<(), StartError> {
+        if self.plan.warmup.0.is_zero() || !matches!(load.kind, Kind::Bench { .. }) {
+            return Ok(());
+        }
+        let command = load::command(load, subject.address, Some(self.plan.warmup), None);
+        let generator = Generator::start(&command, load).map_err(StartError::Failed)?;
+        self.wait(generator, load, subject, || {}).map(drop)
+    }
+
+    fn wait(
+        &self,
+        generator: Generator,
+        load: &Load,
+        subject: &mut Subject,
+        mut look: impl FnMut(),
+    ) -> Result<Seen, StartError> {
+        let ended = generator.wait(load, self.interrupt, || {
+            look();
+            subject.ended().map(|status| format!("it ended ({status}) under the load"))
+        });
+        match ended {
+            Ended::Report(seen) => match subject.ended() {
+                None => Ok(seen),
+                Some(status) => {
+                    Err(StartError::Failed(subject.tell(&format!("it ended ({status}) under the load"))))
+                }
+            },
+            Ended::Failed(why) => Err(StartError::Failed(subject.tell(&why))),
+            Ended::Interrupted => Err(StartError::Interrupted),
+        }
+    }
+
+    /// Enters what was measured into the record.
+    fn enter(&self, measured: Measured, load: &Load, run: &mut Run) {
+        let Measured { seen, cpu, samples, idle_private_bytes, shares } = measured;
+        run.figures.extend(seen.figures);
+        run.figures.extend(cpu_figures(cpu, seen.requests));
+        run.figures.extend(memory_figures(&samples, idle_private_bytes, seen.connections));
+        if let Some(shares) = shares {
+            run.figures.insert("stolen_share".to_owned(), shares.stolen);
+            run.figures.insert("others_share".to_owned(), shares.others);
+            // A flood does not say what CPU it took itself.
+            if !matches!(load.kind, Kind::Flood { .. }) {
+                run.notes.extend(shares.notes());
+            }
+        }
+        (run.latency, run.samples) = (seen.latency, samples);
+        run.doubts.extend(seen.doubts);
+        // Without rows nothing is shown by the second.
+        run.intervals = load::intervals(&fs::read_to_string(self.rows).unwrap_or_default());
+    }
+}
+
+/// What a request cost, where it was enough to be counted.
+fn cpu_figures(cpu: Cpu, requests: u64) -> Vec<(String, f64)> {
+    if requests == 0 || cpu.total() < CPU_MIN {
+        return Vec::new();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / requests as f64;
+    vec![
+        ("cpu_us_per_request".to_owned(), each(cpu.total())),
+        ("cpu_user_us_per_request".to_owned(), each(cpu.user)),
+        ("cpu_system_us_per_request".to_owned(), each(cpu.system)),
+    ]
+}
+
+/// The most that the subject had for itself, before the load or in it; of a flood also what each connection made it grow by.
+#[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
+fn memory_figures(samples: &[Sample], idle: u64, connections: Option<u64>) -> Vec<(String, f64)> {
+    let Some(most) = samples.iter().map(|sample| sample.private_bytes).max() else { return Vec::new() };
+    let mut figures = vec![
+        ("private_bytes".to_owned(), most.max(idle) as f64),
+        ("idle_private_bytes".to_owned(), idle as f64),
+    ];
+    if let Some(connections @ 1..) = connections {
+        let each = most.saturating_sub(idle) as f64 / connections as f64;
+        figures.push(("private_bytes_per_connection".to_owned(), each));
+    }
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_few_ticks_nothing_is_said() {
+        let cpu = |ms| Cpu { user: Duration::from_millis(ms), system: Duration::ZERO };
+        assert!(cpu_figures(cpu(90), 10).is_empty() && cpu_figures(cpu(900), 0).is_empty());
+        let figures = cpu_figures(cpu(200), 10_000);
+        assert_eq!(format!("{:.1}", figures[0].1), "20.0");
+    }
+}

@@ -1,0 +1,129 @@
+//! Which processes belong to a subject, and what CPU time they had.
+//!
+//! The lab is the reaper of everything below it: a process whose parent has ended becomes its child, whatever session or
+//! group it has made for itself. So all that descends from the lab, but for what it has started itself to measure, is the
+//! subject's.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+
+/// A living process of a subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) pid: u32,
+    pub(crate) name: String,
+    /// In ticks, those of its children that it has waited for included: in user mode and in the kernel.
+    user: u64,
+    system: u64,
+    parent: u32,
+    has_ended: bool,
+}
+
+/// CPU time of a whole subject.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Cpu {
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+}
+
+impl Cpu {
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+
+    pub(crate) fn total(self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// All living descendants of the lab but for `generator` and what descends from it; parents first.
+pub(crate) fn members(generator: Option<u32>) -> Vec<Member> {
+    let mut children: HashMap<u32, Vec<Member>> = HashMap::new();
+    for member in fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| read(entry.file_name().to_str()?))
+    {
+        children.entry(member.parent).or_default().push(member);
+    }
+    let mut found = Vec::new();
+    let mut parents = vec![std::process::id()];
+    while let Some(parent) = parents.pop() {
+        for member in children.remove(&parent).unwrap_or_default() {
+            if Some(member.pid) != generator {
+                parents.push(member.pid);
+                found.push(member);
+            }
+        }
+    }
+    found.retain(|member| !member.has_ended);
+    found
+}
+
+/// The CPU time that they have had.
+pub(crate) fn cpu(members: &[Member]) -> Cpu {
+    let sum = |ticks: fn(&Member) -> u64| members.iter().map(ticks).sum::<u64>();
+    Cpu { user: time(sum(|member| member.user)), system: time(sum(|member| member.system)) }
+}
+
+/// Sends all of them a signal. One that has ended meanwhile cannot be reached, which is what is wanted of it.
+pub(crate) fn signal(members: &[Member], signal: Signal) {
+    for pid in members.iter().filter_map(|member| raw(member.pid)) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Waits for what has ended and whose parent the lab has become. Nobody else may still want to wait for a child.
+pub(crate) fn reap() {
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+}
+
+fn raw(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+fn time(ticks: u64) -> Duration {
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / per_second))
+}
+
+fn read(pid: &str) -> Option<Member> {
+    let pid = pid.parse().ok()?;
+    parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// proc(5). The name stands in parentheses and may hold anything, parentheses too: only what follows the last one counts.
+fn parse(pid: u32, stat: &str) -> Option<Member> {
+    let (name, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some(Member {
+        pid,
+        name: name.split_once('(')?.1.to_owned(),
+        has_ended: matches!(*fields.first()?, "Z" | "X"),
+        parent: fields.get(1)?.parse().ok()?,
+        user: number(11)? + number(13)?,
+        system: number(12)? + number(14)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_the_time_of_the_children_it_has_waited_for() {
+        let stat = "17 (a) b (c) S 4 17 17 0 -1 4194304 1 2 3 4 10 20 3 5 20 0 1 0 99 0 0";
+        let member = parse(17, stat).unwrap();
+        assert_eq!((member.name.as_str(), member.parent, member.has_ended), ("a) b (c", 4, false));
+        assert_eq!((member.user, member.system), (13, 25));
+        assert!(parse(1, "1 (init").is_none() && parse(1, "1 (init) S 0").is_none());
+    }
+}

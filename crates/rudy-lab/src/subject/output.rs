@@ -1,0 +1,115 @@
+//! What a subject says: read as it comes, so that it never waits for us, and the end of it kept.
+
+use std::collections::VecDeque;
+use std::io::{self, PipeReader, Read};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// So much of it is kept: enough for a stack trace, and little beside any subject.
+pub(crate) const KEPT_BYTES: usize = 16 * 1024;
+
+/// The output of a subject so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Output(Arc<Mutex<Said>>);
+
+#[derive(Debug, Default)]
+struct Said {
+    kept: VecDeque<u8>,
+    total: u64,
+    /// What is waited for, and the end of what was said as far as it may be the beginning of it.
+    wanted: Vec<u8>,
+    tail: Vec<u8>,
+    is_found: bool,
+    is_over: bool,
+}
+
+impl Output {
+    /// Reads it on a thread of its own until everybody who could write has ended. `wanted` is looked for in it.
+    pub(crate) fn follow(mut pipe: PipeReader, wanted: &str) -> io::Result<Self> {
+        let said = Said { wanted: wanted.as_bytes().to_owned(), ..Said::default() };
+        let output = Self(Arc::new(Mutex::new(said)));
+        let own = output.clone();
+        let read = move || {
+            let mut buffer = [0; 4096];
+            while let Ok(length @ 1..) = pipe.read(&mut buffer) {
+                own.said().add(&buffer[..length]);
+            }
+            own.said().is_over = true;
+        };
+        thread::Builder::new().name("rudy-lab-output".to_owned()).spawn(read)?;
+        Ok(output)
+    }
+
+    /// Whether what was looked for has been said.
+    pub(crate) fn is_found(&self) -> bool {
+        self.said().is_found
+    }
+
+    /// Whether everything has been said: nobody is left who could.
+    pub(crate) fn is_over(&self) -> bool {
+        self.said().is_over
+    }
+
+    /// The end of what was said, for people; nothing where nothing was.
+    pub(crate) fn end(&self) -> Option<String> {
+        let said = self.said();
+        let kept: Vec<u8> = said.kept.iter().copied().collect();
+        let text: String = String::from_utf8_lossy(&kept)
+            .chars()
+            .map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c })
+            .collect();
+        let text = text.trim();
+        (!text.is_empty()).then(|| {
+            let left_out = said.total.saturating_sub(kept.len() as u64);
+            let cut =
+                if left_out > 0 { format!(" ({left_out} bytes before it left out)") } else { String::new() };
+            format!("its output{cut}:\n{text}")
+        })
+    }
+
+    /// A reader that panicked has left what it had read.
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Said {
+    fn add(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        self.kept.extend(bytes);
+        let beyond = self.kept.len().saturating_sub(KEPT_BYTES);
+        self.kept.drain(..beyond);
+        if !self.is_found && !self.wanted.is_empty() {
+            self.tail.extend_from_slice(bytes);
+            self.is_found = self.tail.windows(self.wanted.len()).any(|window| window == self.wanted);
+            let needless = (self.tail.len() + 1).saturating_sub(self.wanted.len());
+            self.tail.drain(..needless);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_found_across_the_pieces_in_which_it_comes() {
+        let mut said = Said { wanted: b"listening".to_vec(), ..Said::default() };
+        for (piece, is_found) in [("I am lis", false), ("tenin", false), ("g now", true), ("more", true)] {
+            said.add(piece.as_bytes());
+            assert_eq!(said.is_found, is_found, "{piece}");
+        }
+    }
+
+    #[test]
+    fn of_a_megabyte_the_end_is_kept_and_it_is_said_what_is_left_out() {
+        let output = Output(Arc::default());
+        for _ in 0..256 {
+            output.said().add(&[b'x'; 4096]);
+        }
+        output.said().add(b"the end\x1b[31m");
+        let end = output.end().unwrap();
+        assert!(end.contains("the end\u{fffd}[31m") && end.len() < KEPT_BYTES + 100);
+        assert!(end.contains(&format!("({} bytes", (1 << 20) + 12 - KEPT_BYTES)), "{}", &end[..80]);
+    }
+}

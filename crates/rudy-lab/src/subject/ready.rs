@@ -1,0 +1,45 @@
+//! Whether a subject serves.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::plan::Ready;
+
+/// How long one try may take.
+const TRY: Duration = Duration::from_secs(1);
+
+/// Whether somebody accepts a connection.
+pub(super) fn listens(address: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&address, TRY).is_ok()
+}
+
+/// Whether a path is answered with a status below 400.
+pub(super) fn answers(address: SocketAddr, path: &str) -> bool {
+    ask(address, path).is_ok_and(|status| status < 400)
+}
+
+/// What was waited for.
+pub(super) fn expected(ready: &Ready, address: SocketAddr) -> String {
+    match ready {
+        Ready::Tcp => format!("nothing accepts connections at {address}"),
+        Ready::Http(path) => match ask(address, path) {
+            Ok(status) => format!("http://{address}{path} is answered with {status}"),
+            Err(error) => format!("http://{address}{path} is not answered: {error}"),
+        },
+        Ready::Line(text) => format!("it has not said {text:?}"),
+    }
+}
+
+/// The status of the answer to one request.
+fn ask(address: SocketAddr, path: &str) -> io::Result<u16> {
+    let mut stream = TcpStream::connect_timeout(&address, TRY)?;
+    stream.set_read_timeout(Some(TRY))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let mut line = [0; 12];
+    stream.read_exact(&mut line)?;
+    // RFC 9112 §4: `HTTP/1.1 200`.
+    let status = std::str::from_utf8(&line).ok().and_then(|line| line.strip_prefix("HTTP/1."));
+    let status = status.and_then(|rest| rest.get(2..)?.parse().ok());
+    status.ok_or_else(|| io::Error::other("the answer is not HTTP/1"))
+}

@@ -1,0 +1,81 @@
+//! The flags of `rudy lab`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use rudy_lab::Options;
+use rudy_load::Exit;
+
+/// Compare servers: several, side by side, under the same loads, in rounds.
+///
+/// A plan (TOML) says which servers, which loads, and what is compared with what. Each server is started afresh for each load
+/// and round, in an order that changes from round to round.
+#[derive(Debug, Args)]
+#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// Name the plans that Rudy has with it
+    List,
+    Run(Run),
+}
+
+/// Carry out a plan
+///
+/// What is measured is written to the folder of the results after every single run. Ctrl-C ends the servers and keeps what
+/// was measured; --resume goes on from there.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  rudy lab run files                          a built-in plan; see `rudy lab list`
+  rudy lab run files --quick --only nginx --only rudy --only 1k
+  rudy lab run mine.toml --out results        a plan of your own
+  rudy lab run --resume results               go on where it was interrupted
+
+Exit codes: 0 done, 1 could not run, 2 bad arguments or a wrong plan, 130 interrupted.")]
+struct Run {
+    /// The plan's file, or the name of a built-in one
+    #[arg(value_name = "PLAN", required_unless_present = "resume", conflicts_with = "resume")]
+    plan: Option<String>,
+    /// So many rounds, whatever the plan says; a verdict takes 6
+    #[arg(long, value_name = "N", conflicts_with = "resume")]
+    rounds: Option<usize>,
+    /// Write the results to this folder [default: lab-PLAN-TIME]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    out: Option<PathBuf>,
+    /// Only this subject or load of the plan; may be given again
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    only: Vec<String>,
+    /// Go on with the experiment in this folder
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+    /// Two rounds and loads of a second: to see whether a plan works
+    #[arg(long, conflicts_with = "resume")]
+    quick: bool,
+}
+
+impl Lab {
+    /// Does it.
+    pub(crate) fn run(self) -> Exit {
+        match self.command {
+            LabCommand::List => rudy_lab::list(),
+            LabCommand::Run(run) => rudy_lab::run(&run.into()),
+        }
+    }
+}
+
+impl From<Run> for Options {
+    fn from(run: Run) -> Self {
+        Self {
+            plan: run.plan,
+            rounds: run.rounds,
+            out: run.out,
+            only: run.only,
+            resume: run.resume,
+            is_quick: run.quick,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! `rudy lab run` with real processes: subjects that serve, and subjects that do what they should not.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rudy_tests::{PATIENCE, binary};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A subject that serves: a fixed answer, from memory.
+const RUDY: &str = r#"
+[[file]]
+path = "a.html"
+size = 1000
+
+[[subject]]
+name = "rudy"
+command = ["{rudy}", "serve", "{folder}", "--listen", "127.0.0.1:{port}"]
+ready = { http = "/a.html" }
+"#;
+
+const BURST: &str = r#"
+[[load]]
+name = "burst"
+kind = "burst"
+path = "/a.html"
+requests = 20
+"#;
+
+/// A subject that a shell makes; what it is to do stands between three apostrophes.
+fn shell(name: &str, script: &str) -> String {
+    format!(
+        "[[subject]]\nname = \"{name}\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''', \"sh\", \"{{rudy}}\", \
+         \"{{folder}}\", \"{{port}}\"]\n"
+    )
+}
+
+struct Lab {
+    folder: TempDir,
+}
+
+impl Lab {
+    fn new(plan: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        fs::write(folder.path().join("plan.toml"), plan).expect("it can be written");
+        Self { folder }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command.args(["lab", "run"]).args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self) -> Output {
+        self.command(&["plan.toml", "--out", "out"]).output().expect("rudy can be started")
+    }
+
+    fn out(&self) -> std::path::PathBuf {
+        self.folder.path().join("out")
+    }
+
+    /// The records of the runs.
+    fn runs(&self) -> Vec<Value> {
+        records(&self.out()).into_iter().filter(|record| record["record"] == "run").collect()
+    }
+}
+
+fn records(folder: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(folder.join("results.jsonl")).expect("there are results");
+    text.lines().map(|line| serde_json::from_str(line).expect("each line is a record")).collect()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Why the only run of a subject failed.
+fn why(lab: &Lab) -> String {
+    let runs = lab.runs();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    runs[0]["outcome"]["why"].as_str().unwrap_or_else(|| panic!("it did not fail: {runs:?}")).to_owned()
+}
+
+/// Whether the processes whose numbers stand in a file are gone, at the latest after a while.
+fn are_gone(file: &Path) -> bool {
+    let text = fs::read_to_string(file).expect("they have written their numbers");
+    let number = |line: &str| Pid::from_raw(line.parse().expect("a number")).expect("not 0");
+    let pids: Vec<Pid> = text.lines().map(number).collect();
+    assert!(!pids.is_empty());
+    let begun = Instant::now();
+    while pids.iter().any(|pid| test_kill_process(*pid).is_ok()) {
+        if begun.elapsed() > PATIENCE {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+#[test]
+fn each_subject_is_measured_under_each_load_in_each_round_and_a_control_twice() {
+    let again =
+        RUDY.replace("[[file]]\npath = \"a.html\"\nsize = 1000", "").replace("\"rudy\"\n", "\"again\"\n");
+    let sequence = BURST.replace("burst", "sequence");
+    let bench =
+        "[[load]]\nname = \"bench\"\nkind = \"bench\"\npath = \"/a.html\"\nconnections = 2\ntime = \"1s\"\n";
+    let plan =
+        format!("rounds = 1\nwarmup = \"100ms\"\n{RUDY}control = true\n{again}{BURST}{sequence}{bench}");
+    let lab = Lab::new(&plan);
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let runs = lab.runs();
+    assert_eq!(runs.len(), 3 * 3);
+    for run in &runs {
+        assert_eq!(run["outcome"]["kind"], "measured", "{run}");
+        assert_eq!(run["figures"]["errors"], 0.0, "{run}");
+        let has_time = run["figures"]["time_s"].as_f64().is_some_and(|time| time > 0.0);
+        assert_eq!(has_time, run["load"] != "bench", "{run}");
+        assert!(run["latency"].as_array().is_some_and(|points| points.len() > 2), "{run}");
+        assert!(run["figures"]["private_bytes"].as_f64().is_some_and(|bytes| bytes > 0.0), "{run}");
+    }
+    assert_eq!(runs.iter().filter(|run| run["is_control"] == true).count(), 3);
+    let head = &records(&lab.out())[0];
+    assert_eq!((&head["record"], &head["plan"]["rounds"]), (&"head".into(), &1.into()));
+    assert_eq!(fs::read_to_string(lab.out().join("plan.toml")).expect("a copy"), plan);
+}
+
+#[test]
+fn one_that_dies_is_told_with_what_it_said_and_the_others_are_measured() {
+    let dies = shell("dies", "echo no such module >&2; exit 7");
+    let lab = Lab::new(&format!("rounds = 1\n{dies}{RUDY}{BURST}"));
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let runs = lab.runs();
+    let of = |name: &str| runs.iter().find(|run| run["subject"] == name).expect("it was tried");
+    let why = of("dies")["outcome"]["why"].as_str().expect("it failed");
+    assert!(why.contains("exit status: 7") && why.contains("no such module"), "{why}");
+    assert_eq!(of("rudy")["outcome"]["kind"], "measured");
+    assert!(said(&output).contains("no such module"));
+}
+
+#[test]
+fn one_that_cannot_be_started_is_told() {
+    let lab = Lab::new(&format!("rounds = 1\n[[subject]]\nname = \"x\"\ncommand = [\"/no/such\"]\n{BURST}"));
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(why(&lab).contains("/no/such"));
+}
+
+#[test]
+fn one_that_is_never_ready_is_ended() {
+    let waits = shell("waits", "echo $$ >>\"$2/pid\"; exec sleep 1000")
+        .replace("name", "ready = { within = \"300ms\" }\nname");
+    // The folder of the files goes with the experiment: so the number is written beside it.
+    let lab = Lab::new("");
+    let pid = lab.folder.path().join("pid");
+    let waits = waits.replace("$2/pid", &pid.to_string_lossy());
+    fs::write(lab.folder.path().join("plan.toml"), format!("rounds = 1\n{waits}{BURST}")).expect("written");
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let why = why(&lab);
+    assert!(why.contains("not ready within 300ms") && why.contains("nothing accepts connections"), "{why}");
+    assert!(are_gone(&pid));
+}
+
+#[test]
+fn of_a_megabyte_of_output_the_end_is_kept() {
+    let talks = shell("talks", "head -c 1048576 /dev/zero | tr '\\0' x; echo the end; exit 1");
+    let lab = Lab::new(&format!("rounds = 1\n{talks}{BURST}"));
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let why = why(&lab);
+    assert!(why.contains("the end") && why.contains("left out") && why.len() < 17 * 1024, "{}", why.len());
+}
+
+#[test]
+fn one_that_does_not_stop_is_killed_with_what_it_leaves() {
+    let lab = Lab::new("");
+    let pid = lab.folder.path().join("pid");
+    // It serves, has a child in a session of its own, and does not care for SIGTERM.
+    let script = format!(
+        "trap '' TERM; setsid sh -c 'echo $$ >>{}; exec sleep 1000' & \"$1\" serve \"$2\" --listen 127.0.0.1:$3 & \
+         while :; do sleep 1; done",
+        pid.display()
+    );
+    let file = "[[file]]\npath = \"a.html\"\nsize = 1000\n";
+    let plan =
+        format!("rounds = 1\n{file}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("stays", &script));
+    fs::write(lab.folder.path().join("plan.toml"), plan).expect("written");
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let runs = lab.runs();
+    let notes = runs[0]["notes"].to_string();
+    assert!(notes.contains("did not end within 5 s of SIGTERM"), "{notes}");
+    assert!(notes.contains("left sleep ("), "{notes}");
+    assert!(are_gone(&pid));
+}
+
+#[test]
+fn ctrl_c_leaves_nothing_running_and_what_was_measured_is_gone_on_with() {
+    let lab = Lab::new("");
+    let pid = lab.folder.path().join("pid");
+    let script = format!("echo $$ >>{}; exec \"$1\" serve \"$2\" --listen 127.0.0.1:$3", pid.display());
+    let file = "[[file]]\npath = \"a.html\"\nsize = 1000\n";
+    let plan =
+        format!("rounds = 3\n{file}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("served", &script));
+    fs::write(lab.folder.path().join("plan.toml"), plan).expect("written");
+    let mut child =
+        lab.command(&["plan.toml", "--out", "out"]).stderr(Stdio::piped()).spawn().expect("started");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.starts_with("1/3 ")), "a run is over");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it is not waited for yet");
+    let rest: Vec<_> = lines.collect();
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("rudy lab run --resume out")), "{rest:?}");
+    assert!(are_gone(&pid));
+    let kept = lab.runs().len();
+    assert!((1..3).contains(&kept), "{kept}");
+
+    let output = lab.command(&["--resume", "out"]).output().expect("rudy can be started");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let mut rounds: Vec<_> = lab.runs().iter().filter_map(|run| run["round"].as_u64()).collect();
+    rounds.sort_unstable();
+    assert_eq!(rounds, [0, 1, 2]);
+}
+
+#[test]
+fn a_wrong_plan_is_told_with_its_line_and_leaves_no_folder() {
+    let lab = Lab::new(&format!("{RUDY}{BURST}connection = 3\n"));
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(2));
+    let said = said(&output);
+    assert!(said.contains("plan.toml") && said.contains("connection") && said.contains("line"), "{said}");
+    assert!(!lab.out().exists());
+}
