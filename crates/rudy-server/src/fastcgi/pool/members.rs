@@ -39,6 +39,8 @@ struct Member<L> {
     idle_since: Instant,
     /// It could not be connected to; others are tried before it until then.
     shunned_until: Option<Instant>,
+    /// Connections that were closed so that one which waits may be accepted, and none has been since.
+    helped: usize,
 }
 
 /// A connection, or the room that is kept for it while it is being opened.
@@ -49,8 +51,6 @@ struct Slot<L> {
     under_way: usize,
     /// The app has answered on it: somebody has accepted it.
     is_proven: bool,
-    /// Another one was closed so that it may be accepted.
-    is_helped: bool,
     /// Nothing has been under way since; of a new one, when it was begun.
     since: Instant,
     /// Where it is watched.
@@ -110,13 +110,18 @@ impl<L> Member<L> {
         slots.max_by_key(|(_, slot)| (slot.home == here, slot.since)).map(|(index, _)| index)
     }
 
-    /// Whether a connection has long waited to be accepted for which none was closed yet.
+    /// Whether a connection is to be closed so that one which has long waited may be accepted. Which of them that is the app
+    /// decides, so they are counted and not told apart: one that was accepted in another's place must not leave that behind.
     fn is_starved(&mut self, now: Instant) -> bool {
-        let waits = |slot: &&mut Slot<L>| {
-            !slot.is_proven && !slot.is_helped && now.saturating_duration_since(slot.since) >= STARVED
-        };
-        let starved = self.slots.iter_mut().find(waits);
-        starved.is_some_and(|slot| !std::mem::replace(&mut slot.is_helped, true))
+        let waits = |slot: &&Slot<L>| !slot.is_proven && now.saturating_duration_since(slot.since) >= STARVED;
+        let is_starved = self.slots.iter().filter(waits).count() > self.helped;
+        self.helped += usize::from(is_starved);
+        is_starved
+    }
+
+    /// One that waited to be accepted has been, or waits no more.
+    fn has_one_less_to_help(&mut self) {
+        self.helped = self.helped.saturating_sub(1);
     }
 }
 
@@ -133,6 +138,7 @@ impl<L: Clone> Members<L> {
             is_retired: false,
             idle_since: now,
             shunned_until: None,
+            helped: 0,
         });
     }
 
@@ -172,7 +178,6 @@ impl<L: Clone> Members<L> {
             link: None,
             under_way: 1,
             is_proven: false,
-            is_helped: false,
             since: now,
             home,
         });
@@ -205,11 +210,11 @@ impl<L: Clone> Members<L> {
 
     /// The app has answered on a connection: somebody has accepted it.
     pub(super) fn prove(&mut self, seat: Seat) {
-        if let Some(slot) = self.slot(seat) {
-            slot.is_proven = true;
-        }
-        if let Some(member) = self.find(seat.member) {
-            member.shunned_until = None;
+        let Some(member) = self.find(seat.member) else { return };
+        member.shunned_until = None;
+        let slot = member.slots.iter_mut().find(|slot| slot.number == seat.number);
+        if slot.is_some_and(|slot| !std::mem::replace(&mut slot.is_proven, true)) {
+            member.has_one_less_to_help();
         }
     }
 
@@ -236,7 +241,10 @@ impl<L: Clone> Members<L> {
     pub(super) fn lose(&mut self, seat: Seat, now: Instant) {
         if let Some(member) = self.find(seat.member) {
             member.idle_since = now;
-            member.slots.retain(|slot| slot.number != seat.number);
+            let Some(index) = member.slots.iter().position(|slot| slot.number == seat.number) else { return };
+            if !member.slots.remove(index).is_proven {
+                member.has_one_less_to_help();
+            }
         }
     }
 
@@ -307,10 +315,10 @@ impl<L: Clone> Members<L> {
         self.find(id).is_some_and(|member| member.shared_by > 1)
     }
 
-    /// Whether connections wait to be accepted for which none was closed yet, while others wait for a request.
+    /// Whether more connections wait to be accepted than others were closed for, while there are some that wait for a request.
     pub(super) fn may_starve(&self) -> bool {
         self.all.iter().any(|member| {
-            let waits = member.slots.iter().any(|slot| !slot.is_proven && !slot.is_helped);
+            let waits = member.slots.iter().filter(|slot| !slot.is_proven).count() > member.helped;
             waits && member.shared_by == 1 && member.slots.iter().any(|slot| slot.under_way == 0)
         })
     }
@@ -431,9 +439,42 @@ mod tests {
         let later = now + STARVED;
         assert!(!members.give_back(first, later));
         let third = proven(&mut members, "third", later);
-        assert!(members.give_back(third, later), "one was closed for it, so it has its turn");
+        assert!(!members.give_back(third, later), "it was accepted in the second's place");
         members.prove(second);
         assert!(members.give_back(second, later));
+    }
+
+    #[test]
+    fn whoever_is_accepted_first_nobody_is_left_waiting() {
+        let (now, later) = (Instant::now(), Instant::now() + STARVED);
+        // One child, and the last to connect is accepted first: connections are begun on several cores.
+        let mut members = members(&[4]);
+        let first = proven(&mut members, "first", now);
+        let waiting: Vec<_> = (0..3).map(|_| new(members.take(true, now)).unwrap()).collect();
+        assert!(!members.give_back(first, later));
+        for (left, seat) in waiting.iter().rev().enumerate() {
+            members.prove(*seat);
+            assert_eq!(
+                members.give_back(*seat, later),
+                left == 2,
+                "{left}: the last has nobody to make way for"
+            );
+        }
+    }
+
+    #[test]
+    fn one_that_waits_no_more_needs_no_help() {
+        let (now, later) = (Instant::now(), Instant::now() + STARVED);
+        let mut members = members(&[4]);
+        let first = proven(&mut members, "first", now);
+        let [given_up, waiting] = [(); 2].map(|()| new(members.take(true, now)).unwrap());
+        assert!(!members.give_back(first, later));
+        // Its place in the queue of the app's socket is still the first, and the app finds it closed.
+        members.lose(given_up, later);
+        let second = proven(&mut members, "second", later);
+        assert!(!members.give_back(second, later), "the other one still waits");
+        members.prove(waiting);
+        assert!(members.give_back(waiting, later));
     }
 
     #[test]

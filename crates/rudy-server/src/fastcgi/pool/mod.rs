@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rudy_fastcgi::Limits;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -283,8 +284,16 @@ impl Pool {
 
     /// Closes connections that wait for a request as long as others wait to be accepted, which they may keep from that.
     fn help(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if state.has_helper || !state.members.may_starve() {
+            return;
+        }
+        // Without a runtime nothing waits any more.
+        let Ok(runtime) = Handle::try_current() else { return };
+        state.has_helper = true;
+        drop(state);
         let pool = Arc::downgrade(self);
-        tokio::spawn(async move {
+        runtime.spawn(async move {
             loop {
                 tokio::time::sleep(STARVED).await;
                 let Some(pool) = pool.upgrade() else { return };
@@ -346,7 +355,9 @@ impl Lease {
     pub(super) fn prove(&mut self) {
         if !self.is_proven {
             self.is_proven = true;
-            self.held.pool.lock().members.prove(self.held.seat);
+            let pool = &self.held.pool;
+            pool.lock().members.prove(self.held.seat);
+            pool.help();
         }
     }
 
@@ -363,7 +374,6 @@ impl Lease {
         self.held.is_over = true;
         let is_kept = state.members.give_back(self.held.seat, Instant::now());
         let starts_keeper = is_kept && !std::mem::replace(&mut state.has_keeper, true);
-        let starts_helper = state.members.may_starve() && !std::mem::replace(&mut state.has_helper, true);
         drop(state);
         // A connection that is not kept has to be closed before others are opened in its place.
         let member = self.held.seat.member;
@@ -371,9 +381,7 @@ impl Lease {
         if starts_keeper {
             pool.look_after();
         }
-        if starts_helper {
-            pool.help();
-        }
+        pool.help();
         pool.has_ended(member);
     }
 }
@@ -382,6 +390,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         if !self.is_over {
             self.pool.lock().members.lose(self.seat, Instant::now());
+            self.pool.help();
             self.pool.has_ended(self.seat.member);
         }
     }
