@@ -59,6 +59,25 @@ fn an_app_is_told_that_its_client_has_left_and_its_place_is_free() {
 }
 
 #[test]
+fn an_app_that_does_not_listen_finds_its_connection_closed_when_its_client_has_left() {
+    for model in engines() {
+        let site = Site::start(model, |name, peer, tell| {
+            peer.body();
+            tell.send(name.to_owned()).expect("the test listens");
+            // Most apps do not know `FCGI_ABORT_REQUEST`, and say nothing for as long as they are at work.
+            while !matches!(peer.came(), Came::Closed) {}
+            tell.send("closed".to_owned()).expect("the test listens");
+            false
+        });
+        let mut client = site.server.connect();
+        client.send(b"GET /app/at-work HTTP/1.1\r\nHost: test\r\n\r\n");
+        assert_eq!(site.told(), "/at-work", "{model}");
+        drop(client);
+        assert_eq!(site.told(), "closed", "{model}");
+    }
+}
+
+#[test]
 fn a_safe_request_on_a_kept_connection_that_dies_is_asked_again_and_another_is_not() {
     for model in engines() {
         let (tell, told) = mpsc::channel();

@@ -259,6 +259,8 @@ impl Link {
             // An app that does not take it now is told with what is sent next, or sees the connection close.
             let _ = state.poll_write(&mut Context::from_waker(Waker::noop()));
         }
+        // The next one who waits has itself woken. Where there is none, nothing may keep the connection from being closed.
+        state.stream.hush();
         if state.output.is_empty() {
             state.stream.rest();
         }

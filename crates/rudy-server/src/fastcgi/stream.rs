@@ -108,6 +108,12 @@ impl Stream {
         }
     }
 
+    /// Wakes nobody any more until it is read again. What it would wake holds it.
+    pub(super) fn hush(&mut self) {
+        // A runtime that is over has no waker either.
+        let _ = self.socket.poll_read_ready(&mut Context::from_waker(Waker::noop()));
+    }
+
     /// Everything has been sent: whether there is room is of no interest any more.
     pub(super) fn rest(&mut self) {
         self.room = None;
