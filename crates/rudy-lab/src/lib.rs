@@ -4,7 +4,6 @@
 //! each load and round, in an order that changes, and leaves a folder of [records](record), a line after each single run,
 //! so that what was measured is never lost with what was not.
 
-mod interrupt;
 mod list;
 mod load;
 mod machine;

@@ -1,21 +1,25 @@
-//! Ctrl-C: the first ends the run, the second the process.
+//! Ctrl-C: what runs comes to its end, and what was measured is kept.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Which signal has come.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Interrupt {
+pub struct Interrupt {
     number: Arc<AtomicUsize>,
 }
 
 impl Interrupt {
     /// Catches SIGINT and SIGTERM from now on, each once: at a second one they do what they do to every process.
-    pub(crate) fn catch() -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// The system has no room for a handler.
+    pub fn catch() -> io::Result<Self> {
         let interrupt = Self::default();
         for (signal, number) in [(SIGINT, 2), (SIGTERM, 15)] {
             let has_come = Arc::default();
@@ -27,8 +31,23 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// Catches SIGINT, SIGTERM and SIGHUP from now on, however often they come: for whom to end at once would leave programs
+    /// running, and who stops them in a bounded time.
+    ///
+    /// # Errors
+    ///
+    /// The system has no room for a handler.
+    pub fn catch_always() -> io::Result<Self> {
+        let interrupt = Self::default();
+        for (signal, number) in [(SIGHUP, 1), (SIGINT, 2), (SIGTERM, 15)] {
+            flag::register_usize(signal, Arc::clone(&interrupt.number), number)?;
+        }
+        Ok(interrupt)
+    }
+
     /// The signal that has come, if one has.
-    pub(crate) fn signal(&self) -> Option<u8> {
+    #[must_use]
+    pub fn signal(&self) -> Option<u8> {
         u8::try_from(self.number.load(Ordering::Relaxed)).ok().filter(|number| *number != 0)
     }
 }

@@ -24,6 +24,7 @@ pub use access::{Access, AccessError, Route};
 pub use exit::Exit;
 pub use failure::{Failure, FailureKind};
 pub use http_load::http_load;
+pub use interrupt::Interrupt;
 pub use link::{Remote, Security};
 pub use request::{Encoded, Mix, Template, WEIGHTS_MAX, WeightError, parse_field};
 pub use url::{Url, UrlError};

@@ -60,6 +60,9 @@ struct Row {
     latency_us: Option<Value>,
 }
 
+/// How long each request of a burst waits for its answer: five times what 300 take one after the other, of 40 ms each.
+const BURST_PATIENCE: &str = "1m";
+
 pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) -> Vec<String> {
     let mut words: Vec<String> =
         ["bench", "--plain", "--json", "-", "--warm-up-time", "0"].map(str::to_owned).to_vec();
@@ -77,6 +80,8 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
             add("-c", requests.to_string());
             add("-n", requests.to_string());
             add("--requests-per-connection", "1".to_owned());
+            // How long the last of them waits is what is asked.
+            add("--timeout", BURST_PATIENCE.to_owned());
         }
         Kind::Sequence { requests } => {
             add("-c", "1".to_owned());

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use rudy_server::config::Time;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::interrupt::Interrupt;
 use crate::plan::{Kind, Load};
 use crate::subject::wait_until;
+use rudy_load::Interrupt;
 
 pub(crate) use self::bench::{Seen, intervals};
 

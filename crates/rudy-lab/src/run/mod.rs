@@ -9,7 +9,7 @@ mod single;
 use std::io;
 use std::time::Instant;
 
-use rudy_load::Exit;
+use rudy_load::{Exit, Interrupt};
 use rustix::process::{getpid, set_child_subreaper};
 
 pub use self::options::Options;
@@ -17,7 +17,6 @@ use self::options::Refusal;
 use self::progress::Progress;
 use self::results::Results;
 use self::single::Bench;
-use crate::interrupt::Interrupt;
 use crate::place;
 use crate::plan::Plan;
 use crate::record::Outcome;
@@ -61,7 +60,7 @@ impl Experiment {
             let what = what.to_owned();
             move |error: io::Error| format!("cannot {what}: {error}")
         };
-        let interrupt = Interrupt::catch().map_err(cannot("catch Ctrl-C"))?;
+        let interrupt = Interrupt::catch_always().map_err(cannot("catch Ctrl-C"))?;
         // What a subject leaves behind becomes our child, and is found.
         set_child_subreaper(Some(getpid()))
             .map_err(|error| cannot("become the reaper of subjects")(error.into()))?;

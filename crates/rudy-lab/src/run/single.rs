@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::schedule::Turn;
-use crate::interrupt::Interrupt;
 use crate::load::{self, Ended, Generator, Seen};
 use crate::machine::Shares;
 use crate::plan::{Kind, Load, Plan};
@@ -14,6 +13,7 @@ use crate::record::{Commands, Outcome, Run, Sample};
 use crate::sample::{self, Sampler};
 use crate::subject::family::{self, Cpu};
 use crate::subject::{StartError, Subject};
+use rudy_load::Interrupt;
 
 /// The kernel counts CPU in ticks of 10 ms, so of less than ten of them nothing is said.
 const CPU_MIN: Duration = Duration::from_millis(100);

@@ -21,9 +21,9 @@ use tempfile::TempDir;
 
 use self::family::Member;
 use self::output::Output;
-use crate::interrupt::Interrupt;
 use crate::place::{Place, adapted};
 use crate::plan::{self, Ready};
+use rudy_load::Interrupt;
 
 /// How long a subject may take to end when it is asked to, before it is killed.
 const STOP: Duration = Duration::from_secs(5);

@@ -284,14 +284,8 @@ impl Pool {
 
     /// Closes connections that wait for a request as long as others wait to be accepted, which they may keep from that.
     fn help(self: &Arc<Self>) {
-        let mut state = self.lock();
-        if state.has_helper || !state.members.may_starve() {
-            return;
-        }
         // Without a runtime nothing waits any more.
         let Ok(runtime) = Handle::try_current() else { return };
-        state.has_helper = true;
-        drop(state);
         let pool = Arc::downgrade(self);
         runtime.spawn(async move {
             loop {
@@ -333,6 +327,11 @@ impl Pool {
 }
 
 impl State {
+    /// Whether somebody has to see to it from now on that connections which wait starve no others.
+    fn begins_to_help(&mut self) -> bool {
+        self.members.may_starve() && !std::mem::replace(&mut self.has_helper, true)
+    }
+
     /// The request that is served next: one of here, where the connection that has become free is watched,
     /// unless another one has waited too long for that.
     fn next(&mut self) -> Option<Waiting> {
@@ -356,8 +355,13 @@ impl Lease {
         if !self.is_proven {
             self.is_proven = true;
             let pool = &self.held.pool;
-            pool.lock().members.prove(self.held.seat);
-            pool.help();
+            let mut state = pool.lock();
+            state.members.prove(self.held.seat);
+            let starts_helper = state.begins_to_help();
+            drop(state);
+            if starts_helper {
+                pool.help();
+            }
         }
     }
 
@@ -374,6 +378,7 @@ impl Lease {
         self.held.is_over = true;
         let is_kept = state.members.give_back(self.held.seat, Instant::now());
         let starts_keeper = is_kept && !std::mem::replace(&mut state.has_keeper, true);
+        let starts_helper = state.begins_to_help();
         drop(state);
         // A connection that is not kept has to be closed before others are opened in its place.
         let member = self.held.seat.member;
@@ -381,7 +386,9 @@ impl Lease {
         if starts_keeper {
             pool.look_after();
         }
-        pool.help();
+        if starts_helper {
+            pool.help();
+        }
         pool.has_ended(member);
     }
 }
@@ -389,8 +396,13 @@ impl Lease {
 impl Drop for Held {
     fn drop(&mut self) {
         if !self.is_over {
-            self.pool.lock().members.lose(self.seat, Instant::now());
-            self.pool.help();
+            let mut state = self.pool.lock();
+            state.members.lose(self.seat, Instant::now());
+            let starts_helper = state.begins_to_help();
+            drop(state);
+            if starts_helper {
+                self.pool.help();
+            }
             self.pool.has_ended(self.seat.member);
         }
     }
