@@ -90,6 +90,9 @@ pub struct Run {
     pub notes: Vec<String>,
     /// The load by the second, where its generator says.
     pub intervals: Vec<Interval>,
+    /// The rates that a search for the knee has tried, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
 }
 
 /// What was run, so that it can be run again: each a program and its arguments.
@@ -159,6 +162,19 @@ pub struct Interval {
     pub p99_ns: Option<f64>,
 }
 
+/// A rate that was tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Requests per second that were asked.
+    pub rate_per_s: f64,
+    /// The latency that 99 of 100 had, and less; nothing where none was answered.
+    pub p99_ns: Option<f64>,
+    /// Whether the objective held.
+    pub held: bool,
+    /// How it went, in words.
+    pub words: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +197,7 @@ mod tests {
             doubts: vec![Doubt { sentence: "why".to_owned(), concerns: vec!["p99_ns".to_owned()] }],
             notes: Vec::new(),
             intervals: vec![Interval { t_s: 1.0, requests_per_s: 10.0, p50_ns: None, p99_ns: Some(2.0) }],
+            steps: vec![Step { rate_per_s: 100.0, p99_ns: None, held: false, words: "no answer".to_owned() }],
         };
         let record = Record::Run(Box::new(run));
         let line = serde_json::to_string(&record).unwrap();

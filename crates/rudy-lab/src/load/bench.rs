@@ -28,6 +28,8 @@ pub(crate) struct Seen {
     pub(crate) cpu: Duration,
     /// Connections that stood at once, of a flood.
     pub(crate) connections: Option<u64>,
+    /// The rates that were tried, of a search for the knee.
+    pub(crate) steps: Vec<record::Step>,
 }
 
 #[derive(Deserialize)]
@@ -88,7 +90,7 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
             add("-n", requests.to_string());
             add("--requests-per-connection", "1".to_owned());
         }
-        Kind::Flood { .. } => {}
+        Kind::Knee { .. } | Kind::Flood { .. } => {}
     }
     if let Some(rows) = rows {
         add("--ndjson", rows.to_string_lossy().into_owned());
@@ -115,7 +117,7 @@ pub(super) fn read(text: &str, kind: &Kind) -> Result<Seen, String> {
         latency: latency.as_ref().map(distribution),
         cpu: Duration::try_from_secs_f64(report.threads.iter().map(|thread| thread.cpu_s).sum())
             .unwrap_or_default(),
-        connections: None,
+        ..Seen::default()
     })
 }
 

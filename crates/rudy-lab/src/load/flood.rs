@@ -1,7 +1,6 @@
 //! `rudy flood` as a load, and what its report says.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use rudy_server::config::Time;
 use serde::Deserialize;
@@ -56,12 +55,5 @@ pub(super) fn read(text: &str) -> Result<Seen, String> {
         let concerns = figures.keys().cloned().chain(["private_bytes".to_owned()]).collect();
         doubts.push(record::Doubt { sentence, concerns });
     }
-    Ok(Seen {
-        figures,
-        requests: 0,
-        latency: None,
-        doubts,
-        cpu: Duration::ZERO,
-        connections: Some(report.most_open),
-    })
+    Ok(Seen { figures, doubts, connections: Some(report.most_open), ..Seen::default() })
 }

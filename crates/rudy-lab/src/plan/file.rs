@@ -1,5 +1,7 @@
 //! A plan as it is written in TOML, and what it means.
 
+mod load;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,8 @@ use rudy_stats::compare::PAIRS_MAX;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Comparison, Contents, Kind, Load, Plan, Ready, Subject, builtin};
+use self::load::LoadTable;
+use super::{Comparison, Contents, Load, Plan, Ready, Subject, Then, builtin};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +32,10 @@ struct File {
     load: Vec<LoadTable>,
     #[serde(default)]
     compare: Vec<CompareTable>,
+    #[serde(default)]
+    source: String,
+    #[serde(default)]
+    then: Vec<ThenTable>,
 }
 
 #[derive(Deserialize)]
@@ -66,26 +73,13 @@ struct ReadyTable {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LoadTable {
-    name: Spanned<String>,
-    kind: KindName,
-    path: Option<String>,
+struct ThenTable {
+    subject: String,
+    beside: Option<Spanned<String>>,
+    load: Spanned<String>,
     #[serde(default)]
-    headers: Vec<String>,
-    connections: Option<u32>,
-    time: Option<Time>,
-    rate: Option<f64>,
-    requests: Option<u32>,
-    ramp: Option<Time>,
-}
-
-#[derive(Deserialize, Clone, Copy, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-enum KindName {
-    Bench,
-    Burst,
-    Sequence,
-    Flood,
+    figures: BTreeMap<String, f64>,
+    said: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -99,12 +93,6 @@ struct CompareTable {
 
 /// How often each subject is measured where nobody says.
 const ROUNDS: usize = 10;
-
-/// Connections of a load where nobody says: those of `rudy bench`.
-const CONNECTIONS: u32 = 64;
-
-/// As many connections, requests of a burst or streams as a load may have: beyond it the ports of an address are used up.
-const AT_ONCE_MAX: u32 = 28_000;
 
 /// Whether a figure may be compared: every one that a [`Run`](crate::record::Run) can have and for which it is known what is
 /// better.
@@ -172,6 +160,8 @@ impl Reader<'_> {
             file.subject.into_iter().map(|subject| self.subject(subject)).collect::<Result<_, _>>()?;
         let comparisons = file.compare.into_iter().map(|table| self.comparison(table, &subjects, &loads));
         let comparisons = comparisons.collect::<Result<_, _>>()?;
+        let then = file.then.into_iter().map(|table| self.then(table, &subjects, &loads));
+        let then = then.collect::<Result<_, _>>()?;
         Ok(Plan {
             name: file.name.unwrap_or_else(|| stem.into_owned()),
             question: file.question,
@@ -187,6 +177,8 @@ impl Reader<'_> {
             subjects,
             loads,
             comparisons,
+            source: file.source,
+            then,
         })
     }
 
@@ -257,50 +249,6 @@ impl Reader<'_> {
         }
     }
 
-    fn load(&self, table: LoadTable) -> Result<Load, String> {
-        let wrong = |expected: &str| Err(self.at(&table.name, expected));
-        let counts = [table.connections, table.requests];
-        if counts.into_iter().flatten().any(|count| !(1..=AT_ONCE_MAX).contains(&count)) {
-            return wrong(&format!("`connections` and `requests` are numbers from 1 to {AT_ONCE_MAX}"));
-        }
-        if table.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-            return wrong("`rate` is a number of requests per second, above 0");
-        }
-        let is_bench = table.kind == KindName::Bench;
-        let is_flood = table.kind == KindName::Flood;
-        for (key, is_there, belongs) in [
-            ("connections", table.connections.is_some(), is_bench || is_flood),
-            ("time", table.time.is_some(), is_bench || is_flood),
-            ("rate", table.rate.is_some(), is_bench),
-            ("ramp", table.ramp.is_some(), is_flood),
-            ("requests", table.requests.is_some(), !is_bench && !is_flood),
-        ] {
-            if is_there && !belongs {
-                return wrong(&format!("a load of this kind has no `{key}`"));
-            }
-        }
-        let path = table.path.clone().unwrap_or_else(|| "/".to_owned());
-        if !path.starts_with('/') {
-            return wrong("`path` begins with a slash, as in \"/1k.html\"");
-        }
-        let seconds = |seconds| Time(std::time::Duration::from_secs(seconds));
-        let connections = table.connections.unwrap_or(CONNECTIONS);
-        let kind = match (table.kind, table.requests) {
-            (KindName::Bench, _) => {
-                Kind::Bench { connections, time: table.time.unwrap_or(seconds(5)), rate: table.rate }
-            }
-            (KindName::Flood, _) => Kind::Flood {
-                connections,
-                ramp: table.ramp.unwrap_or(seconds(5)),
-                time: table.time.unwrap_or(seconds(10)),
-            },
-            (KindName::Burst, Some(requests)) => Kind::Burst { requests },
-            (KindName::Sequence, Some(requests)) => Kind::Sequence { requests },
-            (_, None) => return wrong("`requests` is missing: how many?"),
-        };
-        Ok(Load { name: table.name.into_inner(), path, headers: table.headers, kind })
-    }
-
     fn comparison(
         &self,
         table: CompareTable,
@@ -325,6 +273,25 @@ impl Reader<'_> {
             Some(names) => self.known("figure", names, |name| FIGURES.contains(&name))?,
         };
         Ok(Comparison { subject: table.subject.into_inner(), with: table.with.into_inner(), loads, figures })
+    }
+
+    fn then(&self, table: ThenTable, subjects: &[Subject], loads: &[Load]) -> Result<Then, String> {
+        let ThenTable { subject, beside, load, figures, said } = table;
+        if let Some(beside) = &beside
+            && !subjects.iter().any(|subject| subject.name == *beside.get_ref())
+        {
+            return Err(self.at(beside, &format!("there is no subject {:?}", beside.get_ref())));
+        }
+        if !loads.iter().any(|known| known.name == *load.get_ref()) {
+            return Err(self.at(&load, &format!("there is no load {:?}", load.get_ref())));
+        }
+        if let Some(name) = figures.keys().find(|name| !FIGURES.contains(&name.as_str())) {
+            return Err(
+                self.at(&load, &format!("there is no figure {name:?}; there are {}", FIGURES.join(", ")))
+            );
+        }
+        let beside = beside.map(Spanned::into_inner);
+        Ok(Then { subject, beside, load: load.into_inner(), figures, said })
     }
 
     fn known(
@@ -373,6 +340,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Kind;
 
     const WHOLE: &str =
         "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[load]]\nname = \"l\"\nkind = \"bench\"\n";
@@ -411,6 +379,10 @@ mod tests {
             ("[[subject]]\nname = \"b\"\ncommand = []\n", "x.toml:8: `command` is empty"),
             ("[[subject]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "there is no `config`"),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nconfig = \"no.conf\"\n", "cannot read no.conf"),
+            ("[[load]]\nname = \"k\"\nkind = \"knee\"\n", "`slo` is missing"),
+            ("[[load]]\nname = \"k\"\nkind = \"knee\"\nslo = \"fast\"\n", "x.toml:8: fast"),
+            ("[[then]]\nsubject = \"old\"\nload = \"m\"\n", "x.toml:9: there is no load \"m\""),
+            ("[[then]]\nsubject = \"old\"\nload = \"l\"\nfigures = { speed = 1 }\n", "no figure \"speed\""),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n", "`ready` is one of"),
         ] {
             let why = fails(&format!("{WHOLE}{more}"));

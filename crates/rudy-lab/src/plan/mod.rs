@@ -33,6 +33,12 @@ pub struct Plan {
     pub loads: Vec<Load>,
     /// What is compared with what.
     pub comparisons: Vec<Comparison>,
+    /// Where the figures of [`then`](Self::then) come from: whose they are, of when, on what machine.
+    #[serde(default)]
+    pub source: String,
+    /// What the experiment has shown before, to be shown beside what it shows today.
+    #[serde(default)]
+    pub then: Vec<Then>,
 }
 
 /// A file that the lab makes.
@@ -115,6 +121,17 @@ pub enum Kind {
         /// How many.
         requests: u32,
     },
+    /// `rudy bench --slo`: the search for the highest rate that holds.
+    Knee {
+        /// What is to hold, as in `p99<20ms, errors<0.01%`.
+        slo: String,
+        /// Connections in all.
+        connections: u32,
+        /// How long each rate is tried.
+        time: Time,
+        /// How long the answer must hold.
+        hold: Time,
+    },
     /// `rudy flood`: streams that stay.
     Flood {
         /// Connections in all.
@@ -137,4 +154,19 @@ pub struct Comparison {
     pub loads: Vec<String>,
     /// In which figures, named as in [`Run::figures`](crate::record::Run::figures); not empty.
     pub figures: Vec<String>,
+}
+
+/// Figures of a report that the experiment repeats.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Then {
+    /// What was measured, as that report calls it.
+    pub subject: String,
+    /// The subject of today that it belongs to, if any does.
+    pub beside: Option<String>,
+    /// Under which load of today.
+    pub load: String,
+    /// Named as in [`Run::figures`](crate::record::Run::figures).
+    pub figures: BTreeMap<String, f64>,
+    /// What the report says in words.
+    pub said: Option<String>,
 }

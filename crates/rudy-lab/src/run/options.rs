@@ -109,6 +109,7 @@ fn quicken(plan: &mut Plan) {
     for load in &mut plan.loads {
         match &mut load.kind {
             Kind::Bench { time, .. } => *time = QUICK.min(*time),
+            Kind::Knee { time, hold, .. } => (*time, *hold) = (QUICK.min(*time), QUICK.min(*hold)),
             Kind::Flood { ramp, time, .. } => (*ramp, *time) = (QUICK.min(*ramp), QUICK.min(*time)),
             Kind::Burst { .. } | Kind::Sequence { .. } => {}
         }

@@ -92,6 +92,7 @@ fn figures(run: &Run) -> String {
         ("time_s", "all after ", 1e3, " ms"),
         ("cpu_us_per_request", "", 1.0, " µs of CPU per request"),
         ("requests_per_s", "", 1.0, "/s"),
+        ("knee_per_s", "held ", 1.0, "/s"),
         ("p99_ns", "p99 ", 1e-6, " ms"),
         ("late_p99_ns", "late p99 ", 1e-6, " ms"),
         ("private_bytes_per_connection", "", 1.0, " bytes per connection"),
@@ -121,6 +122,8 @@ fn guess(plan: &Plan, runs: usize) -> Duration {
         .iter()
         .map(|load| match load.kind {
             Kind::Bench { time, .. } => time.0 + plan.warmup.0 + AROUND,
+            // A search that knows about where to look: eight steps from a factor of two to a twentieth.
+            Kind::Knee { time, hold, .. } => time.0 * 8 + hold.0 + AROUND,
             Kind::Flood { ramp, time, .. } => ramp.0 + time.0 + AROUND,
             Kind::Burst { .. } | Kind::Sequence { .. } => AROUND,
         })

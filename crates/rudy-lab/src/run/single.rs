@@ -61,6 +61,7 @@ impl Bench<'_> {
             doubts: Vec::new(),
             notes: Vec::new(),
             intervals: Vec::new(),
+            steps: Vec::new(),
         };
         match Subject::start(subject, self.files, self.interrupt) {
             Ok(mut started) => {
@@ -151,7 +152,7 @@ impl Bench<'_> {
                 run.notes.extend(shares.notes());
             }
         }
-        (run.latency, run.samples) = (seen.latency, samples);
+        (run.latency, run.samples, run.steps) = (seen.latency, samples, seen.steps);
         run.doubts.extend(seen.doubts);
         // Without rows nothing is shown by the second.
         run.intervals = load::intervals(&fs::read_to_string(self.rows).unwrap_or_default());

@@ -1,0 +1,107 @@
+//! A load as it is written.
+
+use std::time::Duration;
+
+use rudy_server::config::Time;
+use rudy_stats::Slo;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::Reader;
+use crate::plan::{Kind, Load};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LoadTable {
+    pub(super) name: Spanned<String>,
+    kind: KindName,
+    path: Option<String>,
+    #[serde(default)]
+    headers: Vec<String>,
+    connections: Option<u32>,
+    time: Option<Time>,
+    rate: Option<f64>,
+    requests: Option<u32>,
+    ramp: Option<Time>,
+    slo: Option<Spanned<String>>,
+    hold: Option<Time>,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+enum KindName {
+    Bench,
+    Burst,
+    Sequence,
+    Knee,
+    Flood,
+}
+
+/// Connections of a load where nobody says: those of `rudy bench`.
+const CONNECTIONS: u32 = 64;
+
+/// As many connections, requests of a burst or streams as a load may have: beyond it the ports of an address are used up.
+const AT_ONCE_MAX: u32 = 28_000;
+
+impl LoadTable {
+    /// The keys that are given, and whether a load of its kind has them.
+    fn keys(&self) -> [(&'static str, bool, bool); 7] {
+        use KindName::{Bench, Burst, Flood, Knee, Sequence};
+        let is = |kinds: &[KindName]| kinds.contains(&self.kind);
+        [
+            ("connections", self.connections.is_some(), is(&[Bench, Knee, Flood])),
+            ("time", self.time.is_some(), is(&[Bench, Knee, Flood])),
+            ("rate", self.rate.is_some(), is(&[Bench])),
+            ("requests", self.requests.is_some(), is(&[Burst, Sequence])),
+            ("ramp", self.ramp.is_some(), is(&[Flood])),
+            ("slo", self.slo.is_some(), is(&[Knee])),
+            ("hold", self.hold.is_some(), is(&[Knee])),
+        ]
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn load(&self, table: LoadTable) -> Result<Load, String> {
+        let wrong = |expected: &str| Err(self.at(&table.name, expected));
+        let counts = [table.connections, table.requests];
+        if counts.into_iter().flatten().any(|count| !(1..=AT_ONCE_MAX).contains(&count)) {
+            return wrong(&format!("`connections` and `requests` are numbers from 1 to {AT_ONCE_MAX}"));
+        }
+        if table.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+            return wrong("`rate` is a number of requests per second, above 0");
+        }
+        if let Some((key, ..)) = table.keys().into_iter().find(|(_, is_there, belongs)| *is_there && !belongs)
+        {
+            return wrong(&format!("a load of this kind has no `{key}`"));
+        }
+        let path = table.path.clone().unwrap_or_else(|| "/".to_owned());
+        if !path.starts_with('/') {
+            return wrong("`path` begins with a slash, as in \"/1k.html\"");
+        }
+        let kind = self.kind(&table)?;
+        Ok(Load { name: table.name.into_inner(), path, headers: table.headers, kind })
+    }
+
+    fn kind(&self, table: &LoadTable) -> Result<Kind, String> {
+        let time = |time: Option<Time>, seconds| time.unwrap_or(Time(Duration::from_secs(seconds)));
+        let connections = table.connections.unwrap_or(CONNECTIONS);
+        let missing = |what: &str| self.at(&table.name, what);
+        let requests = || table.requests.ok_or_else(|| missing("`requests` is missing: how many?"));
+        Ok(match table.kind {
+            KindName::Bench => Kind::Bench { connections, time: time(table.time, 5), rate: table.rate },
+            KindName::Flood => {
+                Kind::Flood { connections, ramp: time(table.ramp, 5), time: time(table.time, 10) }
+            }
+            KindName::Burst => Kind::Burst { requests: requests()? },
+            KindName::Sequence => Kind::Sequence { requests: requests()? },
+            KindName::Knee => {
+                let Some(slo) = &table.slo else {
+                    return Err(missing("`slo` is missing: what is to hold, as in \"p99<20ms\"?"));
+                };
+                slo.get_ref().parse::<Slo>().map_err(|error| self.at(slo, &error.to_string()))?;
+                let (time, hold) = (time(table.time, 6), time(table.hold, 30));
+                Kind::Knee { slo: slo.get_ref().clone(), connections, time, hold }
+            }
+        })
+    }
+}
