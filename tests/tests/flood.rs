@@ -65,6 +65,24 @@ fn a_server_can_be_started_for_it_and_is_ended_with_it() {
 }
 
 #[test]
+fn a_connection_is_kept_idle_after_its_whole_answer_where_that_is_asked() {
+    let server = Server::config("[[site]]\n[[site.route]]\npath = \"/\"\nrespond = { body = \"yes\" }\n");
+    let flood = |more: &[&str]| {
+        let mut command = Command::new(binary());
+        command.args(["flood", "-c", "20", "--ramp", "100ms", "--hold", "500ms", "--json"]).args(more);
+        let output = command.arg(server.url("/")).output().expect("rudy can be started");
+        serde_json::from_slice::<Value>(&output.stdout).expect("an object")
+    };
+    let report = flood(&["--idle"]);
+    assert_eq!((&report["open_at_end"], &report["ended"]), (&20.into(), &0.into()), "{report}");
+    assert_eq!((&report["status_classes"][2], &report["chunk_late_us"]["count"]), (&20.into(), &0.into()));
+    let report = flood(&[]);
+    assert_eq!((&report["open_at_end"], &report["ended"]), (&0.into(), &20.into()), "{report}");
+    let report = flood(&["--idle", "-H", "Connection: close"]);
+    assert_eq!((&report["open_at_end"], &report["ended"]), (&0.into(), &20.into()), "{report}");
+}
+
+#[test]
 fn what_cannot_be_is_said() {
     let port = ReservedPort::new();
     let address = port.address();

@@ -27,6 +27,7 @@ use crate::values::{elsewhere, number, time};
   rudy flood -c 10k -d 2m http://10.0.0.1/s/{}    10,000, each with its number in the path
   rudy flood --pid 4711 --plot flood.svg http://127.0.0.1:8080/ticks
   rudy flood --run 'rudy serve --config rudy.toml' http://127.0.0.1:8080/ticks
+  rudy flood --idle -c 9k --pid 4711 http://127.0.0.1:8080/    what an idle connection costs
 
 Times are 10s, 2m, 500ms, or a number of seconds; numbers may have k or m behind them.
 Exit codes: 0 done, 1 could not run, 2 bad arguments, 130 interrupted."
@@ -50,6 +51,9 @@ pub(crate) struct Flood {
     /// Chunks at the beginning of a stream that are no part of its schedule
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Load")]
     greetings: u32,
+    /// Keep each connection after its whole answer, with no other request
+    #[arg(long, conflicts_with_all = ["interval", "greetings"], help_heading = "Load")]
+    idle: bool,
     /// Give up a connection, or one without a first byte, after this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, help_heading = "Load")]
     timeout: Duration,
@@ -112,6 +116,7 @@ impl From<Flood> for Options {
             hold: flood.hold,
             interval: flood.interval,
             greetings: flood.greetings,
+            keeps_idle: flood.idle,
             timeout: flood.timeout,
             access: Access { trust, unix_socket: flood.unix_socket },
             sources: flood.sources.map(Sources::addresses).unwrap_or_default(),

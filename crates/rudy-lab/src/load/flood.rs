@@ -27,12 +27,10 @@ struct Times {
     max: f64,
 }
 
-pub(super) fn arguments(connections: u32, ramp: Time, time: Time) -> Vec<String> {
-    let times = [ramp.to_string(), time.to_string()];
-    let [ramp, time] = times;
-    ["flood", "--json", "-c", &connections.to_string(), "--ramp", &ramp, "-d", &time]
-        .map(str::to_owned)
-        .to_vec()
+pub(super) fn arguments(connections: u32, ramp: Time, time: Time, is_idle: bool) -> Vec<String> {
+    let (connections, ramp, time) = (connections.to_string(), ramp.to_string(), time.to_string());
+    let words = ["flood", "--json", "-c", &connections, "--ramp", &ramp, "-d", &time];
+    words.into_iter().chain(is_idle.then_some("--idle")).map(str::to_owned).collect()
 }
 
 pub(super) fn read(text: &str) -> Result<Seen, String> {

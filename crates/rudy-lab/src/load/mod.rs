@@ -62,7 +62,10 @@ pub(crate) fn command(
     let mut words = vec![rudy.to_string_lossy().into_owned()];
     match &load.kind {
         Kind::Flood { connections, ramp, time } => {
-            words.extend(flood::arguments(*connections, *ramp, *time));
+            words.extend(flood::arguments(*connections, *ramp, *time, false));
+        }
+        Kind::Idle { connections, ramp, time } => {
+            words.extend(flood::arguments(*connections, *ramp, *time, true));
         }
         Kind::Knee { slo, connections, time, hold } => {
             words.extend(knee::arguments(slo, *connections, *time, *hold));
@@ -129,7 +132,7 @@ impl Generator {
             return Ended::Failed(format!("the load could not run ({status}): {}", said.join("\n")));
         }
         let seen = match load.kind {
-            Kind::Flood { .. } => flood::read(&stdout),
+            Kind::Flood { .. } | Kind::Idle { .. } => flood::read(&stdout),
             Kind::Knee { .. } => knee::read(&stdout),
             _ => bench::read(&stdout, &load.kind),
         };
@@ -161,7 +164,7 @@ fn bound(kind: &Kind) -> Duration {
             Kind::Bench { time, .. } => time.0,
             Kind::Burst { .. } => Duration::ZERO,
             Kind::Sequence { requests } => EACH * *requests,
-            Kind::Flood { ramp, time, .. } => ramp.0 + time.0,
+            Kind::Flood { ramp, time, .. } | Kind::Idle { ramp, time, .. } => ramp.0 + time.0,
             Kind::Knee { time, hold, .. } => knee::bound(*time, *hold),
         }
 }

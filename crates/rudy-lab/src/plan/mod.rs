@@ -132,6 +132,15 @@ pub enum Kind {
         /// How long the answer must hold.
         hold: Time,
     },
+    /// `rudy flood --idle`: connections that have had an answer each, and stay.
+    Idle {
+        /// Connections in all.
+        connections: u32,
+        /// How long they take to open.
+        ramp: Time,
+        /// How long they are kept after that.
+        time: Time,
+    },
     /// `rudy flood`: streams that stay.
     Flood {
         /// Connections in all.

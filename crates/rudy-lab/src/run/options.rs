@@ -110,7 +110,9 @@ fn quicken(plan: &mut Plan) {
         match &mut load.kind {
             Kind::Bench { time, .. } => *time = QUICK.min(*time),
             Kind::Knee { time, hold, .. } => (*time, *hold) = (QUICK.min(*time), QUICK.min(*hold)),
-            Kind::Flood { ramp, time, .. } => (*ramp, *time) = (QUICK.min(*ramp), QUICK.min(*time)),
+            Kind::Idle { ramp, time, .. } | Kind::Flood { ramp, time, .. } => {
+                (*ramp, *time) = (QUICK.min(*ramp), QUICK.min(*time));
+            }
             Kind::Burst { .. } | Kind::Sequence { .. } => {}
         }
     }

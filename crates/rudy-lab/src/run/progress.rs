@@ -124,7 +124,7 @@ fn guess(plan: &Plan, runs: usize) -> Duration {
             Kind::Bench { time, .. } => time.0 + plan.warmup.0 + AROUND,
             // A search that knows about where to look: eight steps from a factor of two to a twentieth.
             Kind::Knee { time, hold, .. } => time.0 * 8 + hold.0 + AROUND,
-            Kind::Flood { ramp, time, .. } => ramp.0 + time.0 + AROUND,
+            Kind::Idle { ramp, time, .. } | Kind::Flood { ramp, time, .. } => ramp.0 + time.0 + AROUND,
             Kind::Burst { .. } | Kind::Sequence { .. } => AROUND,
         })
         .sum();

@@ -148,7 +148,7 @@ impl Bench<'_> {
             run.figures.insert("stolen_share".to_owned(), shares.stolen);
             run.figures.insert("others_share".to_owned(), shares.others);
             // A flood does not say what CPU it took itself.
-            if !matches!(load.kind, Kind::Flood { .. }) {
+            if !matches!(load.kind, Kind::Flood { .. } | Kind::Idle { .. }) {
                 run.notes.extend(shares.notes());
             }
         }
@@ -173,7 +173,8 @@ fn cpu_figures(cpu: Cpu, requests: u64) -> Vec<(String, f64)> {
     ]
 }
 
-/// The most that the subject had for itself, before the load or in it; of a flood also what each connection made it grow by.
+/// The most that the subject had for itself, before the load or in it; of a flood also what each connection made it grow by,
+/// when most of them had stood for longest.
 #[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
 fn memory_figures(samples: &[Sample], idle: u64, connections: Option<u64>) -> Vec<(String, f64)> {
     let Some(most) = samples.iter().map(|sample| sample.private_bytes).max() else { return Vec::new() };
@@ -182,7 +183,9 @@ fn memory_figures(samples: &[Sample], idle: u64, connections: Option<u64>) -> Ve
         ("idle_private_bytes".to_owned(), idle as f64),
     ];
     if let Some(connections @ 1..) = connections {
-        let each = most.saturating_sub(idle) as f64 / connections as f64;
+        let fullest = samples.iter().max_by_key(|sample| sample.connections);
+        let bytes = fullest.map_or(most, |sample| sample.private_bytes);
+        let each = bytes.saturating_sub(idle) as f64 / connections as f64;
         figures.push(("private_bytes_per_connection".to_owned(), each));
     }
     figures

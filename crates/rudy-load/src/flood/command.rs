@@ -54,6 +54,7 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
         hold: options.hold,
         interval: options.interval,
         greetings: options.greetings,
+        keeps_idle: options.keeps_idle,
         timeout: options.timeout,
         sources: options.sources.clone().into(),
     };

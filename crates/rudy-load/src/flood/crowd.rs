@@ -149,8 +149,8 @@ impl<'p> Crowd<'p> {
         self.open = self.open + u32::from(connection.is_open()) - u32::from(was_open);
         match driven {
             Err(failure) => self.lose(number, &failure),
-            Ok(_) if has_ended => self.end(number),
             Ok(Standing::Ended) => self.end(number),
+            Ok(_) if has_ended && !self.plan.keeps_idle => self.end(number),
             Ok(Standing::Busy) => self.busy.push(number),
             Ok(Standing::Open) => {}
         }
@@ -218,6 +218,9 @@ impl Observer for Listener<'_> {
 
     fn chunk(&mut self) {
         self.seen.chunks += 1;
+        if self.plan.keeps_idle {
+            return;
+        }
         if *self.greetings < self.plan.greetings {
             *self.greetings += 1;
             return;

@@ -25,6 +25,8 @@ pub struct Options {
     pub interval: Duration,
     /// Chunks at the beginning of each stream that are no part of its schedule.
     pub greetings: u32,
+    /// A connection is kept after its whole answer, which then is not the end of it.
+    pub keeps_idle: bool,
     /// For a connection, and then for the first byte.
     pub timeout: Duration,
     /// How the server is reached.

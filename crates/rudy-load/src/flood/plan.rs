@@ -31,6 +31,8 @@ pub struct Plan {
     pub interval: Duration,
     /// Chunks at the beginning of a stream that are no part of its schedule: a greeting.
     pub greetings: u32,
+    /// A connection is kept after its whole answer, which then is not the end of it.
+    pub keeps_idle: bool,
     /// For a connection, and then for the first byte.
     pub timeout: Duration,
     /// Addresses that connections come from, in turn. Empty leaves it to the kernel.

@@ -27,6 +27,7 @@ fn plan(server: &Server) -> Plan {
         hold: Duration::from_secs(20),
         interval: Duration::from_secs(1),
         greetings: 1,
+        keeps_idle: false,
         timeout: Duration::from_secs(10),
         sources: Arc::new([]),
     }

@@ -34,6 +34,7 @@ enum KindName {
     Burst,
     Sequence,
     Knee,
+    Idle,
     Flood,
 }
 
@@ -46,14 +47,14 @@ const AT_ONCE_MAX: u32 = 28_000;
 impl LoadTable {
     /// The keys that are given, and whether a load of its kind has them.
     fn keys(&self) -> [(&'static str, bool, bool); 7] {
-        use KindName::{Bench, Burst, Flood, Knee, Sequence};
+        use KindName::{Bench, Burst, Flood, Idle, Knee, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
-            ("connections", self.connections.is_some(), is(&[Bench, Knee, Flood])),
-            ("time", self.time.is_some(), is(&[Bench, Knee, Flood])),
+            ("connections", self.connections.is_some(), is(&[Bench, Knee, Idle, Flood])),
+            ("time", self.time.is_some(), is(&[Bench, Knee, Idle, Flood])),
             ("rate", self.rate.is_some(), is(&[Bench])),
             ("requests", self.requests.is_some(), is(&[Burst, Sequence])),
-            ("ramp", self.ramp.is_some(), is(&[Flood])),
+            ("ramp", self.ramp.is_some(), is(&[Idle, Flood])),
             ("slo", self.slo.is_some(), is(&[Knee])),
             ("hold", self.hold.is_some(), is(&[Knee])),
         ]
@@ -89,6 +90,9 @@ impl Reader<'_> {
         let requests = || table.requests.ok_or_else(|| missing("`requests` is missing: how many?"));
         Ok(match table.kind {
             KindName::Bench => Kind::Bench { connections, time: time(table.time, 5), rate: table.rate },
+            KindName::Idle => {
+                Kind::Idle { connections, ramp: time(table.ramp, 5), time: time(table.time, 10) }
+            }
             KindName::Flood => {
                 Kind::Flood { connections, ramp: time(table.ramp, 5), time: time(table.time, 10) }
             }
