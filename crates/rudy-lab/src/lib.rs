@@ -10,6 +10,7 @@ mod machine;
 mod place;
 pub mod plan;
 pub mod record;
+mod report;
 mod run;
 mod sample;
 mod subject;

@@ -1,0 +1,81 @@
+//! Experiments that tests make, without anything being run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::plan;
+use crate::record::{Commands, Head, Machine, Outcome, Run};
+
+use super::read::Experiment;
+
+/// Of which run figures are asked.
+pub(crate) struct Turn<'a> {
+    pub(crate) round: usize,
+    pub(crate) subject: &'a str,
+    pub(crate) load: &'a str,
+    pub(crate) is_control: bool,
+}
+
+/// The experiment of a plan (TOML) with every run that it asks for; a run for which there are no figures has failed.
+pub(crate) fn experiment(
+    plan: &str,
+    mut figures: impl FnMut(&Turn) -> Option<Vec<(&'static str, f64)>>,
+) -> Experiment {
+    let plan = plan::parse(plan, "made", None).expect("the plan is right");
+    let mut runs = Vec::new();
+    for round in 0..plan.rounds {
+        for load in &plan.loads {
+            for subject in &plan.subjects {
+                for is_control in [false, true].into_iter().filter(|again| !again || subject.is_control) {
+                    let turn = Turn { round, subject: &subject.name, load: &load.name, is_control };
+                    let seen = figures(&turn);
+                    runs.push(run(&turn, runs.len(), seen));
+                }
+            }
+        }
+    }
+    let head = Head {
+        plan,
+        started: "2026-11-21T10:00:00Z".to_owned(),
+        seed: 7,
+        machine: Machine {
+            cpu: "a processor".to_owned(),
+            cores: 2,
+            memory_bytes: 8 << 30,
+            kernel: "6.18.0".to_owned(),
+            governor: None,
+        },
+        versions: BTreeMap::from([("rudy".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+        command: ["rudy", "lab", "run", "made"].map(str::to_owned).to_vec(),
+    };
+    Experiment { folder: PathBuf::from("made"), heads: vec![head], runs, cut: None }
+}
+
+fn run(turn: &Turn, position: usize, figures: Option<Vec<(&'static str, f64)>>) -> Run {
+    let outcome = match &figures {
+        Some(_) => Outcome::Measured,
+        None => Outcome::Failed { why: "it ended (exit code 1) under the load".to_owned() },
+    };
+    let figures = figures.unwrap_or_default().into_iter();
+    Run {
+        round: turn.round,
+        position,
+        subject: turn.subject.to_owned(),
+        load: turn.load.to_owned(),
+        is_control: turn.is_control,
+        began_s: 0.0,
+        seconds: 1.0,
+        commands: Commands {
+            subject: vec![turn.subject.to_owned()],
+            load: vec!["rudy".to_owned(), "bench".to_owned(), "http://127.0.0.1:1/".to_owned()],
+        },
+        outcome,
+        figures: figures.map(|(name, value)| (name.to_owned(), value)).collect(),
+        latency: None,
+        samples: Vec::new(),
+        doubts: Vec::new(),
+        notes: Vec::new(),
+        intervals: Vec::new(),
+        steps: Vec::new(),
+    }
+}
