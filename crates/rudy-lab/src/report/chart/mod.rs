@@ -1,4 +1,21 @@
-//! The pictures of a report.
+//! The pictures of a report: SVG of our own making, over a few drawing primitives.
+//!
+//! A kind of chart is a module that takes its data out of the records, by functions that know nothing of drawing, and then
+//! draws it. Below them are a [sheet](sheet) to draw on, [scales](scale), [units](unit), a [frame](frame) of axes,
+//! [marks](mark) and a [legend](legend). Whatever the records hold, what comes out is XML: what is no number is left out by
+//! whoever takes the data, and all text is escaped by the sheet.
+
+mod data;
+mod frame;
+mod latency;
+mod legend;
+mod mark;
+mod scale;
+mod sheet;
+mod table;
+mod unit;
+
+use std::collections::HashSet;
 
 use super::read::Experiment;
 
@@ -18,6 +35,18 @@ pub(crate) struct Chart {
 }
 
 /// All charts that the records of an experiment have something for, in the order in which they are shown.
-pub(crate) fn charts(_experiment: &Experiment) -> Vec<Chart> {
-    Vec::new()
+pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
+    let mut charts = latency::charts(experiment);
+    let mut taken = HashSet::new();
+    for chart in &mut charts {
+        chart.id = unused(&chart.id, &taken);
+        taken.insert(chart.id.clone());
+    }
+    charts
+}
+
+/// Names of loads may differ in what no file name has.
+fn unused(id: &str, taken: &HashSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{id}-{number}"));
+    [id.to_owned()].into_iter().chain(numbered).find(|id| !taken.contains(id)).unwrap_or_default()
 }

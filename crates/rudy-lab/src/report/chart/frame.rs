@@ -1,0 +1,229 @@
+//! Axes and the area between them.
+
+use super::scale::{Rank, Scale, Tick};
+use super::sheet::{Anchor, EDGE, Sheet, WIDTH, width};
+use super::unit::{Unit, round};
+
+/// An axis: where values stand, and what is written beside it.
+pub(super) struct Axis {
+    scale: Scale,
+    title: String,
+    labels: Labels,
+}
+
+/// What stands at ticks.
+enum Labels {
+    /// Numbers of parts of this size; the title says what they are.
+    Parts(f64),
+    /// Each with its unit: a logarithmic axis has more than one.
+    Each(Unit),
+    Percent,
+}
+
+impl Axis {
+    /// From zero to a highest value.
+    pub(super) fn linear(title: &str, unit: Unit, highest: f64) -> Self {
+        let (size, name) = unit.part(highest);
+        let title = match name {
+            "" => title.to_owned(),
+            name => format!("{title}, {name}"),
+        };
+        // Ticks are round in the unit that is shown.
+        let scale = match Scale::linear(highest / size) {
+            Scale::Linear { end, step } => Scale::Linear { end: end * size, step: step * size },
+            other => other,
+        };
+        Self { scale, title, labels: Labels::Parts(size) }
+    }
+
+    /// By factors, around values.
+    pub(super) fn log(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
+        let part = match unit {
+            Unit::Rate => ", per second",
+            _ => "",
+        };
+        let labels = Labels::Each(unit);
+        Self { scale: Scale::log(values), title: format!("{title}{part} (logarithmic)"), labels }
+    }
+
+    /// Quantiles as far as this many nines.
+    pub(super) fn nines(title: &str, nines: f64) -> Self {
+        Self { scale: Scale::Nines { nines }, title: title.to_owned(), labels: Labels::Percent }
+    }
+
+    /// Where a value stands, as a share of the axis.
+    pub(super) fn share(&self, value: f64) -> f64 {
+        self.scale.share(value)
+    }
+
+    fn label(&self, value: f64) -> String {
+        match self.labels {
+            Labels::Parts(size) => round(value / size),
+            Labels::Each(unit) => unit.tick(value),
+            Labels::Percent if value >= 1.0 => "max".to_owned(),
+            Labels::Percent => format!("{} %", round(value * 100.0)),
+        }
+    }
+
+    /// Ticks with labels, such as leave each other room: those of the second rank only where all of them fit.
+    fn labels(&self, length: f64, extent: impl Fn(&str) -> f64) -> Vec<(f64, String)> {
+        let fits = |kept: &[(f64, String)], place: f64, label: &str| {
+            let room = |other: &(f64, String)| {
+                (other.0 - place).abs() >= f64::midpoint(extent(label), extent(&other.1))
+            };
+            kept.iter().all(room)
+        };
+        let mut kept: Vec<(f64, String)> = Vec::new();
+        for rank in [Rank::First, Rank::Second] {
+            let before = kept.clone();
+            let ticks: Vec<Tick> =
+                self.scale.ticks().into_iter().filter(|tick| tick.rank == Some(rank)).collect();
+            for tick in &ticks {
+                let (place, label) = (self.share(tick.value) * length, self.label(tick.value));
+                if fits(&kept, place, &label) {
+                    kept.push((place, label));
+                } else if rank == Rank::Second && ticks.len() > 1 {
+                    return before;
+                }
+            }
+        }
+        kept
+    }
+
+    fn widest(&self) -> f64 {
+        let ticks = self.scale.ticks().into_iter().filter(|tick| tick.rank.is_some());
+        ticks.map(|tick| width(&self.label(tick.value))).fold(0.0, f64::max)
+    }
+}
+
+/// The area that things are drawn in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+}
+
+/// How high a line of labels is.
+const LINE: f64 = 18.0;
+
+/// What labels keep from each other.
+const GAP: f64 = 10.0;
+
+impl Frame {
+    /// Draws axes of an area of this height on the sheet, below what is there: x below, y on the left, and another y on the right.
+    pub(super) fn draw(
+        sheet: &mut Sheet,
+        height: f64,
+        x: &Axis,
+        y: &Axis,
+        other: Option<(&Axis, &str)>,
+    ) -> Self {
+        let top = sheet.bottom + LINE + 4.0;
+        let right = other.map_or(WIDTH - EDGE - 8.0, |(other, _)| WIDTH - EDGE - other.widest() - 8.0);
+        let frame = Self { left: EDGE + y.widest() + 8.0, right, top, bottom: top + height };
+        sheet.text_in(WIDTH / 2.0, (EDGE, top - 9.0), Anchor::Start, "soft", &y.title);
+        frame.horizontal(sheet, y);
+        if let Some((other, class)) = other {
+            sheet.text_in(WIDTH / 2.0, (WIDTH - EDGE, top - 9.0), Anchor::End, class, &other.title);
+            for (place, label) in other.labels(height, |_| LINE - 3.0) {
+                sheet.text((right + 8.0, frame.bottom - place + 4.0), Anchor::Start, class, &label);
+            }
+        }
+        frame.vertical(sheet, x);
+        sheet.text_in(right - frame.left, (right, frame.bottom + 2.0 * LINE), Anchor::End, "soft", &x.title);
+        sheet.bottom = frame.bottom + 2.0 * LINE + 2.0;
+        frame
+    }
+
+    /// The same with rows instead of a y axis: their names have so much room on the left, and their figures on the right.
+    pub(super) fn rows(sheet: &mut Sheet, height: f64, x: &Axis, names: f64, figures: f64) -> Self {
+        let top = sheet.bottom + 2.0;
+        let (left, right) = (EDGE + names + 10.0, WIDTH - EDGE - figures);
+        let frame = Self { left, right, top, bottom: top + height };
+        frame.vertical(sheet, x);
+        sheet.text_in(WIDTH - 2.0 * EDGE, (right, frame.bottom + 2.0 * LINE), Anchor::End, "soft", &x.title);
+        sheet.bottom = frame.bottom + 2.0 * LINE + 2.0;
+        frame
+    }
+
+    /// The place of shares of both axes.
+    pub(super) fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        (self.x(x), self.y(y))
+    }
+
+    /// The place of a share of the x axis.
+    pub(super) fn x(&self, share: f64) -> f64 {
+        self.left + share * (self.right - self.left)
+    }
+
+    /// The place of a share of the y axis.
+    pub(super) fn y(&self, share: f64) -> f64 {
+        self.bottom - share * (self.bottom - self.top)
+    }
+
+    fn horizontal(&self, sheet: &mut Sheet, axis: &Axis) {
+        for tick in axis.scale.ticks().iter().filter(|tick| tick.rank == Some(Rank::First)) {
+            let y = self.y(axis.share(tick.value));
+            sheet.line("grid", (self.left, y), (self.right, y));
+        }
+        for tick in axis.scale.ticks() {
+            let y = self.y(axis.share(tick.value));
+            sheet.line("axis", (self.left - if tick.rank.is_some() { 5.0 } else { 3.0 }, y), (self.left, y));
+        }
+        sheet.line("axis", (self.left, self.top), (self.left, self.bottom));
+        for (place, label) in axis.labels(self.bottom - self.top, |_| LINE - 3.0) {
+            sheet.text((self.left - 8.0, self.bottom - place + 4.0), Anchor::End, "soft", &label);
+        }
+    }
+
+    fn vertical(&self, sheet: &mut Sheet, axis: &Axis) {
+        for tick in axis.scale.ticks() {
+            let x = self.x(axis.share(tick.value));
+            if tick.rank == Some(Rank::First) {
+                sheet.line("grid", (x, self.top), (x, self.bottom));
+            }
+            sheet.line(
+                "axis",
+                (x, self.bottom),
+                (x, self.bottom + if tick.rank.is_some() { 5.0 } else { 3.0 }),
+            );
+        }
+        sheet.line("axis", (self.left, self.bottom), (self.right, self.bottom));
+        for (place, label) in axis.labels(self.right - self.left, |label| width(label) + GAP) {
+            // One at the very end would be cut off at the edge of the sheet.
+            let half = width(&label) / 2.0;
+            let x = (self.left + place).clamp(half, WIDTH - half - 2.0);
+            sheet.text((x, self.bottom + LINE), Anchor::Middle, "soft", &label);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_leave_each_other_room() {
+        for values in [[1e-6, 1e-3], [1e-9, 1e3], [0.0, 5e-3], [2e-3, 2.1e-3]] {
+            let axis = Axis::log("latency", Unit::Time, values.into_iter());
+            let labels = axis.labels(200.0, |label| width(label) + GAP);
+            let mut places: Vec<_> =
+                labels.iter().map(|(place, label)| (*place, width(label) / 2.0)).collect();
+            places.sort_by(|a, b| a.0.total_cmp(&b.0));
+            assert!(places.len() > 1, "{labels:?}");
+            assert!(
+                places.windows(2).all(|pair| pair[0].0 + pair[0].1 < pair[1].0 - pair[1].1),
+                "{labels:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_linear_axis_is_round_in_the_unit_it_shows() {
+        let axis = Axis::linear("memory", Unit::Bytes, 5.4 * 1_048_576.0);
+        let labels: Vec<_> = axis.labels(200.0, |_| 15.0).into_iter().map(|(_, label)| label).collect();
+        assert_eq!((axis.title.as_str(), labels.join(" ").as_str()), ("memory, MiB", "0 2 4 6"));
+    }
+}

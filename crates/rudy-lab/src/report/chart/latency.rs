@@ -1,0 +1,156 @@
+//! Latency by percentile: each subject's distribution under a load, as far out as its requests reach.
+
+use std::collections::BTreeMap;
+
+use super::Chart;
+use super::data::{drawable, is_doubtful, median, slug};
+use super::frame::{Axis, Frame};
+use super::legend::{self, Entry, Key};
+use super::mark::{Fill, Look, look, mark};
+use super::sheet::Sheet;
+use super::table::{Table, cell};
+use super::unit::{Unit, digits};
+use crate::report::read::Experiment;
+
+/// A quantile and the seconds that so many requests did not exceed.
+type Place = (f64, f64);
+
+/// What a subject's rounds have shown.
+#[derive(Debug, PartialEq)]
+struct Curve {
+    subject: String,
+    look: Look,
+    rounds: Vec<Vec<Place>>,
+    /// At each quantile that most rounds have enough requests for.
+    median: Vec<Place>,
+    /// Most rounds are doubtful.
+    is_doubtful: bool,
+}
+
+/// A chart for each load that latencies are known of.
+pub(super) fn charts(experiment: &Experiment) -> Vec<Chart> {
+    let loads = experiment.plan().loads.iter();
+    loads.filter_map(|load| chart(&load.name, &curves(experiment, &load.name))).collect()
+}
+
+fn curves(experiment: &Experiment, load: &str) -> Vec<Curve> {
+    let subjects = experiment.plan().subjects.iter().enumerate();
+    subjects.filter_map(|(index, subject)| curve(experiment, index, &subject.name, load)).collect()
+}
+
+fn curve(experiment: &Experiment, index: usize, subject: &str, load: &str) -> Option<Curve> {
+    let (mut rounds, mut doubtful) = (Vec::new(), 0);
+    for run in experiment.measured(subject, load) {
+        let Some(latency) = &run.latency else { continue };
+        let place = |[quantile, ns]: &[f64; 2]| {
+            let is_quantile = (0.0..=1.0).contains(quantile);
+            Some((*quantile, drawable(ns * 1e-9)?)).filter(|_| is_quantile)
+        };
+        let round: Vec<Place> = latency.iter().filter_map(place).collect();
+        if !round.is_empty() {
+            rounds.push(round);
+            doubtful += usize::from(is_doubtful(run, "p99_ns"));
+        }
+    }
+    let is_doubtful = doubtful * 2 > rounds.len();
+    let median = medians(&rounds);
+    let subject = subject.to_owned();
+    (!median.is_empty()).then_some(Curve { subject, look: look(index), rounds, median, is_doubtful })
+}
+
+/// Quantile by quantile. One that only few rounds have would be of other rounds than its neighbours.
+fn medians(rounds: &[Vec<Place>]) -> Vec<Place> {
+    let mut by_quantile: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for (quantile, seconds) in rounds.iter().flatten() {
+        // The bits of numbers that are not negative are in the order of the numbers. Minus zero is among them.
+        by_quantile.entry(quantile.abs().to_bits()).or_default().push(*seconds);
+    }
+    let most = by_quantile.into_iter().filter(|(_, values)| values.len() * 2 > rounds.len());
+    most.filter_map(|(bits, values)| Some((f64::from_bits(bits), median(values)?))).collect()
+}
+
+fn chart(load: &str, curves: &[Curve]) -> Option<Chart> {
+    if curves.is_empty() {
+        return None;
+    }
+    let title = format!("{load}: latency by percentile");
+    let mut sheet = Sheet::new(&title);
+    let entry = |curve: &Curve| {
+        let doubt = if curve.is_doubtful { " (doubtful)" } else { "" };
+        Entry { key: Key::Curve(curve.look), name: format!("{}{doubt}", curve.subject) }
+    };
+    legend::draw(&mut sheet, &curves.iter().map(entry).collect::<Vec<_>>());
+    let all = || curves.iter().flat_map(|curve| curve.rounds.iter().chain([&curve.median])).flatten();
+    let x =
+        Axis::nines("share of requests that were not slower", nines(all().map(|(quantile, _)| *quantile)));
+    let y = Axis::log("latency", Unit::Time, all().map(|(_, seconds)| *seconds));
+    let frame = Frame::draw(&mut sheet, 230.0, &x, &y, None);
+    for curve in curves {
+        draw(&mut sheet, &frame, (&x, &y), curve);
+    }
+    // Above all lines, so that none of them hides what is to be pointed at.
+    for curve in curves {
+        for (quantile, seconds) in curve.median.iter().filter(|(quantile, _)| is_marked(*quantile)) {
+            let name =
+                if *quantile < 1.0 { format!("p{}", digits(quantile * 100.0)) } else { "max".to_owned() };
+            let tip = format!("{}, {name}: {}", curve.subject, Unit::Time.text(*seconds));
+            sheet.hit(frame.at(x.share(*quantile), y.share(*seconds)), &tip);
+        }
+    }
+    let rounds = curves.iter().map(|curve| curve.rounds.len()).max().unwrap_or(1);
+    let behind = if rounds > 1 { ", the median of its rounds; each of them is faint behind it" } else { "" };
+    Some(Chart {
+        id: format!("latency-{}", slug(load)),
+        title,
+        caption: format!(
+            "A line for each subject{behind}. Each nine to the right is a tenth of the requests before."
+        ),
+        svg: sheet.finish(),
+        csv: csv(curves),
+    })
+}
+
+/// How many nines the quantiles below 1 reach to, at least one.
+fn nines(quantiles: impl Iterator<Item = f64>) -> f64 {
+    let highest = quantiles.filter(|quantile| *quantile < 1.0).fold(0.0, f64::max);
+    (-(1.0 - highest).log10()).clamp(1.0, 9.0)
+}
+
+/// Whether a quantile has a mark: the median, the nines and the maximum.
+fn is_marked(quantile: f64) -> bool {
+    let nines = -(1.0 - quantile).log10();
+    quantile >= 1.0 || (quantile - 0.5).abs() < 1e-3 || (nines > 0.5 && (nines - nines.round()).abs() < 1e-6)
+}
+
+fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), curve: &Curve) {
+    let at = |(quantile, seconds): &Place| frame.at(x.share(*quantile), y.share(*seconds));
+    if curve.rounds.len() > 1 {
+        for round in &curve.rounds {
+            let places: Vec<_> = round.iter().filter(|(quantile, _)| *quantile < 1.0).map(at).collect();
+            sheet.path(&format!("{} faint", curve.look.line()), &places);
+        }
+    }
+    let (line, end): (Vec<Place>, Vec<Place>) =
+        curve.median.iter().partition(|(quantile, _)| *quantile < 1.0);
+    sheet.path(&curve.look.line(), &line.iter().map(at).collect::<Vec<_>>());
+    // To the maximum there is nothing in between.
+    let gap: Vec<_> = line.last().into_iter().chain(&end).map(at).collect();
+    sheet.path(&format!("line thin dots {}", curve.look.class), &gap);
+    let fill = if curve.is_doubtful { Fill::Hollow } else { Fill::Full };
+    for place in curve.median.iter().filter(|(quantile, _)| is_marked(*quantile)) {
+        mark(sheet, curve.look, at(place), 3.5, fill, "");
+    }
+}
+
+fn csv(curves: &[Curve]) -> String {
+    let mut table = Table::new(&["subject", "round", "quantile", "latency_s"]);
+    for curve in curves {
+        let rounds = curve.rounds.iter().enumerate().map(|(index, round)| ((index + 1).to_string(), round));
+        for (name, places) in [("median".to_owned(), &curve.median)].into_iter().chain(rounds) {
+            for (quantile, seconds) in places {
+                table.row([curve.subject.clone(), name.clone(), quantile.to_string(), cell(Some(*seconds))]);
+            }
+        }
+    }
+    table.finish()
+}

@@ -1,0 +1,85 @@
+//! Which mark is whose: names beside marks, in as many lines as they take.
+
+use super::mark::{Fill, Look, mark};
+use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
+
+/// A name and what stands before it.
+pub(super) struct Entry {
+    pub(super) key: Key,
+    pub(super) name: String,
+}
+
+/// What stands before a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    /// A line with points.
+    Curve(Look),
+    /// A point.
+    Mark(Look, Fill),
+    /// A line of these classes.
+    Line(&'static str),
+    /// An area of this class.
+    Area(&'static str),
+}
+
+/// What a key takes, and what follows a name.
+const KEY: f64 = 26.0;
+const AFTER: f64 = 14.0;
+
+/// No name takes more.
+const NAME_MAX: f64 = 190.0;
+
+const LINE: f64 = 18.0;
+
+/// Draws it below what is on the sheet.
+pub(super) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
+    let mut x = EDGE;
+    if !entries.is_empty() {
+        sheet.bottom += LINE;
+    }
+    for entry in entries {
+        let wide = KEY + width(&fitted(&entry.name, NAME_MAX));
+        if x > EDGE && x + wide > WIDTH - EDGE {
+            x = EDGE;
+            sheet.bottom += LINE;
+        }
+        let y = sheet.bottom - 8.0;
+        key(sheet, entry.key, x, y);
+        sheet.text_in(NAME_MAX, (x + KEY, y + 4.0), Anchor::Start, "", &entry.name);
+        x += wide + AFTER;
+    }
+}
+
+fn key(sheet: &mut Sheet, key: Key, x: f64, y: f64) {
+    let mut line = |class: &str| sheet.line(class, (x, y), (x + KEY - 6.0, y));
+    let middle = (x + KEY / 2.0 - 3.0, y);
+    match key {
+        Key::Curve(look) => {
+            line(&look.line());
+            mark(sheet, look, middle, 4.0, Fill::Full, "");
+        }
+        Key::Mark(look, fill) => mark(sheet, look, middle, 4.0, fill, ""),
+        Key::Line(class) => line(class),
+        Key::Area(class) => {
+            sheet.rectangle(&format!("class=\"{class} area\""), (x + 2.0, y - 6.0), (KEY - 10.0, 12.0), "");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::mark::look;
+
+    #[test]
+    fn a_legend_takes_as_many_lines_as_it_needs() {
+        let height = |names: usize| {
+            let mut sheet = Sheet::new("x");
+            let before = sheet.bottom;
+            let entry = |index| Entry { key: Key::Curve(look(index)), name: format!("a long name {index}") };
+            draw(&mut sheet, &(0..names).map(entry).collect::<Vec<_>>());
+            sheet.bottom - before
+        };
+        assert_eq!([height(0), height(1), height(8)].map(|height| height / LINE), [0.0, 1.0, 3.0]);
+    }
+}

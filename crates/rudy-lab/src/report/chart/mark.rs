@@ -1,0 +1,134 @@
+//! What tells one subject from another: a colour, and a shape for those who cannot see it.
+
+use super::sheet::{Sheet, number};
+
+/// How a subject looks, in every chart alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Look {
+    /// The class that sets its colour.
+    pub(super) class: &'static str,
+    pub(super) shape: Shape,
+    /// Beyond as many as there are colours, lines are dashed.
+    pub(super) is_dashed: bool,
+}
+
+/// The form of a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    Circle,
+    Square,
+    Triangle,
+    Diamond,
+    Down,
+    Cross,
+    Plus,
+    Hexagon,
+}
+
+/// How a point is filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fill {
+    Full,
+    /// There is a doubt about it.
+    Hollow,
+}
+
+const CLASSES: [&str; 8] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"];
+
+const SHAPES: [Shape; 8] = [
+    Shape::Circle,
+    Shape::Square,
+    Shape::Triangle,
+    Shape::Diamond,
+    Shape::Down,
+    Shape::Cross,
+    Shape::Plus,
+    Shape::Hexagon,
+];
+
+/// Of the subject with this place in the plan.
+pub(super) fn look(index: usize) -> Look {
+    let place = index % CLASSES.len();
+    // With the second set of colours, the shapes have moved on as well.
+    let shape = (index + index / CLASSES.len()) % SHAPES.len();
+    Look { class: CLASSES[place], shape: SHAPES[shape], is_dashed: index >= CLASSES.len() }
+}
+
+impl Look {
+    /// The classes of its line.
+    pub(super) fn line(self) -> String {
+        format!("line {}{}", self.class, if self.is_dashed { " dash" } else { "" })
+    }
+}
+
+/// Draws a point, with a tip.
+pub(super) fn mark(sheet: &mut Sheet, look: Look, place: (f64, f64), radius: f64, fill: Fill, tip: &str) {
+    let fill = match fill {
+        Fill::Full => "full",
+        Fill::Hollow => "hollow",
+    };
+    let outline = outline(look.shape, place, radius);
+    sheet.tipped(&format!("<path class=\"{} {fill}\" d=\"{outline}\"", look.class), "path", tip);
+}
+
+/// Of about the same size for the eye, whatever the shape.
+fn outline(shape: Shape, (x, y): (f64, f64), radius: f64) -> String {
+    let r = radius;
+    let corners: &[(f64, f64)] = match shape {
+        Shape::Circle => {
+            let (r, start, across) = (number(r), number(x - r), number(2.0 * r));
+            return format!("M{start} {}a{r} {r} 0 1 0 {across} 0a{r} {r} 0 1 0 -{across} 0z", number(y));
+        }
+        Shape::Square => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+        Shape::Triangle => &[(0.0, -1.2), (1.15, 0.9), (-1.15, 0.9)],
+        Shape::Diamond => &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)],
+        Shape::Down => &[(0.0, 1.2), (1.15, -0.9), (-1.15, -0.9)],
+        Shape::Cross => &[
+            (-1.2, -0.7),
+            (-0.7, -1.2),
+            (0.0, -0.5),
+            (0.7, -1.2),
+            (1.2, -0.7),
+            (0.5, 0.0),
+            (1.2, 0.7),
+            (0.7, 1.2),
+            (0.0, 0.5),
+            (-0.7, 1.2),
+            (-1.2, 0.7),
+            (-0.5, 0.0),
+        ],
+        Shape::Plus => &[
+            (-0.4, -1.3),
+            (0.4, -1.3),
+            (0.4, -0.4),
+            (1.3, -0.4),
+            (1.3, 0.4),
+            (0.4, 0.4),
+            (0.4, 1.3),
+            (-0.4, 1.3),
+            (-0.4, 0.4),
+            (-1.3, 0.4),
+            (-1.3, -0.4),
+            (-0.4, -0.4),
+        ],
+        Shape::Hexagon => &[(-1.15, 0.0), (-0.6, -1.0), (0.6, -1.0), (1.15, 0.0), (0.6, 1.0), (-0.6, 1.0)],
+    };
+    let places = corners.iter().map(|(dx, dy)| format!("{} {}", number(x + dx * r), number(y + dy * r)));
+    format!("M{}z", places.collect::<Vec<_>>().join("L"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn sixteen_subjects_look_different_without_colour_and_lines() {
+        let looks: Vec<_> = (0..16).map(look).collect();
+        let colours: HashSet<_> = looks[..8].iter().map(|look| look.class).collect();
+        assert_eq!(colours.len(), 8);
+        let seen: HashSet<_> =
+            looks.iter().map(|look| (format!("{:?}", look.shape), look.is_dashed)).collect();
+        assert_eq!(seen.len(), 16);
+    }
+}

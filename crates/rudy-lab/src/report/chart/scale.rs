@@ -1,0 +1,248 @@
+//! From values to places on an axis, and where its ticks stand.
+
+/// How values are laid out. Places are shares of the axis, from 0 to 1; what lies beyond an end is drawn at that end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Scale {
+    /// From zero.
+    Linear {
+        /// The value at its end.
+        end: f64,
+        /// From tick to tick.
+        step: f64,
+    },
+    /// By factors.
+    Log {
+        /// The value at its beginning.
+        start: f64,
+        /// The value at its end.
+        end: f64,
+        /// A logarithm has no zero: where there are values of zero, a place of their own is kept for them, before the start.
+        has_zero: bool,
+    },
+    /// Quantiles by how little is left above them: 0, 0.9, 0.99, 0.999 are equally far apart. Above 1 nothing is left, and it
+    /// stands a little beyond them.
+    Nines {
+        /// How many of them there are.
+        nines: f64,
+    },
+}
+
+/// A place on an axis that is marked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Tick {
+    /// What stands there.
+    pub(super) value: f64,
+    /// How important it is that it has a label; none where it has never one.
+    pub(super) rank: Option<Rank>,
+}
+
+/// Labels of the first rank are there before those of the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// A decade.
+    First,
+    /// Between decades.
+    Second,
+}
+
+/// So many steps a linear axis has at most.
+const STEPS_MAX: f64 = 5.0;
+
+/// Over so many decades, 2 and 5 are worth a label.
+const DECADES_OF_ALL: f64 = 2.5;
+
+/// What an axis keeps for zero.
+const ZERO: f64 = 0.1;
+
+/// The lowest value that a logarithmic axis shows: where nothing is above it, there is nothing to see.
+const LOG_MIN: f64 = 1e-12;
+
+impl Scale {
+    /// From zero to a round number that is not below the highest value.
+    pub(super) fn linear(highest: f64) -> Self {
+        let highest = if highest > LOG_MIN { highest } else { 1.0 };
+        let step = round_up(highest / STEPS_MAX);
+        Self::Linear { end: step * (highest / step - 1e-9).ceil(), step }
+    }
+
+    /// Between round numbers around the values that are above zero.
+    pub(super) fn log(values: impl Iterator<Item = f64>) -> Self {
+        let (mut lowest, mut highest, mut has_zero) = (f64::INFINITY, 0.0_f64, false);
+        for value in values {
+            if value < LOG_MIN {
+                has_zero = true;
+            } else {
+                (lowest, highest) = (lowest.min(value), highest.max(value));
+            }
+        }
+        if lowest > highest {
+            (lowest, highest) = (1.0, 1.0);
+        }
+        let (start, mut end) = (round_down(lowest), round_up(highest));
+        if end < start * 1.5 {
+            end = start * 10.0;
+        }
+        Self::Log { start, end, has_zero }
+    }
+
+    /// Where a value stands.
+    pub(super) fn share(self, value: f64) -> f64 {
+        let share = match self {
+            Self::Linear { end, .. } => value / end,
+            Self::Log { has_zero, .. } if value < LOG_MIN => return if has_zero { ZERO * 0.3 } else { 0.0 },
+            Self::Log { start, end, has_zero } => {
+                let before = if has_zero { ZERO } else { 0.0 };
+                let share = (value / start).ln() / (end / start).ln();
+                before + share.clamp(0.0, 1.0) * (1.0 - before)
+            }
+            Self::Nines { .. } if value >= 1.0 => 1.0,
+            Self::Nines { nines } => -(1.0 - value).max(LOG_MIN).log10() / (nines + beyond(nines)),
+        };
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// In ascending order.
+    pub(super) fn ticks(self) -> Vec<Tick> {
+        let first = |value| Tick { value, rank: Some(Rank::First) };
+        match self {
+            Self::Linear { end, step } => (0..=20)
+                .map(|n| f64::from(n) * step)
+                .take_while(|value| *value < end + step / 2.0)
+                .map(first)
+                .collect(),
+            Self::Log { start, end, has_zero } => {
+                let zero = has_zero.then(|| first(0.0));
+                zero.into_iter().chain(factors(start, end)).collect()
+            }
+            Self::Nines { nines } => {
+                let median = Tick { value: 0.5, rank: Some(Rank::Second) };
+                let decades = (1..=12)
+                    .take_while(|n| f64::from(*n) <= nines + 1e-9)
+                    .map(|n| first(1.0 - 10_f64.powi(-n)));
+                [first(0.0), median].into_iter().chain(decades).chain([first(1.0)]).collect()
+            }
+        }
+    }
+}
+
+/// How far beyond the last nine the maximum stands: room for its label.
+fn beyond(nines: f64) -> f64 {
+    (nines * 0.14).max(0.4)
+}
+
+/// 1 to 9 of each decade between two values.
+fn factors(start: f64, end: f64) -> Vec<Tick> {
+    let shows_all = (end / start).log10() <= DECADES_OF_ALL;
+    let mut ticks = Vec::new();
+    for exponent in exponent(start)..=exponent(end) {
+        for digit in 1..=9 {
+            let value = f64::from(digit) * 10_f64.powi(exponent);
+            if value < start * 0.999 || value > end * 1.001 {
+                continue;
+            }
+            let rank = match digit {
+                1 => Some(Rank::First),
+                2 | 5 if shows_all => Some(Rank::Second),
+                _ => None,
+            };
+            ticks.push(Tick { value, rank });
+        }
+    }
+    ticks
+}
+
+/// The next of 1, 2, 5, 10, … that is not less.
+fn round_up(number: f64) -> f64 {
+    let decade = 10_f64.powi(exponent(number));
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|step| step * decade)
+        .find(|step| *step >= number * (1.0 - 1e-9))
+        .unwrap_or(number)
+}
+
+/// The last of 1, 2, 5, 10, … that is not more.
+fn round_down(number: f64) -> f64 {
+    let decade = 10_f64.powi(exponent(number));
+    [10.0, 5.0, 2.0]
+        .into_iter()
+        .map(|step| step * decade)
+        .find(|step| *step <= number * (1.0 + 1e-9))
+        .unwrap_or(decade)
+}
+
+/// Of the power of ten that is not above a number.
+fn exponent(number: f64) -> i32 {
+    #[expect(clippy::cast_possible_truncation, reason = "the logarithm of a finite number is below 309")]
+    let exponent = (number.log10() + 1e-9).floor() as i32;
+    exponent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labelled(scale: Scale, rank: Rank) -> Vec<f64> {
+        let ticks = scale.ticks().into_iter();
+        ticks.filter(|tick| tick.rank == Some(rank)).map(|tick| tick.value).collect()
+    }
+
+    #[test]
+    fn a_linear_axis_has_up_to_six_round_ticks_from_zero() {
+        for (highest, ticks) in [
+            (1.0, vec![0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+            (0.9, vec![0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+            (61_120.0, vec![0.0, 20_000.0, 40_000.0, 60_000.0, 80_000.0]),
+            (7.0, vec![0.0, 2.0, 4.0, 6.0, 8.0]),
+            (0.0, vec![0.0, 0.2, 0.4, 0.6, 0.8, 1.0]),
+        ] {
+            let found = labelled(Scale::linear(highest), Rank::First);
+            assert_eq!(found.len(), ticks.len(), "{highest}: {found:?}");
+            assert!(
+                found.iter().zip(&ticks).all(|(a, b)| (a - b).abs() < 1e-9 * highest.max(1.0)),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_logarithmic_axis_ends_at_round_numbers_and_has_its_decades() {
+        let scale = Scale::log([130e3, 3.4e6].into_iter());
+        assert_eq!(scale, Scale::Log { start: 1e5, end: 5e6, has_zero: false });
+        assert_eq!(labelled(scale, Rank::First), [1e5, 1e6]);
+        assert_eq!(labelled(scale, Rank::Second), [2e5, 5e5, 2e6, 5e6]);
+        assert_eq!(scale.ticks().len(), 14);
+        let wide = Scale::log([1.0, 9e8].into_iter());
+        assert_eq!((labelled(wide, Rank::First).len(), labelled(wide, Rank::Second).len()), (10, 0));
+    }
+
+    #[test]
+    fn zero_has_a_place_of_its_own_before_the_logarithm() {
+        let scale = Scale::log([0.0, 10.0, 1000.0].into_iter());
+        let places = [0.0, 10.0, 100.0, 1000.0].map(|value| scale.share(value));
+        assert!(places.is_sorted() && places[0] < places[1] - 0.05, "{places:?}");
+        assert!((places[3] - 1.0).abs() < 1e-12);
+        assert_eq!(scale.ticks()[0].value, 0.0);
+        assert_eq!(Scale::log([0.0].into_iter()), Scale::Log { start: 1.0, end: 10.0, has_zero: true });
+    }
+
+    #[test]
+    fn each_nine_takes_the_same_room_and_the_maximum_is_beyond() {
+        let scale = Scale::Nines { nines: 4.0 };
+        for (quantile, share) in [(0.0, 0.0), (0.9, 0.25), (0.99, 0.5), (0.999, 0.75), (0.9999, 1.0)] {
+            let end = scale.share(0.9999);
+            assert!((scale.share(quantile) - share * end).abs() < 1e-9, "{quantile}");
+        }
+        assert!(scale.share(1.0) > scale.share(0.9999) + 0.05);
+        assert_eq!(labelled(scale, Rank::First).len(), 6);
+    }
+
+    #[test]
+    fn what_is_no_place_is_drawn_at_an_end() {
+        for scale in [Scale::linear(1.0), Scale::log([1.0].into_iter()), Scale::Nines { nines: 3.0 }] {
+            for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300] {
+                assert!((0.0..=1.0).contains(&scale.share(value)), "{scale:?} {value}");
+            }
+        }
+    }
+}
