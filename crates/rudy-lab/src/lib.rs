@@ -16,4 +16,5 @@ mod sample;
 mod subject;
 
 pub use list::list;
+pub use report::{Format, ReportOptions, report};
 pub use run::{Options, run};

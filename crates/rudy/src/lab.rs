@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use rudy_lab::Options;
+use clap::{Args, Subcommand, ValueEnum};
+use rudy_lab::{Format, Options, ReportOptions};
 use rudy_load::Exit;
 
 /// Compare servers: several, side by side, under the same loads, in rounds.
@@ -22,6 +22,7 @@ enum LabCommand {
     /// Name the plans that Rudy has with it
     List,
     Run(Run),
+    Report(Report),
 }
 
 /// Carry out a plan
@@ -57,12 +58,42 @@ struct Run {
     quick: bool,
 }
 
+/// Make a report of what was measured
+///
+/// A report has the findings with their intervals, every figure of every subject, the doubts, and what is needed to repeat it.
+/// Several folders make one report, in which verdicts are corrected for the comparisons of all.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  rudy lab report results --format markdown   tables, on standard output
+
+Exit codes: 0 done, 1 could not write, 2 bad arguments or no results.")]
+struct Report {
+    /// Folders that `rudy lab run` has left
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// How it is written
+    #[arg(long, value_name = "FORMAT", default_value = "markdown")]
+    format: FormatName,
+    /// Write it to this file, or to standard output (-)
+    #[arg(long, value_name = "FILE|-")]
+    out: Option<PathBuf>,
+    /// Write each chart to this folder, as SVG and its data as CSV
+    #[arg(long, value_name = "DIR")]
+    charts: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum FormatName {
+    Markdown,
+}
+
 impl Lab {
     /// Does it.
     pub(crate) fn run(self) -> Exit {
         match self.command {
             LabCommand::List => rudy_lab::list(),
             LabCommand::Run(run) => rudy_lab::run(&run.into()),
+            LabCommand::Report(report) => rudy_lab::report(&report.into()),
         }
     }
 }
@@ -77,5 +108,14 @@ impl From<Run> for Options {
             resume: run.resume,
             is_quick: run.quick,
         }
+    }
+}
+
+impl From<Report> for ReportOptions {
+    fn from(report: Report) -> Self {
+        let format = match report.format {
+            FormatName::Markdown => Format::Markdown,
+        };
+        Self { folders: report.folders, format, out: report.out, charts: report.charts }
     }
 }

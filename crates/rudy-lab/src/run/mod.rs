@@ -6,7 +6,8 @@ mod results;
 mod schedule;
 mod single;
 
-use std::io;
+use std::io::{self, Write};
+use std::path::Path;
 use std::time::Instant;
 
 use rudy_load::{Exit, Interrupt};
@@ -17,15 +18,19 @@ use self::options::Refusal;
 use self::progress::Progress;
 use self::results::Results;
 use self::single::Bench;
-use crate::place;
 use crate::plan::Plan;
 use crate::record::Outcome;
-use crate::subject;
+use crate::{place, report, subject};
 
 /// Carries an experiment out, and says on stderr what runs.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
-    match Experiment::new(options).and_then(|mut experiment| experiment.run().map_err(Refusal::World)) {
+    let run = |mut experiment: Experiment| {
+        let exit = experiment.run().map_err(Refusal::World)?;
+        show(experiment.results.folder());
+        Ok(exit)
+    };
+    match Experiment::new(options).and_then(run) {
         Ok(exit) => exit,
         Err(Refusal::Input(why)) => refuse(Exit::BadInput, &why),
         Err(Refusal::World(why)) => refuse(Exit::CannotRun, &why),
@@ -35,6 +40,14 @@ pub fn run(options: &Options) -> Exit {
 fn refuse(exit: Exit, why: &str) -> Exit {
     progress::say(&format!("error: {why}"));
     exit
+}
+
+/// What has come of it. That it cannot be shown takes nothing from what was measured.
+fn show(folder: &Path) {
+    match report::after_run(folder) {
+        Ok(findings) => drop(io::stdout().write_all(findings.as_bytes())),
+        Err(why) => progress::say(&format!("there is no report: {why}")),
+    }
 }
 
 struct Experiment {

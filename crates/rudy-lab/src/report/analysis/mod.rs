@@ -1,0 +1,162 @@
+//! What the records of experiments show: everything that a report says, in whichever format.
+
+mod compared;
+mod pairs;
+mod tables;
+pub(crate) mod then;
+pub(crate) mod trouble;
+pub(crate) mod words;
+
+use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, judge};
+
+use self::compared::Question;
+use super::read::Experiment;
+use super::unit::Figure;
+
+/// What one or several experiments show, judged together.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    /// Each experiment by itself.
+    pub(crate) sections: Vec<Section<'a>>,
+    /// How many comparisons were judged, and corrected for how many they are.
+    pub(crate) judged: usize,
+}
+
+/// What an experiment shows.
+#[derive(Debug)]
+pub(crate) struct Section<'a> {
+    /// The records.
+    pub(crate) experiment: &'a Experiment,
+    /// The plan's name, and the folder where two experiments of a report have the same.
+    pub(crate) title: String,
+    /// The answer to the plan's question, as far as there is one: a sentence for each two subjects that are compared.
+    pub(crate) headline: Vec<String>,
+    /// Every comparison that the plan asks for, in its order.
+    pub(crate) comparisons: Vec<Compared<'a>>,
+    /// What the subjects that were measured twice in each round were against themselves.
+    pub(crate) controls: Vec<Controlled<'a>>,
+    /// Every figure of every subject, a table for each load.
+    pub(crate) tables: Vec<Table<'a>>,
+    /// What the plan says was shown before, beside what was shown now.
+    pub(crate) then: Vec<then::Row<'a>>,
+    /// Why numbers that are marked may not be what they seem to be.
+    pub(crate) doubts: Vec<trouble::Trouble<'a>>,
+    /// Runs without figures, and why.
+    pub(crate) failures: Vec<trouble::Trouble<'a>>,
+    /// What happened that changes no figure.
+    pub(crate) notes: Vec<trouble::Trouble<'a>>,
+    /// What is to be said of the records as a whole: another machine in their midst, a line that was cut off.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// One subject beside another in a figure under a load.
+#[derive(Debug)]
+pub(crate) struct Compared<'a> {
+    pub(crate) subject: &'a str,
+    pub(crate) with: &'a str,
+    pub(crate) load: &'a str,
+    pub(crate) figure: Figure,
+    /// Rounds in which both were measured.
+    pub(crate) rounds: usize,
+    /// The median of either in these rounds.
+    pub(crate) medians: Option<[f64; 2]>,
+    /// Whether one of these runs is doubted in this figure.
+    pub(crate) is_doubtful: bool,
+    /// What they show.
+    pub(crate) answer: Answer,
+    /// The same as a sentence.
+    pub(crate) sentence: String,
+}
+
+/// What a comparison has shown.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// It was judged.
+    Judged(Finding),
+    /// There is nothing to judge.
+    Open {
+        /// So many times the median of the other, where both have one that is not 0.
+        ratio: Option<f64>,
+        /// Why it was not judged.
+        why: String,
+    },
+}
+
+/// A subject beside itself.
+#[derive(Debug)]
+pub(crate) struct Controlled<'a> {
+    pub(crate) subject: &'a str,
+    pub(crate) load: &'a str,
+    pub(crate) figure: Figure,
+    /// Rounds in which it was measured twice.
+    pub(crate) rounds: usize,
+    /// What they show; where they are too few or have values of 0, why they do not.
+    pub(crate) outcome: Result<Control, String>,
+}
+
+/// What was measured under a load.
+#[derive(Debug)]
+pub(crate) struct Table<'a> {
+    pub(crate) load: &'a str,
+    /// The figures that any subject has.
+    pub(crate) figures: Vec<Figure>,
+    /// The subjects in the order of the plan, each with as many cells as there are figures.
+    pub(crate) rows: Vec<(&'a str, Vec<Cell>)>,
+}
+
+/// A figure of a subject under a load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cell {
+    /// Of all its rounds; nothing where no run has the figure.
+    pub(crate) summary: Option<Summary>,
+    /// Whether one of these runs is doubted in this figure.
+    pub(crate) is_doubtful: bool,
+}
+
+/// All of it. One correction for the number of comparisons is made over all experiments, since somebody who reads several
+/// reads them as one.
+pub(crate) fn analyse(experiments: &[Experiment]) -> Report<'_> {
+    let questions: Vec<Vec<Question>> = experiments.iter().map(compared::questions).collect();
+    let comparisons: Vec<Comparison> =
+        questions.iter().flatten().filter_map(|question| question.comparison.clone().ok()).collect();
+    let asked = questions.iter().flatten().filter(|question| question.is_measured()).count();
+    let mut findings = judge(&comparisons).into_iter();
+    let sections = experiments.iter().zip(questions).map(|(experiment, questions)| {
+        let compared = questions.into_iter().map(|question| {
+            let finding = question.comparison.is_ok().then(|| findings.next()).flatten();
+            question.answer(finding, asked)
+        });
+        section(experiment, compared.collect(), title(experiment, experiments))
+    });
+    Report { sections: sections.collect(), judged: comparisons.len() }
+}
+
+fn section<'a>(experiment: &'a Experiment, comparisons: Vec<Compared<'a>>, title: String) -> Section<'a> {
+    Section {
+        experiment,
+        title,
+        headline: words::headline(&comparisons),
+        controls: compared::controls(experiment),
+        comparisons,
+        tables: tables::tables(experiment),
+        then: then::rows(experiment),
+        doubts: trouble::doubts(experiment),
+        failures: trouble::failures(experiment),
+        notes: trouble::notes(experiment),
+        remarks: trouble::remarks(experiment),
+    }
+}
+
+fn title(experiment: &Experiment, all: &[Experiment]) -> String {
+    let name = &experiment.plan().name;
+    if all.iter().filter(|other| other.plan().name == *name).count() > 1 {
+        format!("{name} ({})", experiment.folder.display())
+    } else {
+        name.clone()
+    }
+}
+
+/// What difference matters to a plan.
+fn delta(experiment: &Experiment) -> Delta {
+    Delta::new(experiment.plan().delta).unwrap_or_default()
+}

@@ -1,0 +1,74 @@
+//! Every figure of every subject, by load.
+
+use rudy_stats::compare::Summary;
+
+use super::pairs::is_doubted;
+use super::{Cell, Table};
+use crate::report::read::Experiment;
+use crate::report::unit::Figure;
+
+/// What stands first in a table. The figures of a subject's own follow, and those of the run itself come last.
+const FIRST: [&str; 17] = [
+    "time_s",
+    "requests_per_s",
+    "knee_per_s",
+    "errors",
+    "cpu_us_per_request",
+    "cpu_user_us_per_request",
+    "cpu_system_us_per_request",
+    "p50_ns",
+    "p90_ns",
+    "p99_ns",
+    "p999_ns",
+    "max_ns",
+    "late_p99_ns",
+    "private_bytes_per_connection",
+    "private_bytes",
+    "idle_private_bytes",
+    "idle_private_bytes_per_connection",
+];
+
+const LAST: [&str; 3] = ["generator_share", "others_share", "stolen_share"];
+
+/// One for each load under which anything was measured.
+pub(super) fn tables(experiment: &Experiment) -> Vec<Table<'_>> {
+    let loads = experiment.plan().loads.iter().map(|load| table(experiment, &load.name));
+    loads.filter(|table| !table.figures.is_empty()).collect()
+}
+
+fn table<'a>(experiment: &'a Experiment, load: &'a str) -> Table<'a> {
+    let subjects = experiment.plan().subjects.iter().map(|subject| subject.name.as_str());
+    let names = figures(experiment, load);
+    let row = |subject| {
+        let cells = names.iter().map(|figure| cell(experiment, subject, load, figure));
+        (subject, cells.collect::<Vec<_>>())
+    };
+    let rows = subjects.filter(|subject| experiment.measured(subject, load).next().is_some()).map(row);
+    Table { load, rows: rows.collect(), figures: names.iter().map(|name| Figure::named(name)).collect() }
+}
+
+fn figures<'a>(experiment: &'a Experiment, load: &str) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for run in experiment.runs.iter().filter(|run| run.load == load) {
+        for name in run.figures.keys() {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+    }
+    let place = |name: &str| {
+        let first = FIRST.iter().position(|known| *known == name);
+        let last = LAST.iter().position(|known| *known == name).map(|place| place + FIRST.len() + 1);
+        first.or(last).unwrap_or(FIRST.len())
+    };
+    names.sort_by_key(|name| (place(name), *name));
+    names
+}
+
+/// A figure of a subject under a load, of all its rounds without those of the control.
+pub(super) fn cell(experiment: &Experiment, subject: &str, load: &str, figure: &str) -> Cell {
+    let with_figure = |run: &&crate::record::Run| run.figures.contains_key(figure);
+    let runs: Vec<_> = experiment.measured(subject, load).filter(with_figure).collect();
+    let values: Vec<f64> = runs.iter().filter_map(|run| run.figures.get(figure).copied()).collect();
+    Cell { summary: Summary::of(&values), is_doubtful: runs.iter().any(|run| is_doubted(run, figure)) }
+}

@@ -1,0 +1,110 @@
+//! A report in Markdown, with tables as GitHub has them.
+
+use super::analysis::trouble::Trouble;
+use super::analysis::{Report, Section};
+use super::rows::{self, Rows};
+
+/// All of it.
+pub(super) fn write(report: &Report) -> String {
+    report.sections.iter().map(section).collect::<Vec<_>>().join("\n")
+}
+
+fn section(section: &Section) -> String {
+    let plan = section.experiment.plan();
+    let mut text = format!("# {}\n\n", escaped(&section.title));
+    let mut say = |line: &str| text.extend([line, "\n\n"]);
+    if !plan.question.is_empty() {
+        say(&escaped(&plan.question));
+    }
+    for sentence in &section.headline {
+        say(&format!("**{}**", escaped(sentence)));
+    }
+    for remark in &section.remarks {
+        say(&format!("Note: {}.", escaped(remark)));
+    }
+    let mut part = |title: &str, rows: &Rows| {
+        if !rows.body.is_empty() {
+            say(&format!("## {}\n\n{}", escaped(title), table(rows)));
+        }
+    };
+    part("Findings", &rows::findings(section));
+    for table in &section.tables {
+        part(&format!("Under {}", table.load), &rows::table(table));
+    }
+    part("Then and now", &rows::then(section));
+    part("Controls: each subject against itself", &rows::controls(section));
+    if !section.then.is_empty() && !plan.source.is_empty() {
+        say(&format!("What was shown then: {}", escaped(&plan.source)));
+    }
+    for (title, troubles) in
+        [("Doubts", &section.doubts), ("Failures", &section.failures), ("Notes", &section.notes)]
+    {
+        if !troubles.is_empty() {
+            say(&format!("## {title}\n\n{}", list(troubles)));
+        }
+    }
+    say(rows::LEGEND);
+    text.push_str(&conditions(section));
+    text
+}
+
+fn list(troubles: &[Trouble]) -> String {
+    let line = |trouble: &Trouble| format!("- {}", escaped(&trouble.to_string()));
+    troubles.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Where and with what, so that it can be repeated.
+fn conditions(section: &Section) -> String {
+    let head = &section.experiment.heads[0];
+    let machine = &head.machine;
+    let versions: Vec<_> = head.versions.iter().map(|(name, version)| format!("{name}: {version}")).collect();
+    format!(
+        "{} rounds, begun {}, seed {}. {}, {} cores, {}, Linux {}. {}.\n\n    {}\n",
+        head.plan.rounds,
+        head.started,
+        head.seed,
+        escaped(&machine.cpu),
+        machine.cores,
+        super::unit::Unit::Bytes.text(rows::float(machine.memory_bytes)),
+        escaped(&machine.kernel),
+        escaped(&versions.join("; ")),
+        head.command.join(" ").replace('\n', " "),
+    )
+}
+
+fn table(rows: &Rows) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<_> = cells.iter().map(|cell| escaped(cell)).collect();
+        format!("| {} |", cells.join(" | "))
+    };
+    let rule = format!("|{}", " --- |".repeat(rows.head.len()));
+    let body = rows.body.iter().map(|row| line(row));
+    [line(&rows.head), rule].into_iter().chain(body).collect::<Vec<_>>().join("\n")
+}
+
+/// Text as itself: nothing of it is markup, and it stays on its line.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\r' => escaped.push(' '),
+            '|' | '*' | '_' | '`' | '<' | '>' | '[' | ']' | '\\' | '#' | '~' => {
+                escaped.push('\\');
+                escaped.push(character);
+            }
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_markup() {
+        let rows = Rows { head: vec!["a|b".to_owned()], body: vec![vec!["<b>*x*</b>\n# y".to_owned()]] };
+        assert_eq!(table(&rows), "| a\\|b |\n| --- |\n| \\<b\\>\\*x\\*\\</b\\> \\# y |");
+    }
+}

@@ -1,0 +1,178 @@
+//! The tables of a report, cell by cell, for every format that people read.
+
+use rudy_stats::compare::{Summary, Verdict};
+
+use super::analysis::words::ratio;
+use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, then};
+use super::unit::{Figure, digits};
+
+/// Marks a number that rests on runs that are doubted.
+pub(super) const DOUBTFUL: &str = "†";
+
+/// What the marks mean.
+pub(super) const LEGEND: &str = "† rests on runs that are doubted: see the doubts. \
+    ‡ rests on a subject that differs from itself: see the controls.";
+
+/// Marks what rests on a control that differs.
+const FLAGGED: &str = "‡";
+
+/// A table: what stands above each column, and the rows.
+pub(super) struct Rows {
+    pub(super) head: Vec<String>,
+    pub(super) body: Vec<Vec<String>>,
+}
+
+/// What was compared, and what it showed.
+pub(super) fn findings(section: &Section) -> Rows {
+    let head = ["compared", "under", "in", "medians", "ratio", "between", "verdict"];
+    Rows { head: head.map(str::to_owned).to_vec(), body: section.comparisons.iter().map(finding).collect() }
+}
+
+fn finding(compared: &Compared) -> Vec<String> {
+    let medians = compared.medians.map_or(String::new(), |[a, b]| two(&compared.figure, a, b));
+    vec![
+        format!("{} / {}", compared.subject, compared.with),
+        compared.load.to_owned(),
+        compared.figure.title.clone(),
+        medians,
+        times(compared),
+        between(&compared.answer),
+        verdict(compared),
+    ]
+}
+
+/// The ratio with its marks; nothing where there is none.
+pub(super) fn times(compared: &Compared) -> String {
+    let doubtful = if compared.is_doubtful { DOUBTFUL } else { "" };
+    match &compared.answer {
+        Answer::Judged(finding) => {
+            let flagged = if finding.is_flagged { FLAGGED } else { "" };
+            format!("{}{doubtful}{flagged}", ratio(finding.ratio))
+        }
+        Answer::Open { ratio: Some(times), .. } => format!("{}{doubtful}", ratio(*times)),
+        Answer::Open { ratio: None, .. } => String::new(),
+    }
+}
+
+/// The interval of the ratio, where there is one.
+pub(super) fn between(answer: &Answer) -> String {
+    match answer {
+        Answer::Judged(finding) => {
+            format!("{} to {}", ratio(finding.interval.low), ratio(finding.interval.high))
+        }
+        Answer::Open { .. } => String::new(),
+    }
+}
+
+/// The verdict in a word, or why there is none.
+pub(super) fn verdict(compared: &Compared) -> String {
+    match &compared.answer {
+        Answer::Judged(finding) => match (finding.verdict, finding.too_few) {
+            (Verdict::Inconclusive, Some(few)) => {
+                format!("no verdict: {} rounds, it takes {}", few.rounds, few.needed)
+            }
+            (verdict, _) => verdict.to_string(),
+        },
+        Answer::Open { why, .. } => why.clone(),
+    }
+}
+
+/// `7.31 / 9.88 µs`: two values in the unit of the larger.
+fn two(figure: &Figure, a: f64, b: f64) -> String {
+    let (size, name) = figure.unit.part(a.abs().max(b.abs()) * figure.factor);
+    let shown = |value: f64| digits(value * figure.factor / size);
+    format!("{} / {} {name}", shown(a), shown(b)).trim_end().to_owned()
+}
+
+/// What a control showed.
+pub(super) fn controls(section: &Section) -> Rows {
+    let head = ["subject", "under", "in", "times itself", "between", "so it"];
+    let row = |control: &Controlled| {
+        let (times, between, outcome) = match &control.outcome {
+            Ok(shown) => {
+                let words = shown.to_string();
+                let outcome = words.split_once("): ").map_or("", |(_, outcome)| outcome).to_owned();
+                (
+                    ratio(shown.ratio),
+                    format!("{} to {}", ratio(shown.interval.low), ratio(shown.interval.high)),
+                    outcome,
+                )
+            }
+            Err(why) => (String::new(), String::new(), why.clone()),
+        };
+        vec![
+            control.subject.to_owned(),
+            control.load.to_owned(),
+            control.figure.title.clone(),
+            times,
+            between,
+            outcome,
+        ]
+    };
+    Rows { head: head.map(str::to_owned).to_vec(), body: section.controls.iter().map(row).collect() }
+}
+
+/// Everything that was measured under a load.
+pub(super) fn table(table: &Table) -> Rows {
+    let head =
+        std::iter::once("subject".to_owned()).chain(table.figures.iter().map(|figure| figure.title.clone()));
+    let row = |(subject, cells): &(&str, Vec<Cell>)| {
+        let cells = cells.iter().zip(&table.figures).map(|(cell, figure)| spread(cell, figure));
+        std::iter::once((*subject).to_owned()).chain(cells).collect()
+    };
+    Rows { head: head.collect(), body: table.rows.iter().map(row).collect() }
+}
+
+/// `7.31 µs (7.20 to 7.52)`.
+pub(super) fn spread(cell: &Cell, figure: &Figure) -> String {
+    let Some(summary) = cell.summary else { return "–".to_owned() };
+    let doubtful = if cell.is_doubtful { DOUBTFUL } else { "" };
+    let (median, range) = median_and_range(&summary, figure);
+    if range.is_empty() { format!("{median}{doubtful}") } else { format!("{median}{doubtful} ({range})") }
+}
+
+/// `7.31 µs`.
+pub(super) fn median(cell: &Cell, figure: &Figure) -> String {
+    let doubtful = if cell.is_doubtful { DOUBTFUL } else { "" };
+    cell.summary.map_or("–".to_owned(), |summary| median_and_range(&summary, figure).0 + doubtful)
+}
+
+/// The median with its unit, and from where to where the rounds go in the same unit; no range where they are all the same.
+pub(super) fn median_and_range(summary: &Summary, figure: &Figure) -> (String, String) {
+    let (size, _) = figure.unit.part(summary.median * figure.factor);
+    let shown = |value: f64| digits(value * figure.factor / size);
+    let (min, max) = (shown(summary.min), shown(summary.max));
+    let range = if min == max { String::new() } else { format!("{min} to {max}") };
+    (figure.unit.text(summary.median * figure.factor), range)
+}
+
+/// What was shown before, beside today's.
+pub(super) fn then(section: &Section) -> Rows {
+    let head = ["under", "then", "in", "said", "now", "today", "now / then"];
+    let row = |row: &then::Row| {
+        let value = row.figure.as_ref().map(|(figure, value)| figure.unit.text(value * figure.factor));
+        let said = match (value, row.said) {
+            (Some(value), Some(said)) => format!("{value} ({said})"),
+            (Some(value), None) => value,
+            (None, said) => said.unwrap_or("–").to_owned(),
+        };
+        let now = |(_, cell): &(&str, Cell)| {
+            row.figure.as_ref().map_or("–".to_owned(), |(figure, _)| spread(cell, figure))
+        };
+        vec![
+            row.load.to_owned(),
+            row.subject.to_owned(),
+            row.figure.as_ref().map_or(String::new(), |(figure, _)| figure.title.clone()),
+            said,
+            row.now.map_or("–", |(subject, _)| subject).to_owned(),
+            row.now.as_ref().map_or("–".to_owned(), now),
+            row.ratio().map_or("–".to_owned(), ratio),
+        ]
+    };
+    Rows { head: head.map(str::to_owned).to_vec(), body: section.then.iter().map(row).collect() }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+pub(super) fn float(count: u64) -> f64 {
+    count as f64
+}
