@@ -7,6 +7,7 @@
 mod list;
 mod load;
 mod machine;
+mod messages;
 mod place;
 pub mod plan;
 pub mod record;
@@ -16,5 +17,6 @@ mod sample;
 mod subject;
 
 pub use list::list;
+pub use messages::{Messages, messages};
 pub use report::{Format, ReportOptions, report};
 pub use run::{Options, run};

@@ -23,6 +23,7 @@ enum LabCommand {
     List,
     Run(Run),
     Report(Report),
+    Messages(Messages),
 }
 
 /// Carry out a plan
@@ -87,6 +88,25 @@ enum FormatName {
     Markdown,
 }
 
+/// Send messages from all to all: what the work-stealing scheduler takes for them
+///
+/// N tasks ping each other, answer each ping with a pong, and are done with their last pong. It prints how long that took, what CPU
+/// it cost, and how many messages there were. `rudy lab run schedulers` does it with several numbers of workers, beside Erlang.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  rudy lab messages 800 --workers 4           time_s, cpu_s, messages, ns_per_message
+  for w in 1 2 4 8 16; do echo $w; rudy lab messages 800 --workers $w; done
+
+Exit codes: 0 done, 1 could not run, 2 bad arguments.")]
+struct Messages {
+    /// How many tasks, from 2 to 4000
+    #[arg(value_name = "N")]
+    tasks: u32,
+    /// How many OS threads carry them [default: one per core]
+    #[arg(long, value_name = "W")]
+    workers: Option<usize>,
+}
+
 impl Lab {
     /// Does it.
     pub(crate) fn run(self) -> Exit {
@@ -94,6 +114,10 @@ impl Lab {
             LabCommand::List => rudy_lab::list(),
             LabCommand::Run(run) => rudy_lab::run(&run.into()),
             LabCommand::Report(report) => rudy_lab::report(&report.into()),
+            LabCommand::Messages(Messages { tasks, workers }) => {
+                let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+                rudy_lab::messages(rudy_lab::Messages { tasks, workers: workers.unwrap_or_else(cores) })
+            }
         }
     }
 }
