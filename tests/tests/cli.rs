@@ -52,6 +52,8 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["flood", "--help"])), file!["cli/flood-help.txt"]);
     assert_data_eq!(success(&rudy(&["lab", "--help"])), file!["cli/lab-help.txt"]);
     assert_data_eq!(success(&rudy(&["lab", "run", "--help"])), file!["cli/lab-run-help.txt"]);
+    let messages = success(&rudy(&["lab", "messages", "--help"]));
+    assert_data_eq!(messages, file!["cli/lab-messages-help.txt"]);
     assert_data_eq!(success(&rudy(&["http_load", "-help"])), file!["cli/http_load-help.txt"]);
     assert_data_eq!(success(&rudy(&["top", "--help"])), file!["cli/top-help.txt"]);
     assert_data_eq!(success(&rudy(&["conns", "--help"])), file!["cli/conns-help.txt"]);
@@ -69,6 +71,8 @@ fn every_help_has_an_example() {
         &["bench", "--help"],
         &["bench", "merge", "--help"],
         &["flood", "--help"],
+        &["lab", "run", "--help"],
+        &["lab", "messages", "--help"],
         &["http_load", "--help"],
         &["top", "--help"],
         &["conns", "--help"],

@@ -240,3 +240,68 @@ fn a_wrong_plan_is_told_with_its_line_and_leaves_no_folder() {
     assert!(said.contains("plan.toml") && said.contains("connection") && said.contains("line"), "{said}");
     assert!(!lab.out().exists());
 }
+
+/// A plan with a program that is run to its end.
+fn run_once(script: &str, load: &str) -> Lab {
+    let subject = format!(
+        "[[subject]]\nname = \"program\"\ncommand = [\"/bin/sh\", \"-c\", '''{script}''', \"sh\", \"{{n}}\"]\n"
+    );
+    Lab::new(&format!("rounds = 1\n{subject}[[load]]\nname = \"run\"\nkind = \"run\"\nn = 17\n{load}"))
+}
+
+#[test]
+fn a_program_that_is_run_to_its_end_says_its_figures() {
+    let lab = run_once("echo said beside >&2; echo time_s 0.25; echo tasks $1", "");
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let figures = &lab.runs()[0]["figures"];
+    assert_eq!((&figures["time_s"], &figures["tasks"]), (&0.25.into(), &17.0.into()));
+}
+
+#[test]
+fn one_that_ends_otherwise_or_says_no_figure_or_does_not_end_has_failed() {
+    for (script, load, expected) in [
+        ("echo time_s 1; echo no memory >&2; exit 3", "", &["exit status: 3", "no memory"][..]),
+        ("true", "", &["it said no figure"]),
+        ("echo it took 3 s", "", &["\"it took 3 s\""]),
+        ("sleep 1000", "within = \"200ms\"\n", &["it did not end within 0.2 s"]),
+        ("head -c 2000000 /dev/zero", "", &["it printed more than 1048576 bytes"]),
+        ("sleep 1000 & echo time_s 1", "", &["left behind could still print", "left sleep ("]),
+    ] {
+        let lab = run_once(script, load);
+        let output = lab.run();
+        assert_eq!(output.status.code(), Some(1), "{script}: {}", said(&output));
+        let told = said(&output);
+        for words in expected {
+            assert!(told.contains(words), "{script}: {told}");
+        }
+    }
+}
+
+#[test]
+fn all_to_all_messages_are_such_a_program() {
+    let lab = Lab::new(
+        "rounds = 1\n[[subject]]\nname = \"two\"\ncommand = [\"{rudy}\", \"lab\", \"messages\", \"{n}\", \"--workers\", \"2\"]\n\
+         [[load]]\nname = \"20\"\nkind = \"run\"\nn = 20\n",
+    );
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let figures = &lab.runs()[0]["figures"];
+    assert_eq!(figures["messages"], f64::from(2 * 20 * 19));
+    assert!(figures["time_s"].as_f64().is_some_and(|time| time > 0.0), "{figures}");
+}
+
+#[test]
+fn what_a_subject_needs_and_is_not_there_is_told_before_anything_runs() {
+    let needs = shell("lacking", "true").replace("name", "needs = [\"/no/such/tool\"]\nname");
+    let lab = Lab::new(&format!("rounds = 1\n{needs}{BURST}"));
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("lacking needs /no/such/tool"), "{}", said(&output));
+    assert!(!lab.out().exists());
+    let optional = needs.replace("name", "optional = true\nname");
+    let lab = Lab::new(&format!("rounds = 1\n{optional}{RUDY}{BURST}"));
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(lab.runs().len(), 1);
+}

@@ -52,10 +52,13 @@ pub(crate) fn versions(plan: &Plan) -> BTreeMap<String, String> {
     said.chain([own]).collect()
 }
 
-/// How a program that a subject needs can be found: by its path, or in one of the folders of `PATH`.
+/// Whether what a subject needs is there: by its path, or as a program in one of the folders of `PATH`.
 pub(crate) fn is_installed(program: &str) -> bool {
-    if program.contains('/') || program.contains('{') {
+    if program.contains('{') {
         return true;
+    }
+    if program.contains('/') {
+        return Path::new(program).exists();
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Servers stand in `sbin`, which is not in the path of every user.

@@ -16,6 +16,8 @@ pub(crate) struct Place<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) temp: &'a Path,
     pub(crate) config: &'a Path,
+    /// How much a subject is to do that is run to its end, if its load says it.
+    pub(crate) n: Option<u32>,
 }
 
 impl Place<'_> {
@@ -30,7 +32,8 @@ impl Place<'_> {
             ("{config}", self.config.to_string_lossy().into_owned()),
             ("{cores}", cores().to_string()),
         ];
-        words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
+        let n = self.n.map(|n| ("{n}", n.to_string()));
+        words.iter().chain(&n).fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
     }
 }
 
@@ -101,8 +104,10 @@ mod tests {
             folder: Path::new("/f"),
             temp: Path::new("/t"),
             config: Path::new("/t/config"),
+            n: None,
         };
-        assert_eq!(place.fill("{folder}:{port} {temp} {config} {other}"), "/f:81 /t /t/config {other}");
+        assert_eq!(place.fill("{folder}:{port} {temp} {config} {n}"), "/f:81 /t /t/config {n}");
+        assert_eq!(Place { n: Some(50), ..place }.fill("{n} {other}"), "50 {other}");
     }
 
     #[test]

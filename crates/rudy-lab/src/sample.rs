@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Looks at a subject while a load goes on.
 pub(crate) struct Sampler {
-    generator: u32,
+    generator: Option<u32>,
     begun: Instant,
     next: Instant,
     watched: HashMap<u32, Watched>,
@@ -38,7 +38,7 @@ pub(crate) struct Pages {
 
 impl Sampler {
     /// From now on. `generator` is the process of the load, which is none of the subject's.
-    pub(crate) fn new(generator: u32) -> Self {
+    pub(crate) fn new(generator: Option<u32>) -> Self {
         let now = Instant::now();
         Self {
             generator,
@@ -69,7 +69,7 @@ impl Sampler {
     }
 
     fn sample(&mut self, t_s: f64) -> Sample {
-        let members = family::members(Some(self.generator));
+        let members = family::members(self.generator);
         self.watched.retain(|pid, _| members.iter().any(|member| member.pid == *pid));
         let mut sample = Sample {
             t_s,

@@ -90,7 +90,7 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
             add("-n", requests.to_string());
             add("--requests-per-connection", "1".to_owned());
         }
-        Kind::Knee { .. } | Kind::Idle { .. } | Kind::Flood { .. } => {}
+        Kind::Knee { .. } | Kind::Idle { .. } | Kind::Flood { .. } | Kind::Run { .. } => {}
     }
     if let Some(rows) = rows {
         add("--ndjson", rows.to_string_lossy().into_owned());

@@ -3,6 +3,7 @@
 mod bench;
 mod flood;
 mod knee;
+pub(crate) mod says;
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -166,6 +167,7 @@ fn bound(kind: &Kind) -> Duration {
             Kind::Sequence { requests } => EACH * *requests,
             Kind::Flood { ramp, time, .. } | Kind::Idle { ramp, time, .. } => ramp.0 + time.0,
             Kind::Knee { time, hold, .. } => knee::bound(*time, *hold),
+            Kind::Run { within, .. } => within.0,
         }
 }
 

@@ -5,13 +5,16 @@ use std::path::Path;
 use super::{Plan, parse};
 
 /// Each by its name.
-const PLANS: [(&str, &str); 2] = [
+const PLANS: [(&str, &str); 3] = [
     ("files", include_str!("../../../../labs/files.toml")),
+    ("schedulers", include_str!("../../../../labs/schedulers.toml")),
     ("seminar", include_str!("../../../../labs/seminar.toml")),
 ];
 
-const PEERS: [(&str, &str); 1] =
-    [("peers/nginx-static.conf", include_str!("../../../../labs/peers/nginx-static.conf"))];
+const PEERS: [(&str, &str); 2] = [
+    ("peers/big.erl", include_str!("../../../../labs/peers/big.erl")),
+    ("peers/nginx-static.conf", include_str!("../../../../labs/peers/nginx-static.conf")),
+];
 
 /// The text of a built-in plan.
 pub(crate) fn text(name: &str) -> Option<&'static str> {

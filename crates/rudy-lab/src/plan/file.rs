@@ -1,10 +1,10 @@
 //! A plan as it is written in TOML, and what it means.
 
 mod load;
+mod subject;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rudy_server::config::{Size, Time};
 use rudy_stats::compare::PAIRS_MAX;
@@ -12,7 +12,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use self::load::LoadTable;
-use super::{Comparison, Contents, Load, Plan, Ready, Subject, Then, builtin};
+use self::subject::SubjectTable;
+use super::{Comparison, Contents, Load, Plan, Subject, Then};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,31 +49,6 @@ struct FileTable {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SubjectTable {
-    name: Spanned<String>,
-    command: Vec<String>,
-    config: Option<Spanned<PathBuf>>,
-    config_text: Option<String>,
-    ready: Option<ReadyTable>,
-    #[serde(default)]
-    cores: Vec<usize>,
-    #[serde(default)]
-    control: bool,
-    #[serde(default)]
-    optional: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReadyTable {
-    tcp: Option<bool>,
-    http: Option<String>,
-    line: Option<String>,
-    within: Option<Time>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct ThenTable {
     subject: String,
     beside: Option<Spanned<String>>,
@@ -96,7 +72,7 @@ const ROUNDS: usize = 10;
 
 /// Whether a figure may be compared: every one that a [`Run`](crate::record::Run) can have and for which it is known what is
 /// better.
-pub(crate) const FIGURES: [&str; 15] = [
+pub(crate) const FIGURES: [&str; 16] = [
     "requests_per_s",
     "cpu_us_per_request",
     "cpu_user_us_per_request",
@@ -111,6 +87,7 @@ pub(crate) const FIGURES: [&str; 15] = [
     "private_bytes_per_connection",
     "late_p99_ns",
     "time_s",
+    "cpu_s",
     "knee_per_s",
 ];
 
@@ -155,6 +132,7 @@ impl Reader<'_> {
         self.check_unique("subject", file.subject.iter().map(|subject| &subject.name))?;
         self.check_unique("load", file.load.iter().map(|load| &load.name))?;
         let stem = Path::new(self.name).file_stem().unwrap_or_default().to_string_lossy();
+        self.check_together(&file.subject, &file.load)?;
         let loads: Vec<Load> = file.load.into_iter().map(|load| self.load(load)).collect::<Result<_, _>>()?;
         let subjects: Vec<Subject> =
             file.subject.into_iter().map(|subject| self.subject(subject)).collect::<Result<_, _>>()?;
@@ -193,60 +171,6 @@ impl Reader<'_> {
             _ => return Err(self.at(&table.path, "a file has either a `size` or a `text`")),
         };
         Ok((table.path.into_inner(), contents))
-    }
-
-    fn subject(&self, table: SubjectTable) -> Result<Subject, String> {
-        if table.command.is_empty() {
-            return Err(self.at(&table.name, "`command` is empty: a program and its arguments are expected"));
-        }
-        let config = match (table.config, table.config_text) {
-            (None, text) => text,
-            (Some(path), None) => Some(self.read(&path)?),
-            (Some(path), Some(_)) => return Err(self.at(&path, "`config` and `config_text` are the same")),
-        };
-        if config.is_none() && table.command.iter().any(|word| word.contains("{config}")) {
-            return Err(self.at(&table.name, "its command has {config}, and there is no `config`"));
-        }
-        let (ready, within) = self.ready(&table.name, table.ready)?;
-        Ok(Subject {
-            name: table.name.into_inner(),
-            command: table.command,
-            config,
-            ready,
-            ready_within: within,
-            cores: table.cores,
-            is_control: table.control,
-            is_optional: table.optional,
-        })
-    }
-
-    fn ready(&self, name: &Spanned<String>, table: Option<ReadyTable>) -> Result<(Ready, Time), String> {
-        let within = Time(std::time::Duration::from_secs(10));
-        let Some(table) = table else { return Ok((Ready::Tcp, within)) };
-        let ready = match (table.tcp, table.http, table.line) {
-            (None | Some(true), None, None) => Ready::Tcp,
-            (None, Some(path), None) if path.starts_with('/') => Ready::Http(path),
-            (None, None, Some(line)) if !line.is_empty() => Ready::Line(line),
-            _ => {
-                let expected = "`ready` is one of tcp = true, http = \"/PATH\" and line = \"TEXT\"";
-                return Err(self.at(name, expected));
-            }
-        };
-        Ok((ready, table.within.unwrap_or(within)))
-    }
-
-    /// The text of a configuration: a file beside the plan, or one of those that Rudy has for its own plans.
-    fn read(&self, path: &Spanned<PathBuf>) -> Result<String, String> {
-        let wanted = path.get_ref();
-        let beside = self.folder.map(|folder| folder.join(wanted));
-        match beside.map(fs::read_to_string) {
-            Some(Ok(text)) => Ok(text),
-            other => builtin::peer(wanted).map(str::to_owned).ok_or_else(|| {
-                let why =
-                    other.and_then(Result::err).map_or("not one of Rudy's own".to_owned(), |e| e.to_string());
-                self.at(path, &format!("cannot read {}: {why}", wanted.display()))
-            }),
-        }
     }
 
     fn comparison(
@@ -340,7 +264,7 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Kind;
+    use crate::plan::{Kind, Ready};
 
     const WHOLE: &str =
         "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[load]]\nname = \"l\"\nkind = \"bench\"\n";
@@ -384,10 +308,35 @@ mod tests {
             ("[[then]]\nsubject = \"old\"\nload = \"m\"\n", "x.toml:9: there is no load \"m\""),
             ("[[then]]\nsubject = \"old\"\nload = \"l\"\nfigures = { speed = 1 }\n", "no figure \"speed\""),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n", "`ready` is one of"),
+            ("n = 3\n", "has no `n`"),
+            ("[[subject]]\nname = \"b\"\ncommand = [\"b\", \"{n}\"]\n", "x.toml:8: its command has {n}"),
+            ("[[load]]\nname = \"b\"\nkind = \"run\"\n", "x.toml:5: a subject is run to its end"),
         ] {
             let why = fails(&format!("{WHOLE}{more}"));
             assert!(why.contains(expected), "{more}: {why}");
         }
         assert!(fails("").contains("no [[subject]]"));
+    }
+
+    #[test]
+    fn what_is_run_to_its_end_serves_nobody() {
+        let plan = |subject: &str, load: &str| {
+            let subject = format!("[[subject]]\nname = \"a\"\n{subject}\n");
+            parse(&format!("{subject}[[load]]\nname = \"l\"\nkind = \"run\"\n{load}"), "x.toml", None)
+        };
+        let has = "command = [\"a\", \"{n}\"]";
+        assert_eq!(
+            plan(has, "n = 50").unwrap().loads[0].kind,
+            Kind::Run { n: Some(50), within: Time(std::time::Duration::from_mins(1)) }
+        );
+        for (subject, load, expected) in [
+            (has, "", "x.toml:5: {n} in its command"),
+            ("command = [\"a\"]", "n = 50", "x.toml:2: {n} in its command"),
+            ("command = [\"a\"]\nready = { tcp = true }", "", "x.toml:2: it is run to its end"),
+            (has, "n = 50\npath = \"/a\"", "has no `path`"),
+        ] {
+            let why = plan(subject, load).expect_err(load);
+            assert!(why.contains(expected), "{subject} {load}: {why}");
+        }
     }
 }

@@ -68,8 +68,11 @@ pub struct Subject {
     pub cores: Vec<usize>,
     /// Whether it is measured twice in each round, the second time as a control: A against A.
     pub is_control: bool,
-    /// Whether the experiment goes on without it where its program is not installed.
+    /// Whether the experiment goes on without it where something that it needs is not installed.
     pub is_optional: bool,
+    /// Programs and, by their whole path, files that it needs beside the program of its command.
+    #[serde(default)]
+    pub needs: Vec<String>,
 }
 
 /// How to know that a subject serves.
@@ -149,6 +152,13 @@ pub enum Kind {
         ramp: Time,
         /// How long they are kept after that.
         time: Time,
+    },
+    /// The subject itself is run once, to its end, and says its figures.
+    Run {
+        /// What `{n}` stands for in its command: how much it is to do.
+        n: Option<u32>,
+        /// How long that may take.
+        within: Time,
     },
 }
 

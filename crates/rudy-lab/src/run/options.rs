@@ -57,7 +57,7 @@ impl Options {
             }
             plan.rounds = rounds;
         }
-        leave_out_what_is_not_installed(&mut plan);
+        leave_out_what_is_not_installed(&mut plan)?;
         if plan.subjects.is_empty() {
             return Err(Refusal::World("no subject of this plan is installed".to_owned()));
         }
@@ -113,20 +113,28 @@ fn quicken(plan: &mut Plan) {
             Kind::Idle { ramp, time, .. } | Kind::Flood { ramp, time, .. } => {
                 (*ramp, *time) = (QUICK.min(*ramp), QUICK.min(*time));
             }
-            Kind::Burst { .. } | Kind::Sequence { .. } => {}
+            Kind::Burst { .. } | Kind::Sequence { .. } | Kind::Run { .. } => {}
         }
     }
 }
 
-fn leave_out_what_is_not_installed(plan: &mut Plan) {
+/// Of a subject that is optional; without any other there is no experiment.
+fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
+    let mut refusal = None;
     plan.subjects.retain(|subject| {
-        let is_there = !subject.is_optional || machine::is_installed(&subject.command[0]);
-        if !is_there {
-            say(&format!("{} is left out: {} is not installed", subject.name, subject.command[0]));
+        let program = subject.command.first().filter(|_| subject.is_optional);
+        let missing = program.into_iter().chain(&subject.needs).find(|name| !machine::is_installed(name));
+        if let Some(missing) = missing {
+            if subject.is_optional {
+                say(&format!("{} is left out: {missing} is not installed", subject.name));
+            } else {
+                refusal.get_or_insert(format!("{} needs {missing}, which is not installed", subject.name));
+            }
         }
-        is_there
+        missing.is_none()
     });
     keep_comparisons(plan);
+    refusal.map_or(Ok(()), |why| Err(Refusal::World(why)))
 }
 
 /// Of the comparisons those whose subjects and loads are still there.

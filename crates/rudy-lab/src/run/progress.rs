@@ -125,7 +125,7 @@ fn guess(plan: &Plan, runs: usize) -> Duration {
             // A search that knows about where to look: eight steps from a factor of two to a twentieth.
             Kind::Knee { time, hold, .. } => time.0 * 8 + hold.0 + AROUND,
             Kind::Idle { ramp, time, .. } | Kind::Flood { ramp, time, .. } => ramp.0 + time.0 + AROUND,
-            Kind::Burst { .. } | Kind::Sequence { .. } => AROUND,
+            Kind::Burst { .. } | Kind::Sequence { .. } | Kind::Run { .. } => AROUND,
         })
         .sum();
     of_a_round.mul_f64(share(runs, plan.loads.len()))

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::schedule::Turn;
-use crate::load::{self, Ended, Generator, Seen};
+use crate::load::{self, Ended, Generator, Seen, says};
 use crate::machine::Shares;
 use crate::plan::{Kind, Load, Plan};
 use crate::record::{Commands, Outcome, Run, Sample};
@@ -17,6 +17,9 @@ use rudy_load::Interrupt;
 
 /// The kernel counts CPU in ticks of 10 ms, so of less than ten of them nothing is said.
 const CPU_MIN: Duration = Duration::from_millis(100);
+
+/// From so long a run on it is said who else had the machine.
+const SHARES_MIN: Duration = Duration::from_secs(1);
 
 /// Where and under what conditions.
 pub(super) struct Bench<'a> {
@@ -63,10 +66,13 @@ impl Bench<'_> {
             intervals: Vec::new(),
             steps: Vec::new(),
         };
-        match Subject::start(subject, self.files, self.interrupt) {
+        match Subject::start(subject, load, self.files, self.interrupt) {
             Ok(mut started) => {
                 run.commands.subject.clone_from(&started.command);
-                let measured = self.measure(&mut started, load, &mut run);
+                let measured = match load.kind {
+                    Kind::Run { within, .. } => self.finish(&mut started, within.0),
+                    _ => self.measure(&mut started, load, &mut run),
+                };
                 run.notes = started.stop();
                 match measured {
                     Ok(measured) => self.enter(measured, load, &mut run),
@@ -95,7 +101,7 @@ impl Bench<'_> {
         let machine = rudy_observe::Machine::sample();
         let before = family::cpu(&family::members(None));
         let generator = Generator::start(&command, load).map_err(StartError::Failed)?;
-        let mut sampler = Sampler::new(generator.pid());
+        let mut sampler = Sampler::new(Some(generator.pid()));
         let seen = self.wait(generator, load, subject, || sampler.look())?;
         let cpu = family::cpu(&family::members(None)).since(before);
         let shares = machine.and_then(|before| {
@@ -103,6 +109,19 @@ impl Bench<'_> {
             Ok(Shares::between(&before, &rudy_observe::Machine::sample()?, own))
         });
         Ok(Measured { seen, cpu, samples: sampler.samples(), idle_private_bytes, shares: shares.ok() })
+    }
+
+    /// What a subject has shown that is run to its end.
+    fn finish(&self, subject: &mut Subject, within: Duration) -> Result<Measured, StartError> {
+        let (begun, machine) = (Instant::now(), rudy_observe::Machine::sample());
+        let mut sampler = Sampler::new(None);
+        let (printed, cpu) = subject.finish(within, self.interrupt, || sampler.look())?;
+        let seen = says::figures(&printed).map_err(|why| StartError::Failed(subject.tell(&why)))?;
+        let shares = machine
+            .and_then(|before| Ok(Shares::between(&before, &rudy_observe::Machine::sample()?, cpu.total())));
+        // Of a moment ticks of 10 ms tell nothing.
+        let shares = shares.ok().filter(|_| begun.elapsed() >= SHARES_MIN);
+        Ok(Measured { seen, cpu, samples: sampler.samples(), idle_private_bytes: 0, shares })
     }
 
     /// What is sent before anything counts, by a generator of its own.
@@ -143,7 +162,14 @@ impl Bench<'_> {
         let Measured { seen, cpu, samples, idle_private_bytes, shares } = measured;
         run.figures.extend(seen.figures);
         run.figures.extend(cpu_figures(cpu, seen.requests));
-        run.figures.extend(memory_figures(&samples, idle_private_bytes, seen.connections));
+        if let Kind::Run { .. } = load.kind {
+            // What it says of itself is without its start. How much memory it had when is not asked: it may end between samples.
+            if cpu.total() >= CPU_MIN {
+                run.figures.entry("cpu_s".to_owned()).or_insert(cpu.total().as_secs_f64());
+            }
+        } else {
+            run.figures.extend(memory_figures(&samples, idle_private_bytes, seen.connections));
+        }
         if let Some(shares) = shares {
             run.figures.insert("stolen_share".to_owned(), shares.stolen);
             run.figures.insert("others_share".to_owned(), shares.others);

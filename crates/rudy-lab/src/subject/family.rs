@@ -67,6 +67,11 @@ pub(crate) fn members(generator: Option<u32>) -> Vec<Member> {
     found
 }
 
+/// This process, which may have ended and not be waited for yet.
+pub(crate) fn member(pid: u32) -> Option<Member> {
+    read(&pid.to_string())
+}
+
 /// The CPU time that they have had.
 pub(crate) fn cpu(members: &[Member]) -> Cpu {
     let sum = |ticks: fn(&Member) -> u64| members.iter().map(ticks).sum::<u64>();

@@ -1,6 +1,7 @@
 //! A subject: started afresh for each run, awaited, watched, and ended with all that it has started.
 
 pub(crate) mod family;
+mod once;
 pub(crate) mod output;
 mod ready;
 
@@ -20,9 +21,10 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
 use self::family::Member;
+use self::once::Printed;
 use self::output::Output;
 use crate::place::{Place, adapted};
-use crate::plan::{self, Ready};
+use crate::plan::{self, Kind, Load, Ready};
 use rudy_load::Interrupt;
 
 /// How long a subject may take to end when it is asked to, before it is killed.
@@ -46,11 +48,13 @@ pub(crate) enum StartError {
     Interrupted,
 }
 
-/// A subject that serves.
+/// A subject that serves, or one that is run to its end.
 #[derive(Debug)]
 pub(crate) struct Subject {
     child: Child,
     output: Output,
+    /// What it prints, of one that is run to its end.
+    printed: Option<Printed>,
     /// Where it listens.
     pub(crate) address: SocketAddr,
     /// Its command as it was run.
@@ -59,9 +63,10 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Starts it, and waits until it serves. `files` is the folder with the plan's files.
+    /// Starts it for this load, and waits until it serves if it is to. `files` is the folder with the plan's files.
     pub(crate) fn start(
         subject: &plan::Subject,
+        load: &Load,
         files: &Path,
         interrupt: &Interrupt,
     ) -> Result<Self, (Vec<String>, StartError)> {
@@ -72,7 +77,8 @@ impl Subject {
             });
         let (address, folder) = prepared.map_err(|error| (subject.command.clone(), error))?;
         let config = folder.path().join("config");
-        let place = Place { port: address.port(), folder: files, temp: folder.path(), config: &config };
+        let (is_run, n) = if let Kind::Run { n, .. } = load.kind { (true, n) } else { (false, None) };
+        let place = Place { port: address.port(), folder: files, temp: folder.path(), config: &config, n };
         let mut command: Vec<String> = subject.command.iter().map(|word| place.fill(word)).collect();
         command[0] = program(&command[0]);
         let fail = |error| (command.clone(), error);
@@ -81,9 +87,13 @@ impl Subject {
                 .map_err(|error| fail(cannot("write its configuration", error)))?;
         }
         let wanted = if let Ready::Line(text) = &subject.ready { text } else { "" };
-        let (child, output) = spawn(&command, &subject.cores, folder.path(), wanted)
+        let (mut child, output) = spawn(&command, &subject.cores, folder.path(), wanted, is_run)
             .map_err(|error| fail(cannot(&format!("start {:?}", command[0]), error)))?;
-        let mut started = Self { child, output, address, command: command.clone(), _folder: folder };
+        let printed = child.stdout.take().map(Printed::collect);
+        let mut started = Self { child, output, printed, address, command: command.clone(), _folder: folder };
+        if is_run {
+            return Ok(started);
+        }
         match started.await_ready(subject, interrupt) {
             Ok(()) => Ok(started),
             Err(error) => {
@@ -226,12 +236,19 @@ pub(crate) fn wait_until(time: Duration, mut is_so: impl FnMut() -> bool) -> boo
     }
 }
 
-/// Starts a command in a process group of its own, which no Ctrl-C on our terminal reaches, on these cores.
-fn spawn(command: &[String], cores: &[usize], folder: &Path, wanted: &str) -> io::Result<(Child, Output)> {
+/// Starts a command in a process group of its own, which no Ctrl-C on our terminal reaches, on these cores. What it prints is
+/// its child's to read where `is_run`, and otherwise a part of what it says.
+fn spawn(
+    command: &[String],
+    cores: &[usize],
+    folder: &Path,
+    wanted: &str,
+    is_run: bool,
+) -> io::Result<(Child, Output)> {
     let (reader, writer) = io::pipe()?;
     let mut process = Command::new(OsString::from(&command[0]));
     process.args(&command[1..]).current_dir(folder).stdin(Stdio::null()).process_group(0);
-    process.stdout(writer.try_clone()?).stderr(writer);
+    process.stdout(if is_run { Stdio::piped() } else { writer.try_clone()?.into() }).stderr(writer);
     let child = on_cores(cores, || process.spawn())?;
     // Our own ends of the pipe go with `process`: otherwise it would never end.
     drop(process);

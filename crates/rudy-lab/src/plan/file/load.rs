@@ -25,6 +25,8 @@ pub(super) struct LoadTable {
     ramp: Option<Time>,
     slo: Option<Spanned<String>>,
     hold: Option<Time>,
+    n: Option<u32>,
+    within: Option<Time>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq)]
@@ -36,6 +38,7 @@ enum KindName {
     Knee,
     Idle,
     Flood,
+    Run,
 }
 
 /// Connections of a load where nobody says: those of `rudy bench`.
@@ -46,8 +49,8 @@ const AT_ONCE_MAX: u32 = 28_000;
 
 impl LoadTable {
     /// The keys that are given, and whether a load of its kind has them.
-    fn keys(&self) -> [(&'static str, bool, bool); 7] {
-        use KindName::{Bench, Burst, Flood, Idle, Knee, Sequence};
+    fn keys(&self) -> [(&'static str, bool, bool); 11] {
+        use KindName::{Bench, Burst, Flood, Idle, Knee, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
             ("connections", self.connections.is_some(), is(&[Bench, Knee, Idle, Flood])),
@@ -57,7 +60,20 @@ impl LoadTable {
             ("ramp", self.ramp.is_some(), is(&[Idle, Flood])),
             ("slo", self.slo.is_some(), is(&[Knee])),
             ("hold", self.hold.is_some(), is(&[Knee])),
+            ("n", self.n.is_some(), is(&[Run])),
+            ("within", self.within.is_some(), is(&[Run])),
+            ("path", self.path.is_some(), !is(&[Run])),
+            ("headers", !self.headers.is_empty(), !is(&[Run])),
         ]
+    }
+
+    /// Whether it runs its subjects to their end.
+    pub(super) fn is_run(&self) -> bool {
+        self.kind == KindName::Run
+    }
+
+    pub(super) fn has_n(&self) -> bool {
+        self.n.is_some()
     }
 }
 
@@ -98,6 +114,7 @@ impl Reader<'_> {
             }
             KindName::Burst => Kind::Burst { requests: requests()? },
             KindName::Sequence => Kind::Sequence { requests: requests()? },
+            KindName::Run => Kind::Run { n: table.n, within: time(table.within, 60) },
             KindName::Knee => {
                 let Some(slo) = &table.slo else {
                     return Err(missing("`slo` is missing: what is to hold, as in \"p99<20ms\"?"));

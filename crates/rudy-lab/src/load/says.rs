@@ -1,0 +1,58 @@
+//! What a subject says that is run to its end.
+
+use std::collections::BTreeMap;
+
+use super::Seen;
+
+/// Reads lines of a name and a number, as in `time_s 0.0123`.
+pub(crate) fn figures(text: &str) -> Result<Seen, String> {
+    let mut figures = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let (name, value) = figure(line).ok_or_else(|| {
+            format!("it said {line:?}, where a name and a number are expected, as in `time_s 0.5`")
+        })?;
+        if figures.insert(name.to_owned(), value).is_some() {
+            return Err(format!("it said {name} more than once"));
+        }
+    }
+    if figures.is_empty() {
+        return Err(
+            "it said no figure: a line of a name and a number is expected, as in `time_s 0.5`".to_owned()
+        );
+    }
+    Ok(Seen { figures, ..Seen::default() })
+}
+
+fn figure(line: &str) -> Option<(&str, f64)> {
+    let mut words = line.split_ascii_whitespace();
+    let (name, value, None) = (words.next()?, words.next()?, words.next()) else { return None };
+    let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    let value = value.parse().ok().filter(|value: &f64| value.is_finite())?;
+    is_name.then_some((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_is_a_name_and_a_number() {
+        let seen = figures("time_s 0.25\n\n  cpu_s\t1e-3 \n").unwrap();
+        assert_eq!(seen.figures, BTreeMap::from([("time_s".to_owned(), 0.25), ("cpu_s".to_owned(), 0.001)]));
+    }
+
+    #[test]
+    fn what_is_none_is_told() {
+        for (text, expected) in [
+            ("", "no figure"),
+            ("time_s\n", "\"time_s\""),
+            ("time_s NaN\n", "NaN"),
+            ("time_s 1 s\n", "1 s"),
+            ("Time 1\n", "Time 1"),
+            ("a 1\na 2\n", "a more than once"),
+        ] {
+            let why = figures(text).expect_err(text);
+            assert!(why.contains(expected), "{text}: {why}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A subject as it is written.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rudy_server::config::Time;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::Reader;
+use super::load::LoadTable;
+use crate::plan::{Ready, Subject, builtin};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubjectTable {
+    pub(super) name: Spanned<String>,
+    command: Vec<String>,
+    config: Option<Spanned<PathBuf>>,
+    config_text: Option<String>,
+    ready: Option<ReadyTable>,
+    #[serde(default)]
+    cores: Vec<usize>,
+    #[serde(default)]
+    control: bool,
+    #[serde(default)]
+    optional: bool,
+    #[serde(default)]
+    needs: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadyTable {
+    tcp: Option<bool>,
+    http: Option<String>,
+    line: Option<String>,
+    within: Option<Time>,
+}
+
+/// How long a subject may take to serve where nobody says.
+const READY_WITHIN: Time = Time(Duration::from_secs(10));
+
+impl SubjectTable {
+    fn has(&self, word: &str) -> bool {
+        self.command.iter().any(|part| part.contains(word))
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn subject(&self, table: SubjectTable) -> Result<Subject, String> {
+        if table.command.is_empty() {
+            return Err(self.at(&table.name, "`command` is empty: a program and its arguments are expected"));
+        }
+        if table.config.is_none() && table.config_text.is_none() && table.has("{config}") {
+            return Err(self.at(&table.name, "its command has {config}, and there is no `config`"));
+        }
+        let config = match (table.config, table.config_text) {
+            (None, text) => text,
+            (Some(path), None) => Some(self.read(&path)?),
+            (Some(path), Some(_)) => return Err(self.at(&path, "`config` and `config_text` are the same")),
+        };
+        let (ready, within) = self.ready(&table.name, table.ready)?;
+        Ok(Subject {
+            name: table.name.into_inner(),
+            command: table.command,
+            config,
+            ready,
+            ready_within: within,
+            cores: table.cores,
+            is_control: table.control,
+            is_optional: table.optional,
+            needs: table.needs,
+        })
+    }
+
+    /// A program that is run to its end cannot serve, and a server does not end: each plan has the one or the other.
+    pub(super) fn check_together(
+        &self,
+        subjects: &[SubjectTable],
+        loads: &[LoadTable],
+    ) -> Result<(), String> {
+        let runs = loads.iter().filter(|load| load.is_run()).count();
+        if runs == 0 {
+            let odd = subjects.iter().find(|subject| subject.has("{n}"));
+            return odd.map_or(Ok(()), |subject| {
+                Err(self.at(
+                    &subject.name,
+                    "its command has {n}, and no load has an `n`: that is of the kind \"run\"",
+                ))
+            });
+        }
+        if let Some(load) = loads.iter().find(|load| !load.is_run()) {
+            let why = "a subject is run to its end by a load of the kind \"run\", and asked by this one: it needs a plan of its own";
+            return Err(self.at(&load.name, why));
+        }
+        for subject in subjects {
+            if subject.ready.is_some() {
+                return Err(self.at(&subject.name, "it is run to its end, and never `ready`"));
+            }
+            if let Some(load) = loads.iter().find(|load| load.has_n() != subject.has("{n}")) {
+                let [with, without] = if load.has_n() { ["load", "subject"] } else { ["subject", "load"] };
+                let why = format!(
+                    "{{n}} in its command is what a load has as `n`: this {without} has none, and a {with} has one"
+                );
+                let name = if load.has_n() { &subject.name } else { &load.name };
+                return Err(self.at(name, &why));
+            }
+        }
+        Ok(())
+    }
+
+    fn ready(&self, name: &Spanned<String>, table: Option<ReadyTable>) -> Result<(Ready, Time), String> {
+        let Some(table) = table else { return Ok((Ready::Tcp, READY_WITHIN)) };
+        let ready = match (table.tcp, table.http, table.line) {
+            (None | Some(true), None, None) => Ready::Tcp,
+            (None, Some(path), None) if path.starts_with('/') => Ready::Http(path),
+            (None, None, Some(line)) if !line.is_empty() => Ready::Line(line),
+            _ => {
+                let expected = "`ready` is one of tcp = true, http = \"/PATH\" and line = \"TEXT\"";
+                return Err(self.at(name, expected));
+            }
+        };
+        Ok((ready, table.within.unwrap_or(READY_WITHIN)))
+    }
+
+    /// The text of a configuration: a file beside the plan, or one of those that Rudy has for its own plans.
+    fn read(&self, path: &Spanned<PathBuf>) -> Result<String, String> {
+        let wanted = path.get_ref();
+        let beside = self.folder.map(|folder| folder.join(wanted));
+        match beside.map(fs::read_to_string) {
+            Some(Ok(text)) => Ok(text),
+            other => builtin::peer(wanted).map(str::to_owned).ok_or_else(|| {
+                let why =
+                    other.and_then(Result::err).map_or("not one of Rudy's own".to_owned(), |e| e.to_string());
+                self.at(path, &format!("cannot read {}: {why}", wanted.display()))
+            }),
+        }
+    }
+}

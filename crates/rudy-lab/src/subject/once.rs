@@ -1,0 +1,82 @@
+//! A subject that is run to its end.
+
+use std::io::Read;
+use std::process::ChildStdout;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rudy_load::Interrupt;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use super::family::{self, Cpu};
+use super::{LOOK, StartError, Subject, wait_until};
+
+/// So much of what it prints is read. The longest that is expected is a report of `rudy bench`, of some ten KiB.
+const PRINTED_BYTES: usize = 1 << 20;
+
+/// What a program prints, collected on a thread of its own, so that it never waits for us.
+#[derive(Debug)]
+pub(super) struct Printed(JoinHandle<Vec<u8>>);
+
+impl Printed {
+    pub(super) fn collect(mut pipe: ChildStdout) -> Self {
+        Self(thread::spawn(move || {
+            let mut all = Vec::new();
+            // What could be read before it broke is what there is. One byte more says that it was too much.
+            let _ = (&mut pipe).take(PRINTED_BYTES as u64 + 1).read_to_end(&mut all);
+            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+            all
+        }))
+    }
+}
+
+impl Subject {
+    /// Waits for its end, `look`ing meanwhile. Answers with what it has printed, and the CPU time of it and of those of its
+    /// children that it has waited for.
+    pub(crate) fn finish(
+        &mut self,
+        within: Duration,
+        interrupt: &Interrupt,
+        mut look: impl FnMut(),
+    ) -> Result<(String, Cpu), StartError> {
+        let has_ended = wait_until(within, || {
+            look();
+            interrupt.signal().is_some() || self.is_over()
+        });
+        if interrupt.signal().is_some() {
+            return Err(StartError::Interrupted);
+        }
+        if !has_ended {
+            let why = format!("it did not end within {} s", within.as_secs_f64());
+            return Err(StartError::Failed(self.tell(&why)));
+        }
+        // Its numbers are there until it is waited for.
+        let cpu = family::cpu(&family::member(self.child.id()).into_iter().collect::<Vec<_>>());
+        match self.child.wait() {
+            Ok(status) if status.success() => {}
+            Ok(status) => return Err(StartError::Failed(self.tell(&format!("it ended with {status}")))),
+            Err(error) => return Err(StartError::Failed(format!("cannot wait for its end: {error}"))),
+        }
+        let printed = self.printed().map_err(|why| StartError::Failed(self.tell(&why)))?;
+        Ok((printed, cpu))
+    }
+
+    /// Whether it has ended; it is not waited for.
+    fn is_over(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(Some(_)) | Err(_))
+    }
+
+    fn printed(&mut self) -> Result<String, String> {
+        let Some(printed) = self.printed.take() else { return Ok(String::new()) };
+        // A child that it has left behind may hold what it prints into open for ever.
+        if !wait_until(LOOK * 50, || printed.0.is_finished()) {
+            return Err("it has ended, and something that it has left behind could still print".to_owned());
+        }
+        let bytes = printed.0.join().unwrap_or_default();
+        if bytes.len() > PRINTED_BYTES {
+            return Err(format!("it printed more than {PRINTED_BYTES} bytes"));
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
