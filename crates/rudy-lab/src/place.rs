@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
@@ -43,24 +44,35 @@ pub(crate) fn cores() -> usize {
 }
 
 /// The peers' configurations are whole as they stand, to be tried by hand. In lines that end in `# port` and `# cores` the
-/// numbers are put in place.
+/// numbers are put in place: of a port that behind `127.0.0.1:`, or else the first number of the line.
 pub(crate) fn adapted(text: &str, port: u16) -> String {
     let mut adapted = String::with_capacity(text.len());
     for line in text.lines() {
-        if let (true, Some((before, after))) = (line.ends_with("# port"), line.split_once("127.0.0.1:")) {
-            let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
-            // Writing to a string does not fail.
-            let _ = writeln!(adapted, "{before}127.0.0.1:{port}{rest}");
-        } else if let (true, Some(at)) = (line.ends_with("# cores"), line.find(|c: char| c.is_ascii_digit()))
-        {
-            let rest = line[at..].trim_start_matches(|c: char| c.is_ascii_digit());
-            let _ = writeln!(adapted, "{}{}{rest}", &line[..at], cores());
-        } else {
-            let _ = writeln!(adapted, "{line}");
-        }
+        let number = match line.rsplit_once("# ") {
+            Some((_, "port")) => Some(usize::from(port)),
+            Some((_, "cores")) => Some(cores()),
+            _ => None,
+        };
+        // Writing to a string does not fail.
+        let _ = match (number, number_at(line)) {
+            (Some(number), Some((before, rest))) => writeln!(adapted, "{before}{number}{rest}"),
+            _ => writeln!(adapted, "{line}"),
+        };
     }
     adapted
 }
+
+/// What stands before and behind the number of a line.
+fn number_at(line: &str) -> Option<(&str, &str)> {
+    const HOST: &str = "127.0.0.1:";
+    let is_digit = |c: char| c.is_ascii_digit();
+    let at = line.find(HOST).map(|at| at + HOST.len()).or_else(|| line.find(is_digit))?;
+    Some((&line[..at], line[at..].trim_start_matches(is_digit)))
+}
+
+/// When the files were last modified, as all servers say it: Wed, 01 Jan 2025 00:00:00 GMT. So the same condition holds for all of
+/// them, and the same tag in each run.
+const MODIFIED: Duration = Duration::from_secs(1_735_689_600);
 
 /// Makes the plan's files, in a folder that goes when this is dropped.
 pub(crate) fn make_files(plan: &Plan) -> io::Result<TempDir> {
@@ -73,9 +85,10 @@ pub(crate) fn make_files(plan: &Plan) -> io::Result<TempDir> {
             fs::create_dir_all(parent)?;
         }
         match contents {
-            Contents::Size(size) => fs::write(path, lines(usize::try_from(size.0).unwrap_or(usize::MAX)))?,
-            Contents::Text(text) => fs::write(path, text)?,
+            Contents::Size(size) => fs::write(&path, lines(usize::try_from(size.0).unwrap_or(usize::MAX)))?,
+            Contents::Text(text) => fs::write(&path, text)?,
         }
+        fs::File::options().write(true).open(&path)?.set_modified(SystemTime::UNIX_EPOCH + MODIFIED)?;
     }
     Ok(folder)
 }
@@ -112,10 +125,9 @@ mod tests {
 
     #[test]
     fn marked_lines_get_the_port_and_the_cores_and_no_others_do() {
-        let text =
-            "workers 2; # cores\nlisten 127.0.0.1:7101 reuseport backlog=4096; # port\nother 2 127.0.0.1:9\n";
+        let text = "workers 2; # cores\nlisten 127.0.0.1:7101 reuseport backlog=4096; # port\nport = 7102 # port\nother 2 127.0.0.1:9\n";
         let expected = format!(
-            "workers {}; # cores\nlisten 127.0.0.1:81 reuseport backlog=4096; # port\nother 2 127.0.0.1:9\n",
+            "workers {}; # cores\nlisten 127.0.0.1:81 reuseport backlog=4096; # port\nport = 81 # port\nother 2 127.0.0.1:9\n",
             cores()
         );
         assert_eq!(adapted(text, 81), expected);
