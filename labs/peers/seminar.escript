@@ -1,5 +1,5 @@
 #!/usr/bin/env escript
-%% The three servers of the seminar report, in today's Erlang and from its description: `escript seminar.escript MODEL PORT`.
+%% The three servers of the seminar report, in today's Erlang and from its description: `escript seminar.escript MODEL PORT BACKLOG`.
 %% Each answers GET /delay with a string after 40 ms, other paths with 404 and other methods with 501, and then closes.
 %%
 %% MODEL is how a connection is carried:
@@ -7,15 +7,15 @@
 %%   spawn        a process for each connection, which blocks in receive
 %%   active_once  a process for each connection, which is sent what comes, one message at a time
 %%
-%% The listener has Erlang's own backlog, of 5 connections, as it did then.
+%% BACKLOG is how many connections wait to be accepted: 5 where nobody says, as it was then.
 -mode(compile).
 
 -define(DELAY_MS, 40).
 -define(REQUEST_BYTES_MAX, 8192).
 
-main([Model, Port]) ->
+main([Model, Port, Backlog]) ->
     Options = [binary, {packet, raw}, {active, false}, {reuseaddr, true}, {ip, {127, 0, 0, 1}}],
-    {ok, Listener} = gen_tcp:listen(list_to_integer(Port), Options),
+    {ok, Listener} = gen_tcp:listen(list_to_integer(Port), [{backlog, list_to_integer(Backlog)} | Options]),
     accept(list_to_existing_atom(Model), Listener).
 
 accept(Model, Listener) ->

@@ -11,10 +11,33 @@ use tempfile::TempDir;
 
 use crate::plan::{Contents, Plan};
 
+/// What all runs of an experiment have in common; gone when this is dropped.
+pub(crate) struct Folders {
+    files: TempDir,
+    built: TempDir,
+}
+
+impl Folders {
+    /// Makes them, with the plan's files; nothing is built yet.
+    pub(crate) fn make(plan: &Plan) -> io::Result<Self> {
+        Ok(Self { files: make_files(plan)?, built: readable("rudy-lab-built-")? })
+    }
+
+    /// Of the plan's files.
+    pub(crate) fn files(&self) -> &Path {
+        self.files.path()
+    }
+
+    /// Of the plan's programs.
+    pub(crate) fn built(&self) -> &Path {
+        self.built.path()
+    }
+}
+
 /// What is known of a subject's place before it is started.
 pub(crate) struct Place<'a> {
     pub(crate) port: u16,
-    pub(crate) folder: &'a Path,
+    pub(crate) folders: &'a Folders,
     pub(crate) temp: &'a Path,
     pub(crate) config: &'a Path,
     /// How much a subject is to do that is run to its end, if its load says it.
@@ -25,12 +48,14 @@ impl Place<'_> {
     /// The text with what is known in place of its words in braces. Others stay: a configuration may have its own.
     pub(crate) fn fill(&self, text: &str) -> String {
         let rudy = std::env::current_exe().unwrap_or_else(|_| "rudy".into());
-        let words: [(&str, String); 6] = [
-            ("{rudy}", rudy.to_string_lossy().into_owned()),
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        let words: [(&str, String); 7] = [
+            ("{rudy}", path(&rudy)),
             ("{port}", self.port.to_string()),
-            ("{folder}", self.folder.to_string_lossy().into_owned()),
-            ("{temp}", self.temp.to_string_lossy().into_owned()),
-            ("{config}", self.config.to_string_lossy().into_owned()),
+            ("{folder}", path(self.folders.files())),
+            ("{built}", path(self.folders.built())),
+            ("{temp}", path(self.temp)),
+            ("{config}", path(self.config)),
             ("{cores}", cores().to_string()),
         ];
         let n = self.n.map(|n| ("{n}", n.to_string()));
@@ -74,11 +99,13 @@ fn number_at(line: &str) -> Option<(&str, &str)> {
 /// them, and the same tag in each run.
 const MODIFIED: Duration = Duration::from_secs(1_735_689_600);
 
-/// Makes the plan's files, in a folder that goes when this is dropped.
-pub(crate) fn make_files(plan: &Plan) -> io::Result<TempDir> {
-    // A server that was started by root reads as somebody else.
-    let readable = fs::Permissions::from_mode(0o755);
-    let folder = tempfile::Builder::new().prefix("rudy-lab-files-").permissions(readable).tempdir()?;
+/// A folder that others may read: a server that was started by root reads as somebody else.
+fn readable(prefix: &str) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix(prefix).permissions(fs::Permissions::from_mode(0o755)).tempdir()
+}
+
+fn make_files(plan: &Plan) -> io::Result<TempDir> {
+    let folder = readable("rudy-lab-files-")?;
     for (path, contents) in &plan.files {
         let path = folder.path().join(path);
         if let Some(parent) = path.parent() {
@@ -112,14 +139,10 @@ mod tests {
 
     #[test]
     fn words_in_braces_are_put_in_and_others_stay() {
-        let place = Place {
-            port: 81,
-            folder: Path::new("/f"),
-            temp: Path::new("/t"),
-            config: Path::new("/t/config"),
-            n: None,
-        };
-        assert_eq!(place.fill("{folder}:{port} {temp} {config} {n}"), "/f:81 /t /t/config {n}");
+        let folders = Folders { files: readable("files-").unwrap(), built: readable("built-").unwrap() };
+        let (temp, config) = (Path::new("/t"), Path::new("/t/config"));
+        let place = Place { port: 81, folders: &folders, temp, config, n: None };
+        assert_eq!(place.fill("{port} {temp} {config} {n}"), "81 /t /t/config {n}");
         assert_eq!(Place { n: Some(50), ..place }.fill("{n} {other}"), "50 {other}");
     }
 

@@ -62,9 +62,6 @@ struct Row {
     latency_us: Option<Value>,
 }
 
-/// How long each request of a burst waits for its answer: five times what 300 take one after the other, of 40 ms each.
-const BURST_PATIENCE: &str = "1m";
-
 pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) -> Vec<String> {
     let mut words: Vec<String> =
         ["bench", "--plain", "--json", "-", "--warm-up-time", "0"].map(str::to_owned).to_vec();
@@ -78,12 +75,12 @@ pub(super) fn arguments(kind: &Kind, time: Option<Time>, rows: Option<&Path>) ->
             }
         }
         // Each request on a connection of its own, as browsers that know nothing of each other come.
-        Kind::Burst { requests } => {
+        Kind::Burst { requests, timeout } => {
             add("-c", requests.to_string());
             add("-n", requests.to_string());
             add("--requests-per-connection", "1".to_owned());
             // How long the last of them waits is what is asked.
-            add("--timeout", BURST_PATIENCE.to_owned());
+            add("--timeout", timeout.to_string());
         }
         Kind::Sequence { requests } => {
             add("-c", "1".to_owned());
@@ -272,7 +269,11 @@ mod tests {
 
     #[test]
     fn the_time_of_a_burst_is_a_figure_and_that_of_a_bench_is_none() {
-        assert!(report(10, 10).figures(&Kind::Burst { requests: 10 }, None).contains_key("time_s"));
+        assert!(
+            report(10, 10)
+                .figures(&Kind::Burst { requests: 10, timeout: Time(Duration::from_secs(60)) }, None)
+                .contains_key("time_s")
+        );
         assert!(!report(10, 10).figures(&closed(), None).contains_key("time_s"));
     }
 }

@@ -163,7 +163,7 @@ fn bound(kind: &Kind) -> Duration {
     PATIENCE
         + match kind {
             Kind::Bench { time, .. } => time.0,
-            Kind::Burst { .. } => Duration::ZERO,
+            Kind::Burst { timeout, .. } => timeout.0,
             Kind::Sequence { requests } => EACH * *requests,
             Kind::Flood { ramp, time, .. } | Kind::Idle { ramp, time, .. } => ramp.0 + time.0,
             Kind::Knee { time, hold, .. } => knee::bound(*time, *hold),

@@ -11,9 +11,22 @@ const PLANS: [(&str, &str); 3] = [
     ("seminar", include_str!("../../../../labs/seminar.toml")),
 ];
 
-const PEERS: [(&str, &str); 2] = [
-    ("peers/big.erl", include_str!("../../../../labs/peers/big.erl")),
-    ("peers/nginx-static.conf", include_str!("../../../../labs/peers/nginx-static.conf")),
+/// Each by its path in `labs`.
+macro_rules! peers {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_str!(concat!("../../../../labs/", $path)))),*]
+    };
+}
+
+const PEERS: &[(&str, &str)] = peers![
+    "peers/apache-static.conf",
+    "peers/big.erl",
+    "peers/goconntest/main.go",
+    "peers/h2o-static.yaml",
+    "peers/lighttpd-static.conf",
+    "peers/nginx-static.conf",
+    "peers/seminar.escript",
+    "peers/streams.escript",
 ];
 
 /// The text of a built-in plan.

@@ -1,6 +1,7 @@
 //! A plan as it is written in TOML, and what it means.
 
 mod load;
+mod program;
 mod subject;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use self::load::LoadTable;
+use self::program::ProgramTable;
 use self::subject::SubjectTable;
 use super::{Comparison, Contents, Load, Plan, Subject, Then};
 
@@ -27,6 +29,8 @@ struct File {
     warmup: Option<Time>,
     #[serde(default, rename = "file")]
     files: Vec<FileTable>,
+    #[serde(default)]
+    program: Vec<ProgramTable>,
     #[serde(default)]
     subject: Vec<SubjectTable>,
     #[serde(default)]
@@ -129,6 +133,7 @@ impl Reader<'_> {
         if file.load.is_empty() {
             return Err(format!("{}: there is no [[load]]: what are the subjects to be asked?", self.name));
         }
+        self.check_unique("program", file.program.iter().map(|program| &program.name))?;
         self.check_unique("subject", file.subject.iter().map(|subject| &subject.name))?;
         self.check_unique("load", file.load.iter().map(|load| &load.name))?;
         let stem = Path::new(self.name).file_stem().unwrap_or_default().to_string_lossy();
@@ -152,6 +157,7 @@ impl Reader<'_> {
                 .into_iter()
                 .map(|file| self.file(file))
                 .collect::<Result<BTreeMap<_, _>, _>>()?,
+            programs: file.program.into_iter().map(|table| self.program(table)).collect::<Result<_, _>>()?,
             subjects,
             loads,
             comparisons,
@@ -303,6 +309,9 @@ mod tests {
             ("[[subject]]\nname = \"b\"\ncommand = []\n", "x.toml:8: `command` is empty"),
             ("[[subject]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "there is no `config`"),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nconfig = \"no.conf\"\n", "cannot read no.conf"),
+            ("[[program]]\nname = \"../p\"\nsource = \"p\"\nbuild = [\"cc\"]\n", "letters, digits"),
+            ("[[program]]\nname = \"p\"\nsource = \"p\"\nbuild = []\n", "`build` is empty"),
+            ("[[program]]\nname = \"p\"\nsource = \"p.c\"\nbuild = [\"cc\"]\n", "cannot read p.c"),
             ("[[load]]\nname = \"k\"\nkind = \"knee\"\n", "`slo` is missing"),
             ("[[load]]\nname = \"k\"\nkind = \"knee\"\nslo = \"fast\"\n", "x.toml:10: "),
             ("[[then]]\nsubject = \"old\"\nload = \"m\"\n", "x.toml:9: there is no load \"m\""),

@@ -27,6 +27,9 @@ pub struct Plan {
     pub warmup: Time,
     /// Files for the subjects to serve, by their path in `{folder}`.
     pub files: BTreeMap<String, Contents>,
+    /// Programs that are built for it, at `{built}/NAME`.
+    #[serde(default)]
+    pub programs: Vec<Program>,
     /// What is measured.
     pub subjects: Vec<Subject>,
     /// What each of them is asked.
@@ -49,6 +52,34 @@ pub enum Contents {
     Size(Size),
     /// This text.
     Text(String),
+}
+
+/// A program that a plan brings as source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its name, and that of the file that is built.
+    pub name: String,
+    /// The name of its source's file.
+    pub file: String,
+    /// The source.
+    pub source: String,
+    /// The command that builds it: `{source}` and `{target}` stand for the files.
+    pub build: Vec<String>,
+}
+
+impl Plan {
+    /// Whether a subject runs this program.
+    pub(crate) fn uses(&self, program: &Program) -> bool {
+        self.subjects.iter().any(|subject| subject.runs(program))
+    }
+}
+
+impl Subject {
+    /// Whether this program is in its command.
+    pub(crate) fn runs(&self, program: &Program) -> bool {
+        let path = format!("{{built}}/{}", program.name);
+        self.command.iter().any(|word| *word == path)
+    }
 }
 
 /// A server under measurement.
@@ -118,6 +149,8 @@ pub enum Kind {
     Burst {
         /// How many.
         requests: u32,
+        /// How long each waits for its answer.
+        timeout: Time,
     },
     /// So many requests, one after the other, each on a connection of its own.
     Sequence {

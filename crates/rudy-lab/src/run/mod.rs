@@ -1,5 +1,6 @@
 //! An experiment from its plan to its folder of results.
 
+mod build;
 mod options;
 mod progress;
 mod results;
@@ -18,9 +19,10 @@ use self::options::Refusal;
 use self::progress::Progress;
 use self::results::Results;
 use self::single::Bench;
+use crate::place::Folders;
 use crate::plan::Plan;
 use crate::record::Outcome;
-use crate::{place, report, subject};
+use crate::{report, subject};
 
 /// Carries an experiment out, and says on stderr what runs.
 #[must_use]
@@ -77,14 +79,15 @@ impl Experiment {
         // What a subject leaves behind becomes our child, and is found.
         set_child_subreaper(Some(getpid()))
             .map_err(|error| cannot("become the reaper of subjects")(error.into()))?;
-        let files = place::make_files(&self.plan).map_err(cannot("make the files of the plan"))?;
+        let folders = Folders::make(&self.plan).map_err(cannot("make the files of the plan"))?;
+        build::build(&self.plan, &folders, progress::say)?;
         let rows = tempfile::NamedTempFile::new().map_err(cannot("make a temporary file"))?;
         self.results.begin(&self.plan, self.seed).map_err(cannot("write the results"))?;
         let turns = schedule::turns(&self.plan, self.seed);
         let left: Vec<_> = turns.iter().filter(|turn| !self.results.has(&self.plan, turn)).collect();
         let bench = Bench {
             plan: &self.plan,
-            files: files.path(),
+            folders: &folders,
             rows: rows.path(),
             interrupt: &interrupt,
             begun: Instant::now(),

@@ -121,9 +121,16 @@ fn quicken(plan: &mut Plan) {
 /// Of a subject that is optional; without any other there is no experiment.
 fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     let mut refusal = None;
-    plan.subjects.retain(|subject| {
+    let Plan { subjects, programs, .. } = &mut *plan;
+    subjects.retain(|subject| {
+        let builders =
+            programs.iter().filter(|program| subject.runs(program)).map(|program| &program.build[0]);
         let program = subject.command.first().filter(|_| subject.is_optional);
-        let missing = program.into_iter().chain(&subject.needs).find(|name| !machine::is_installed(name));
+        let missing = program
+            .into_iter()
+            .chain(&subject.needs)
+            .chain(builders)
+            .find(|name| !machine::is_installed(name));
         if let Some(missing) = missing {
             if subject.is_optional {
                 say(&format!("{} is left out: {missing} is not installed", subject.name));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::schedule::Turn;
 use crate::load::{self, Ended, Generator, Seen, says};
 use crate::machine::Shares;
+use crate::place::Folders;
 use crate::plan::{Kind, Load, Plan};
 use crate::record::{Commands, Outcome, Run, Sample};
 use crate::sample::{self, Sampler};
@@ -24,8 +25,7 @@ const SHARES_MIN: Duration = Duration::from_secs(1);
 /// Where and under what conditions.
 pub(super) struct Bench<'a> {
     pub(super) plan: &'a Plan,
-    /// The plan's files.
-    pub(super) files: &'a Path,
+    pub(super) folders: &'a Folders,
     /// What the generator writes by the second.
     pub(super) rows: &'a Path,
     pub(super) interrupt: &'a Interrupt,
@@ -66,7 +66,7 @@ impl Bench<'_> {
             intervals: Vec::new(),
             steps: Vec::new(),
         };
-        match Subject::start(subject, load, self.files, self.interrupt) {
+        match Subject::start(subject, load, self.folders, self.interrupt) {
             Ok(mut started) => {
                 run.commands.subject.clone_from(&started.command);
                 let measured = match load.kind {

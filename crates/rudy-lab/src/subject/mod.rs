@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use self::family::Member;
 use self::once::Printed;
 use self::output::Output;
-use crate::place::{Place, adapted};
+use crate::place::{Folders, Place, adapted};
 use crate::plan::{self, Kind, Load, Ready};
 use rudy_load::Interrupt;
 
@@ -63,22 +63,22 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Starts it for this load, and waits until it serves if it is to. `files` is the folder with the plan's files.
+    /// Starts it for this load, and waits until it serves if it is to.
     pub(crate) fn start(
         subject: &plan::Subject,
         load: &Load,
-        files: &Path,
+        folders: &Folders,
         interrupt: &Interrupt,
     ) -> Result<Self, (Vec<String>, StartError)> {
         let cannot = |what: &str, error: io::Error| StartError::Failed(format!("cannot {what}: {error}"));
         let prepared =
             free_address().map_err(|error| cannot("find a free port", error)).and_then(|address| {
-                Ok((address, own_folder(files).map_err(|e| cannot("make a folder for it", e))?))
+                Ok((address, own_folder(folders.files()).map_err(|e| cannot("make a folder for it", e))?))
             });
         let (address, folder) = prepared.map_err(|error| (subject.command.clone(), error))?;
         let config = folder.path().join("config");
         let (is_run, n) = if let Kind::Run { n, .. } = load.kind { (true, n) } else { (false, None) };
-        let place = Place { port: address.port(), folder: files, temp: folder.path(), config: &config, n };
+        let place = Place { port: address.port(), folders, temp: folder.path(), config: &config, n };
         let mut command: Vec<String> = subject.command.iter().map(|word| place.fill(word)).collect();
         command[0] = program(&command[0]);
         let fail = |error| (command.clone(), error);

@@ -23,6 +23,7 @@ pub(super) struct LoadTable {
     rate: Option<f64>,
     requests: Option<u32>,
     ramp: Option<Time>,
+    timeout: Option<Time>,
     slo: Option<Spanned<String>>,
     hold: Option<Time>,
     n: Option<u32>,
@@ -49,7 +50,7 @@ const AT_ONCE_MAX: u32 = 28_000;
 
 impl LoadTable {
     /// The keys that are given, and whether a load of its kind has them.
-    fn keys(&self) -> [(&'static str, bool, bool); 11] {
+    fn keys(&self) -> [(&'static str, bool, bool); 12] {
         use KindName::{Bench, Burst, Flood, Idle, Knee, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
@@ -58,6 +59,7 @@ impl LoadTable {
             ("rate", self.rate.is_some(), is(&[Bench])),
             ("requests", self.requests.is_some(), is(&[Burst, Sequence])),
             ("ramp", self.ramp.is_some(), is(&[Idle, Flood])),
+            ("timeout", self.timeout.is_some(), is(&[Burst])),
             ("slo", self.slo.is_some(), is(&[Knee])),
             ("hold", self.hold.is_some(), is(&[Knee])),
             ("n", self.n.is_some(), is(&[Run])),
@@ -112,7 +114,7 @@ impl Reader<'_> {
             KindName::Flood => {
                 Kind::Flood { connections, ramp: time(table.ramp, 5), time: time(table.time, 10) }
             }
-            KindName::Burst => Kind::Burst { requests: requests()? },
+            KindName::Burst => Kind::Burst { requests: requests()?, timeout: time(table.timeout, 60) },
             KindName::Sequence => Kind::Sequence { requests: requests()? },
             KindName::Run => Kind::Run { n: table.n, within: time(table.within, 60) },
             KindName::Knee => {

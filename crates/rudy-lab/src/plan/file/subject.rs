@@ -126,7 +126,7 @@ impl Reader<'_> {
     }
 
     /// The text of a configuration: a file beside the plan, or one of those that Rudy has for its own plans.
-    fn read(&self, path: &Spanned<PathBuf>) -> Result<String, String> {
+    pub(super) fn read(&self, path: &Spanned<PathBuf>) -> Result<String, String> {
         let wanted = path.get_ref();
         let beside = self.folder.map(|folder| folder.join(wanted));
         match beside.map(fs::read_to_string) {
