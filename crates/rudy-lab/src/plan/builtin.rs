@@ -5,7 +5,8 @@ use std::path::Path;
 use super::{Plan, parse};
 
 /// Each by its name.
-const PLANS: [(&str, &str); 3] = [
+const PLANS: &[(&str, &str)] = &[
+    ("c10k", include_str!("../../../../labs/c10k.toml")),
     ("files", include_str!("../../../../labs/files.toml")),
     ("schedulers", include_str!("../../../../labs/schedulers.toml")),
     ("seminar", include_str!("../../../../labs/seminar.toml")),
