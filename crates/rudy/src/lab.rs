@@ -65,7 +65,11 @@ struct Run {
 /// Several folders make one report, in which verdicts are corrected for the comparisons of all.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  rudy lab report results                     a page: results/report.html
+  rudy lab report monday tuesday --out both.html
   rudy lab report results --format markdown   tables, on standard output
+  rudy lab report results --format json | jq '.experiments[].findings[] | [.sentence]'
+  rudy lab report results --charts pictures   the page, and each chart as SVG and CSV
 
 Exit codes: 0 done, 1 could not write, 2 bad arguments or no results.")]
 struct Report {
@@ -73,9 +77,9 @@ struct Report {
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
     /// How it is written
-    #[arg(long, value_name = "FORMAT", default_value = "markdown")]
+    #[arg(long, value_name = "FORMAT", default_value = "html")]
     format: FormatName,
-    /// Write it to this file, or to standard output (-)
+    /// Write it to this file, or to standard output (-) [default: a page to report.html in DIR, the rest to -]
     #[arg(long, value_name = "FILE|-")]
     out: Option<PathBuf>,
     /// Write each chart to this folder, as SVG and its data as CSV
@@ -85,7 +89,14 @@ struct Report {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum FormatName {
+    /// A page for a browser, with charts
+    Html,
+    /// Tables as in the issues of GitHub
     Markdown,
+    /// Everything that was found, for programs
+    Json,
+    /// A row for each run with all its figures
+    Csv,
 }
 
 /// Send messages from all to all: what the work-stealing scheduler takes for them
@@ -138,7 +149,10 @@ impl From<Run> for Options {
 impl From<Report> for ReportOptions {
     fn from(report: Report) -> Self {
         let format = match report.format {
+            FormatName::Html => Format::Html,
             FormatName::Markdown => Format::Markdown,
+            FormatName::Json => Format::Json,
+            FormatName::Csv => Format::Csv,
         };
         Self { folders: report.folders, format, out: report.out, charts: report.charts }
     }

@@ -21,6 +21,7 @@ pub(crate) fn experiment(
     plan: &str,
     mut figures: impl FnMut(&Turn) -> Option<Vec<(&'static str, f64)>>,
 ) -> Experiment {
+    let plan_text = Some(plan.to_owned());
     let plan = plan::parse(plan, "made", None).expect("the plan is right");
     let mut runs = Vec::new();
     for round in 0..plan.rounds {
@@ -48,7 +49,7 @@ pub(crate) fn experiment(
         versions: BTreeMap::from([("rudy".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
         command: ["rudy", "lab", "run", "made"].map(str::to_owned).to_vec(),
     };
-    Experiment { folder: PathBuf::from("made"), heads: vec![head], runs, cut: None }
+    Experiment { folder: PathBuf::from("made"), heads: vec![head], runs, plan_text, cut: None }
 }
 
 fn run(turn: &Turn, position: usize, figures: Option<Vec<(&'static str, f64)>>) -> Run {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::plan::Plan;
-use crate::record::{Head, Outcome, RESULTS, Record, Run};
+use crate::record::{Head, Outcome, PLAN, RESULTS, Record, Run};
 
 /// What one folder holds: an experiment, whole or as far as it came.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub(crate) struct Experiment {
     /// What was run, in the order in which it was written. Each has a subject and a load of the plan, and no two are the same
     /// subject's of the same round, load and side of the control.
     pub(crate) runs: Vec<Run>,
+    /// The text of the plan, before any flag changed it; nothing where its file is gone.
+    pub(crate) plan_text: Option<String>,
     /// That the last line is not whole, and is left out: as a sentence.
     pub(crate) cut: Option<String>,
 }
@@ -64,7 +66,13 @@ pub(crate) fn read(folder: &Path) -> Result<Experiment, String> {
     if heads.is_empty() {
         return Err(format!("{} is empty: nothing was begun", path.display()));
     }
-    Ok(Experiment { folder: folder.to_owned(), heads, runs, cut })
+    Ok(Experiment {
+        folder: folder.to_owned(),
+        heads,
+        runs,
+        plan_text: fs::read_to_string(folder.join(PLAN)).ok(),
+        cut,
+    })
 }
 
 struct Reader<'a> {

@@ -29,12 +29,11 @@ pub(super) fn findings(section: &Section) -> Rows {
 }
 
 fn finding(compared: &Compared) -> Vec<String> {
-    let medians = compared.medians.map_or(String::new(), |[a, b]| two(&compared.figure, a, b));
     vec![
         format!("{} / {}", compared.subject, compared.with),
         compared.load.to_owned(),
         compared.figure.title.clone(),
-        medians,
+        medians(compared),
         times(compared),
         between(&compared.answer),
         verdict(compared),
@@ -77,7 +76,12 @@ pub(super) fn verdict(compared: &Compared) -> String {
     }
 }
 
-/// `7.31 / 9.88 µs`: two values in the unit of the larger.
+/// `7.31 / 9.88 µs`: the median of either; nothing where there is none.
+pub(super) fn medians(compared: &Compared) -> String {
+    compared.medians.map_or(String::new(), |[a, b]| two(&compared.figure, a, b))
+}
+
+/// Two values in the unit of the larger.
 fn two(figure: &Figure, a: f64, b: f64) -> String {
     let (size, name) = figure.unit.part(a.abs().max(b.abs()) * figure.factor);
     let shown = |value: f64| digits(value * figure.factor / size);

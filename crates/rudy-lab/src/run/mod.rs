@@ -47,7 +47,11 @@ fn refuse(exit: Exit, why: &str) -> Exit {
 /// What has come of it. That it cannot be shown takes nothing from what was measured.
 fn show(folder: &Path) {
     match report::after_run(folder) {
-        Ok(findings) => drop(io::stdout().write_all(findings.as_bytes())),
+        Ok((page, findings)) => {
+            // Nobody has to read it.
+            let _ = io::stdout().write_all(findings.as_bytes());
+            progress::say(&format!("the report is in {}", page.display()));
+        }
         Err(why) => progress::say(&format!("there is no report: {why}")),
     }
 }

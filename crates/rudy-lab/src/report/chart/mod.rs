@@ -13,11 +13,11 @@ mod mark;
 mod scale;
 mod sheet;
 mod table;
-mod unit;
 
 use std::collections::HashSet;
 
 use super::read::Experiment;
+use super::unit;
 
 /// A picture, and the numbers that it is made of.
 #[derive(Debug, Clone)]

@@ -1,0 +1,141 @@
+//! The table of ratios, each with its interval drawn.
+
+use std::fmt::Write as _;
+
+use rudy_stats::compare::{CONFIDENCE, Delta, Finding, Interval, Verdict};
+
+use super::escaped;
+use crate::report::analysis::{Answer, Compared, Section};
+use crate::report::rows;
+use crate::report::unit::digits;
+
+/// The width of a drawn interval, in units of its own.
+const WIDTH: f64 = 176.0;
+const HEIGHT: f64 = 24.0;
+
+/// All comparisons, under the two subjects that they are of; nothing where there are none.
+pub(super) fn write(section: &Section, judged: usize) -> String {
+    let Some(scale) = Scale::of(section) else { return String::new() };
+    let head = ["", "ratio", "verdict", "between", "", "medians"];
+    let head: String = head.iter().map(|title| format!("<th scope=\"col\">{title}</th>")).collect();
+    let mut page = format!(
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"findings\"><thead><tr>{head}</tr></thead>\n<tbody>\n"
+    );
+    let mut last = None;
+    for compared in &section.comparisons {
+        let pair = (compared.subject, compared.with);
+        if last.replace(pair) != Some(pair) {
+            let (subject, with) = (escaped(pair.0), escaped(pair.1));
+            // Writing to a string does not fail, here and below.
+            let _ = writeln!(
+                page,
+                "<tr class=\"group\"><th colspan=\"6\" scope=\"rowgroup\">{subject}, so many times {with}</th></tr>"
+            );
+        }
+        page.push_str(&row(compared, &scale));
+    }
+    page + "</tbody></table></div>\n" + &about(section, judged)
+}
+
+fn row(compared: &Compared, scale: &Scale) -> String {
+    let figure = escaped(&compared.figure.title);
+    let mut row = format!(
+        "<tr title=\"{}\"><th scope=\"row\" class=\"what\">{figure}<small>under {}</small></th>",
+        escaped(&compared.sentence),
+        escaped(compared.load)
+    );
+    let medians = rows::medians(compared);
+    let _ = match &compared.answer {
+        Answer::Judged(finding) => write!(
+            row,
+            "<td class=\"number ratio\">{}</td><td>{}</td><td class=\"number between\">{}</td><td>{}</td>\
+             <td class=\"number soft\">{}</td>",
+            rows::times(compared),
+            badge(compared, finding),
+            rows::between(&compared.answer),
+            scale.bar(finding),
+            escaped(&medians)
+        ),
+        Answer::Open { why, .. } => write!(
+            row,
+            "<td class=\"number ratio\">{}</td><td colspan=\"3\" class=\"why soft\">{}</td><td class=\"number soft\">{}</td>",
+            rows::times(compared),
+            escaped(why),
+            escaped(&medians)
+        ),
+    };
+    row + "</tr>\n"
+}
+
+fn badge(compared: &Compared, finding: &Finding) -> String {
+    format!("<span class=\"badge {}\">{}</span>", finding.verdict, escaped(&rows::verdict(compared)))
+}
+
+/// How the table is to be read.
+fn about(section: &Section, judged: usize) -> String {
+    let delta = section.experiment.plan().delta;
+    let mut about = format!(
+        "A ratio is that of the rounds in pairs (Hodges and Lehmann), and between what it lies is the interval of the signed-rank \
+         test, corrected for the {judged} comparisons of this report (Holm): with {} % none of them is called a difference by chance. \
+         Equivalent means a difference of less than {} % (the grey zone). Intervals are drawn on one logarithmic scale; \
+         the line is 1.",
+        digits(CONFIDENCE * 100.0),
+        digits(delta * 100.0),
+    );
+    let marks = section.comparisons.iter().map(rows::times).collect::<String>();
+    if marks.contains(['†', '‡']) {
+        about = format!("{} {about}", rows::LEGEND);
+    }
+    format!("<p class=\"note\">{}</p>\n", escaped(&about))
+}
+
+/// The logarithms that the drawn intervals of a table have room for.
+struct Scale {
+    low: f64,
+    high: f64,
+    zone: (f64, f64),
+}
+
+impl Scale {
+    /// As wide as the widest interval and the zone of what is equivalent; nothing where nothing is compared.
+    fn of(section: &Section) -> Option<Self> {
+        section.comparisons.first()?;
+        let zone = Delta::new(section.experiment.plan().delta).unwrap_or_default().margins();
+        let intervals = section.comparisons.iter().filter_map(|compared| match &compared.answer {
+            Answer::Judged(finding) => Some(finding.interval),
+            Answer::Open { .. } => None,
+        });
+        let ends = |(low, high): (f64, f64), Interval { low: from, high: to, .. }: Interval| {
+            (low.min(from), high.max(to))
+        };
+        let (low, high) = intervals.fold(zone, ends);
+        Some(Self { low: low.ln(), high: high.ln(), zone })
+    }
+
+    fn place(&self, ratio: f64) -> f64 {
+        let edge = 8.0;
+        edge + (WIDTH - 2.0 * edge) * (ratio.ln() - self.low) / (self.high - self.low)
+    }
+
+    fn bar(&self, finding: &Finding) -> String {
+        let [low, high, ratio, one] =
+            [finding.interval.low, finding.interval.high, finding.ratio, 1.0].map(|ratio| self.place(ratio));
+        let (from, to) = (self.place(self.zone.0), self.place(self.zone.1));
+        let middle = HEIGHT / 2.0;
+        let point = match finding.verdict {
+            Verdict::Inconclusive => format!(
+                "<rect class=\"point\" x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\"/>",
+                ratio - 4.0,
+                middle - 4.0
+            ),
+            _ => format!("<circle class=\"point\" cx=\"{ratio:.1}\" cy=\"{middle}\" r=\"4.5\"/>"),
+        };
+        format!(
+            "<svg class=\"bar {}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" aria-hidden=\"true\">\
+             <rect class=\"zone\" x=\"{from:.1}\" y=\"0\" width=\"{:.1}\" height=\"{HEIGHT}\"/>\
+             <path class=\"one\" d=\"M{one:.1} 0V{HEIGHT}\"/><path class=\"span\" d=\"M{low:.1} {middle}H{high:.1}\"/>{point}</svg>",
+            finding.verdict,
+            to - from,
+        )
+    }
+}

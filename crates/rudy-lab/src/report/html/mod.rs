@@ -1,0 +1,70 @@
+//! A report as one page that needs nothing beside it: no network, and no script to be read.
+
+mod findings;
+mod repeat;
+mod section;
+
+use super::analysis::Report;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// The only script that the page runs, whatever else gets into it:
+/// `openssl dgst -sha256 -binary page.js | base64`.
+const SCRIPT_HASH: &str = "2LdzHAhoRpLX6xPC40aa4KTxiPJs3cqY2nLV9wDjPqA=";
+
+/// The page.
+pub(super) fn write(report: &Report) -> String {
+    let title = match report.sections.as_slice() {
+        [one] => escaped(&one.title),
+        several => format!("{} experiments", several.len()),
+    };
+    let sections: Vec<String> = report
+        .sections
+        .iter()
+        .enumerate()
+        .map(|(number, section)| section::write(section, number, report.judged))
+        .collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'sha256-{SCRIPT_HASH}'; img-src data:\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <header class=\"top\"><span>rudy lab</span><button class=\"mode needs-js\" type=\"button\">Colours: system</button>\
+         </header>\n<main>\n{}{}</main>\n<footer>Made by rudy {}.</footer>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+        contents(report, &title),
+        sections.join("\n"),
+        env!("CARGO_PKG_VERSION"),
+    )
+}
+
+/// Where each of several experiments stands.
+fn contents(report: &Report, title: &str) -> String {
+    if report.sections.len() < 2 {
+        return String::new();
+    }
+    let entry = |(number, section): (usize, &super::analysis::Section)| {
+        format!("<li><a href=\"#experiment-{number}\">{}</a></li>\n", escaped(&section.title))
+    };
+    let list: String = report.sections.iter().enumerate().map(entry).collect();
+    format!("<h1>{title}</h1>\n<nav><ul>\n{list}</ul></nav>\n")
+}
+
+/// Text as itself, in an element or in an attribute.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // What HTML has no place for, such as the colours of a terminal.
+            other if other.is_control() && !other.is_whitespace() => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,166 @@
+//! An experiment on the page.
+
+use std::fmt::Write as _;
+
+use super::escaped;
+use super::{findings, repeat};
+use crate::report::analysis::trouble::Trouble;
+use crate::report::analysis::{Cell, Section, Table};
+use crate::report::chart::{self, Chart};
+use crate::report::rows::{self, Rows};
+use crate::report::unit::Figure;
+
+/// From the question to what repeats it.
+pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
+    let mut page = format!("<section id=\"experiment-{number}\">\n{}", answer(section));
+    let mut part = |title: &str, body: &str| {
+        if !body.is_empty() {
+            // Writing to a string does not fail.
+            let _ = write!(page, "<h2>{title}</h2>\n{body}");
+        }
+    };
+    part("Findings", &findings::write(section, judged));
+    part("Charts", &charts(&chart::charts(section.experiment)));
+    part("Then and now", &then(section));
+    part("Everything that was measured", &tables(section));
+    part("Doubts", &list(&section.doubts, "A number that rests on them is marked † and stays."));
+    part("Failures", &list(&section.failures, "These runs have no figures."));
+    part("Controls", &controls(section));
+    part("Notes", &list(&section.notes, "They change no figure."));
+    part("To repeat it", &repeat::write(section.experiment));
+    page + "</section>\n"
+}
+
+/// What was asked, and what is answered.
+fn answer(section: &Section) -> String {
+    let question = &section.experiment.plan().question;
+    let mut page = format!("<h1>{}</h1>\n", escaped(&section.title));
+    if !question.is_empty() {
+        let _ = writeln!(page, "<p class=\"lead\">{}</p>", escaped(question));
+    }
+    let paragraphs =
+        |lines: &[String]| lines.iter().map(|line| format!("<p>{}</p>\n", escaped(line))).collect::<String>();
+    if !section.headline.is_empty() {
+        let _ = writeln!(page, "<div class=\"verdict\">\n{}</div>", paragraphs(&section.headline));
+    }
+    for remark in &section.remarks {
+        let _ = writeln!(page, "<div class=\"remark\"><p>Note: {}.</p></div>", escaped(remark));
+    }
+    page
+}
+
+fn charts(charts: &[Chart]) -> String {
+    if charts.is_empty() {
+        return String::new();
+    }
+    format!("<div class=\"charts\">\n{}</div>\n", charts.iter().map(figure).collect::<String>())
+}
+
+/// A chart with its data. The data stand in the link, so that it needs no script.
+fn figure(chart: &Chart) -> String {
+    let Chart { id, title, caption, svg, csv } = chart;
+    format!(
+        "<figure id=\"chart-{id}\" aria-label=\"{}\">\n{svg}\n<figcaption>{}<p class=\"save\">\
+         <a class=\"svg needs-js\" href=\"#chart-{id}\" download=\"{id}.svg\">SVG</a>\
+         <a class=\"csv\" href=\"data:text/csv;charset=utf-8,{}\" download=\"{id}.csv\">CSV</a></p></figcaption>\n</figure>\n",
+        escaped(title),
+        escaped(caption),
+        percent_encoded(csv),
+    )
+}
+
+/// For what follows the comma of a data URL (RFC 2397).
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b',' => {
+                encoded.push(char::from(byte))
+            }
+            other => drop(write!(encoded, "%{other:02X}").ok()),
+        }
+    }
+    encoded
+}
+
+fn then(section: &Section) -> String {
+    let rows = rows::then(section);
+    if rows.body.is_empty() {
+        return String::new();
+    }
+    let source = &section.experiment.plan().source;
+    let source = if source.is_empty() {
+        String::new()
+    } else {
+        format!("<p class=\"note\">Then: {}</p>\n", escaped(source))
+    };
+    table(&rows) + &source
+}
+
+fn controls(section: &Section) -> String {
+    if section.controls.is_empty() {
+        return String::new();
+    }
+    let about = "Subjects that were measured twice in each round, the one time against the other: \
+                 what the machine does by itself.";
+    format!("<p class=\"note\">{about}</p>\n{}", table(&rows::controls(section)))
+}
+
+/// A table for each load: a figure in each row, since its values have one unit.
+fn tables(section: &Section) -> String {
+    if section.tables.is_empty() {
+        return String::new();
+    }
+    let note =
+        "<p class=\"note\">The median of the rounds, and from the lowest to the highest of them.</p>\n";
+    section.tables.iter().map(of_load).fold(note.to_owned(), |page, table| page + &table)
+}
+
+fn of_load(table: &Table) -> String {
+    let names = table.rows.iter().map(|(subject, _)| format!("<th scope=\"col\">{}</th>", escaped(subject)));
+    let mut page = format!(
+        "<h3>Under {}</h3>\n<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th></th>{}</tr></thead>\n<tbody>\n",
+        escaped(table.load),
+        names.collect::<String>()
+    );
+    for (column, figure) in table.figures.iter().enumerate() {
+        let cells = table.rows.iter().map(|(_, cells)| spread(&cells[column], figure));
+        let cells: String = cells.collect();
+        let _ = writeln!(page, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escaped(&figure.title));
+    }
+    page + "</tbody></table></div>\n"
+}
+
+fn spread(cell: &Cell, figure: &Figure) -> String {
+    let Some(summary) = cell.summary else { return "<td>–</td>".to_owned() };
+    let (median, range) = rows::median_and_range(&summary, figure);
+    let mark = if cell.is_doubtful { rows::DOUBTFUL } else { "" };
+    format!(
+        "<td class=\"number\">{}{mark}<span class=\"range\">{}</span></td>",
+        escaped(&median),
+        escaped(&range)
+    )
+}
+
+fn list(troubles: &[Trouble], about: &str) -> String {
+    if troubles.is_empty() {
+        return String::new();
+    }
+    let line = |trouble: &Trouble| format!("<li>{}</li>\n", escaped(&trouble.to_string()));
+    let lines: String = troubles.iter().map(line).collect();
+    format!("<p class=\"note\">{about}</p>\n<ul class=\"plain\">\n{lines}</ul>\n")
+}
+
+/// Any table that is only text.
+fn table(rows: &Rows) -> String {
+    let head: String =
+        rows.head.iter().map(|cell| format!("<th scope=\"col\">{}</th>", escaped(cell))).collect();
+    let row = |cells: &Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let body: String = rows.body.iter().map(row).collect();
+    format!(
+        "<div class=\"wide\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
+    )
+}

@@ -1,0 +1,290 @@
+//! A report for programs. Names are stable, and have their units.
+
+use std::collections::BTreeMap;
+
+use rudy_stats::compare::{Interval, Outcome, Summary, Verdict};
+use serde::Serialize;
+
+use super::analysis::trouble::Trouble;
+use super::analysis::{Answer, Compared, Controlled, Report, Section, Table, then};
+use crate::record::{Head, Machine};
+
+/// All of it, as one object.
+pub(super) fn write(report: &Report) -> String {
+    let document = Document {
+        rudy: env!("CARGO_PKG_VERSION"),
+        comparisons_judged: report.judged,
+        experiments: report.sections.iter().map(ExperimentOut::of).collect(),
+    };
+    // Strings, numbers and maps of them by name: what may be no number is written as null.
+    serde_json::to_string_pretty(&document).expect("it has nothing that JSON has not") + "\n"
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    /// The version that made this.
+    rudy: &'a str,
+    /// For how many comparisons the verdicts are corrected.
+    comparisons_judged: usize,
+    experiments: Vec<ExperimentOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct ExperimentOut<'a> {
+    name: &'a str,
+    folder: String,
+    question: &'a str,
+    /// The answer in sentences, one for each two subjects.
+    headline: &'a [String],
+    /// Two subjects are equivalent up to this share: 0.05 is 5 %.
+    delta: f64,
+    rounds: usize,
+    findings: Vec<FindingOut<'a>>,
+    controls: Vec<ControlOut<'a>>,
+    summaries: Vec<SummaryOut<'a>>,
+    /// Where the figures of `then_and_now` are from.
+    source: &'a str,
+    then_and_now: Vec<ThenOut<'a>>,
+    doubts: Vec<TroubleOut<'a>>,
+    failures: Vec<TroubleOut<'a>>,
+    notes: Vec<TroubleOut<'a>>,
+    /// What is to be said of the records as a whole.
+    remarks: &'a [String],
+    /// How it was begun, and gone on with.
+    begun: Vec<Begun<'a>>,
+}
+
+/// A comparison of the plan under one load in one figure.
+#[derive(Serialize)]
+struct FindingOut<'a> {
+    subject: &'a str,
+    with: &'a str,
+    load: &'a str,
+    figure: &'a str,
+    /// Rounds in which both were measured.
+    rounds: usize,
+    /// Of these rounds, in the figure's own unit.
+    median_subject: Option<f64>,
+    median_with: Option<f64>,
+    /// `subject` is so many times `with`; where nothing was judged that of the medians.
+    ratio: Option<f64>,
+    interval: Option<IntervalOut>,
+    p_value: Option<f64>,
+    /// Corrected for the number of comparisons (Holm).
+    p_adjusted: Option<f64>,
+    /// `better`, `worse`, `equivalent`, `inconclusive`, or null where nothing was judged.
+    verdict: Option<String>,
+    /// How many rounds a verdict takes, where there were fewer.
+    rounds_needed: Option<usize>,
+    /// It rests on a subject that differs from itself.
+    is_flagged: bool,
+    /// It rests on runs that are doubted.
+    is_doubtful: bool,
+    /// The same in words.
+    sentence: &'a str,
+}
+
+#[derive(Serialize)]
+struct IntervalOut {
+    low: f64,
+    high: f64,
+    /// The probability that such an interval holds what it is of.
+    confidence: f64,
+}
+
+/// A subject against itself.
+#[derive(Serialize)]
+struct ControlOut<'a> {
+    subject: &'a str,
+    load: &'a str,
+    figure: &'a str,
+    rounds: usize,
+    ratio: Option<f64>,
+    interval: Option<IntervalOut>,
+    /// `agrees`, `unclear`, `differs`, or null where there was nothing to judge.
+    outcome: Option<&'static str>,
+    /// Why there was not.
+    why: Option<&'a str>,
+}
+
+/// A figure of a subject under a load, over its rounds without those of the control.
+#[derive(Serialize)]
+struct SummaryOut<'a> {
+    subject: &'a str,
+    load: &'a str,
+    figure: &'a str,
+    rounds: usize,
+    median: f64,
+    min: f64,
+    max: f64,
+    /// Of the median, of 95 %.
+    interval: Option<IntervalOut>,
+    is_doubtful: bool,
+}
+
+#[derive(Serialize)]
+struct ThenOut<'a> {
+    load: &'a str,
+    /// As the older report calls it.
+    subject: &'a str,
+    said: Option<&'a str>,
+    figure: Option<&'a str>,
+    then: Option<f64>,
+    /// Today's subject.
+    beside: Option<&'a str>,
+    now_median: Option<f64>,
+    now_per_then: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct TroubleOut<'a> {
+    load: &'a str,
+    subject: &'a str,
+    /// That of the first run.
+    sentence: &'a str,
+    /// In so many of `of_runs`.
+    runs: usize,
+    of_runs: usize,
+    /// The figures that it concerns, of a doubt.
+    concerns: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Begun<'a> {
+    started: &'a str,
+    seed: u64,
+    machine: &'a Machine,
+    versions: &'a BTreeMap<String, String>,
+    command: &'a [String],
+}
+
+impl<'a> ExperimentOut<'a> {
+    fn of(section: &'a Section<'a>) -> Self {
+        let plan = section.experiment.plan();
+        Self {
+            name: &plan.name,
+            folder: section.experiment.folder.display().to_string(),
+            question: &plan.question,
+            headline: &section.headline,
+            delta: plan.delta,
+            rounds: plan.rounds,
+            findings: section.comparisons.iter().map(FindingOut::of).collect(),
+            controls: section.controls.iter().map(ControlOut::of).collect(),
+            summaries: section.tables.iter().flat_map(summaries).collect(),
+            source: &plan.source,
+            then_and_now: section.then.iter().map(ThenOut::of).collect(),
+            doubts: section.doubts.iter().map(TroubleOut::of).collect(),
+            failures: section.failures.iter().map(TroubleOut::of).collect(),
+            notes: section.notes.iter().map(TroubleOut::of).collect(),
+            remarks: &section.remarks,
+            begun: section.experiment.heads.iter().map(Begun::of).collect(),
+        }
+    }
+}
+
+impl<'a> FindingOut<'a> {
+    fn of(compared: &'a Compared<'a>) -> Self {
+        let finding = match &compared.answer {
+            Answer::Judged(finding) => Some(finding),
+            Answer::Open { .. } => None,
+        };
+        let ratio = match &compared.answer {
+            Answer::Judged(finding) => Some(finding.ratio),
+            Answer::Open { ratio, .. } => *ratio,
+        };
+        let verdict = |verdict: Verdict| verdict.to_string();
+        Self {
+            subject: compared.subject,
+            with: compared.with,
+            load: compared.load,
+            figure: &compared.figure.name,
+            rounds: compared.rounds,
+            median_subject: compared.medians.map(|[subject, _]| subject),
+            median_with: compared.medians.map(|[_, with]| with),
+            ratio,
+            interval: finding.map(|finding| IntervalOut::of(finding.interval)),
+            p_value: finding.map(|finding| finding.p_value),
+            p_adjusted: finding.map(|finding| finding.p_adjusted),
+            verdict: finding.map(|finding| verdict(finding.verdict)),
+            rounds_needed: finding.and_then(|finding| Some(finding.too_few?.needed)),
+            is_flagged: finding.is_some_and(|finding| finding.is_flagged),
+            is_doubtful: compared.is_doubtful,
+            sentence: &compared.sentence,
+        }
+    }
+}
+
+impl IntervalOut {
+    fn of(interval: Interval) -> Self {
+        let Interval { low, high, confidence } = interval;
+        Self { low, high, confidence }
+    }
+}
+
+impl<'a> ControlOut<'a> {
+    fn of(control: &'a Controlled<'a>) -> Self {
+        let shown = control.outcome.as_ref().ok();
+        Self {
+            subject: control.subject,
+            load: control.load,
+            figure: &control.figure.name,
+            rounds: control.rounds,
+            ratio: shown.map(|shown| shown.ratio),
+            interval: shown.map(|shown| IntervalOut::of(shown.interval)),
+            outcome: shown.map(|shown| match shown.outcome {
+                Outcome::Agrees => "agrees",
+                Outcome::Unclear => "unclear",
+                Outcome::Differs => "differs",
+            }),
+            why: control.outcome.as_ref().err().map(String::as_str),
+        }
+    }
+}
+
+fn summaries<'a>(table: &'a Table<'a>) -> impl Iterator<Item = SummaryOut<'a>> {
+    table.rows.iter().flat_map(|(subject, cells)| {
+        cells.iter().zip(&table.figures).filter_map(|(cell, figure)| {
+            let Summary { rounds, median, interval, min, max } = cell.summary?;
+            Some(SummaryOut {
+                subject,
+                load: table.load,
+                figure: &figure.name,
+                rounds,
+                median,
+                min,
+                max,
+                interval: interval.map(IntervalOut::of),
+                is_doubtful: cell.is_doubtful,
+            })
+        })
+    })
+}
+
+impl<'a> ThenOut<'a> {
+    fn of(row: &'a then::Row<'a>) -> Self {
+        Self {
+            load: row.load,
+            subject: row.subject,
+            said: row.said,
+            figure: row.figure.as_ref().map(|(figure, _)| figure.name.as_str()),
+            then: row.figure.as_ref().map(|(_, value)| *value),
+            beside: row.now.map(|(subject, _)| subject),
+            now_median: row.now.and_then(|(_, cell)| Some(cell.summary?.median)),
+            now_per_then: row.ratio(),
+        }
+    }
+}
+
+impl<'a> TroubleOut<'a> {
+    fn of(trouble: &'a Trouble<'a>) -> Self {
+        let Trouble { load, subject, sentence, runs, of, concerns } = *trouble;
+        Self { load, subject, sentence, runs, of_runs: of, concerns }
+    }
+}
+
+impl<'a> Begun<'a> {
+    fn of(head: &'a Head) -> Self {
+        let Head { started, seed, machine, versions, command, .. } = head;
+        Self { started, seed: *seed, machine, versions, command }
+    }
+}
