@@ -66,6 +66,12 @@ pub(super) fn slug(name: &str) -> String {
     slug.trim_matches('-').to_owned()
 }
 
+/// A count as a coordinate.
+#[expect(clippy::cast_precision_loss, reason = "of things that are drawn, or bytes shown in three digits")]
+pub(super) fn float(count: u64) -> f64 {
+    count as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

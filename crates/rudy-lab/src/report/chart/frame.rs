@@ -1,6 +1,6 @@
 //! Axes and the area between them.
 
-use super::scale::{Rank, Scale, Tick};
+use super::scale::{Rank, Scale, Tick, Ticks};
 use super::sheet::{Anchor, EDGE, Sheet, WIDTH, width};
 use super::unit::{Unit, round};
 
@@ -43,7 +43,18 @@ impl Axis {
             _ => "",
         };
         let labels = Labels::Each(unit);
-        Self { scale: Scale::log(values), title: format!("{title}{part} (logarithmic)"), labels }
+        let values: Vec<f64> = values.collect();
+        // What is round or a power of two is so in the unit that is shown.
+        let (size, _) = unit.part(values.iter().copied().fold(0.0, f64::max));
+        let ticks = if unit == Unit::Bytes { Ticks::Binary } else { Ticks::Decimal };
+        let scale = match Scale::log(values.iter().map(|value| value / size), ticks) {
+            Scale::Log { start, end, ticks, has_zero } => {
+                let ticks = if let Ticks::Steps(step) = ticks { Ticks::Steps(step * size) } else { ticks };
+                Scale::Log { start: start * size, end: end * size, ticks, has_zero }
+            }
+            other => other,
+        };
+        Self { scale, title: format!("{title}{part} (logarithmic)"), labels }
     }
 
     /// Quantiles as far as this many nines.
@@ -120,13 +131,13 @@ impl Frame {
         y: &Axis,
         other: Option<(&Axis, &str)>,
     ) -> Self {
-        let top = sheet.bottom + LINE + 4.0;
+        let top = sheet.bottom + LINE + 7.0;
         let right = other.map_or(WIDTH - EDGE - 8.0, |(other, _)| WIDTH - EDGE - other.widest() - 8.0);
         let frame = Self { left: EDGE + y.widest() + 8.0, right, top, bottom: top + height };
-        sheet.text_in(WIDTH / 2.0, (EDGE, top - 9.0), Anchor::Start, "soft", &y.title);
+        sheet.text_in(WIDTH / 2.0, (EDGE, top - 13.0), Anchor::Start, "soft", &y.title);
         frame.horizontal(sheet, y);
         if let Some((other, class)) = other {
-            sheet.text_in(WIDTH / 2.0, (WIDTH - EDGE, top - 9.0), Anchor::End, class, &other.title);
+            sheet.text_in(WIDTH / 2.0, (WIDTH - EDGE, top - 13.0), Anchor::End, class, &other.title);
             for (place, label) in other.labels(height, |_| LINE - 3.0) {
                 sheet.text((right + 8.0, frame.bottom - place + 4.0), Anchor::Start, class, &label);
             }
@@ -139,7 +150,7 @@ impl Frame {
 
     /// The same with rows instead of a y axis: their names have so much room on the left, and their figures on the right.
     pub(super) fn rows(sheet: &mut Sheet, height: f64, x: &Axis, names: f64, figures: f64) -> Self {
-        let top = sheet.bottom + 2.0;
+        let top = sheet.bottom + 6.0;
         let (left, right) = (EDGE + names + 10.0, WIDTH - EDGE - figures);
         let frame = Self { left, right, top, bottom: top + height };
         frame.vertical(sheet, x);

@@ -10,6 +10,7 @@ use super::mark::{Fill, Look, look, mark};
 use super::sheet::Sheet;
 use super::table::{Table, cell};
 use super::unit::{Unit, digits};
+use crate::plan::Load;
 use crate::report::read::Experiment;
 
 /// A quantile and the seconds that so many requests did not exceed.
@@ -21,16 +22,15 @@ struct Curve {
     subject: String,
     look: Look,
     rounds: Vec<Vec<Place>>,
-    /// At each quantile that most rounds have enough requests for.
+    /// At each quantile that every round has enough requests for.
     median: Vec<Place>,
     /// Most rounds are doubtful.
     is_doubtful: bool,
 }
 
-/// A chart for each load that latencies are known of.
-pub(super) fn charts(experiment: &Experiment) -> Vec<Chart> {
-    let loads = experiment.plan().loads.iter();
-    loads.filter_map(|load| chart(&load.name, &curves(experiment, &load.name))).collect()
+/// Of a load that latencies are known of.
+pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
+    chart(&load.name, &curves(experiment, &load.name)).into_iter().collect()
 }
 
 fn curves(experiment: &Experiment, load: &str) -> Vec<Curve> {
@@ -58,15 +58,16 @@ fn curve(experiment: &Experiment, index: usize, subject: &str, load: &str) -> Op
     (!median.is_empty()).then_some(Curve { subject, look: look(index), rounds, median, is_doubtful })
 }
 
-/// Quantile by quantile. One that only few rounds have would be of other rounds than its neighbours.
+/// Quantile by quantile. One that not all rounds have would be the median of other rounds than its neighbours, and a line
+/// through both would fall where latency cannot.
 fn medians(rounds: &[Vec<Place>]) -> Vec<Place> {
     let mut by_quantile: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (quantile, seconds) in rounds.iter().flatten() {
         // The bits of numbers that are not negative are in the order of the numbers. Minus zero is among them.
         by_quantile.entry(quantile.abs().to_bits()).or_default().push(*seconds);
     }
-    let most = by_quantile.into_iter().filter(|(_, values)| values.len() * 2 > rounds.len());
-    most.filter_map(|(bits, values)| Some((f64::from_bits(bits), median(values)?))).collect()
+    let common = by_quantile.into_iter().filter(|(_, values)| values.len() >= rounds.len());
+    common.filter_map(|(bits, values)| Some((f64::from_bits(bits), median(values)?))).collect()
 }
 
 fn chart(load: &str, curves: &[Curve]) -> Option<Chart> {
@@ -119,7 +120,7 @@ fn nines(quantiles: impl Iterator<Item = f64>) -> f64 {
 /// Whether a quantile has a mark: the median, the nines and the maximum.
 fn is_marked(quantile: f64) -> bool {
     let nines = -(1.0 - quantile).log10();
-    quantile >= 1.0 || (quantile - 0.5).abs() < 1e-3 || (nines > 0.5 && (nines - nines.round()).abs() < 1e-6)
+    quantile >= 1.0 || (quantile - 0.5).abs() < 2e-3 || (nines > 0.5 && (nines - nines.round()).abs() < 1e-6)
 }
 
 fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), curve: &Curve) {
@@ -153,4 +154,43 @@ fn csv(curves: &[Curve]) -> String {
         }
     }
     table.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::made;
+
+    const PLAN: &str = "rounds = 3\n\
+        [[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[subject]]\nname = \"b\"\ncommand = [\"b\"]\n\
+        [[load]]\nname = \"l\"\nkind = \"bench\"\n";
+
+    #[test]
+    fn the_median_is_taken_where_every_round_reaches() {
+        let rounds = [
+            vec![(0.5, 1.0), (0.9, 2.0), (1.0, 9.0)],
+            vec![(0.5, 3.0), (0.9, 4.0), (0.99, 5.0), (1.0, 6.0)],
+            vec![(0.5, 2.0), (0.9, 8.0), (1.0, 8.0)],
+        ];
+        assert_eq!(medians(&rounds), [(0.5, 2.0), (0.9, 4.0), (1.0, 8.0)]);
+        assert_eq!(medians(&[]), []);
+    }
+
+    #[test]
+    fn a_load_has_a_line_for_each_subject_with_latencies() {
+        let mut experiment = made::experiment(PLAN, |_| Some(Vec::new()));
+        assert!(charts(&experiment, &experiment.plan().loads[0]).is_empty());
+        for run in experiment.runs.iter_mut().filter(|run| run.subject == "b") {
+            run.latency = Some(vec![[0.0, 1e6], [0.5, 2e6], [0.9, 3e6], [0.99, f64::NAN], [1.0, 7e6]]);
+        }
+        let charts = charts(&experiment, &experiment.plan().loads[0]);
+        assert_eq!(charts.len(), 1);
+        assert_eq!(charts[0].id, "latency-l");
+        assert_eq!(charts[0].csv.lines().count(), 1 + 4 + 3 * 4);
+        assert!(charts[0].svg.contains("data-tip=\"b, p90: 3 ms\"") && !charts[0].svg.contains(">a</text>"));
+        assert!(
+            charts[0].svg.contains("class=\"line s1\""),
+            "the second subject of the plan has the second colour"
+        );
+    }
 }

@@ -10,8 +10,10 @@ mod frame;
 mod latency;
 mod legend;
 mod mark;
+mod memory;
 mod scale;
 mod sheet;
+mod strip;
 mod table;
 
 use std::collections::HashSet;
@@ -36,7 +38,10 @@ pub(crate) struct Chart {
 
 /// All charts that the records of an experiment have something for, in the order in which they are shown.
 pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
-    let mut charts = latency::charts(experiment);
+    let of_load = [latency::charts, strip::charts, memory::charts];
+    let loads = experiment.plan().loads.iter();
+    let mut charts: Vec<Chart> =
+        loads.flat_map(|load| of_load.iter().flat_map(|charts| charts(experiment, load))).collect();
     let mut taken = HashSet::new();
     for chart in &mut charts {
         chart.id = unused(&chart.id, &taken);

@@ -16,6 +16,8 @@ pub(super) enum Scale {
         start: f64,
         /// The value at its end.
         end: f64,
+        /// What its ticks are.
+        ticks: Ticks,
         /// A logarithm has no zero: where there are values of zero, a place of their own is kept for them, before the start.
         has_zero: bool,
     },
@@ -25,6 +27,17 @@ pub(super) enum Scale {
         /// How many of them there are.
         nines: f64,
     },
+}
+
+/// Where a logarithmic axis has ticks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Ticks {
+    /// At 1 to 9 of each power of ten.
+    Decimal,
+    /// At powers of two.
+    Binary,
+    /// So far apart, where values are so close together that their powers say nothing.
+    Steps(f64),
 }
 
 /// A place on an axis that is marked.
@@ -51,6 +64,9 @@ const STEPS_MAX: f64 = 5.0;
 /// Over so many decades, 2 and 5 are worth a label.
 const DECADES_OF_ALL: f64 = 2.5;
 
+/// Values within this factor are not laid out between powers of ten.
+const NARROW: f64 = 3.0;
+
 /// What an axis keeps for zero.
 const ZERO: f64 = 0.1;
 
@@ -66,7 +82,7 @@ impl Scale {
     }
 
     /// Between round numbers around the values that are above zero.
-    pub(super) fn log(values: impl Iterator<Item = f64>) -> Self {
+    pub(super) fn log(values: impl Iterator<Item = f64>, ticks: Ticks) -> Self {
         let (mut lowest, mut highest, mut has_zero) = (f64::INFINITY, 0.0_f64, false);
         for value in values {
             if value < LOG_MIN {
@@ -78,11 +94,18 @@ impl Scale {
         if lowest > highest {
             (lowest, highest) = (1.0, 1.0);
         }
-        let (start, mut end) = (round_down(lowest), round_up(highest));
-        if end < start * 1.5 {
-            end = start * 10.0;
+        if highest < lowest * NARROW {
+            // Seen from the next decades they would be one line; room around them keeps what is small from looking large.
+            (lowest, highest) = (lowest / 1.1, highest * 1.1);
+            let step = round_up((highest - lowest) / STEPS_MAX);
+            let (start, end) = ((lowest / step).floor() * step, (highest / step).ceil() * step);
+            return Self::Log { start: start.max(step), end, ticks: Ticks::Steps(step), has_zero };
         }
-        Self::Log { start, end, has_zero }
+        let (start, end) = match ticks {
+            Ticks::Binary => (lowest.log2().floor().exp2(), highest.log2().ceil().exp2()),
+            _ => (round_down(lowest), round_up(highest)),
+        };
+        Self::Log { start, end, ticks, has_zero }
     }
 
     /// Where a value stands.
@@ -90,7 +113,7 @@ impl Scale {
         let share = match self {
             Self::Linear { end, .. } => value / end,
             Self::Log { has_zero, .. } if value < LOG_MIN => return if has_zero { ZERO * 0.3 } else { 0.0 },
-            Self::Log { start, end, has_zero } => {
+            Self::Log { start, end, has_zero, .. } => {
                 let before = if has_zero { ZERO } else { 0.0 };
                 let share = (value / start).ln() / (end / start).ln();
                 before + share.clamp(0.0, 1.0) * (1.0 - before)
@@ -110,9 +133,14 @@ impl Scale {
                 .take_while(|value| *value < end + step / 2.0)
                 .map(first)
                 .collect(),
-            Self::Log { start, end, has_zero } => {
+            Self::Log { start, end, ticks, has_zero } => {
                 let zero = has_zero.then(|| first(0.0));
-                zero.into_iter().chain(factors(start, end)).collect()
+                let ticks = match ticks {
+                    Ticks::Decimal => factors(start, end),
+                    Ticks::Binary => powers_of_two(start, end),
+                    Ticks::Steps(step) => steps(start, end, step),
+                };
+                zero.into_iter().chain(ticks).collect()
             }
             Self::Nines { nines } => {
                 let median = Tick { value: 0.5, rank: Some(Rank::Second) };
@@ -128,6 +156,28 @@ impl Scale {
 /// How far beyond the last nine the maximum stands: room for its label.
 fn beyond(nines: f64) -> f64 {
     (nines * 0.14).max(0.4)
+}
+
+/// Powers of two; labelled are those of 1024, and of 4 or 16 where that is not enough.
+fn powers_of_two(start: f64, end: f64) -> Vec<Tick> {
+    let doublings = (end / start).log2();
+    let second = if doublings < 11.0 { 2 } else { 5 };
+    let tick = |power: i32| {
+        let rank = match power {
+            _ if power % 10 == 0 => Some(Rank::First),
+            _ if power % second == 0 => Some(Rank::Second),
+            _ => None,
+        };
+        Tick { value: f64::from(power).exp2(), rank }
+    };
+    let ticks = (-40..=60).map(tick);
+    ticks.filter(|tick| tick.value > start * 0.999 && tick.value < end * 1.001).collect()
+}
+
+/// Equal steps between two values of about the same size.
+fn steps(start: f64, end: f64, step: f64) -> Vec<Tick> {
+    let ticks = (0..=20).map(|n| start + f64::from(n) * step).take_while(|value| *value < end + step / 2.0);
+    ticks.map(|value| Tick { value, rank: Some(Rank::First) }).collect()
 }
 
 /// 1 to 9 of each decade between two values.
@@ -207,23 +257,47 @@ mod tests {
 
     #[test]
     fn a_logarithmic_axis_ends_at_round_numbers_and_has_its_decades() {
-        let scale = Scale::log([130e3, 3.4e6].into_iter());
-        assert_eq!(scale, Scale::Log { start: 1e5, end: 5e6, has_zero: false });
+        let scale = Scale::log([130e3, 3.4e6].into_iter(), Ticks::Decimal);
+        assert_eq!(scale, Scale::Log { start: 1e5, end: 5e6, ticks: Ticks::Decimal, has_zero: false });
         assert_eq!(labelled(scale, Rank::First), [1e5, 1e6]);
         assert_eq!(labelled(scale, Rank::Second), [2e5, 5e5, 2e6, 5e6]);
         assert_eq!(scale.ticks().len(), 14);
-        let wide = Scale::log([1.0, 9e8].into_iter());
+        let wide = Scale::log([1.0, 9e8].into_iter(), Ticks::Decimal);
         assert_eq!((labelled(wide, Rank::First).len(), labelled(wide, Rank::Second).len()), (10, 0));
     }
 
     #[test]
+    fn what_is_close_together_is_shown_between_round_numbers_around_it() {
+        for (lowest, highest, ticks) in [
+            (40.0, 46.0, [35.0, 40.0, 45.0, 50.0, 55.0].as_slice()),
+            (5.0, 5.0, &[4.4, 4.6, 4.8, 5.0, 5.2, 5.4, 5.6]),
+        ] {
+            let found = labelled(Scale::log([lowest, highest].into_iter(), Ticks::Decimal), Rank::First);
+            assert!(
+                found.len() == ticks.len() && found.iter().zip(ticks).all(|(a, b)| (a - b).abs() < 1e-9),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn bytes_have_their_ticks_at_powers_of_two() {
+        let scale = Scale::log([0.4, 41.0].into_iter(), Ticks::Binary);
+        assert_eq!(scale, Scale::Log { start: 0.25, end: 64.0, ticks: Ticks::Binary, has_zero: false });
+        assert_eq!(
+            (labelled(scale, Rank::First), labelled(scale, Rank::Second)),
+            (vec![1.0], vec![0.25, 4.0, 16.0, 64.0])
+        );
+    }
+
+    #[test]
     fn zero_has_a_place_of_its_own_before_the_logarithm() {
-        let scale = Scale::log([0.0, 10.0, 1000.0].into_iter());
+        let scale = Scale::log([0.0, 10.0, 1000.0].into_iter(), Ticks::Decimal);
         let places = [0.0, 10.0, 100.0, 1000.0].map(|value| scale.share(value));
         assert!(places.is_sorted() && places[0] < places[1] - 0.05, "{places:?}");
         assert!((places[3] - 1.0).abs() < 1e-12);
         assert_eq!(scale.ticks()[0].value, 0.0);
-        assert_eq!(Scale::log([0.0].into_iter()), Scale::Log { start: 1.0, end: 10.0, has_zero: true });
+        assert!(Scale::log([0.0].into_iter(), Ticks::Decimal).ticks().len() > 2);
     }
 
     #[test]
@@ -239,7 +313,9 @@ mod tests {
 
     #[test]
     fn what_is_no_place_is_drawn_at_an_end() {
-        for scale in [Scale::linear(1.0), Scale::log([1.0].into_iter()), Scale::Nines { nines: 3.0 }] {
+        for scale in
+            [Scale::linear(1.0), Scale::log([1.0].into_iter(), Ticks::Decimal), Scale::Nines { nines: 3.0 }]
+        {
             for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300] {
                 assert!((0.0..=1.0).contains(&scale.share(value)), "{scale:?} {value}");
             }

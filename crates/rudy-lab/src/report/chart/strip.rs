@@ -1,0 +1,251 @@
+//! A figure of all subjects under a load: a row for each of them, with every round's point in it.
+
+use super::Chart;
+use super::data::{Seen, median, seen, slug};
+use super::frame::{Axis, Frame};
+use super::legend::{self, Entry, Key};
+use super::mark::{Fill, Look, Shape, look, mark};
+use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
+use super::table::{Table, cell};
+use super::unit::Figure;
+use crate::plan::{Kind, Load};
+use crate::record::Outcome;
+use crate::report::read::Experiment;
+
+/// From the lowest median to the highest so much makes an axis from zero useless: the lower ones would be one point.
+pub(super) const WIDE: f64 = 20.0;
+
+/// A subject's rounds, or those of its control.
+#[derive(Debug)]
+struct Row {
+    name: String,
+    look: Look,
+    is_control: bool,
+    seen: Vec<Seen>,
+    median: Option<f64>,
+    failed: usize,
+}
+
+/// How high a row is, and that of a control.
+const ROW: f64 = 34.0;
+const CONTROL: f64 = 22.0;
+
+/// Names have no more room than this.
+const NAME_MAX: f64 = 130.0;
+
+/// Of the figures that are most asked of a load of this kind.
+pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
+    let of = |figure: &&str| chart(experiment, &load.name, &Figure::named(figure));
+    figures(&load.kind).iter().filter_map(of).collect()
+}
+
+fn figures(kind: &Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Bench { rate: None, .. } => &["requests_per_s", "cpu_us_per_request"],
+        // How many requests come is then the generator's choice.
+        Kind::Bench { rate: Some(_), .. } => &["p99_ns", "cpu_us_per_request"],
+        Kind::Burst { .. } | Kind::Sequence { .. } => &["time_s", "cpu_us_per_request"],
+        Kind::Knee { .. } => &["knee_per_s"],
+        // Shown over n, where there is more than one.
+        Kind::Run { .. } => &["time_s"],
+        Kind::Idle { .. } => &["private_bytes", "private_bytes_per_connection"],
+        Kind::Flood { .. } => &["private_bytes_per_connection", "late_p99_ns"],
+    }
+}
+
+fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> {
+    let rows = rows(experiment, load, figure);
+    if rows.iter().all(|row| row.seen.is_empty()) {
+        return None;
+    }
+    let title = format!("{load}: {}", figure.title);
+    let mut sheet = Sheet::new(&title);
+    legend::draw(&mut sheet, &keys(&rows));
+    draw(&mut sheet, &rows, figure);
+    Some(Chart {
+        id: format!("{}-{}", slug(&figure.name), slug(load)),
+        title,
+        caption: "A point for each round, the first on top in its row; the line is their median.".to_owned(),
+        svg: sheet.finish(),
+        csv: csv(&rows, figure),
+    })
+}
+
+/// Of each subject that was run, and below it those of its control.
+fn rows(experiment: &Experiment, load: &str, figure: &Figure) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (index, subject) in experiment.plan().subjects.iter().enumerate() {
+        let all = seen(experiment, &subject.name, load, figure);
+        for is_control in [false, true] {
+            let seen: Vec<_> = all.iter().copied().filter(|seen| seen.is_control == is_control).collect();
+            let failed = experiment
+                .runs_of(&subject.name, load)
+                .filter(|run| run.is_control == is_control && run.outcome != Outcome::Measured)
+                .count();
+            // A control is shown below the subject that it belongs to, even if that has nothing to show itself.
+            let is_shown = !seen.is_empty() || failed > 0 || (!is_control && !all.is_empty());
+            if !is_shown {
+                continue;
+            }
+            let own = look(index);
+            let shape = if is_control { Shape::Diamond } else { Shape::Circle };
+            rows.push(Row {
+                name: subject.name.clone(),
+                look: Look { shape, ..own },
+                is_control,
+                median: median(seen.iter().map(|seen| seen.value).collect()),
+                seen,
+                failed,
+            });
+        }
+    }
+    rows
+}
+
+/// What needs to be said of the marks.
+fn keys(rows: &[Row]) -> Vec<Entry> {
+    let plain = |shape| Look { class: "soft", shape, is_dashed: false };
+    let any = |is: fn(&Seen) -> bool| rows.iter().flat_map(|row| &row.seen).any(is);
+    let keys = [
+        (true, Shape::Circle, Fill::Full, "a round"),
+        (any(|seen| seen.is_control), Shape::Diamond, Fill::Full, "control: the same again"),
+        (any(|seen| seen.is_doubtful), Shape::Circle, Fill::Hollow, "doubtful"),
+    ];
+    let shown = keys.into_iter().filter(|(is_there, ..)| *is_there);
+    shown
+        .map(|(_, shape, fill, name)| Entry { key: Key::Mark(plain(shape), fill), name: name.to_owned() })
+        .collect()
+}
+
+/// From zero, unless the lower ones could not be told apart then.
+fn axis(rows: &[Row], figure: &Figure) -> Axis {
+    let medians = || rows.iter().filter_map(|row| row.median);
+    let (lowest, highest) = (medians().fold(f64::INFINITY, f64::min), medians().fold(0.0, f64::max));
+    let values = rows.iter().flat_map(|row| &row.seen).map(|seen| seen.value);
+    if highest > lowest * WIDE {
+        Axis::log(&figure.title, figure.unit, values)
+    } else {
+        Axis::linear(&figure.title, figure.unit, values.fold(0.0, f64::max))
+    }
+}
+
+fn draw(sheet: &mut Sheet, rows: &[Row], figure: &Figure) {
+    let axis = axis(rows, figure);
+    let value = |row: &Row| match row.median {
+        Some(median) => figure.unit.text(median),
+        None if row.failed > 0 => "failed".to_owned(),
+        None => "no figure".to_owned(),
+    };
+    let widest = |texts: &mut dyn Iterator<Item = String>| texts.map(|text| width(&text)).fold(0.0, f64::max);
+    let names = widest(&mut rows.iter().map(|row| fitted(&row.name, NAME_MAX)));
+    let values = widest(&mut rows.iter().map(value)) + 14.0;
+    let room = rows.iter().map(height).sum::<f64>() + 4.0;
+    let frame = Frame::rows(sheet, room, &axis, names, values);
+    let mut top = frame.top;
+    for row in rows {
+        let middle = top + height_of_half(row);
+        if !row.is_control && top > frame.top {
+            sheet.line("grid", (EDGE, top), (WIDTH - EDGE, top));
+        }
+        points(sheet, &frame, &axis, row, figure, middle);
+        let (name, class) = if row.is_control { ("control", "soft") } else { (row.name.as_str(), "") };
+        sheet.text_in(NAME_MAX, (EDGE, middle + 4.0), Anchor::Start, class, name);
+        let below = if row.failed > 0 && row.median.is_some() { 7.0 } else { 0.0 };
+        sheet.text((WIDTH - EDGE, middle + 4.0 - below), Anchor::End, class, &value(row));
+        if below > 0.0 {
+            sheet.text(
+                (WIDTH - EDGE, middle + 4.0 + below),
+                Anchor::End,
+                "soft",
+                &format!("{} failed", row.failed),
+            );
+        }
+        top += height(row);
+    }
+}
+
+fn height(row: &Row) -> f64 {
+    if row.is_control { CONTROL } else { ROW }
+}
+
+fn height_of_half(row: &Row) -> f64 {
+    height(row) / 2.0
+}
+
+/// Rounds from top to bottom, so that points of equal value do not hide each other, and what drifts is seen.
+fn points(sheet: &mut Sheet, frame: &Frame, axis: &Axis, row: &Row, figure: &Figure, middle: f64) {
+    let reach = height_of_half(row) - 6.0;
+    if let Some(median) = row.median {
+        let x = frame.x(axis.share(median));
+        let from = (x, middle - reach - 4.0);
+        sheet.line(&format!("line {}", row.look.class), from, (x, middle + reach + 4.0));
+    }
+    let last = row.seen.iter().map(|seen| seen.round).max().unwrap_or(0);
+    for seen in &row.seen {
+        #[expect(clippy::cast_precision_loss, reason = "rounds of an experiment")]
+        let below = if last == 0 { 0.5 } else { seen.round as f64 / last as f64 };
+        let place = (frame.x(axis.share(seen.value)), middle + (2.0 * below - 1.0) * reach);
+        let fill = if seen.is_doubtful { Fill::Hollow } else { Fill::Full };
+        let again = if seen.is_control { ", control" } else { "" };
+        let doubt = if seen.is_doubtful { ", doubtful" } else { "" };
+        let value = figure.unit.text(seen.value);
+        let tip = format!("{}{again}, round {}: {value}{doubt}", row.name, seen.round + 1);
+        mark(sheet, row.look, place, 3.5, fill, &tip);
+    }
+}
+
+fn csv(rows: &[Row], figure: &Figure) -> String {
+    let mut table = Table::new(&["subject", "control", "round", &figure.name, "doubtful"]);
+    for (row, seen) in rows.iter().flat_map(|row| row.seen.iter().map(move |seen| (row, seen))) {
+        table.row([
+            row.name.clone(),
+            seen.is_control.to_string(),
+            (seen.round + 1).to_string(),
+            cell(Some(seen.value / figure.factor)),
+            seen.is_doubtful.to_string(),
+        ]);
+    }
+    table.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::made;
+
+    const PLAN: &str = "rounds = 3\n\
+        [[subject]]\nname = \"a\"\ncommand = [\"a\"]\ncontrol = true\n\
+        [[subject]]\nname = \"b\"\ncommand = [\"b\"]\n[[subject]]\nname = \"dead\"\ncommand = [\"c\"]\n\
+        [[load]]\nname = \"l\"\nkind = \"bench\"\n";
+
+    fn experiment(of_b: f64) -> Experiment {
+        made::experiment(PLAN, |turn| match turn.subject {
+            "dead" => None,
+            "b" => (turn.round > 0).then(|| vec![("requests_per_s", of_b)]),
+            _ => Some(vec![("requests_per_s", if turn.is_control { 1010.0 } else { 1000.0 })]),
+        })
+    }
+
+    fn of(experiment: &Experiment) -> Vec<Chart> {
+        charts(experiment, &experiment.plan().loads[0])
+    }
+
+    #[test]
+    fn every_round_has_a_point_and_failures_are_said() {
+        let charts = of(&experiment(800.0));
+        assert_eq!(charts.iter().map(|chart| chart.id.as_str()).collect::<Vec<_>>(), ["requests-per-s-l"]);
+        let svg = &charts[0].svg;
+        assert_eq!(svg.matches("<path class=\"s0 full\"").count(), 6, "three rounds and their controls");
+        assert_eq!(svg.matches("<path class=\"s1 full\"").count(), 2);
+        assert!(svg.contains("data-tip=\"a, control, round 3: 1,010/s\""), "{svg}");
+        assert!(svg.contains(">1 failed</text>") && svg.contains(">failed</text>"));
+        assert_eq!(charts[0].csv.lines().count(), 1 + 6 + 2);
+        assert!(charts[0].csv.contains("a,true,3,1010,false"));
+    }
+
+    #[test]
+    fn an_axis_from_zero_gives_way_where_it_would_hide_the_lower_ones() {
+        let svg = |of_b| of(&experiment(of_b))[0].svg.clone();
+        assert!(!svg(60.0).contains("logarithmic") && svg(40.0).contains("logarithmic"));
+    }
+}
