@@ -7,6 +7,7 @@ use super::{Plan, parse};
 /// Each by its name.
 const PLANS: &[(&str, &str)] = &[
     ("c10k", include_str!("../../../../labs/c10k.toml")),
+    ("calibrate", include_str!("../../../../labs/calibrate.toml")),
     ("files", include_str!("../../../../labs/files.toml")),
     ("schedulers", include_str!("../../../../labs/schedulers.toml")),
     ("seminar", include_str!("../../../../labs/seminar.toml")),

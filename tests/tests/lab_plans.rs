@@ -1,0 +1,69 @@
+//! Plans as `rudy lab` has them: what they build, and what they can tell apart.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rudy_tests::binary;
+use serde_json::Value;
+
+fn run(folder: &Path, plan: &str) -> Output {
+    fs::write(folder.join("plan.toml"), plan).expect("it can be written");
+    let mut command = Command::new(binary());
+    command.args(["lab", "run", "plan.toml", "--out", "out"]).current_dir(folder).stdin(Stdio::null());
+    command.output().expect("rudy can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The plan that anybody can try, with shorter runs: a difference of 10 % in what is waited for shows on any machine.
+#[test]
+fn a_server_that_is_slower_by_a_tenth_is_found_out_in_ten_rounds_and_an_equal_one_is_not() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let plan = include_str!("../../labs/calibrate.toml");
+    let shorter = plan.replace("requests = 25", "requests = 10").replace("control = true\n", "");
+    assert_ne!(plan, shorter);
+    let output = run(folder.path(), &shorter);
+    let said = text(&output.stdout);
+    assert!(said.contains("slower is worse than server in time"), "{said}{}", text(&output.stderr));
+    assert!(!said.contains("equal is better") && !said.contains("equal is worse"), "{said}");
+}
+
+/// A program that a shell runs and a copy builds.
+fn built(build: &str) -> String {
+    format!(
+        "rounds = 1\n[[program]]\nname = \"server\"\nsource = \"server.sh\"\nbuild = [\"/bin/sh\", \"-c\", '''{build}''', \
+         \"sh\", \"{{source}}\", \"{{target}}\"]\n\
+         [[subject]]\nname = \"it\"\ncommand = [\"{{built}}/server\", \"{{rudy}}\", \"{{port}}\"]\n\
+         [[load]]\nname = \"burst\"\nkind = \"burst\"\nrequests = 3\n"
+    )
+}
+
+fn with_source() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let source = "#!/bin/sh\nexec \"$1\" serve . --listen 127.0.0.1:$2\n";
+    fs::write(folder.path().join("server.sh"), source).expect("it can be written");
+    folder
+}
+
+#[test]
+fn a_program_is_built_before_it_is_measured() {
+    let folder = with_source();
+    let output = run(folder.path(), &built("cp \"$1\" \"$2\" && chmod +x \"$2\""));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("building server\n"));
+    let results = fs::read_to_string(folder.path().join("out/results.jsonl")).expect("there are results");
+    let run: Value = serde_json::from_str(results.lines().nth(1).expect("a run")).expect("a record");
+    assert_eq!(run["outcome"]["kind"], "measured", "{run}");
+}
+
+#[test]
+fn a_program_that_cannot_be_built_is_told_with_what_its_compiler_said() {
+    let folder = with_source();
+    let output = run(folder.path(), &built("echo no such type >&2; exit 3"));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot build server") && said.contains("no such type"), "{said}");
+}
