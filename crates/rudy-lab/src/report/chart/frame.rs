@@ -57,6 +57,12 @@ impl Axis {
         Self { scale, title: format!("{title}{part} (logarithmic)"), labels }
     }
 
+    /// By factors, from a value to another, whether they are round or not.
+    pub(super) fn log_between(title: &str, unit: Unit, start: f64, end: f64) -> Self {
+        let scale = Scale::Log { start, end, ticks: Ticks::Decimal, has_zero: false };
+        Self { scale, title: title.to_owned(), labels: Labels::Each(unit) }
+    }
+
     /// Quantiles as far as this many nines.
     pub(super) fn nines(title: &str, nines: f64) -> Self {
         Self { scale: Scale::Nines { nines }, title: title.to_owned(), labels: Labels::Percent }
@@ -145,6 +151,24 @@ impl Frame {
         frame.vertical(sheet, x);
         sheet.text_in(right - frame.left, (right, frame.bottom + 2.0 * LINE), Anchor::End, "soft", &x.title);
         sheet.bottom = frame.bottom + 2.0 * LINE + 2.0;
+        frame
+    }
+
+    /// One of several areas below each other with the same axes: what x is stands only below the last.
+    pub(super) fn panel(sheet: &mut Sheet, height: f64, x: &Axis, y: &Axis, is_last: bool) -> Self {
+        let top = sheet.bottom + LINE + 4.0;
+        let frame =
+            Self { left: EDGE + y.widest() + 8.0, right: WIDTH - EDGE - 8.0, top, bottom: top + height };
+        sheet.text_in(WIDTH / 2.0, (EDGE, top - 11.0), Anchor::Start, "soft", &y.title);
+        frame.horizontal(sheet, y);
+        if is_last {
+            frame.vertical(sheet, x);
+            sheet.text((frame.right, frame.bottom + 2.0 * LINE), Anchor::End, "soft", &x.title);
+            sheet.bottom = frame.bottom + 2.0 * LINE + 2.0;
+        } else {
+            sheet.line("axis", (frame.left, frame.bottom), (frame.right, frame.bottom));
+            sheet.bottom = frame.bottom + 8.0;
+        }
         frame
     }
 

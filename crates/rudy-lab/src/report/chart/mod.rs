@@ -15,6 +15,7 @@ mod scale;
 mod sheet;
 mod strip;
 mod table;
+mod threads;
 
 use std::collections::HashSet;
 
@@ -38,7 +39,7 @@ pub(crate) struct Chart {
 
 /// All charts that the records of an experiment have something for, in the order in which they are shown.
 pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
-    let of_load = [latency::charts, strip::charts, memory::charts];
+    let of_load = [latency::charts, strip::charts, memory::charts, threads::charts];
     let loads = experiment.plan().loads.iter();
     let mut charts: Vec<Chart> =
         loads.flat_map(|load| of_load.iter().flat_map(|charts| charts(experiment, load))).collect();

@@ -1,0 +1,161 @@
+//! The picture of a flood: time on a logarithmic axis, the planned ramp dashed and the connections that stood, CPU stacked by
+//! thread, memory as a thick line.
+
+use std::time::Duration;
+
+use super::{Layers, colour, keys, stack, words};
+use crate::record::{Run, Sample};
+use crate::report::chart::Chart;
+use crate::report::chart::data::{drawable, float, slug};
+use crate::report::chart::frame::{Axis, Frame};
+use crate::report::chart::legend::{self, Entry, Key};
+use crate::report::chart::sheet::{Anchor, Sheet, width};
+use crate::report::chart::table::Table;
+use crate::report::chart::unit::{Unit, digits};
+
+/// What was planned.
+pub(super) struct Plan {
+    connections: u32,
+    ramp_s: f64,
+    end_s: f64,
+}
+
+/// What stays free above the line of all connections, for their number.
+const ABOVE: f64 = 1.12;
+
+/// The line of memory, and what is written of it.
+const MEMORY: &str = "line thick s1";
+
+impl Plan {
+    pub(super) fn new(connections: u32, ramp: Duration, hold: Duration) -> Self {
+        Self { connections, ramp_s: ramp.as_secs_f64(), end_s: (ramp + hold).as_secs_f64() }
+    }
+
+    /// How many connections are to stand at a time.
+    fn planned(&self, seconds: f64) -> f64 {
+        let all = f64::from(self.connections);
+        if self.ramp_s > 0.0 { (seconds / self.ramp_s).min(1.0) * all } else { all }
+    }
+}
+
+/// Nothing where there were too few samples.
+pub(super) fn chart(plan: &Plan, load: &str, subject: &str, run: &Run) -> Option<Chart> {
+    let fits = |sample: &&Sample| {
+        (0.0..=plan.end_s).contains(&sample.t_s) && drawable(float(sample.private_bytes)).is_some()
+    };
+    let samples: Vec<&Sample> = run.samples.iter().filter(fits).collect();
+    let layers = Layers::new(&samples)?;
+    // At time zero nothing has happened, and a logarithm has no place for it.
+    let shown = &samples[samples.len() - layers.ends_s.len()..];
+    let title = format!("{load}, {subject}: connections, CPU and memory over time");
+    let mut sheet = Sheet::new(&title);
+    let mut entries = keys(&layers);
+    let lines =
+        [(MEMORY, "private memory"), ("line thin", "open connections"), ("line thin dash", "planned")];
+    entries.extend(lines.map(|(class, name)| Entry { key: Key::Line(class), name: name.to_owned() }));
+    legend::draw(&mut sheet, &entries);
+    draw(&mut sheet, plan, &layers, shown);
+    Some(Chart {
+        id: format!("threads-{}-{}", slug(load), slug(subject)),
+        title,
+        caption: format!(
+            "The first round of {subject}. Time is logarithmic, because what matters happens early; CPU is stacked by thread. \
+             Where open connections leave the dashed line, they came later than planned."
+        ),
+        svg: sheet.finish(),
+        csv: csv(plan, &layers, shown),
+    })
+}
+
+fn draw(sheet: &mut Sheet, plan: &Plan, layers: &Layers, samples: &[&Sample]) {
+    let (first, last) = (layers.ends_s[0], layers.ends_s[layers.ends_s.len() - 1]);
+    // A sample of the first second comes a little after it, and its tick is to be seen.
+    let start = if first >= 1.0 { first.floor() } else { first };
+    let x = Axis::log_between(
+        "time since the first connection (logarithmic)",
+        Unit::Time,
+        start,
+        last.max(start * 2.0),
+    );
+    let total = layers.total();
+    let cpu = Axis::linear("CPU", Unit::Cores, total.iter().copied().fold(0.0, f64::max));
+    let bytes = |sample: &&Sample| float(sample.private_bytes);
+    let memory = Axis::linear("memory", Unit::Bytes, samples.iter().map(bytes).fold(1.0, f64::max));
+    let frame = Frame::draw(sheet, 240.0, &x, &cpu, Some((&memory, "s1")));
+    let edges = stack(sheet, &frame, (&x, &cpu), layers);
+    names(sheet, layers, &edges);
+    let all = f64::from(plan.connections) * ABOVE;
+    let planned = (0..=60_u32).map(|step| {
+        let seconds = first * (last / first).powf(f64::from(step) / 60.0);
+        frame.at(x.share(seconds), plan.planned(seconds) / all)
+    });
+    sheet.path("line thin dash", &planned.collect::<Vec<_>>());
+    let line = |of: &dyn Fn(&&Sample) -> f64| -> Vec<(f64, f64)> {
+        samples.iter().map(|sample| frame.at(x.share(sample.t_s), of(sample).min(1.0))).collect()
+    };
+    sheet.path("line thin", &line(&|sample| float(sample.connections) / all));
+    sheet.path(MEMORY, &line(&|sample| memory.share(bytes(sample))));
+    let number = format!("{} connections", digits(f64::from(plan.connections)));
+    let (line, end) =
+        (frame.y(1.0 / ABOVE), samples.last().map_or(0.0, |last| frame.y(memory.share(bytes(last)))));
+    let below = if (end - (line - 10.0)).abs() < 14.0 { 16.0 } else { -6.0 };
+    sheet.text((frame.right - 6.0, line + below), Anchor::End, "halo", &number);
+    tips(sheet, &frame, &x, layers, samples);
+}
+
+/// Writes the name of each layer into it, where there is room.
+fn names(sheet: &mut Sheet, layers: &Layers, edges: &[Vec<(f64, f64)>]) {
+    for (index, layer) in layers.layers.iter().enumerate() {
+        let wide = width(&layer.name) + 8.0;
+        let (bottom, top) = (&edges[index], &edges[index + 1]);
+        let place = (0..top.len()).rev().find_map(|start| {
+            let end = (start..top.len()).find(|end| top[*end].0 - top[start].0 >= wide)?;
+            // A line of text fits between the highest point below and the lowest above.
+            let floor = bottom[start..=end].iter().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
+            let ceiling = top[start..=end].iter().map(|(_, y)| *y).fold(0.0, f64::max);
+            (floor - ceiling > 14.0).then(|| (top[start].0 + 4.0, f64::midpoint(floor, ceiling) + 4.0))
+        });
+        if let Some(place) = place {
+            let ink = if matches!(colour(layer, index), "s0" | "s3") { "on-dark" } else { "on" };
+            sheet.text(place, Anchor::Start, ink, &layer.name);
+        }
+    }
+}
+
+/// What was in each second, over its whole height.
+fn tips(sheet: &mut Sheet, frame: &Frame, x: &Axis, layers: &Layers, samples: &[&Sample]) {
+    let total = layers.total();
+    let mut left = frame.left;
+    for (second, sample) in samples.iter().enumerate() {
+        let right = frame.x(x.share(sample.t_s));
+        // Seconds that lie on the same unit of the picture cannot be pointed at one by one.
+        if right - left < 1.0 && second > 0 {
+            continue;
+        }
+        let tip = format!(
+            "{}: {} connections, {}, {}",
+            Unit::Time.text(sample.t_s.round()),
+            sample.connections,
+            words(layers, second, total[second]),
+            Unit::Bytes.text(float(sample.private_bytes))
+        );
+        let size = ((right - left).max(2.0), frame.bottom - frame.top);
+        sheet.rectangle("class=\"hit\"", (left, frame.top), size, &tip);
+        left = right;
+    }
+}
+
+fn csv(plan: &Plan, layers: &Layers, samples: &[&Sample]) -> String {
+    let names = layers.layers.iter().map(|layer| format!("{} (cores)", layer.name));
+    let mut columns: Vec<String> =
+        ["t_s", "connections_planned", "connections", "private_bytes"].map(str::to_owned).to_vec();
+    columns.extend(names);
+    let mut table = Table::new(&columns.iter().map(String::as_str).collect::<Vec<_>>());
+    for (second, sample) in samples.iter().enumerate() {
+        let cells = [sample.t_s.to_string(), plan.planned(sample.t_s).round().to_string()];
+        let counts = [sample.connections.to_string(), sample.private_bytes.to_string()];
+        let cores = layers.layers.iter().map(|layer| layer.cores[second].to_string());
+        table.row(cells.into_iter().chain(counts).chain(cores));
+    }
+    table.finish()
+}

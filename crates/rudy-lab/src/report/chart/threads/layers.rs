@@ -1,0 +1,146 @@
+//! What each thread of a subject burnt, second by second.
+
+use std::collections::BTreeMap;
+
+use crate::record::Sample;
+use crate::report::chart::data::drawable;
+
+/// Threads whose names differ only in a number at the end are taken together where there are more of them than this: a server
+/// with a thread for each connection has thousands.
+const ALIKE_MAX: usize = 8;
+
+/// So many layers have a name, the busiest; what all other threads burnt lies on top of them.
+pub(super) const NAMED_MAX: usize = 5;
+
+/// CPU by thread, from sample to sample.
+#[derive(Debug, PartialEq)]
+pub(super) struct Layers {
+    /// When each second ended.
+    pub(super) ends_s: Vec<f64>,
+    /// From the one that burnt most to that of the others.
+    pub(super) layers: Vec<Layer>,
+}
+
+/// One thread, or several together.
+#[derive(Debug, PartialEq)]
+pub(super) struct Layer {
+    pub(super) name: String,
+    /// Cores that were busy in each second.
+    pub(super) cores: Vec<f64>,
+    /// It is what has no layer of its own.
+    pub(super) is_rest: bool,
+}
+
+impl Layers {
+    /// Nothing where there is no second to speak of, or nobody did anything.
+    pub(super) fn new(samples: &[&Sample]) -> Option<Self> {
+        let pairs: Vec<_> = samples.windows(2).filter(|pair| pair[1].t_s > pair[0].t_s).collect();
+        let alike = alike(samples);
+        let mut burnt: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for (index, pair) in pairs.iter().enumerate() {
+            let seconds = pair[1].t_s - pair[0].t_s;
+            for (name, after) in &pair[1].threads {
+                let before = pair[0].threads.get(name).copied().unwrap_or_default();
+                let cores = (after[0] - before[0] + after[1] - before[1]) / seconds;
+                let stem = stem(name);
+                let name = if alike.get(stem).is_some_and(|number| *number > ALIKE_MAX) {
+                    format!("{stem}*")
+                } else {
+                    name.clone()
+                };
+                burnt.entry(name).or_insert_with(|| vec![0.0; pairs.len()])[index] +=
+                    drawable(cores).unwrap_or(0.0);
+            }
+        }
+        let layers = named(burnt);
+        let ends_s = pairs.iter().map(|pair| pair[1].t_s).collect();
+        (!layers.is_empty()).then_some(Self { ends_s, layers })
+    }
+
+    /// Of all threads together, in each second.
+    pub(super) fn total(&self) -> Vec<f64> {
+        let mut total = vec![0.0; self.ends_s.len()];
+        for layer in &self.layers {
+            total.iter_mut().zip(&layer.cores).for_each(|(sum, cores)| *sum += cores);
+        }
+        total
+    }
+}
+
+/// How many threads have a name that begins alike.
+fn alike<'a>(samples: &[&'a Sample]) -> BTreeMap<&'a str, usize> {
+    let mut alike = BTreeMap::new();
+    // The names of threads that have ended stay in the samples that follow.
+    for name in samples.last().into_iter().flat_map(|last| last.threads.keys()) {
+        *alike.entry(stem(name)).or_insert(0) += 1;
+    }
+    alike
+}
+
+fn stem(name: &str) -> &str {
+    name.trim_end_matches(|character: char| character.is_ascii_digit())
+}
+
+fn named(burnt: BTreeMap<String, Vec<f64>>) -> Vec<Layer> {
+    let sum = |cores: &[f64]| cores.iter().sum::<f64>();
+    let mut busy: Vec<_> = burnt.into_iter().filter(|(_, cores)| sum(cores) > 0.0).collect();
+    busy.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
+    let rest = if busy.len() > NAMED_MAX + 1 { busy.split_off(NAMED_MAX) } else { Vec::new() };
+    let mut layers: Vec<_> =
+        busy.into_iter().map(|(name, cores)| Layer { name, cores, is_rest: false }).collect();
+    if let Some((_, first)) = rest.first() {
+        let mut cores = vec![0.0; first.len()];
+        for (_, more) in &rest {
+            cores.iter_mut().zip(more).for_each(|(sum, cores)| *sum += cores);
+        }
+        layers.push(Layer { name: format!("{} others", rest.len()), cores, is_rest: true });
+    }
+    layers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::threads::made::sample;
+
+    #[test]
+    fn a_second_is_what_was_added_in_it() {
+        let samples = [sample(0.0, &[]), sample(2.0, &[("a", 1.0)]), sample(3.0, &[("a", 1.5), ("b", 0.25)])];
+        let layers = Layers::new(&samples.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(layers.ends_s, [2.0, 3.0]);
+        let found: Vec<_> =
+            layers.layers.iter().map(|layer| (layer.name.as_str(), layer.cores.clone())).collect();
+        assert_eq!(found, [("a", vec![0.5, 0.5]), ("b", vec![0.0, 0.25])]);
+        assert_eq!(layers.total(), [0.5, 0.75]);
+    }
+
+    #[test]
+    fn a_thread_for_each_connection_is_one_layer_and_the_idle_are_none() {
+        let names: Vec<String> = (0..100).map(|number| format!("conn-{number}")).collect();
+        let mut threads: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 0.01)).collect();
+        threads.extend([("core-0", 0.5), ("core-1", 0.4), ("log", 0.0)]);
+        let samples = [sample(0.0, &[]), sample(1.0, &threads)];
+        let layers = Layers::new(&samples.iter().collect::<Vec<_>>()).unwrap();
+        let names: Vec<_> = layers.layers.iter().map(|layer| layer.name.as_str()).collect();
+        assert_eq!(names, ["conn-*", "core-0", "core-1"]);
+    }
+
+    #[test]
+    fn beyond_five_threads_the_others_are_together() {
+        let threads = [("a", 7.0), ("b", 6.0), ("c", 5.0), ("d", 4.0), ("e", 3.0), ("f", 2.0), ("g", 1.0)];
+        let of = |number: usize| {
+            let samples = [sample(0.0, &[]), sample(1.0, &threads[..number])];
+            let layers = Layers::new(&samples.iter().collect::<Vec<_>>()).unwrap().layers;
+            (layers.len(), layers.last().map(|layer| (layer.name.clone(), layer.cores.clone())))
+        };
+        assert_eq!(of(6), (6, Some(("f".to_owned(), vec![2.0]))));
+        assert_eq!(of(7), (6, Some(("2 others".to_owned(), vec![3.0]))));
+    }
+
+    #[test]
+    fn without_a_second_or_work_there_are_no_layers() {
+        for samples in [vec![], vec![sample(0.0, &[])], vec![sample(0.0, &[]), sample(1.0, &[("a", 0.0)])]] {
+            assert_eq!(Layers::new(&samples.iter().collect::<Vec<_>>()), None);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! CPU by thread over time: of a flood the picture of connections, CPU and memory, of other loads the CPU alone.
+
+mod flood;
+mod layers;
+mod panels;
+
+use super::Chart;
+use super::frame::{Axis, Frame};
+use super::legend::{Entry, Key};
+use super::sheet::Sheet;
+use super::unit::Unit;
+use crate::plan::{Kind, Load};
+use crate::report::read::Experiment;
+
+use self::layers::{Layer, Layers};
+
+/// A picture of each subject of a flood, and one with all subjects of another load.
+pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
+    match &load.kind {
+        Kind::Flood { connections, ramp, time } | Kind::Idle { connections, ramp, time } => {
+            let plan = flood::Plan::new(*connections, ramp.0, time.0);
+            let subjects = experiment.plan().subjects.iter();
+            let chart = |subject: &crate::plan::Subject| {
+                flood::chart(
+                    &plan,
+                    &load.name,
+                    &subject.name,
+                    experiment.measured(&subject.name, &load.name).next()?,
+                )
+            };
+            subjects.filter_map(chart).collect()
+        }
+        _ => panels::chart(experiment, &load.name).into_iter().collect(),
+    }
+}
+
+/// The colours of layers, the busiest first. None is that of the line of memory.
+const COLOURS: [&str; layers::NAMED_MAX + 1] = ["s5", "s4", "s2", "s7", "s3", "s0"];
+
+fn colour(layer: &Layer, index: usize) -> &'static str {
+    if layer.is_rest { "rest" } else { COLOURS[index % COLOURS.len()] }
+}
+
+/// Each layer with its name.
+fn keys(layers: &Layers) -> Vec<Entry> {
+    let entry = |(index, layer): (usize, &Layer)| Entry {
+        key: Key::Area(colour(layer, index)),
+        name: layer.name.clone(),
+    };
+    layers.layers.iter().enumerate().map(entry).collect()
+}
+
+/// Draws the layers on top of each other, and answers where the upper edge of each one is.
+fn stack(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), layers: &Layers) -> Vec<Vec<(f64, f64)>> {
+    let edge = |heights: &[f64]| -> Vec<(f64, f64)> {
+        let place = |(end, cores): (&f64, &f64)| frame.at(x.share(*end), y.share(*cores));
+        layers.ends_s.iter().zip(heights).map(place).collect()
+    };
+    let mut below = vec![0.0; layers.ends_s.len()];
+    let mut edges = vec![edge(&below)];
+    for (index, layer) in layers.layers.iter().enumerate() {
+        let above: Vec<f64> = below.iter().zip(&layer.cores).map(|(below, cores)| below + cores).collect();
+        let top = edge(&above);
+        let bottom = edges[index].iter().rev();
+        let around: Vec<_> = top.iter().chain(bottom).copied().collect();
+        sheet.area(&format!("{} area", colour(layer, index)), &around, "");
+        edges.push(top);
+        below = above;
+    }
+    edges
+}
+
+/// What was in a second, in words: of all threads, and of each one.
+fn words(layers: &Layers, second: usize, total: f64) -> String {
+    let each = layers.layers.iter().filter(|layer| layer.cores[second] > 0.0);
+    let each: Vec<_> =
+        each.map(|layer| format!("{} {}", layer.name, Unit::Share.text(layer.cores[second]))).collect();
+    format!("CPU {} of a core ({})", Unit::Share.text(total), each.join(", "))
+}
+
+#[cfg(test)]
+pub(in crate::report::chart) mod made {
+    use crate::record::Sample;
+    use std::collections::BTreeMap;
+
+    pub(in crate::report::chart) fn sample(t_s: f64, threads: &[(&str, f64)]) -> Sample {
+        Sample {
+            t_s,
+            threads: threads.iter().map(|(name, seconds)| ((*name).to_owned(), [*seconds, 0.0])).collect(),
+            private_bytes: 4 << 20,
+            shared_bytes: 0,
+            descriptors: 10,
+            sockets: BTreeMap::new(),
+            connections: 100,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
+        }
+    }
+}
