@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rudy_stats::compare::{Interval, Outcome, Summary, Verdict};
+use rudy_stats::compare::{Interval, Outcome, Summary};
 use serde::Serialize;
 
 use super::analysis::trouble::Trouble;
@@ -192,7 +192,6 @@ impl<'a> FindingOut<'a> {
             Answer::Judged(finding) => Some(finding.ratio),
             Answer::Open { ratio, .. } => *ratio,
         };
-        let verdict = |verdict: Verdict| verdict.to_string();
         Self {
             subject: compared.subject,
             with: compared.with,
@@ -205,7 +204,7 @@ impl<'a> FindingOut<'a> {
             interval: finding.map(|finding| IntervalOut::of(finding.interval)),
             p_value: finding.map(|finding| finding.p_value),
             p_adjusted: finding.map(|finding| finding.p_adjusted),
-            verdict: finding.map(|finding| verdict(finding.verdict)),
+            verdict: compared.verdict().map(|verdict| verdict.to_string()),
             rounds_needed: finding.and_then(|finding| Some(finding.too_few?.needed)),
             is_flagged: finding.is_some_and(|finding| finding.is_flagged),
             is_doubtful: compared.is_doubtful,

@@ -4,7 +4,7 @@ use rudy_stats::compare::{Summary, Verdict};
 
 use super::analysis::words::ratio;
 use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, then};
-use super::unit::{Figure, digits};
+use super::unit::{Figure, Unit, digits};
 
 /// Marks a number that rests on runs that are doubted.
 pub(super) const DOUBTFUL: &str = "†";
@@ -81,11 +81,19 @@ pub(super) fn medians(compared: &Compared) -> String {
     compared.medians.map_or(String::new(), |[a, b]| two(&compared.figure, a, b))
 }
 
-/// Two values in the unit of the larger.
+/// Two values in the unit of the larger, or each in its own where it would be a small part of that.
 fn two(figure: &Figure, a: f64, b: f64) -> String {
-    let (size, name) = figure.unit.part(a.abs().max(b.abs()) * figure.factor);
-    let shown = |value: f64| digits(value * figure.factor / size);
-    format!("{} / {} {name}", shown(a), shown(b)).trim_end().to_owned()
+    const APART: f64 = 20.0;
+    let [a, b] = [a, b].map(|value| value * figure.factor);
+    if a > b * APART || b > a * APART {
+        return format!("{} / {}", figure.unit.text(a), figure.unit.text(b));
+    }
+    let (size, name) = figure.unit.part(a.abs().max(b.abs()));
+    let name = match figure.unit {
+        Unit::Rate => "per s",
+        _ => name,
+    };
+    format!("{} / {} {name}", digits(a / size), digits(b / size)).trim_end().to_owned()
 }
 
 /// What a control showed.

@@ -1,7 +1,7 @@
 //! The findings of a report for a terminal.
 
 use super::analysis::trouble::Trouble;
-use super::analysis::{Report, Section, Table};
+use super::analysis::{Cell, Report, Section, Table};
 use super::rows::{self, Rows};
 use super::unit::Figure;
 
@@ -20,14 +20,14 @@ fn section(section: &Section) -> String {
     for line in section.headline.iter().chain(&section.remarks).flat_map(|line| wrapped(line, WIDTH)) {
         say(&line);
     }
-    let findings = rows::findings(section);
-    if findings.body.is_empty() {
+    if section.comparisons.is_empty() {
         for table in &section.tables {
-            say(&format!("\n{}", aligned(&medians(table))));
+            say(&format!("\n{}", medians(table)));
         }
     } else {
-        say(&format!("\n{}", aligned(&findings)));
-        if findings.body.iter().flatten().any(|cell| cell.contains(['†', '‡'])) {
+        let findings = findings(section);
+        say(&format!("\n{findings}"));
+        if findings.contains(['†', '‡']) {
             wrapped(rows::LEGEND, WIDTH).iter().for_each(|line| say(line));
         }
     }
@@ -42,17 +42,49 @@ fn section(section: &Section) -> String {
     text
 }
 
-/// The medians of a load, a figure in each line: of what is compared with nothing.
-fn medians(table: &Table) -> Rows {
-    let subjects = table.rows.iter().map(|(subject, _)| (*subject).to_owned());
-    let line = |(column, figure): (usize, &Figure)| {
-        let cells = table.rows.iter().map(|(_, cells)| rows::median(&cells[column], figure));
-        std::iter::once(figure.title.clone()).chain(cells).collect()
-    };
-    Rows {
-        head: std::iter::once(format!("{}, median", table.load)).chain(subjects).collect(),
-        body: table.figures.iter().enumerate().map(line).collect(),
+/// The table of findings, without the medians where there is no room for them.
+fn findings(section: &Section) -> String {
+    let mut findings = rows::findings(section);
+    for row in &mut findings.body {
+        row.iter_mut().take(3).for_each(|cell| *cell = cut(cell));
     }
+    let all = aligned(&findings);
+    if all.lines().all(|line| line.chars().count() <= WIDTH) {
+        return all;
+    }
+    for row in std::iter::once(&mut findings.head).chain(&mut findings.body) {
+        row.remove(3);
+    }
+    aligned(&findings)
+}
+
+/// As wide as the name of a subject, a load or a figure may be.
+const NAME: usize = 28;
+
+/// So many subjects stand beside each other.
+const SUBJECTS: usize = 4;
+
+fn cut(name: &str) -> String {
+    if name.chars().count() <= NAME {
+        return name.to_owned();
+    }
+    name.chars().take(NAME - 1).chain(['…']).collect()
+}
+
+/// The medians of a load, a figure in each line: of what is compared with nothing.
+fn medians(table: &Table) -> String {
+    let some = |subjects: &[(&str, Vec<Cell>)]| {
+        let names = subjects.iter().map(|(subject, _)| subject.chars().take(NAME / 2).collect());
+        let line = |(column, figure): (usize, &Figure)| {
+            let cells = subjects.iter().map(|(_, cells)| rows::median(&cells[column], figure));
+            std::iter::once(cut(&figure.title)).chain(cells).collect()
+        };
+        aligned(&Rows {
+            head: std::iter::once(cut(&format!("{}, median", table.load))).chain(names).collect(),
+            body: table.figures.iter().enumerate().map(line).collect(),
+        })
+    };
+    table.rows.chunks(SUBJECTS).map(some).collect::<Vec<_>>().join("\n\n")
 }
 
 /// Each column as wide as its widest cell; the last takes what is left, in several lines if it must.
@@ -66,7 +98,7 @@ fn aligned(rows: &Rows) -> String {
     for row in lines() {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}  "));
         let start: String = cells.collect();
-        let last = wrapped(&row[columns], WIDTH.saturating_sub(before).max(20));
+        let last = wrapped(&row[columns], WIDTH.saturating_sub(before).max(NAME / 2));
         let indent = format!("\n{:before$}", "");
         text.extend([format!("{start}{}", last.join(&indent)).trim_end(), "\n"]);
     }

@@ -3,11 +3,13 @@
 mod compared;
 mod pairs;
 mod tables;
+#[cfg(test)]
+mod tests;
 pub(crate) mod then;
 pub(crate) mod trouble;
 pub(crate) mod words;
 
-use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, judge};
+use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, Verdict, judge};
 
 use self::compared::Question;
 use super::read::Experiment;
@@ -66,6 +68,21 @@ pub(crate) struct Compared<'a> {
     pub(crate) answer: Answer,
     /// The same as a sentence.
     pub(crate) sentence: String,
+}
+
+impl Compared<'_> {
+    /// What was found; nothing where nothing was judged.
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        match &self.answer {
+            Answer::Judged(finding) => Some(finding.verdict),
+            Answer::Open { .. } => None,
+        }
+    }
+
+    /// Whether it is known which is better, or that neither is.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.verdict().is_some_and(|verdict| verdict != Verdict::Inconclusive)
+    }
 }
 
 /// What a comparison has shown.

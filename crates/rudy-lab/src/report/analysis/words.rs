@@ -97,49 +97,44 @@ pub(super) fn headline(comparisons: &[Compared]) -> Vec<String> {
 
 /// What is said of two subjects: `rudy is better than nginx in CPU per request under 1k and 304 (0.61 to 0.74 times)`.
 fn summary(subject: &str, with: &str, own: &[&Compared]) -> String {
-    let is = |verdict: Verdict| {
-        own.iter()
-            .copied()
-            .filter(move |one| matches!(&one.answer, Answer::Judged(found) if found.verdict == verdict))
-    };
     let loads = loads(own);
-    let mut parts = Vec::new();
-    for (verdict, said) in [
-        (Verdict::Better, "better than"),
-        (Verdict::Worse, "worse than"),
-        (Verdict::Equivalent, "equivalent to"),
-    ] {
-        let list = places(&is(verdict).collect::<Vec<_>>(), loads.len(), true);
-        if !list.is_empty() {
-            parts.push(format!("{said} {with} in {list}"));
-        }
-    }
-    let judged = own.iter().filter(|one| matches!(one.answer, Answer::Judged(_))).count();
-    let open: Vec<_> = own.iter().copied().filter(|one| is_open(one)).collect();
-    let rest = match (parts.is_empty(), open.is_empty()) {
-        (_, true) => String::new(),
-        (true, _) if judged == 0 => return format!("{subject} beside {with}: {}", unjudged(&open)),
-        (true, _) => {
-            return format!(
-                "Nothing was shown of {subject} beside {with}, in {}.",
+    let lists = [(Verdict::Better, "than"), (Verdict::Worse, "than"), (Verdict::Equivalent, "to")];
+    let found = lists.map(|(verdict, than)| {
+        let of_verdict: Vec<_> = own.iter().copied().filter(|one| one.verdict() == Some(verdict)).collect();
+        (verdict, than, places(&of_verdict, loads.len(), true))
+    });
+    let parts: Vec<_> = found.iter().filter(|(.., list)| !list.is_empty()).collect();
+    let open: Vec<_> = own.iter().copied().filter(|one| !one.is_settled()).collect();
+    let under = if let [load] = loads.as_slice() { format!(" under {load}") } else { String::new() };
+    let Some(((first, than, list), rest)) = parts.split_first() else {
+        return if own.iter().any(|one| one.verdict().is_some()) {
+            format!(
+                "Between {subject} and {with} no difference was shown, nor that there is none: {}{under}.",
                 places(&open, loads.len(), false)
-            );
-        }
-        (false, _) => format!(" Not settled: {}.", places(&open, loads.len(), false)),
+            )
+        } else {
+            format!("{subject} and {with}{under}: {}", unjudged(&open))
+        };
     };
-    let flagged = own.iter().any(|one| matches!(&one.answer, Answer::Judged(found) if found.is_flagged));
-    let flag = if flagged {
-        " Some of it rests on a subject that differs from itself: see the controls."
-    } else {
-        ""
-    };
-    format!("{subject} is {}.{rest}{flag}", parts.join("; "))
+    let rest: String = rest.iter().map(|(verdict, _, list)| format!("; {verdict} in {list}")).collect();
+    let mut said = format!("{subject} is {first} {than} {with}{under} in {list}{rest}.");
+    if !open.is_empty() {
+        said.push_str(&format!(" Not settled: {}.", places(&open, loads.len(), false)));
+    }
+    said + reservations(own)
 }
 
-fn is_open(compared: &Compared) -> bool {
-    match &compared.answer {
-        Answer::Judged(finding) => finding.verdict == Verdict::Inconclusive,
-        Answer::Open { .. } => true,
+/// What is to be known of what was settled.
+fn reservations(own: &[&Compared]) -> &'static str {
+    let settled = || own.iter().filter(|one| one.is_settled());
+    let is_flagged = |one: &&&Compared| matches!(&one.answer, Answer::Judged(found) if found.is_flagged);
+    match (settled().any(|one| one.is_doubtful), settled().any(|one| is_flagged(&one))) {
+        (false, false) => "",
+        (true, false) => " Some of it rests on runs that are doubted (†).",
+        (false, true) => " Some of it rests on a subject that differs from itself (‡).",
+        (true, true) => {
+            " Some of it rests on runs that are doubted (†), or on a subject that differs from itself (‡)."
+        }
     }
 }
 
@@ -178,12 +173,13 @@ fn places(found: &[&Compared], loads_of_pair: usize, with_ratios: bool) -> Strin
     let of_figure = |name: &&str| {
         let own: Vec<_> = found.iter().copied().filter(|one| one.figure.name == *name).collect();
         let loads = loads(&own);
-        let under = match loads.len() {
-            all if all == loads_of_pair && all > 2 => format!("all {all} loads"),
-            _ => and(&loads),
+        let under = match (loads.len(), loads_of_pair) {
+            (1, 1) => String::new(),
+            (these, all) if these == all && all > 2 => format!(" under all {all} loads"),
+            _ => format!(" under {}", and(&loads)),
         };
         let ratios = if with_ratios { ratios(&own) } else { String::new() };
-        format!("{} under {under}{ratios}", phrase(&own[0].figure).1)
+        format!("{}{under}{ratios}", phrase(&own[0].figure).1)
     };
     and(&figures.iter().map(of_figure).collect::<Vec<_>>())
 }
@@ -216,5 +212,117 @@ fn and<T: AsRef<str>>(words: &[T]) -> String {
             let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
             format!("{} and {}", first.join(", "), last.as_ref())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rudy_stats::compare::{Finding, Interval};
+
+    use super::*;
+
+    fn judged(figure: &str, load: &'static str, ratio: f64, verdict: Verdict) -> Compared<'static> {
+        let interval = Interval { low: ratio - 0.03, high: ratio + 0.03, confidence: 0.99 };
+        let finding = Finding {
+            ratio,
+            interval,
+            p_value: 0.001,
+            p_adjusted: 0.01,
+            verdict,
+            too_few: None,
+            is_flagged: false,
+        };
+        Compared {
+            subject: "rudy",
+            with: "nginx",
+            load,
+            figure: Figure::named(figure),
+            rounds: 10,
+            medians: None,
+            is_doubtful: false,
+            answer: Answer::Judged(finding),
+            sentence: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_finding_is_a_sentence() {
+        use Verdict::{Better, Equivalent, Inconclusive, Worse};
+        for (figure, ratio, verdict, expected) in [
+            (
+                "cpu_us_per_request",
+                0.74,
+                Better,
+                "rudy needs 0.74 times the CPU per request of nginx under 1k (0.71 to 0.77): better",
+            ),
+            (
+                "requests_per_s",
+                0.9,
+                Worse,
+                "rudy answers 0.90 times the requests per second of nginx under 1k (0.87 to 0.93): worse",
+            ),
+            (
+                "p99_ns",
+                1.0,
+                Equivalent,
+                "rudy has 1.00 times the p99 latency of nginx under 1k (0.97 to 1.03): equivalent, within 5 %",
+            ),
+            (
+                "time_s",
+                1.02,
+                Inconclusive,
+                "rudy takes 1.02 times the time of nginx under 1k (0.99 to 1.05): neither better nor worse was shown",
+            ),
+            (
+                "messages_per_s",
+                2.0,
+                Better,
+                "rudy has 2.00 times the messages of nginx under 1k (1.97 to 2.03): better",
+            ),
+        ] {
+            assert_eq!(sentence(&judged(figure, "1k", ratio, verdict), Delta::default()), expected);
+        }
+    }
+
+    #[test]
+    fn a_headline_has_a_sentence_for_each_two_subjects() {
+        use Verdict::{Better, Equivalent, Inconclusive, Worse};
+        let cpu = "cpu_us_per_request";
+        for (found, expected) in [
+            (
+                vec![
+                    (cpu, "1k", 0.74, Better),
+                    (cpu, "304", 0.61, Better),
+                    ("p99_ns", "1k", 1.3, Worse),
+                    ("p99_ns", "304", 1.0, Inconclusive),
+                ],
+                "rudy is better than nginx in CPU per request under 1k and 304 (0.61 to 0.74 times); \
+                 worse in p99 latency under 1k (1.30 times). Not settled: p99 latency under 304.",
+            ),
+            (
+                vec![(cpu, "1k", 0.7, Better), (cpu, "304", 0.7, Better), (cpu, "10m", 0.7, Better)],
+                "rudy is better than nginx in CPU per request under all 3 loads (0.70 times).",
+            ),
+            (
+                vec![(cpu, "1k", 1.0, Equivalent)],
+                "rudy is equivalent to nginx under 1k in CPU per request (1.00 times).",
+            ),
+            (
+                vec![(cpu, "1k", 1.0, Inconclusive)],
+                "Between rudy and nginx no difference was shown, nor that there is none: CPU per request under 1k.",
+            ),
+        ] {
+            let all: Vec<_> = found
+                .into_iter()
+                .map(|(figure, load, ratio, verdict)| judged(figure, load, ratio, verdict))
+                .collect();
+            assert_eq!(headline(&all), [expected]);
+        }
+    }
+
+    #[test]
+    fn a_ratio_that_is_not_one_is_not_shown_as_one() {
+        let shown = [0.742, 0.9981, 1.0, 1.0004, 12.34, 0.0123, 0.0012].map(ratio);
+        assert_eq!(shown, ["0.74", "0.998", "1.00", "1.00", "12.3", "0.012", "0.0012"]);
     }
 }

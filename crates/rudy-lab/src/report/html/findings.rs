@@ -29,7 +29,7 @@ pub(super) fn write(section: &Section, judged: usize) -> String {
             // Writing to a string does not fail, here and below.
             let _ = writeln!(
                 page,
-                "<tr class=\"group\"><th colspan=\"6\" scope=\"rowgroup\">{subject}, so many times {with}</th></tr>"
+                "<tr class=\"group\"><th colspan=\"6\" scope=\"rowgroup\">{subject} compared with {with}</th></tr>"
             );
         }
         page.push_str(&row(compared, &scale));
@@ -40,25 +40,24 @@ pub(super) fn write(section: &Section, judged: usize) -> String {
 fn row(compared: &Compared, scale: &Scale) -> String {
     let figure = escaped(&compared.figure.title);
     let mut row = format!(
-        "<tr title=\"{}\"><th scope=\"row\" class=\"what\">{figure}<small>under {}</small></th>",
-        escaped(&compared.sentence),
+        "<tr><th scope=\"row\" class=\"what\">{figure}<small>under {}</small></th>",
         escaped(compared.load)
     );
     let medians = rows::medians(compared);
     let _ = match &compared.answer {
         Answer::Judged(finding) => write!(
             row,
-            "<td class=\"number ratio\">{}</td><td>{}</td><td class=\"number between\">{}</td><td>{}</td>\
-             <td class=\"number soft\">{}</td>",
+            "<td class=\"number ratio\">{}</td><td>{}</td><td class=\"number between\">{}</td><td class=\"drawn\">{}</td>\
+             <td class=\"number soft medians\">{}</td>",
             rows::times(compared),
             badge(compared, finding),
             rows::between(&compared.answer),
-            scale.bar(finding),
+            scale.bar(finding, &compared.sentence),
             escaped(&medians)
         ),
         Answer::Open { why, .. } => write!(
             row,
-            "<td class=\"number ratio\">{}</td><td colspan=\"3\" class=\"why soft\">{}</td><td class=\"number soft\">{}</td>",
+            "<td class=\"number ratio\">{}</td><td colspan=\"3\" class=\"why soft\">{}</td><td class=\"number soft medians\">{}</td>",
             rows::times(compared),
             escaped(why),
             escaped(&medians)
@@ -73,20 +72,21 @@ fn badge(compared: &Compared, finding: &Finding) -> String {
 
 /// How the table is to be read.
 fn about(section: &Section, judged: usize) -> String {
-    let delta = section.experiment.plan().delta;
-    let mut about = format!(
-        "A ratio is that of the rounds in pairs (Hodges and Lehmann), and between what it lies is the interval of the signed-rank \
-         test, corrected for the {judged} comparisons of this report (Holm): with {} % none of them is called a difference by chance. \
-         Equivalent means a difference of less than {} % (the grey zone). Intervals are drawn on one logarithmic scale; \
-         the line is 1.",
-        digits(CONFIDENCE * 100.0),
-        digits(delta * 100.0),
-    );
     let marks = section.comparisons.iter().map(rows::times).collect::<String>();
-    if marks.contains(['†', '‡']) {
-        about = format!("{} {about}", rows::LEGEND);
-    }
-    format!("<p class=\"note\">{}</p>\n", escaped(&about))
+    let legend = if marks.contains(['†', '‡']) {
+        format!("<p class=\"note\">{}</p>\n", escaped(rows::LEGEND))
+    } else {
+        String::new()
+    };
+    let delta = digits(section.experiment.plan().delta * 100.0);
+    let confidence = digits(CONFIDENCE * 100.0);
+    let about = format!(
+        "A ratio is estimated from the rounds in pairs (Hodges and Lehmann), and lies between the ends of the interval of the \
+         signed-rank test. Verdicts are corrected for the {judged} comparisons of this report (Holm): with {confidence} % none of \
+         them is called a difference by chance. Equivalent means that the whole interval is within {delta} %, the grey zone. \
+         Intervals are drawn on one logarithmic scale; the line is 1, which is no difference."
+    );
+    format!("{legend}<details class=\"note\"><summary>How to read this</summary><p>{about}</p></details>\n")
 }
 
 /// The logarithms that the drawn intervals of a table have room for.
@@ -117,7 +117,7 @@ impl Scale {
         edge + (WIDTH - 2.0 * edge) * (ratio.ln() - self.low) / (self.high - self.low)
     }
 
-    fn bar(&self, finding: &Finding) -> String {
+    fn bar(&self, finding: &Finding, sentence: &str) -> String {
         let [low, high, ratio, one] =
             [finding.interval.low, finding.interval.high, finding.ratio, 1.0].map(|ratio| self.place(ratio));
         let (from, to) = (self.place(self.zone.0), self.place(self.zone.1));
@@ -131,10 +131,12 @@ impl Scale {
             _ => format!("<circle class=\"point\" cx=\"{ratio:.1}\" cy=\"{middle}\" r=\"4.5\"/>"),
         };
         format!(
-            "<svg class=\"bar {}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" aria-hidden=\"true\">\
+            "<svg class=\"bar {}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" data-tip=\"{}\" role=\"img\" aria-label=\"{}\">\
              <rect class=\"zone\" x=\"{from:.1}\" y=\"0\" width=\"{:.1}\" height=\"{HEIGHT}\"/>\
              <path class=\"one\" d=\"M{one:.1} 0V{HEIGHT}\"/><path class=\"span\" d=\"M{low:.1} {middle}H{high:.1}\"/>{point}</svg>",
             finding.verdict,
+            escaped(sentence),
+            escaped(sentence),
             to - from,
         )
     }

@@ -1,0 +1,216 @@
+//! From records to what is said of them.
+
+use rudy_stats::compare::{Outcome, Verdict};
+
+use super::*;
+use crate::record::{Doubt, Run};
+use crate::report::made::{self, Turn};
+use crate::report::read::Experiment;
+
+/// Two subjects, the one of them a control, one load, one figure.
+fn plan(rounds: usize, figures: &str) -> String {
+    format!(
+        "name = \"made\"\nquestion = \"Which?\"\nrounds = {rounds}\n\
+         [[subject]]\nname = \"new\"\ncommand = [\"new\"]\n\
+         [[subject]]\nname = \"old\"\ncommand = [\"old\"]\ncontrol = true\n\
+         [[load]]\nname = \"1k\"\nkind = \"bench\"\n\
+         [[compare]]\nsubject = \"new\"\nwith = \"old\"\nfigures = [{figures}]\n"
+    )
+}
+
+/// CPU per request, by the run.
+fn cpu(rounds: usize, value: impl Fn(&Turn) -> Option<f64>) -> Experiment {
+    made::experiment(&plan(rounds, "\"cpu_us_per_request\""), |turn| {
+        Some(vec![("cpu_us_per_request", value(turn)?)])
+    })
+}
+
+/// Steele, Lea and Flood's SplitMix64, so that every run of a test has the same noise.
+struct Noise(u64);
+
+impl Noise {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let high = u32::try_from((mixed ^ (mixed >> 31)) >> 32).expect("the high half has 32 bits");
+        (f64::from(high) + 0.5) / 4_294_967_296.0
+    }
+
+    /// About 1, with a deviation of 2 %: the sum of twelve is nearly normal.
+    fn factor(&mut self) -> f64 {
+        let sum: f64 = (0..12).map(|_| self.unit()).sum();
+        1.0 + 0.02 * (sum - 6.0)
+    }
+}
+
+/// An experiment of ten rounds in which `new` costs so many times what `old` does; every round does something to all.
+fn noisy(seed: u64, times: f64) -> Experiment {
+    let mut noise = Noise(seed);
+    let rounds: Vec<f64> = (0..10).map(|_| noise.factor().powi(3)).collect();
+    let noise = std::cell::RefCell::new(noise);
+    cpu(10, |turn| {
+        let level = if turn.subject == "new" { 10.0 * times } else { 10.0 };
+        Some(level * rounds[turn.round] * noise.borrow_mut().factor())
+    })
+}
+
+fn verdict(experiment: Experiment) -> Verdict {
+    analyse(&[experiment]).sections[0].comparisons[0].verdict().expect("ten rounds are judged")
+}
+
+#[test]
+fn a_subject_that_is_ten_percent_slower_is_found_in_ten_rounds() {
+    let found = (0..200).filter(|seed| verdict(noisy(*seed, 1.10)) == Verdict::Worse).count();
+    assert_eq!(found, 200);
+}
+
+#[test]
+fn a_subject_that_is_the_same_is_not_called_better_or_worse() {
+    let verdicts: Vec<_> = (0..400).map(|seed| verdict(noisy(seed, 1.0))).collect();
+    let wrong = verdicts.iter().filter(|verdict| verdict.is_difference()).count();
+    // 5 % and three standard errors are 33; what is within 5 % is no difference, so there are fewer.
+    assert!(wrong <= 20, "{wrong} of 400");
+    let same = verdicts.iter().filter(|verdict| **verdict == Verdict::Equivalent).count();
+    assert!(same > 350, "{same} of 400");
+}
+
+#[test]
+fn only_rounds_in_which_both_were_measured_are_compared_and_no_control_among_them() {
+    let experiment = cpu(10, |turn| match (turn.subject, turn.round, turn.is_control) {
+        ("new", 3, _) => None,
+        (_, _, true) => Some(1000.0),
+        ("new", round, _) => Some([5.0, 5.1, 5.2][round % 3]),
+        (_, round, _) => Some([10.0, 10.3, 10.1][round % 3]),
+    });
+    let all = [experiment];
+    let report = analyse(&all);
+    let section = &report.sections[0];
+    let compared = &section.comparisons[0];
+    assert_eq!((compared.rounds, report.judged), (9, 1));
+    let Answer::Judged(finding) = &compared.answer else { panic!("nine rounds are judged") };
+    assert!((0.48..0.52).contains(&finding.ratio), "{}", finding.ratio);
+    assert!(compared.sentence.starts_with("new needs 0.50 times the CPU per request of old under 1k (0."));
+    assert_eq!(
+        section.failures[0].to_string(),
+        "1k, new, 1 of 10 runs: it ended (exit code 1) under the load"
+    );
+    // Its second time cost a hundred times its first.
+    let control = section.controls[0].outcome.as_ref().expect("it has ten rounds");
+    assert_eq!((control.outcome, finding.is_flagged), (Outcome::Differs, true));
+    assert!(compared.sentence.contains("rests on a subject that differs from itself"));
+    assert_eq!(
+        section.headline,
+        ["new is better than old under 1k in CPU per request (0.50 times). \
+          Some of it rests on a subject that differs from itself (‡)."]
+    );
+}
+
+#[test]
+fn what_cannot_be_judged_says_why() {
+    let cases: [(usize, fn(&Turn) -> Option<f64>, Option<f64>, &str); 6] = [
+        (
+            2,
+            |turn| Some(if turn.subject == "new" { 5.0 } else { 10.0 }),
+            Some(0.5),
+            "no verdict: 2 rounds, it takes 6",
+        ),
+        (1, |_| Some(1.0), Some(1.0), "no verdict: 1 round, it takes 6"),
+        (8, |turn| (turn.subject == "new").then_some(1.0), None, "old failed in every round"),
+        (8, |_| Some(0.0), None, "both have 0 in each of 8 rounds, which is no ratio"),
+        (
+            8,
+            |turn| Some(if turn.subject == "new" && turn.round < 3 { 0.0 } else { 2.0 }),
+            Some(1.0),
+            "of 8 rounds new has 0 in 3, old has 0 in 0, which is no ratio",
+        ),
+        (
+            8,
+            |turn| ((turn.round < 4) == (turn.subject == "new")).then_some(1.0),
+            None,
+            "there is no round with both",
+        ),
+    ];
+    for (rounds, value, expected, said) in cases {
+        let all = [cpu(rounds, value)];
+        let report = analyse(&all);
+        let compared = &report.sections[0].comparisons[0];
+        let Answer::Open { ratio, why } = &compared.answer else { panic!("{said}: {}", compared.sentence) };
+        assert_eq!((*ratio, why.as_str()), (expected, said));
+        assert!(compared.sentence.contains(said), "{}", compared.sentence);
+        assert_eq!(report.sections[0].headline.len(), 1);
+    }
+}
+
+#[test]
+fn a_figure_that_a_subject_does_not_show_is_named() {
+    let experiment = made::experiment(&plan(8, "\"p99_ns\""), |turn| {
+        Some(if turn.subject == "new" { vec![("p99_ns", 1e6)] } else { vec![] })
+    });
+    let all = [experiment];
+    let report = analyse(&all);
+    assert_eq!(
+        report.sections[0].comparisons[0].sentence,
+        "new and old, p99 latency under 1k: old shows no latency, p99"
+    );
+}
+
+#[test]
+fn a_number_that_rests_on_a_doubted_run_is_marked_and_stays() {
+    let doubt = |run: &mut Run, figure: &str| {
+        let sentence = format!("the generator was busy {} % of its time", 80 + run.round);
+        run.doubts.push(Doubt { sentence, concerns: vec![figure.to_owned()] });
+    };
+    for (figure, is_doubtful) in [("cpu_us_per_request", true), ("p99_ns", false)] {
+        let mut experiment = cpu(8, |turn| Some(if turn.subject == "new" { 5.0 } else { 10.0 }));
+        let runs = experiment.runs.iter_mut().filter(|run| run.subject == "new" && run.round < 3);
+        runs.for_each(|run| doubt(run, figure));
+        let all = [experiment];
+        let report = analyse(&all);
+        let section = &report.sections[0];
+        let compared = &section.comparisons[0];
+        assert_eq!((compared.is_doubtful, compared.verdict()), (is_doubtful, Some(Verdict::Better)));
+        assert_eq!(section.tables[0].rows[0].1[0].is_doubtful, is_doubtful);
+        let said = "1k, new, 3 of 8 runs: for example: the generator was busy 80 % of its time";
+        assert_eq!(section.doubts[0].to_string(), said);
+        assert_eq!(section.headline[0].contains('†'), is_doubtful, "{}", section.headline[0]);
+    }
+}
+
+#[test]
+fn one_correction_is_made_over_all_experiments_of_a_report() {
+    let better = || cpu(7, |turn| Some(if turn.subject == "new" { 5.0 } else { 10.0 }));
+    let judged = |all: &[Experiment]| analyse(all).sections[0].comparisons[0].verdict();
+    // Seven rounds are enough for three comparisons and not for four.
+    assert_eq!(judged(&[better(), better(), better()]), Some(Verdict::Better));
+    let four = [better(), better(), better(), better()];
+    let report = analyse(&four);
+    assert_eq!(report.judged, 4);
+    assert_eq!(report.sections[3].comparisons[0].verdict(), Some(Verdict::Inconclusive));
+    assert_eq!(report.sections[0].title, "made (made)");
+}
+
+#[test]
+fn another_machine_in_its_midst_is_said() {
+    let mut experiment = cpu(6, |_| Some(1.0));
+    let mut later = experiment.heads[0].clone();
+    later.machine.cores = 64;
+    later.started = "2026-11-22T08:00:00Z".to_owned();
+    experiment.heads.push(later);
+    experiment.runs.pop();
+    let all = [experiment];
+    let remarks = analyse(&all).sections.remove(0).remarks;
+    assert_eq!(remarks[0], "what was measured from 2026-11-22T08:00:00Z on was on another machine");
+    assert!(remarks[1].starts_with("17 of 18 runs were made"), "{}", remarks[1]);
+}
+
+#[test]
+fn what_was_shown_before_stands_beside_what_is_shown_now() {
+    let then = "[[then]]\nsubject = \"Jetty\"\nbeside = \"new\"\nload = \"1k\"\nsaid = \"three nines\"\n\
+        [then.figures]\ncpu_us_per_request = 20\n";
+    let text = format!("source = \"a seminar of 2014\"\n{}{then}", plan(1, "\"cpu_us_per_request\""));
+    let all = [made::experiment(&text, |_| Some(vec![("cpu_us_per_request", 5.0)]))];
+    let report = analyse(&all);
+    let row = &report.sections[0].then[0];
+    assert_eq!((row.subject, row.said, row.ratio()), ("Jetty", Some("three nines"), Some(0.25)));
+}
