@@ -305,3 +305,88 @@ fn what_a_subject_needs_and_is_not_there_is_told_before_anything_runs() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(lab.runs().len(), 1);
 }
+
+/// A server beside, and a program that is run to its end with a shell; its script has the server's port as `$2`.
+fn beside(script: &str, says: &str, load: &str) -> Lab {
+    let lab = Lab::new("");
+    let pid = lab.folder.path().join("pid");
+    let serve = format!("echo $$ >>{}; exec \"$1\" serve \"$2\" --listen 127.0.0.1:$3", pid.display());
+    let server =
+        shell("server", &serve).replace("[[subject]]", "[[beside]]") + "ready = { http = \"/a.html\" }\n";
+    let subject = format!(
+        "[[subject]]\nname = \"program\"\nbeside = [\"server\"]\nsays = \"{says}\"\n\
+         command = [\"/bin/sh\", \"-c\", \'\'\'{script}\'\'\', \"sh\", \"{{rudy}}\", \"{{server.port}}\"]\n"
+    );
+    let plan = format!(
+        "rounds = 1\n[[file]]\npath = \"a.html\"\nsize = 1000\n{server}{subject}[[load]]\nname = \"run\"\nkind = \"run\"\n{load}"
+    );
+    fs::write(lab.folder.path().join("plan.toml"), plan).expect("written");
+    lab
+}
+
+/// One that asks the server for two seconds, so that a stall can lie in it.
+const ASKS: &str =
+    "exec \"$1\" bench --plain --json - -c 2 -t 1 -d 2s --warm-up-time 0 http://127.0.0.1:$2/a.html";
+
+#[test]
+fn what_a_program_has_beside_it_is_started_before_it_and_ended_after_it() {
+    let lab = beside(ASKS, "bench", "");
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let run = &lab.runs()[0];
+    assert_eq!(run["figures"]["errors"], 0.0, "{run}");
+    assert!(!run["notes"].to_string().contains("server"), "it is no part of the subject: {run}");
+    assert!(run["figures"]["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{run}");
+    assert!(are_gone(&lab.folder.path().join("pid")));
+}
+
+#[test]
+fn a_server_that_stands_still_is_seen_and_goes_on() {
+    let lab = beside(ASKS, "bench", "stall = { after = \"1s\", time = \"500ms\" }\n");
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let run = &lab.runs()[0];
+    let figure = |name: &str| run["figures"][name].as_f64().unwrap_or_default();
+    assert!(figure("stalled_s") >= 0.5 && figure("max_ns") >= 0.25e9, "{run}");
+    assert_eq!((figure("errors"), &run["doubts"]), (0.0, &Value::Array(Vec::new())));
+    assert!(are_gone(&lab.folder.path().join("pid")));
+}
+
+#[test]
+fn a_program_that_ends_before_the_stall_is_doubted_and_one_whose_server_ends_has_failed() {
+    let stall = "stall = { after = \"10s\", time = \"1s\" }\n";
+    let lab = beside("echo time_s 1", "figures", stall);
+    assert_eq!(lab.run().status.code(), Some(0));
+    let doubts = lab.runs()[0]["doubts"].to_string();
+    assert!(doubts.contains("before the stall") && doubts.contains("time_s"), "{doubts}");
+
+    let lab = beside("kill $(cat PID); sleep 1000", "figures", "");
+    let plan = lab.folder.path().join("plan.toml");
+    let pid = lab.folder.path().join("pid");
+    let text = fs::read_to_string(&plan).expect("written").replace("PID", &pid.to_string_lossy());
+    fs::write(&plan, text).expect("written");
+    assert_eq!(lab.run().status.code(), Some(1));
+    assert!(why(&lab).contains("server, which is beside it, ended"), "{}", why(&lab));
+}
+
+#[test]
+fn ctrl_c_while_a_server_stands_still_leaves_nothing_running() {
+    let lab =
+        beside("sleep 1000", "figures", "within = \"1000s\"\nstall = { after = \"0s\", time = \"1000s\" }\n");
+    let pid = lab.folder.path().join("pid");
+    let mut child =
+        lab.command(&["plan.toml", "--out", "out"]).stderr(Stdio::null()).spawn().expect("started");
+    let is_stopped = || {
+        let pid = fs::read_to_string(&pid).ok()?.trim().to_owned();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Some(stat.rsplit_once(')')?.1.trim_start().starts_with('T'))
+    };
+    let begun = Instant::now();
+    while is_stopped() != Some(true) {
+        assert!(begun.elapsed() < PATIENCE, "it was never stopped");
+        thread::sleep(Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it is not waited for yet");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(are_gone(&pid));
+}

@@ -38,10 +38,19 @@ pub(crate) fn versions(plan: &Plan) -> BTreeMap<String, String> {
     let build = if cfg!(debug_assertions) { " (debug build)" } else { "" };
     let own = ("rudy".to_owned(), format!("{}{build}", env!("CARGO_PKG_VERSION")));
     // Only of programs that are known to answer: of others nobody knows what the flag does.
-    let known =
-        [("nginx", "-v"), ("lighttpd", "-v"), ("h2o", "--version"), ("apache2", "-v"), ("httpd", "-v")];
-    let said = plan.subjects.iter().filter_map(|subject| {
-        let program = subject.command.first()?;
+    let known = [
+        ("nginx", "-v"),
+        ("lighttpd", "-v"),
+        ("h2o", "--version"),
+        ("apache2", "-v"),
+        ("httpd", "-v"),
+        ("wrk", "-v"),
+        ("h2load", "--version"),
+        ("ab", "-V"),
+    ];
+    let subjects = plan.subjects.iter().map(|subject| &subject.command);
+    let said = subjects.chain(plan.beside.iter().map(|beside| &beside.command)).filter_map(|command| {
+        let program = command.first()?;
         let name = Path::new(program).file_name()?.to_str()?;
         let (_, flag) = known.iter().find(|(known, _)| *known == name)?;
         let output = Command::new(program).arg(flag).stdin(Stdio::null()).output().ok()?;

@@ -1,5 +1,6 @@
 //! What the words in braces stand for, and the files that they lead to.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -12,6 +13,7 @@ use tempfile::TempDir;
 use crate::plan::{Contents, Plan};
 
 /// What all runs of an experiment have in common; gone when this is dropped.
+#[derive(Debug)]
 pub(crate) struct Folders {
     files: TempDir,
     built: TempDir,
@@ -37,6 +39,8 @@ impl Folders {
 /// What is known of a subject's place before it is started.
 pub(crate) struct Place<'a> {
     pub(crate) port: u16,
+    /// The ports of the programs beside the subject, by their names.
+    pub(crate) beside: &'a BTreeMap<&'a str, u16>,
     pub(crate) folders: &'a Folders,
     pub(crate) temp: &'a Path,
     pub(crate) config: &'a Path,
@@ -59,7 +63,11 @@ impl Place<'_> {
             ("{cores}", cores().to_string()),
         ];
         let n = self.n.map(|n| ("{n}", n.to_string()));
-        words.iter().chain(&n).fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
+        let text =
+            words.iter().chain(&n).fold(text.to_owned(), |text, (word, value)| text.replace(word, value));
+        self.beside
+            .iter()
+            .fold(text, |text, (name, port)| text.replace(&format!("{{{name}.port}}"), &port.to_string()))
     }
 }
 
@@ -100,7 +108,7 @@ fn number_at(line: &str) -> Option<(&str, &str)> {
 const MODIFIED: Duration = Duration::from_secs(1_735_689_600);
 
 /// A folder that others may read: a server that was started by root reads as somebody else.
-fn readable(prefix: &str) -> io::Result<TempDir> {
+pub(crate) fn readable(prefix: &str) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(prefix).permissions(fs::Permissions::from_mode(0o755)).tempdir()
 }
 
@@ -140,9 +148,10 @@ mod tests {
     #[test]
     fn words_in_braces_are_put_in_and_others_stay() {
         let folders = Folders { files: readable("files-").unwrap(), built: readable("built-").unwrap() };
+        let beside = BTreeMap::from([("app", 82)]);
         let (temp, config) = (Path::new("/t"), Path::new("/t/config"));
-        let place = Place { port: 81, folders: &folders, temp, config, n: None };
-        assert_eq!(place.fill("{port} {temp} {config} {n}"), "81 /t /t/config {n}");
+        let place = Place { port: 81, beside: &beside, folders: &folders, temp, config, n: None };
+        assert_eq!(place.fill("{port} {temp} {config} {app.port} {n}"), "81 /t /t/config 82 {n}");
         assert_eq!(Place { n: Some(50), ..place }.fill("{n} {other}"), "50 {other}");
     }
 

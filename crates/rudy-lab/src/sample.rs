@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Looks at a subject while a load goes on.
 pub(crate) struct Sampler {
-    generator: Option<u32>,
+    without: Vec<u32>,
     begun: Instant,
     next: Instant,
     watched: HashMap<u32, Watched>,
@@ -37,11 +37,11 @@ pub(crate) struct Pages {
 }
 
 impl Sampler {
-    /// From now on. `generator` is the process of the load, which is none of the subject's.
-    pub(crate) fn new(generator: Option<u32>) -> Self {
+    /// From now on. `without` are processes that are none of the subject's: the load, and what is beside it.
+    pub(crate) fn new(without: Vec<u32>) -> Self {
         let now = Instant::now();
         Self {
-            generator,
+            without,
             begun: now,
             next: now,
             watched: HashMap::new(),
@@ -69,7 +69,7 @@ impl Sampler {
     }
 
     fn sample(&mut self, t_s: f64) -> Sample {
-        let members = family::members(self.generator);
+        let members = family::members(&self.without);
         self.watched.retain(|pid, _| members.iter().any(|member| member.pid == *pid));
         let mut sample = Sample {
             t_s,
@@ -130,8 +130,8 @@ impl Sampler {
 }
 
 /// What all processes of the subject have in memory that is their own.
-pub(crate) fn private_bytes(generator: Option<u32>) -> u64 {
-    let members = family::members(generator);
+pub(crate) fn private_bytes(without: &[u32]) -> u64 {
+    let members = family::members(without);
     members.iter().filter_map(|member| pages(member.pid)).map(|pages| pages.private_bytes).sum()
 }
 

@@ -169,7 +169,7 @@ impl Report {
 }
 
 /// A doubt with the names of the figures that it concerns.
-fn concerning(doubt: &Doubt) -> record::Doubt {
+pub(super) fn concerning(doubt: &Doubt) -> record::Doubt {
     let of = |figure, names: &[&str]| {
         let names = if doubt.concerns(figure) { names } else { &[] };
         names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()

@@ -9,6 +9,7 @@ const PLANS: &[(&str, &str)] = &[
     ("c10k", include_str!("../../../../labs/c10k.toml")),
     ("calibrate", include_str!("../../../../labs/calibrate.toml")),
     ("files", include_str!("../../../../labs/files.toml")),
+    ("generators", include_str!("../../../../labs/generators.toml")),
     ("knee", include_str!("../../../../labs/knee.toml")),
     ("schedulers", include_str!("../../../../labs/schedulers.toml")),
     ("seminar", include_str!("../../../../labs/seminar.toml")),

@@ -14,7 +14,7 @@ use toml::Spanned;
 
 use self::load::LoadTable;
 use self::program::ProgramTable;
-use self::subject::SubjectTable;
+use self::subject::{BesideTable, SubjectTable};
 use super::{Comparison, Contents, Load, Plan, Subject, Then};
 
 #[derive(Deserialize)]
@@ -31,6 +31,8 @@ struct File {
     files: Vec<FileTable>,
     #[serde(default)]
     program: Vec<ProgramTable>,
+    #[serde(default)]
+    beside: Vec<BesideTable>,
     #[serde(default)]
     subject: Vec<SubjectTable>,
     #[serde(default)]
@@ -139,8 +141,11 @@ impl Reader<'_> {
         let stem = Path::new(self.name).file_stem().unwrap_or_default().to_string_lossy();
         self.check_together(&file.subject, &file.load)?;
         let loads: Vec<Load> = file.load.into_iter().map(|load| self.load(load)).collect::<Result<_, _>>()?;
-        let subjects: Vec<Subject> =
-            file.subject.into_iter().map(|subject| self.subject(subject)).collect::<Result<_, _>>()?;
+        self.check_unique("program beside", file.beside.iter().map(|beside| &beside.name))?;
+        let beside =
+            file.beside.into_iter().map(|table| self.beside(table)).collect::<Result<Vec<_>, _>>()?;
+        let subjects = file.subject.into_iter().map(|table| self.subject(table, &beside));
+        let subjects = subjects.collect::<Result<Vec<Subject>, _>>()?;
         let comparisons = file.compare.into_iter().map(|table| self.comparison(table, &subjects, &loads));
         let comparisons = comparisons.collect::<Result<_, _>>()?;
         let then = file.then.into_iter().map(|table| self.then(table, &subjects, &loads));
@@ -158,6 +163,7 @@ impl Reader<'_> {
                 .map(|file| self.file(file))
                 .collect::<Result<BTreeMap<_, _>, _>>()?,
             programs: file.program.into_iter().map(|table| self.program(table)).collect::<Result<_, _>>()?,
+            beside,
             subjects,
             loads,
             comparisons,
@@ -318,6 +324,14 @@ mod tests {
             ("[[then]]\nsubject = \"old\"\nload = \"l\"\nfigures = { speed = 1 }\n", "no figure \"speed\""),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n", "`ready` is one of"),
             ("n = 3\n", "has no `n`"),
+            ("stall = { after = \"1s\", time = \"1s\" }\n", "x.toml:2: the stall of \"l\" stops"),
+            (
+                "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nbeside = [\"c\"]\n",
+                "x.toml:10: there is no [[beside]] \"c\"",
+            ),
+            ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nsays = \"wrk\"\n", "x.toml:8: what it `says`"),
+            ("[[beside]]\nname = \"b c\"\ncommand = [\"b\"]\n", "x.toml:8: its name has letters"),
+            ("[[beside]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "x.toml:8: its command has {config}"),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\", \"{n}\"]\n", "x.toml:8: its command has {n}"),
             ("[[load]]\nname = \"b\"\nkind = \"run\"\n", "x.toml:5: a subject is run to its end"),
         ] {

@@ -30,6 +30,9 @@ pub struct Plan {
     /// Programs that are built for it, at `{built}/NAME`.
     #[serde(default)]
     pub programs: Vec<Program>,
+    /// What a subject may have beside it.
+    #[serde(default)]
+    pub beside: Vec<Beside>,
     /// What is measured.
     pub subjects: Vec<Subject>,
     /// What each of them is asked.
@@ -68,17 +71,24 @@ pub struct Program {
 }
 
 impl Plan {
-    /// Whether a subject runs this program.
+    /// Whether a subject runs this program, or something beside one.
     pub(crate) fn uses(&self, program: &Program) -> bool {
         self.subjects.iter().any(|subject| subject.runs(program))
+            || self.beside.iter().any(|beside| program.is_in(&beside.command))
     }
 }
 
 impl Subject {
     /// Whether this program is in its command.
     pub(crate) fn runs(&self, program: &Program) -> bool {
-        let path = format!("{{built}}/{}", program.name);
-        self.command.iter().any(|word| *word == path)
+        program.is_in(&self.command)
+    }
+}
+
+impl Program {
+    fn is_in(&self, command: &[String]) -> bool {
+        let path = format!("{{built}}/{}", self.name);
+        command.contains(&path)
     }
 }
 
@@ -104,6 +114,46 @@ pub struct Subject {
     /// Programs and, by their whole path, files that it needs beside the program of its command.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// The names of the programs that are started before it, in this order.
+    #[serde(default)]
+    pub beside: Vec<String>,
+    /// How what it prints is read where it is run to its end.
+    #[serde(default)]
+    pub says: Says,
+}
+
+/// A program that is started afresh for each run of a subject that has it beside it, and is not measured itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Its name: `{NAME.port}` is where it is to listen.
+    pub name: String,
+    /// As of a subject.
+    pub command: Vec<String>,
+    /// As of a subject.
+    pub config: Option<String>,
+    /// How to know that it serves.
+    pub ready: Ready,
+    /// How long that may take.
+    pub ready_within: Time,
+    /// The cores it may run on; any of them if empty.
+    pub cores: Vec<usize>,
+}
+
+/// What a subject prints that is run to its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Says {
+    /// Its figures, a line each: `NAME VALUE`.
+    #[default]
+    Figures,
+    /// The report of `rudy bench --json -`.
+    Bench,
+    /// The report of `wrk --latency`.
+    Wrk,
+    /// The report of `h2load`.
+    H2load,
+    /// The report of `ab`.
+    Ab,
 }
 
 /// How to know that a subject serves.
@@ -127,9 +177,22 @@ pub struct Load {
     pub path: String,
     /// Fields of each request, `Name: value`.
     pub headers: Vec<String>,
+    /// When what is beside the subject stands still, if it does.
+    #[serde(default)]
+    pub stall: Option<Stall>,
     /// How.
     #[serde(flatten)]
     pub kind: Kind,
+}
+
+/// A server that stands still: its processes are stopped, and go on later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stall {
+    /// How long after the load began.
+    pub after: Time,
+    /// For how long.
+    pub time: Time,
 }
 
 /// The kind of a load.

@@ -1,6 +1,7 @@
 //! An experiment from its plan to its folder of results.
 
 mod build;
+mod measure;
 mod options;
 mod progress;
 mod results;

@@ -6,21 +6,17 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::schedule::Turn;
-use crate::load::{self, Ended, Generator, Seen, says};
+use crate::load::{self, Seen};
 use crate::machine::Shares;
 use crate::place::Folders;
 use crate::plan::{Kind, Load, Plan};
-use crate::record::{Commands, Outcome, Run, Sample};
-use crate::sample::{self, Sampler};
-use crate::subject::family::{self, Cpu};
-use crate::subject::{StartError, Subject};
+use crate::record::{Commands, Doubt, Outcome, Run, Sample};
+use crate::subject::StartError;
+use crate::subject::family::Cpu;
 use rudy_load::Interrupt;
 
 /// The kernel counts CPU in ticks of 10 ms, so of less than ten of them nothing is said.
 const CPU_MIN: Duration = Duration::from_millis(100);
-
-/// From so long a run on it is said who else had the machine.
-const SHARES_MIN: Duration = Duration::from_secs(1);
 
 /// Where and under what conditions.
 pub(super) struct Bench<'a> {
@@ -33,13 +29,14 @@ pub(super) struct Bench<'a> {
 }
 
 /// What happened between the start and the stop of the subject.
-#[derive(Default)]
-struct Measured {
-    seen: Seen,
-    cpu: Cpu,
-    samples: Vec<Sample>,
-    idle_private_bytes: u64,
-    shares: Option<Shares>,
+pub(super) struct Measured {
+    pub(super) seen: Seen,
+    pub(super) cpu: Cpu,
+    pub(super) samples: Vec<Sample>,
+    pub(super) idle_private_bytes: u64,
+    pub(super) shares: Option<Shares>,
+    /// How long what is beside it stood still, or why not as long as it was to.
+    pub(super) stalled: Result<Option<Duration>, String>,
 }
 
 impl Bench<'_> {
@@ -66,100 +63,18 @@ impl Bench<'_> {
             intervals: Vec::new(),
             steps: Vec::new(),
         };
-        match Subject::start(subject, load, self.folders, self.interrupt) {
-            Ok(mut started) => {
-                run.commands.subject.clone_from(&started.command);
-                let measured = match load.kind {
-                    Kind::Run { within, .. } => self.finish(&mut started, within.0),
-                    _ => self.measure(&mut started, load, &mut run),
-                };
-                run.notes = started.stop();
-                match measured {
-                    Ok(measured) => self.enter(measured, load, &mut run),
-                    Err(StartError::Interrupted) => return None,
-                    Err(StartError::Failed(why)) => run.outcome = Outcome::Failed { why },
-                }
-            }
-            Err((_, StartError::Interrupted)) => return None,
-            Err((command, StartError::Failed(why))) => {
-                run.commands.subject = command;
-                run.outcome = Outcome::Failed { why };
-            }
+        match self.stage(subject, load, &mut run) {
+            Ok(measured) => self.enter(measured, load, &mut run),
+            Err(StartError::Interrupted) => return None,
+            Err(StartError::Failed(why)) => run.outcome = Outcome::Failed { why },
         }
         run.seconds = begun.elapsed().as_secs_f64();
         Some(run)
     }
 
-    fn measure(&self, subject: &mut Subject, load: &Load, run: &mut Run) -> Result<Measured, StartError> {
-        let idle_private_bytes = sample::private_bytes(None);
-        self.warm_up(subject, load)?;
-        let is_bench = matches!(load.kind, Kind::Bench { .. });
-        // That there was none is no error.
-        let _ = fs::remove_file(self.rows);
-        let command = load::command(load, subject.address, None, is_bench.then_some(self.rows));
-        run.commands.load.clone_from(&command);
-        let machine = rudy_observe::Machine::sample();
-        let before = family::cpu(&family::members(None));
-        let generator = Generator::start(&command, load).map_err(StartError::Failed)?;
-        let mut sampler = Sampler::new(Some(generator.pid()));
-        let seen = self.wait(generator, load, subject, || sampler.look())?;
-        let cpu = family::cpu(&family::members(None)).since(before);
-        let shares = machine.and_then(|before| {
-            let own = cpu.total() + seen.cpu;
-            Ok(Shares::between(&before, &rudy_observe::Machine::sample()?, own))
-        });
-        Ok(Measured { seen, cpu, samples: sampler.samples(), idle_private_bytes, shares: shares.ok() })
-    }
-
-    /// What a subject has shown that is run to its end.
-    fn finish(&self, subject: &mut Subject, within: Duration) -> Result<Measured, StartError> {
-        let (begun, machine) = (Instant::now(), rudy_observe::Machine::sample());
-        let mut sampler = Sampler::new(None);
-        let (printed, cpu) = subject.finish(within, self.interrupt, || sampler.look())?;
-        let seen = says::figures(&printed).map_err(|why| StartError::Failed(subject.tell(&why)))?;
-        let shares = machine
-            .and_then(|before| Ok(Shares::between(&before, &rudy_observe::Machine::sample()?, cpu.total())));
-        // Of a moment ticks of 10 ms tell nothing.
-        let shares = shares.ok().filter(|_| begun.elapsed() >= SHARES_MIN);
-        Ok(Measured { seen, cpu, samples: sampler.samples(), idle_private_bytes: 0, shares })
-    }
-
-    /// What is sent before anything counts, by a generator of its own.
-    fn warm_up(&self, subject: &mut Subject, load: &Load) -> Result<(), StartError> {
-        if self.plan.warmup.0.is_zero() || !matches!(load.kind, Kind::Bench { .. }) {
-            return Ok(());
-        }
-        let command = load::command(load, subject.address, Some(self.plan.warmup), None);
-        let generator = Generator::start(&command, load).map_err(StartError::Failed)?;
-        self.wait(generator, load, subject, || {}).map(drop)
-    }
-
-    fn wait(
-        &self,
-        generator: Generator,
-        load: &Load,
-        subject: &mut Subject,
-        mut look: impl FnMut(),
-    ) -> Result<Seen, StartError> {
-        let ended = generator.wait(load, self.interrupt, || {
-            look();
-            subject.ended().map(|status| format!("it ended ({status}) under the load"))
-        });
-        match ended {
-            Ended::Report(seen) => match subject.ended() {
-                None => Ok(seen),
-                Some(status) => {
-                    Err(StartError::Failed(subject.tell(&format!("it ended ({status}) under the load"))))
-                }
-            },
-            Ended::Failed(why) => Err(StartError::Failed(subject.tell(&why))),
-            Ended::Interrupted => Err(StartError::Interrupted),
-        }
-    }
-
     /// Enters what was measured into the record.
     fn enter(&self, measured: Measured, load: &Load, run: &mut Run) {
-        let Measured { seen, cpu, samples, idle_private_bytes, shares } = measured;
+        let Measured { seen, cpu, samples, idle_private_bytes, shares, stalled } = measured;
         run.figures.extend(seen.figures);
         run.figures.extend(cpu_figures(cpu, seen.requests));
         if let Kind::Run { .. } = load.kind {
@@ -180,6 +95,14 @@ impl Bench<'_> {
         }
         (run.latency, run.samples, run.steps) = (seen.latency, samples, seen.steps);
         run.doubts.extend(seen.doubts);
+        match stalled {
+            Ok(None) => {}
+            Ok(Some(time)) => drop(run.figures.insert("stalled_s".to_owned(), time.as_secs_f64())),
+            Err(sentence) => {
+                let concerns = run.figures.keys().cloned().collect();
+                run.doubts.push(Doubt { sentence, concerns });
+            }
+        }
         // Without rows nothing is shown by the second.
         run.intervals = load::intervals(&fs::read_to_string(self.rows).unwrap_or_default());
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// A living process of a subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,22 +42,27 @@ impl Cpu {
     }
 }
 
-/// All living descendants of the lab but for `generator` and what descends from it; parents first.
-pub(crate) fn members(generator: Option<u32>) -> Vec<Member> {
+/// All living descendants of the lab but for these and what descends from them; parents first.
+pub(crate) fn members(without: &[u32]) -> Vec<Member> {
+    descendants(vec![std::process::id()], without)
+}
+
+/// These processes, and all living descendants of theirs.
+pub(crate) fn below(roots: &[u32]) -> Vec<Member> {
+    let mut found: Vec<_> = roots.iter().filter_map(|pid| member(*pid)).collect();
+    found.extend(descendants(roots.to_vec(), &[]));
+    found
+}
+
+fn descendants(mut parents: Vec<u32>, without: &[u32]) -> Vec<Member> {
     let mut children: HashMap<u32, Vec<Member>> = HashMap::new();
-    for member in fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| read(entry.file_name().to_str()?))
-    {
+    for member in all() {
         children.entry(member.parent).or_default().push(member);
     }
     let mut found = Vec::new();
-    let mut parents = vec![std::process::id()];
     while let Some(parent) = parents.pop() {
         for member in children.remove(&parent).unwrap_or_default() {
-            if Some(member.pid) != generator {
+            if !without.contains(&member.pid) {
                 parents.push(member.pid);
                 found.push(member);
             }
@@ -65,6 +70,12 @@ pub(crate) fn members(generator: Option<u32>) -> Vec<Member> {
     }
     found.retain(|member| !member.has_ended);
     found
+}
+
+/// Every process there is.
+fn all() -> impl Iterator<Item = Member> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| read(entry.file_name().to_str()?))
 }
 
 /// This process, which may have ended and not be waited for yet.
@@ -85,9 +96,15 @@ pub(crate) fn signal(members: &[Member], signal: Signal) {
     }
 }
 
-/// Waits for what has ended and whose parent the lab has become. Nobody else may still want to wait for a child.
-pub(crate) fn reap() {
-    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+/// Waits for what has ended and whose parent the lab has become, but for those that somebody still wants to wait for.
+pub(crate) fn reap(without: &[u32]) {
+    let own = std::process::id();
+    let is_ours =
+        |member: &Member| member.has_ended && member.parent == own && !without.contains(&member.pid);
+    for pid in all().filter(is_ours).filter_map(|member| raw(member.pid)) {
+        // It has ended, so that this does not wait.
+        let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+    }
 }
 
 fn raw(pid: u32) -> Option<Pid> {

@@ -9,7 +9,7 @@ use rudy_load::Interrupt;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::family::{self, Cpu};
-use super::{LOOK, StartError, Subject, wait_until};
+use super::{LOOK, Process, StartError, wait_until};
 
 /// So much of what it prints is read. The longest that is expected is a report of `rudy bench`, of some ten KiB.
 const PRINTED_BYTES: usize = 1 << 20;
@@ -30,21 +30,25 @@ impl Printed {
     }
 }
 
-impl Subject {
-    /// Waits for its end, `look`ing meanwhile. Answers with what it has printed, and the CPU time of it and of those of its
+impl Process {
+    /// Waits for its end, `look`ing meanwhile: what that answers ends the waiting with it as the reason. Answers with what it has printed, and the CPU time of it and of those of its
     /// children that it has waited for.
     pub(crate) fn finish(
         &mut self,
         within: Duration,
         interrupt: &Interrupt,
-        mut look: impl FnMut(),
+        mut look: impl FnMut() -> Option<String>,
     ) -> Result<(String, Cpu), StartError> {
+        let mut why = None;
         let has_ended = wait_until(within, || {
-            look();
-            interrupt.signal().is_some() || self.is_over()
+            why = look();
+            why.is_some() || interrupt.signal().is_some() || self.is_over()
         });
         if interrupt.signal().is_some() {
             return Err(StartError::Interrupted);
+        }
+        if let Some(why) = why {
+            return Err(StartError::Failed(self.tell(&why)));
         }
         if !has_ended {
             let why = format!("it did not end within {} s", within.as_secs_f64());

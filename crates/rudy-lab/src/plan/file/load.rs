@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Reader;
-use crate::plan::{Kind, Load};
+use crate::plan::{Kind, Load, Stall};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +28,7 @@ pub(super) struct LoadTable {
     hold: Option<Time>,
     n: Option<u32>,
     within: Option<Time>,
+    pub(super) stall: Option<Stall>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq)]
@@ -98,7 +99,7 @@ impl Reader<'_> {
             return wrong("`path` begins with a slash, as in \"/1k.html\"");
         }
         let kind = self.kind(&table)?;
-        Ok(Load { name: table.name.into_inner(), path, headers: table.headers, kind })
+        Ok(Load { name: table.name.into_inner(), path, headers: table.headers, stall: table.stall, kind })
     }
 
     fn kind(&self, table: &LoadTable) -> Result<Kind, String> {

@@ -10,7 +10,7 @@ use toml::Spanned;
 
 use super::Reader;
 use super::load::LoadTable;
-use crate::plan::{Ready, Subject, builtin};
+use crate::plan::{Beside, Ready, Says, Subject, builtin};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +28,21 @@ pub(super) struct SubjectTable {
     optional: bool,
     #[serde(default)]
     needs: Vec<String>,
+    #[serde(default)]
+    beside: Vec<Spanned<String>>,
+    says: Option<Says>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BesideTable {
+    pub(super) name: Spanned<String>,
+    command: Vec<String>,
+    config: Option<Spanned<PathBuf>>,
+    config_text: Option<String>,
+    ready: Option<ReadyTable>,
+    #[serde(default)]
+    cores: Vec<usize>,
 }
 
 #[derive(Deserialize)]
@@ -44,23 +59,19 @@ const READY_WITHIN: Time = Time(Duration::from_secs(10));
 
 impl SubjectTable {
     fn has(&self, word: &str) -> bool {
-        self.command.iter().any(|part| part.contains(word))
+        has(&self.command, word)
     }
 }
 
+fn has(command: &[String], word: &str) -> bool {
+    command.iter().any(|part| part.contains(word))
+}
+
 impl Reader<'_> {
-    pub(super) fn subject(&self, table: SubjectTable) -> Result<Subject, String> {
-        if table.command.is_empty() {
-            return Err(self.at(&table.name, "`command` is empty: a program and its arguments are expected"));
-        }
-        if table.config.is_none() && table.config_text.is_none() && table.has("{config}") {
-            return Err(self.at(&table.name, "its command has {config}, and there is no `config`"));
-        }
-        let config = match (table.config, table.config_text) {
-            (None, text) => text,
-            (Some(path), None) => Some(self.read(&path)?),
-            (Some(path), Some(_)) => return Err(self.at(&path, "`config` and `config_text` are the same")),
-        };
+    pub(super) fn subject(&self, table: SubjectTable, beside: &[Beside]) -> Result<Subject, String> {
+        let config = self.configuration(&table.name, &table.command, table.config, table.config_text)?;
+        let is_there = |name: &str| beside.iter().any(|beside| beside.name == name);
+        let beside = self.known("[[beside]]", table.beside, is_there)?;
         let (ready, within) = self.ready(&table.name, table.ready)?;
         Ok(Subject {
             name: table.name.into_inner(),
@@ -72,7 +83,44 @@ impl Reader<'_> {
             is_control: table.control,
             is_optional: table.optional,
             needs: table.needs,
+            beside,
+            says: table.says.unwrap_or_default(),
         })
+    }
+
+    pub(super) fn beside(&self, table: BesideTable) -> Result<Beside, String> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if !table.name.get_ref().bytes().all(is_plain) {
+            return Err(self.at(
+                &table.name,
+                "its name has letters, digits and hyphens, as {NAME.port} stands for its port",
+            ));
+        }
+        let config = self.configuration(&table.name, &table.command, table.config, table.config_text)?;
+        let (ready, ready_within) = self.ready(&table.name, table.ready)?;
+        let (name, command, cores) = (table.name.into_inner(), table.command, table.cores);
+        Ok(Beside { name, command, config, ready, ready_within, cores })
+    }
+
+    /// A command, and the text of its configuration.
+    fn configuration(
+        &self,
+        name: &Spanned<String>,
+        command: &[String],
+        config: Option<Spanned<PathBuf>>,
+        text: Option<String>,
+    ) -> Result<Option<String>, String> {
+        if command.is_empty() {
+            return Err(self.at(name, "`command` is empty: a program and its arguments are expected"));
+        }
+        if config.is_none() && text.is_none() && has(command, "{config}") {
+            return Err(self.at(name, "its command has {config}, and there is no `config`"));
+        }
+        match (config, text) {
+            (None, text) => Ok(text),
+            (Some(path), None) => self.read(&path).map(Some),
+            (Some(path), Some(_)) => Err(self.at(&path, "`config` and `config_text` are the same")),
+        }
     }
 
     /// A program that is run to its end cannot serve, and a server does not end: each plan has the one or the other.
@@ -81,8 +129,21 @@ impl Reader<'_> {
         subjects: &[SubjectTable],
         loads: &[LoadTable],
     ) -> Result<(), String> {
+        if let Some(load) = loads.iter().find(|load| load.stall.is_some())
+            && let Some(subject) = subjects.iter().find(|subject| subject.beside.is_empty())
+        {
+            let (load, why) =
+                (load.name.get_ref(), "stops what a subject has `beside` it, and this has nothing");
+            return Err(self.at(&subject.name, &format!("the stall of {load:?} {why}")));
+        }
         let runs = loads.iter().filter(|load| load.is_run()).count();
         if runs == 0 {
+            if let Some(subject) = subjects.iter().find(|subject| subject.says.is_some()) {
+                return Err(self.at(
+                    &subject.name,
+                    "what it `says` is read of one that is run to its end, by a load of the kind \"run\"",
+                ));
+            }
             let odd = subjects.iter().find(|subject| subject.has("{n}"));
             return odd.map_or(Ok(()), |subject| {
                 Err(self.at(

@@ -1,11 +1,11 @@
-//! What a subject says that is run to its end.
+//! Figures as they are.
 
 use std::collections::BTreeMap;
 
-use super::Seen;
+use super::super::Seen;
 
 /// Reads lines of a name and a number, as in `time_s 0.0123`.
-pub(crate) fn figures(text: &str) -> Result<Seen, String> {
+pub(super) fn read(text: &str) -> Result<Seen, String> {
     let mut figures = BTreeMap::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let (name, value) = figure(line).ok_or_else(|| {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn each_line_is_a_name_and_a_number() {
-        let seen = figures("time_s 0.25\n\n  cpu_s\t1e-3 \n").unwrap();
+        let seen = read("time_s 0.25\n\n  cpu_s\t1e-3 \n").unwrap();
         assert_eq!(seen.figures, BTreeMap::from([("time_s".to_owned(), 0.25), ("cpu_s".to_owned(), 0.001)]));
     }
 
@@ -51,7 +51,7 @@ mod tests {
             ("Time 1\n", "Time 1"),
             ("a 1\na 2\n", "a more than once"),
         ] {
-            let why = figures(text).expect_err(text);
+            let why = read(text).expect_err(text);
             assert!(why.contains(expected), "{text}: {why}");
         }
     }

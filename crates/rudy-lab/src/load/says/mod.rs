@@ -1,0 +1,169 @@
+//! What a subject prints that is run to its end: its figures, or the report of a generator that people know.
+
+mod ab;
+mod figures;
+mod h2load;
+mod wrk;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rudy_stats::validity;
+
+use super::Seen;
+use super::bench::{self, concerning};
+use crate::plan::{Kind, Says};
+
+/// Reads it. What is expected and not there is told in words.
+pub(crate) fn read(says: Says, text: &str, kind: &Kind) -> Result<Seen, String> {
+    let of = |tool: &str, tally: Option<Tally>| {
+        tally.map(Tally::seen).ok_or_else(|| format!("it printed something else than a report of {tool}"))
+    };
+    match says {
+        Says::Figures => figures::read(text),
+        Says::Bench => bench::read(text, kind).map_err(|why| format!("its report cannot be read: {why}")),
+        Says::Wrk => of("wrk --latency", wrk::read(text)),
+        Says::H2load => of("h2load", h2load::read(text)),
+        Says::Ab => of("ab", ab::read(text)),
+    }
+}
+
+/// What a generator has counted.
+#[derive(Debug, Default, PartialEq)]
+struct Tally {
+    requests: u64,
+    /// Those of them that were not answered rightly.
+    wrong: u64,
+    /// Those that were not answered at all, where they are not among the requests.
+    lost: u64,
+    requests_per_s: f64,
+    /// Of latency, in ascending order: as many quantiles as it says.
+    quantiles: Vec<(f64, Duration)>,
+}
+
+impl Tally {
+    fn seen(self) -> Seen {
+        let all = self.requests + self.lost;
+        let errors = self.wrong + self.lost;
+        #[expect(clippy::cast_precision_loss, reason = "a count of requests")]
+        let mut figures = BTreeMap::from([
+            ("requests_per_s".to_owned(), self.requests_per_s),
+            ("errors".to_owned(), errors as f64),
+        ]);
+        let nanoseconds = |time: Duration| time.as_secs_f64() * 1e9;
+        for (name, wanted) in [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("max_ns", 1.0)] {
+            #[expect(clippy::float_cmp, reason = "both are written in a program, neither is computed")]
+            let of = self.quantiles.iter().find(|(quantile, _)| *quantile == wanted);
+            figures.extend(of.map(|(_, time)| (name.to_owned(), nanoseconds(*time))));
+        }
+        // A line of two points would be none.
+        let points = self.quantiles.iter().map(|(quantile, time)| [*quantile, nanoseconds(*time)]);
+        let latency = (self.quantiles.len() > 2).then(|| points.collect());
+        let doubt = validity::errors(all - errors.min(all), all).err();
+        Seen {
+            figures,
+            requests: self.requests,
+            latency,
+            doubts: doubt.iter().map(concerning).collect(),
+            ..Seen::default()
+        }
+    }
+}
+
+/// The number behind a name at the beginning of a line, which other words may follow.
+fn after<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name))?;
+    line.split_ascii_whitespace().next()
+}
+
+/// `28us`, `3.28ms`, `1.01s`, `2.00m`.
+fn time(text: &str) -> Option<Duration> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(at);
+    let seconds = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: Kind = Kind::Run { n: None, within: rudy_server::config::Time(Duration::ZERO) };
+
+    fn figures(says: Says, text: &str) -> BTreeMap<String, f64> {
+        let seen = read(says, text, &KIND).unwrap();
+        assert!(seen.doubts.is_empty(), "{:?}", seen.doubts);
+        seen.figures.into_iter().map(|(name, value)| (name, value.round())).collect()
+    }
+
+    fn expected(figures: &[(&str, f64)]) -> BTreeMap<String, f64> {
+        figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    /// Each had 16 connections to a server that stood still for the second of three seconds.
+    #[test]
+    fn the_figures_of_each_generator_are_those_it_prints() {
+        assert_eq!(
+            figures(Says::Wrk, include_str!("tests/wrk.txt")),
+            expected(&[
+                ("requests_per_s", 34882.0),
+                ("errors", 0.0),
+                ("p50_ns", 210e3),
+                ("p90_ns", 531_680e3),
+                ("p99_ns", 950_720e3),
+                ("max_ns", 997_030e3)
+            ])
+        );
+        assert_eq!(
+            figures(Says::H2load, include_str!("tests/h2load.txt")),
+            expected(&[("requests_per_s", 32737.0), ("errors", 0.0), ("max_ns", 1_010_000e3)])
+        );
+        // Whole milliseconds: the median is less than one, of which it says 0.
+        assert_eq!(
+            figures(Says::Ab, include_str!("tests/ab.txt")),
+            expected(&[("requests_per_s", 42449.0), ("errors", 0.0), ("p99_ns", 1e6), ("max_ns", 1015e6)])
+        );
+    }
+
+    #[test]
+    fn what_went_wrong_is_counted_and_doubted() {
+        let wrk = include_str!("tests/wrk.txt").replace(
+            "Requests/sec",
+            "  Socket errors: connect 0, read 5, write 0, timeout 3\n  Non-2xx or 3xx responses: 1992\nRequests/sec",
+        );
+        let h2load = include_str!("tests/h2load.txt")
+            .replace("98210 succeeded, 0 failed, 0 errored", "96210 succeeded, 2000 failed, 7 errored");
+        let ab = include_str!("tests/ab.txt")
+            .replace("Failed requests:        0", "Failed requests:        2000\nNon-2xx responses:      13");
+        for (says, text) in [(Says::Wrk, wrk), (Says::H2load, h2load), (Says::Ab, ab)] {
+            let seen = read(says, &text, &KIND).unwrap();
+            assert!((seen.figures["errors"] - 2000.0).abs() < 0.5, "{says:?}");
+            assert!(seen.doubts[0].sentence.contains("not answered rightly"), "{:?}", seen.doubts);
+        }
+    }
+
+    #[test]
+    fn what_is_no_report_is_told() {
+        for says in [Says::Wrk, Says::H2load, Says::Ab, Says::Bench] {
+            let why = read(says, "unable to connect", &KIND).err();
+            assert!(why.is_some_and(|why| why.contains("report")), "{says:?}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        let of = |text| time(text).map(|time| time.as_nanos());
+        assert_eq!(
+            [of("28us"), of("3.28ms"), of("1.01s")],
+            [Some(28_000), Some(3_280_000), Some(1_010_000_000)]
+        );
+        assert_eq!([of("2.00m"), of("12"), of("3 apples")], [Some(120_000_000_000), None, None]);
+    }
+}
