@@ -24,12 +24,22 @@ pub(crate) struct Seen {
     pub(crate) latency: Option<Vec<[f64; 2]>>,
     /// Why figures may not be what they seem to be.
     pub(crate) doubts: Vec<record::Doubt>,
-    /// CPU time of the generator.
-    pub(crate) cpu: Duration,
     /// Connections that stood at once, of a flood.
     pub(crate) connections: Option<u64>,
     /// The rates that were tried, of a search for the knee.
     pub(crate) steps: Vec<record::Step>,
+}
+
+impl Seen {
+    /// What the generator took of a core, where it has not said it of its threads: a flood has but one.
+    pub(crate) fn generator_took(&mut self, cpu: Duration, time: Duration) {
+        if self.figures.contains_key("generator_share") || self.connections.is_none() {
+            return;
+        }
+        let share = cpu.as_secs_f64() / time.as_secs_f64().max(1e-9);
+        self.figures.insert("generator_share".to_owned(), share);
+        self.doubts.extend(validity::generator(share).err().map(|doubt| concerning(&doubt)));
+    }
 }
 
 #[derive(Deserialize)]
@@ -112,8 +122,6 @@ pub(super) fn read(text: &str, kind: &Kind) -> Result<Seen, String> {
         figures,
         requests: report.requests,
         latency: latency.as_ref().map(distribution),
-        cpu: Duration::try_from_secs_f64(report.threads.iter().map(|thread| thread.cpu_s).sum())
-            .unwrap_or_default(),
         ..Seen::default()
     })
 }
@@ -175,7 +183,7 @@ pub(super) fn concerning(doubt: &Doubt) -> record::Doubt {
         names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
     };
     let concerns = [
-        of(Figure::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
+        of(Figure::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "late_p99_ns", "time_s"]),
         of(Figure::Rate, &["requests_per_s"]),
         of(
             Figure::CpuPerRequest,
@@ -271,7 +279,7 @@ mod tests {
     fn the_time_of_a_burst_is_a_figure_and_that_of_a_bench_is_none() {
         assert!(
             report(10, 10)
-                .figures(&Kind::Burst { requests: 10, timeout: Time(Duration::from_secs(60)) }, None)
+                .figures(&Kind::Burst { requests: 10, timeout: Time(Duration::from_mins(1)) }, None)
                 .contains_key("time_s")
         );
         assert!(!report(10, 10).figures(&closed(), None).contains_key("time_s"));

@@ -76,17 +76,20 @@ impl Bench<'_> {
         let command = load::command(load, program.address, None, is_bench.then_some(self.rows));
         run.commands.load.clone_from(&command);
         let machine = rudy_observe::Machine::sample();
-        let (before, beside_before) = (cpu_without(&beside), cpu_of(&beside));
+        let (before, beside_before, own_before) = (cpu_without(&beside), cpu_of(&beside), family::own());
+        let begun = Instant::now();
         let generator = Generator::start(&command, load).map_err(StartError::Failed)?;
         let mut sampler = Sampler::new([&beside[..], &[generator.pid()]].concat());
         let mut stalling = Stalling::new(load.stall, beside.clone());
-        let seen = self.wait(generator, load, program, company, || {
+        let mut seen = self.wait(generator, load, program, company, || {
             sampler.look();
             stalling.look();
         })?;
         let (stalled, cpu) = (stalling.lasted(), cpu_without(&beside).since(before));
+        let generator = family::own().since(own_before).total();
+        seen.generator_took(generator, begun.elapsed());
         let shares = machine.and_then(|before| {
-            let own = cpu.total() + cpu_of(&beside).since(beside_before).total() + seen.cpu;
+            let own = cpu.total() + cpu_of(&beside).since(beside_before).total() + generator;
             Ok(Shares::between(&before, &rudy_observe::Machine::sample()?, own))
         });
         let samples = sampler.samples();

@@ -88,10 +88,7 @@ impl Bench<'_> {
         if let Some(shares) = shares {
             run.figures.insert("stolen_share".to_owned(), shares.stolen);
             run.figures.insert("others_share".to_owned(), shares.others);
-            // A flood does not say what CPU it took itself.
-            if !matches!(load.kind, Kind::Flood { .. } | Kind::Idle { .. }) {
-                run.notes.extend(shares.notes());
-            }
+            run.notes.extend(shares.notes());
         }
         (run.latency, run.samples, run.steps) = (seen.latency, samples, seen.steps);
         run.doubts.extend(seen.doubts);

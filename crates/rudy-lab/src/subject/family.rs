@@ -89,6 +89,12 @@ pub(crate) fn cpu(members: &[Member]) -> Cpu {
     Cpu { user: time(sum(|member| member.user)), system: time(sum(|member| member.system)) }
 }
 
+/// The CPU time of the lab itself and of every child that it has waited for: between the start of a load and its end that of
+/// the load's generator.
+pub(crate) fn own() -> Cpu {
+    member(std::process::id()).map(|lab| cpu(&[lab])).unwrap_or_default()
+}
+
 /// Sends all of them a signal. One that has ended meanwhile cannot be reached, which is what is wanted of it.
 pub(crate) fn signal(members: &[Member], signal: Signal) {
     for pid in members.iter().filter_map(|member| raw(member.pid)) {
