@@ -1,4 +1,4 @@
-//! The chores of this repository: `cargo xtask test | tidy | setup | bench | scale | generator | fastcgi`.
+//! The chores of this repository: `cargo xtask test | tidy | setup`.
 
 #![expect(
     clippy::print_stdout,
@@ -6,12 +6,7 @@
     reason = "a command-line tool: printing is what it is for"
 )]
 
-mod bench;
 mod command;
-mod fastcgi;
-mod generator;
-mod process;
-mod scale;
 mod setup;
 mod test;
 mod tidy;
@@ -38,19 +33,8 @@ enum Chore {
     Test,
     /// The rules that no compiler knows: floors, sockets, file lengths, documents.
     Tidy,
-    /// Installs what the tests and benchmarks need; says what is missing where it may not.
+    /// Installs what the tests need; says what is missing where it may not.
     Setup,
-    /// Rudy beside nginx: CPU per request, memory per idle connection. Needs wrk and nginx, takes four minutes.
-    Bench(bench::Arguments),
-    /// Ten thousand streams, broadcasts and slow answers, engine by engine: memory, CPU, lateness, beside Go.
-    Scale(scale::Arguments),
-    /// The generator beside wrk: CPU per request, rate, lateness, memory. Needs wrk and nginx, takes three minutes.
-    Generator(generator::Arguments),
-    /// The gateway beside nginx, before php-fpm: CPU per request, memory of requests that wait. Takes a minute.
-    Fastcgi(fastcgi::Arguments),
-    /// The server that `bench --floor` measures.
-    #[command(hide = true)]
-    Floor { address: std::net::SocketAddrV4 },
 }
 
 fn main() -> ExitCode {
@@ -58,11 +42,6 @@ fn main() -> ExitCode {
         Chore::Test => test::run(),
         Chore::Tidy => tidy::run(),
         Chore::Setup => setup::run(),
-        Chore::Bench(arguments) => bench::run(&arguments),
-        Chore::Scale(arguments) => scale::run(&arguments),
-        Chore::Generator(arguments) => generator::run(&arguments),
-        Chore::Fastcgi(arguments) => fastcgi::run(&arguments),
-        Chore::Floor { address } => bench::floor::serve(address),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

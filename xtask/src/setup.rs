@@ -1,4 +1,4 @@
-//! Installs what the tests and benchmarks need. Quick and silent where all of it is there already.
+//! Installs what the tests need. Quick and silent where all of it is there already.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::{Outcome, command, workspace};
 const PROGRAMS: &[(&str, &str)] = &[
     ("c++", "g++"),                   // builds libFuzzer
     ("curl", "curl"),                 // the real client of the file tests
-    ("nginx", "nginx"),               // the peer of the benchmarks
-    ("wrk", "wrk"),                   // the load of the benchmarks
+    ("nginx", "nginx"),               // a web server before the apps that our library makes
+    ("wrk", "wrk"),                   // what `rudy bench` is held against
     ("slowhttptest", "slowhttptest"), // the slow clients of the tests
     ("openssl", "openssl"),           // makes certificates, and serves TLS, in the tests of the client
     ("cgi-fcgi", "libfcgi-bin"),      // asks FastCGI apps from the command line
