@@ -52,6 +52,7 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["flood", "--help"])), file!["cli/flood-help.txt"]);
     assert_data_eq!(success(&rudy(&["lab", "--help"])), file!["cli/lab-help.txt"]);
     assert_data_eq!(success(&rudy(&["lab", "run", "--help"])), file!["cli/lab-run-help.txt"]);
+    assert_data_eq!(success(&rudy(&["lab", "report", "--help"])), file!["cli/lab-report-help.txt"]);
     let messages = success(&rudy(&["lab", "messages", "--help"]));
     assert_data_eq!(messages, file!["cli/lab-messages-help.txt"]);
     assert_data_eq!(success(&rudy(&["http_load", "-help"])), file!["cli/http_load-help.txt"]);

@@ -21,6 +21,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("php-cgi", "php-cgi"),           // an app behind the gateway
     ("fcgiwrap", "fcgiwrap"),         // runs CGI programs behind it, git's among them
     ("git", "git"),
+    ("chromium", "chromium"), // shows the reports of the lab
 ];
 
 /// The system's own, for which Debian packages `venv`: one that stands earlier in `PATH` may be anything.

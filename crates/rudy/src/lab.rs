@@ -68,7 +68,7 @@ struct Run {
   rudy lab report results                     a page: results/report.html
   rudy lab report monday tuesday --out both.html
   rudy lab report results --format markdown   tables, on standard output
-  rudy lab report results --format json | jq '.experiments[].findings[] | [.sentence]'
+  rudy lab report results --format json | jq -r '.experiments[].findings[].sentence'
   rudy lab report results --charts pictures   the page, and each chart as SVG and CSV
 
 Exit codes: 0 done, 1 could not write, 2 bad arguments or no results.")]

@@ -125,8 +125,8 @@ struct SummaryOut<'a> {
 #[derive(Serialize)]
 struct ThenOut<'a> {
     load: &'a str,
-    /// As the older report calls it.
-    subject: &'a str,
+    /// As the older report calls it; null where it has nothing beside today's.
+    subject: Option<&'a str>,
     said: Option<&'a str>,
     figure: Option<&'a str>,
     then: Option<f64>,
@@ -263,10 +263,10 @@ impl<'a> ThenOut<'a> {
     fn of(row: &'a then::Row<'a>) -> Self {
         Self {
             load: row.load,
-            subject: row.subject,
-            said: row.said,
-            figure: row.figure.as_ref().map(|(figure, _)| figure.name.as_str()),
-            then: row.figure.as_ref().map(|(_, value)| *value),
+            subject: row.then.map(|then| then.subject),
+            said: row.then.and_then(|then| then.said),
+            figure: row.figure.as_ref().map(|figure| figure.name.as_str()),
+            then: row.then.and_then(|then| then.value),
             beside: row.now.map(|(subject, _)| subject),
             now_median: row.now.and_then(|(_, cell)| Some(cell.summary?.median)),
             now_per_then: row.ratio(),

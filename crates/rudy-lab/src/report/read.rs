@@ -149,8 +149,8 @@ mod tests {
 
     fn folder(lines: &[String], rest: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        fs::write(folder.path().join(RESULTS), text + rest).unwrap();
+        let lines: Vec<_> = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(folder.path().join(RESULTS), lines.concat() + rest).unwrap();
         folder
     }
 

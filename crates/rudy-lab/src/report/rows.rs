@@ -160,25 +160,25 @@ pub(super) fn median_and_range(summary: &Summary, figure: &Figure) -> (String, S
 
 /// What was shown before, beside today's.
 pub(super) fn then(section: &Section) -> Rows {
-    let head = ["under", "then", "in", "said", "now", "today", "now / then"];
+    let head = ["under", "in", "then", "it was", "now", "it is", "now / then"];
+    let none = || "–".to_owned();
     let row = |row: &then::Row| {
-        let value = row.figure.as_ref().map(|(figure, value)| figure.unit.text(value * figure.factor));
-        let said = match (value, row.said) {
+        let figure = row.figure.as_ref();
+        let value = |value: f64| figure.map_or(none(), |figure| figure.unit.text(value * figure.factor));
+        let was = row.then.map_or(none(), |then| match (then.value.map(value), then.said) {
             (Some(value), Some(said)) => format!("{value} ({said})"),
             (Some(value), None) => value,
             (None, said) => said.unwrap_or("–").to_owned(),
-        };
-        let now = |(_, cell): &(&str, Cell)| {
-            row.figure.as_ref().map_or("–".to_owned(), |(figure, _)| spread(cell, figure))
-        };
+        });
+        let is = row.now.zip(figure).map_or(none(), |((_, cell), figure)| spread(&cell, figure));
         vec![
             row.load.to_owned(),
-            row.subject.to_owned(),
-            row.figure.as_ref().map_or(String::new(), |(figure, _)| figure.title.clone()),
-            said,
+            figure.map_or(none(), |figure| figure.title.clone()),
+            row.then.map_or(none(), |then| then.subject.to_owned()),
+            was,
             row.now.map_or("–", |(subject, _)| subject).to_owned(),
-            row.now.as_ref().map_or("–".to_owned(), now),
-            row.ratio().map_or("–".to_owned(), ratio),
+            is,
+            row.ratio().map_or(none(), ratio),
         ]
     };
     Rows { head: head.map(str::to_owned).to_vec(), body: section.then.iter().map(row).collect() }

@@ -28,7 +28,7 @@ fn section(section: &Section) -> String {
         let findings = findings(section);
         say(&format!("\n{findings}"));
         if findings.contains(['†', '‡']) {
-            wrapped(rows::LEGEND, WIDTH).iter().for_each(|line| say(line));
+            say(&wrapped(rows::LEGEND, WIDTH).join("\n"));
         }
     }
     for (title, troubles) in [("doubts", &section.doubts), ("failures", &section.failures)] {

@@ -25,7 +25,7 @@ fn cpu(rounds: usize, value: impl Fn(&Turn) -> Option<f64>) -> Experiment {
     })
 }
 
-/// Steele, Lea and Flood's SplitMix64, so that every run of a test has the same noise.
+/// Steele, Lea and Flood's `SplitMix64`, so that every run of a test has the same noise.
 struct Noise(u64);
 
 impl Noise {
@@ -108,7 +108,8 @@ fn only_rounds_in_which_both_were_measured_are_compared_and_no_control_among_the
 
 #[test]
 fn what_cannot_be_judged_says_why() {
-    let cases: [(usize, fn(&Turn) -> Option<f64>, Option<f64>, &str); 6] = [
+    type Value = fn(&Turn) -> Option<f64>;
+    let cases: [(usize, Value, Option<f64>, &str); 6] = [
         (
             2,
             |turn| Some(if turn.subject == "new" { 5.0 } else { 10.0 }),
@@ -211,6 +212,8 @@ fn what_was_shown_before_stands_beside_what_is_shown_now() {
     let text = format!("source = \"a seminar of 2014\"\n{}{then}", plan(1, "\"cpu_us_per_request\""));
     let all = [made::experiment(&text, |_| Some(vec![("cpu_us_per_request", 5.0)]))];
     let report = analyse(&all);
-    let row = &report.sections[0].then[0];
-    assert_eq!((row.subject, row.said, row.ratio()), ("Jetty", Some("three nines"), Some(0.25)));
+    let [jetty, old] = report.sections[0].then.as_slice() else { panic!("one then, and one more today") };
+    let then = jetty.then.expect("it was shown then");
+    assert_eq!((then.subject, then.said, jetty.ratio()), ("Jetty", Some("three nines"), Some(0.25)));
+    assert_eq!((old.now.map(|(subject, _)| subject), old.ratio()), (Some("old"), None));
 }

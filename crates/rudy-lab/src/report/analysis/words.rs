@@ -116,12 +116,14 @@ fn summary(subject: &str, with: &str, own: &[&Compared]) -> String {
             format!("{subject} and {with}{under}: {}", unjudged(&open))
         };
     };
-    let rest: String = rest.iter().map(|(verdict, _, list)| format!("; {verdict} in {list}")).collect();
-    let mut said = format!("{subject} is {first} {than} {with}{under} in {list}{rest}.");
-    if !open.is_empty() {
-        said.push_str(&format!(" Not settled: {}.", places(&open, loads.len(), false)));
-    }
-    said + reservations(own)
+    let rest: Vec<_> = rest.iter().map(|(verdict, _, list)| format!("; {verdict} in {list}")).collect();
+    let settled = format!("{subject} is {first} {than} {with}{under} in {list}{}.", rest.concat());
+    let not_settled = if open.is_empty() {
+        String::new()
+    } else {
+        format!(" Not settled: {}.", places(&open, loads.len(), false))
+    };
+    settled + &not_settled + reservations(own)
 }
 
 /// What is to be known of what was settled.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use rudy_stats::compare::{CONFIDENCE, Delta, Finding, Interval, Verdict};
 
-use super::escaped;
+use super::{all, escaped};
 use crate::report::analysis::{Answer, Compared, Section};
 use crate::report::rows;
 use crate::report::unit::digits;
@@ -17,7 +17,7 @@ const HEIGHT: f64 = 24.0;
 pub(super) fn write(section: &Section, judged: usize) -> String {
     let Some(scale) = Scale::of(section) else { return String::new() };
     let head = ["", "ratio", "verdict", "between", "", "medians"];
-    let head: String = head.iter().map(|title| format!("<th scope=\"col\">{title}</th>")).collect();
+    let head = all(head.map(|title| format!("<th scope=\"col\">{title}</th>")));
     let mut page = format!(
         "<div class=\"wide\" tabindex=\"0\"><table class=\"findings\"><thead><tr>{head}</tr></thead>\n<tbody>\n"
     );

@@ -51,6 +51,11 @@ fn contents(report: &Report, title: &str) -> String {
     format!("<h1>{title}</h1>\n<nav><ul>\n{list}</ul></nav>\n")
 }
 
+/// One after the other.
+fn all(parts: impl IntoIterator<Item = String>) -> String {
+    parts.into_iter().collect()
+}
+
 /// Text as itself, in an element or in an attribute.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -1,6 +1,6 @@
 //! What anyone needs to repeat an experiment: plan, machine, versions, commands.
 
-use crate::record::Run;
+use crate::record::{Head, Run};
 use crate::report::html::escaped;
 use crate::report::read::Experiment;
 use crate::report::rows::float;
@@ -31,8 +31,7 @@ fn details(summary: &str, body: &str) -> String {
 /// Of each time that it was begun, if there are several.
 fn conditions(experiment: &Experiment) -> String {
     let entry = |name: &str, value: &str| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(name), escaped(value));
-    let mut page = String::new();
-    for head in &experiment.heads {
+    let of_head = |head: &Head| {
         let machine = &head.machine;
         let governor = machine.governor.as_deref().unwrap_or("not said");
         let mut list = vec![
@@ -47,9 +46,9 @@ fn conditions(experiment: &Experiment) -> String {
             entry("seed of the order", &head.seed.to_string()),
         ];
         list.extend(head.versions.iter().map(|(name, version)| entry(name, version)));
-        page.push_str(&format!("<dl>\n{}</dl>\n", list.concat()));
-    }
-    page
+        format!("<dl>\n{}</dl>\n", list.concat())
+    };
+    experiment.heads.iter().map(of_head).collect::<Vec<_>>().concat()
 }
 
 /// One of each subject and one of each load, as they were run.

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::escaped;
-use super::{findings, repeat};
+use super::{all, escaped, findings, repeat};
 use crate::report::analysis::trouble::Trouble;
 use crate::report::analysis::{Cell, Section, Table};
 use crate::report::chart::{self, Chart};
@@ -38,8 +37,7 @@ fn answer(section: &Section) -> String {
     if !question.is_empty() {
         let _ = writeln!(page, "<p class=\"lead\">{}</p>", escaped(question));
     }
-    let paragraphs =
-        |lines: &[String]| lines.iter().map(|line| format!("<p>{}</p>\n", escaped(line))).collect::<String>();
+    let paragraphs = |lines: &[String]| all(lines.iter().map(|line| format!("<p>{}</p>\n", escaped(line))));
     if !section.headline.is_empty() {
         let _ = writeln!(page, "<div class=\"verdict\">\n{}</div>", paragraphs(&section.headline));
     }
@@ -75,9 +73,12 @@ fn percent_encoded(text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b',' => {
-                encoded.push(char::from(byte))
+                encoded.push(char::from(byte));
             }
-            other => drop(write!(encoded, "%{other:02X}").ok()),
+            other => {
+                // Writing to a string does not fail.
+                let _ = write!(encoded, "%{other:02X}");
+            }
         }
     }
     encoded
@@ -153,10 +154,9 @@ fn list(troubles: &[Trouble], about: &str) -> String {
 
 /// Any table that is only text.
 fn table(rows: &Rows) -> String {
-    let head: String =
-        rows.head.iter().map(|cell| format!("<th scope=\"col\">{}</th>", escaped(cell))).collect();
+    let head = all(rows.head.iter().map(|cell| format!("<th scope=\"col\">{}</th>", escaped(cell))));
     let row = |cells: &Vec<String>| {
-        let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+        let cells = all(cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))));
         format!("<tr>{cells}</tr>\n")
     };
     let body: String = rows.body.iter().map(row).collect();

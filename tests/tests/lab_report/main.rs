@@ -1,0 +1,123 @@
+//! `rudy lab report`: what it writes where, and what a browser makes of its page.
+
+mod browser;
+mod records;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rudy_tests::binary;
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn lab(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    command.arg("lab").args(arguments).current_dir(folder).stdin(Stdio::null());
+    command.output().expect("rudy can be started")
+}
+
+fn stdout(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("it is text")
+}
+
+/// A folder with experiments in folders of their own.
+fn made(plans: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    for (name, plan) in plans {
+        fs::create_dir(folder.path().join(name)).expect("it can be made");
+        records::write(&folder.path().join(name), plan);
+    }
+    folder
+}
+
+#[test]
+fn a_page_stays_with_its_records_and_charts_go_where_they_are_wanted() {
+    let folder = made(&[("out", records::PLAIN)]);
+    let output = lab(folder.path(), &["report", "out", "--charts", "pictures"]);
+    assert_eq!(stdout(&output), "");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the report is in out/report.html"));
+    assert!(folder.path().join("out/report.html").exists());
+    let names: Vec<_> = fs::read_dir(folder.path().join("pictures"))
+        .expect("it was made")
+        .map(|entry| entry.expect("it can be read").path())
+        .collect();
+    assert!(names.len() >= 2 && names.len().is_multiple_of(2), "{names:?}");
+    for name in names.iter().filter(|name| name.extension().is_some_and(|end| end == "svg")) {
+        assert!(fs::read_to_string(name).expect("it can be read").starts_with("<svg "));
+        assert!(name.with_extension("csv").exists());
+    }
+}
+
+#[test]
+fn several_folders_make_one_report_with_one_correction() {
+    let folder = made(&[("monday", records::PLAIN), ("tuesday", records::PLAIN)]);
+    let output = lab(folder.path(), &["report", "monday", "tuesday"]);
+    assert_eq!(stdout(&output), "");
+    let page = fs::read_to_string(folder.path().join("report.html")).expect("it is in the working folder");
+    assert!(page.contains("plain (monday)") && page.contains("plain (tuesday)"));
+    let json = stdout(&lab(folder.path(), &["report", "monday", "tuesday", "--format", "json"]));
+    let report: Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(report["comparisons_judged"], 2);
+    let finding = &report["experiments"][1]["findings"][0];
+    // In the fourth round the other one has failed.
+    assert_eq!((finding["rounds"].as_u64(), finding["verdict"].as_str()), (Some(6), Some("inconclusive")));
+    assert_eq!(finding["rounds_needed"], 7);
+}
+
+#[test]
+fn tables_and_rows_go_to_standard_output_or_to_a_file() {
+    let folder = made(&[("out", records::PLAIN)]);
+    let markdown = stdout(&lab(folder.path(), &["report", "out", "--format", "markdown"]));
+    assert!(markdown.starts_with(
+        "# plain\n\nWhich?\n\n**new is better than old under 1k in CPU per request (0.50 times)."
+    ));
+    let csv = stdout(&lab(folder.path(), &["report", "out", "--format", "csv", "--out", "-"]));
+    assert_eq!(csv.lines().filter(|line| line.starts_with("plain,")).count(), 7 * 2);
+    assert_eq!(stdout(&lab(folder.path(), &["report", "out", "--format", "csv", "--out", "rows.csv"])), "");
+    assert_eq!(fs::read_to_string(folder.path().join("rows.csv")).expect("it was written"), csv);
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_told() {
+    let folder = made(&[("out", records::PLAIN)]);
+    for (arguments, exit, expected) in [
+        (&["report", "nowhere"][..], 2, "cannot read nowhere/results.jsonl"),
+        (&["report", "out", "nowhere"], 2, "cannot read nowhere/results.jsonl"),
+        (&["report", "out", "--out", "no/such/file"], 1, "cannot write no/such/file"),
+        (&["report", "out", "--charts", "out/results.jsonl/x"], 1, "cannot make out/results.jsonl/x"),
+        (&["report", "out", "--format", "pdf"], 2, "pdf"),
+        (&["report"], 2, "<DIR>..."),
+    ] {
+        let output = lab(folder.path(), arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(exit), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_run_leaves_its_page_and_prints_its_findings() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let subject = |name: &str| {
+        format!(
+            "[[subject]]\nname = \"{name}\"\nready = {{ http = \"/a.html\" }}\n\
+             command = [\"{{rudy}}\", \"serve\", \"{{folder}}\", \"--listen\", \"127.0.0.1:{{port}}\"]\n"
+        )
+    };
+    let plan = format!(
+        "rounds = 1\n[[file]]\npath = \"a.html\"\nsize = 1000\n{}{}\
+         [[load]]\nname = \"burst\"\nkind = \"burst\"\npath = \"/a.html\"\nrequests = 5\n\
+         [[compare]]\nsubject = \"one\"\nwith = \"two\"\nfigures = [\"time_s\"]\n",
+        subject("one"),
+        subject("two")
+    );
+    fs::write(folder.path().join("plan.toml"), plan).expect("it can be written");
+    let output = lab(folder.path(), &["run", "plan.toml", "--out", "out"]);
+    let text = stdout(&output);
+    assert!(text.contains("one / two") && text.contains("no verdict: 1 round"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the report is in out/report.html"));
+    assert!(folder.path().join("out/report.html").exists());
+}

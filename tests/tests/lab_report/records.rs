@@ -1,0 +1,165 @@
+//! Experiments that nobody has run, as `rudy lab run` would have left them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use rudy_lab::record::{Commands, Doubt, Head, Machine, Outcome, PLAN, RESULTS, Record, Run, Sample};
+
+/// Names and words that are markup, long, or of another script; the first subject costs half of what the second does.
+pub(crate) const HOSTILE: &str = r#"
+name = "<img src=x onerror=alert(1)> & \"quotes\""
+question = "What of </style><script>errors.push('run')</script>?"
+rounds = 8
+source = "a report with a very long line and </script> in it"
+
+[[subject]]
+name = "<b>new</b>"
+command = ["new", "</pre><script>errors.push('run')</script>"]
+control = true
+
+[[subject]]
+name = "a-subject-whose-name-is-so-long-that-it-has-no-room-on-a-phone-and-has-no-place-to-break"
+command = ["old"]
+
+[[load]]
+name = "1k"
+kind = "bench"
+
+[[load]]
+name = "ströme '&' flood"
+kind = "flood"
+connections = 100
+
+[[compare]]
+subject = "<b>new</b>"
+with = "a-subject-whose-name-is-so-long-that-it-has-no-room-on-a-phone-and-has-no-place-to-break"
+figures = ["cpu_us_per_request", "p99_ns", "private_bytes"]
+
+[[then]]
+subject = "<i>Jetty</i>"
+beside = "<b>new</b>"
+load = "1k"
+said = "three <u>nines</u>"
+[then.figures]
+p99_ns = 20000000
+"#;
+
+/// One of two subjects is twice as good, and nothing else is.
+pub(crate) const PLAIN: &str = r#"
+name = "plain"
+question = "Which?"
+rounds = 7
+[[subject]]
+name = "new"
+command = ["new"]
+[[subject]]
+name = "old"
+command = ["old"]
+[[load]]
+name = "1k"
+kind = "bench"
+[[compare]]
+subject = "new"
+with = "old"
+figures = ["cpu_us_per_request"]
+"#;
+
+/// Writes the folder of an experiment in which every run of the plan was made.
+pub(crate) fn write(folder: &Path, text: &str) {
+    let plan = rudy_lab::plan::parse(text, "made.toml", None).expect("the plan is right");
+    let mut records = vec![Record::Head(Box::new(Head {
+        plan: plan.clone(),
+        started: "2026-11-21T10:00:00Z".to_owned(),
+        seed: 7,
+        machine: Machine {
+            cpu: "a processor".to_owned(),
+            cores: 2,
+            memory_bytes: 8 << 30,
+            kernel: "6.18.0".to_owned(),
+            governor: None,
+        },
+        versions: BTreeMap::from([("rudy".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
+        command: ["rudy", "lab", "run", "made.toml"].map(str::to_owned).to_vec(),
+    }))];
+    for round in 0..plan.rounds {
+        for load in &plan.loads {
+            for (place, subject) in plan.subjects.iter().enumerate() {
+                for is_control in [false, true].into_iter().filter(|again| !again || subject.is_control) {
+                    let is_flood = matches!(load.kind, rudy_lab::plan::Kind::Flood { .. });
+                    let mut run = run(round, place, is_flood);
+                    (run.subject, run.load, run.is_control) =
+                        (subject.name.clone(), load.name.clone(), is_control);
+                    run.commands.subject.clone_from(&subject.command);
+                    records.push(Record::Run(Box::new(run)));
+                }
+            }
+        }
+    }
+    let line = |record: &Record| serde_json::to_string(record).expect("a record is JSON") + "\n";
+    fs::write(folder.join(RESULTS), records.iter().map(line).collect::<String>()).expect("it can be written");
+    fs::write(folder.join(PLAN), text).expect("it can be written");
+}
+
+/// A run of the subject with this place: the second costs twice what the first does. In the third round one is doubted, and in
+/// the fourth one has failed.
+fn run(round: usize, place: usize, is_flood: bool) -> Run {
+    let level = f64::from(u32::try_from(place + 1).expect("a plan has few subjects"));
+    let noise = 1.0 + 0.01 * f64::from(u32::try_from(round % 4).expect("it is below 4"));
+    let has_failed = (round, place) == (3, 1);
+    let mut figures: BTreeMap<String, f64> = BTreeMap::from([
+        ("cpu_us_per_request".to_owned(), 10.0 * level * noise),
+        ("requests_per_s".to_owned(), 50_000.0 / level / noise),
+        ("p99_ns".to_owned(), 2e6 * level * noise),
+        ("private_bytes".to_owned(), 5e6 * level * noise),
+        ("errors".to_owned(), 0.0),
+    ]);
+    if is_flood {
+        figures.remove("requests_per_s");
+    }
+    let points = [(0.0, 1e5), (0.5, 4e5), (0.9, 9e5), (0.99, 2e6), (0.999, 5e6), (1.0, 9e6)];
+    let doubt = Doubt {
+        sentence: "the generator's <core> was busy 93 % of the time".to_owned(),
+        concerns: vec!["p99_ns".to_owned()],
+    };
+    Run {
+        round,
+        position: place,
+        subject: String::new(),
+        load: String::new(),
+        is_control: false,
+        began_s: 0.0,
+        seconds: 1.0,
+        commands: Commands {
+            subject: Vec::new(),
+            load: vec!["rudy".to_owned(), "bench".to_owned(), "http://127.0.0.1:1/a b".to_owned()],
+        },
+        outcome: if has_failed {
+            Outcome::Failed { why: "it ended (exit code 1) under the load:\n<panic>".to_owned() }
+        } else {
+            Outcome::Measured
+        },
+        figures: if has_failed { BTreeMap::new() } else { figures },
+        latency: Some(points.map(|(share, time)| [share, time * level * noise]).to_vec()),
+        samples: (0..8).map(|second| sample(second, level)).collect(),
+        doubts: if (round, place) == (2, 0) { vec![doubt] } else { Vec::new() },
+        notes: Vec::new(),
+        intervals: Vec::new(),
+        steps: Vec::new(),
+    }
+}
+
+fn sample(second: u32, level: f64) -> Sample {
+    let time = f64::from(second);
+    Sample {
+        t_s: time,
+        threads: BTreeMap::from([("worker & <co>".to_owned(), [0.2 * time * level, 0.1 * time])]),
+        private_bytes: 4_000_000 + u64::from(second) * 100_000,
+        shared_bytes: 1 << 20,
+        descriptors: 20,
+        sockets: BTreeMap::from([("ESTABLISHED".to_owned(), 10)]),
+        connections: u64::from(second) * 12,
+        voluntary_switches: 5,
+        involuntary_switches: 1,
+    }
+}
