@@ -31,6 +31,8 @@ const PEERS: &[(&str, &str)] = peers![
     "peers/lighttpd-static.conf",
     "peers/nginx-fastcgi.conf",
     "peers/nginx-static.conf",
+    "peers/rudy-delay.toml",
+    "peers/rudy-streams.toml",
     "peers/seminar.escript",
     "peers/streams.escript",
 ];
