@@ -34,7 +34,7 @@ const TITLES: [(&str, &str); 17] = [
     ("requests_per_s", "throughput"),
     ("errors", "errors"),
     ("generator_share", "busiest thread of the generator"),
-    ("time_s", "time until all were answered"),
+    ("time_s", "time in all"),
     ("p50_ns", "median latency"),
     ("p90_ns", "latency, p90"),
     ("p99_ns", "latency, p99"),

@@ -36,6 +36,18 @@ impl Axis {
         Self { scale, title, labels: Labels::Parts(size) }
     }
 
+    /// From zero, unless what is lower could not be told apart then.
+    pub(super) fn fitting(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.collect();
+        let lowest = values.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+        let highest = values.iter().copied().fold(0.0, f64::max);
+        if highest > lowest * WIDE {
+            Self::log(title, unit, values.into_iter())
+        } else {
+            Self::linear(title, unit, highest)
+        }
+    }
+
     /// By factors, around values.
     pub(super) fn log(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let part = match unit {
@@ -122,6 +134,9 @@ pub(super) struct Frame {
     pub(super) bottom: f64,
 }
 
+/// From the lowest to the highest, so much makes an axis from zero useless: the lower ones would be one point.
+const WIDE: f64 = 20.0;
+
 /// How high a line of labels is.
 const LINE: f64 = 18.0;
 
@@ -137,7 +152,7 @@ impl Frame {
         y: &Axis,
         other: Option<(&Axis, &str)>,
     ) -> Self {
-        let top = sheet.bottom + LINE + 7.0;
+        let top = sheet.bottom + LINE + 9.0;
         let right = other.map_or(WIDTH - EDGE - 8.0, |(other, _)| WIDTH - EDGE - other.widest() - 8.0);
         let frame = Self { left: EDGE + y.widest() + 8.0, right, top, bottom: top + height };
         sheet.text_in(WIDTH / 2.0, (EDGE, top - 13.0), Anchor::Start, "soft", &y.title);

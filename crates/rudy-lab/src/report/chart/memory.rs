@@ -88,7 +88,12 @@ fn chart(load: &Load, growths: &[Growth]) -> Option<Chart> {
     };
     legend::draw(&mut sheet, &growths.iter().map(entry).collect::<Vec<_>>());
     let x = Axis::linear("connections", Unit::Count, float(most));
-    let y = axis(growths);
+    // From zero in any case: that it grows by the same for each connection is seen by a straight line.
+    let y = Axis::linear(
+        "private memory",
+        Unit::Bytes,
+        all().map(|(_, bytes)| float(*bytes)).fold(0.0, f64::max),
+    );
     let frame = Frame::draw(&mut sheet, 230.0, &x, &y, None);
     for growth in growths {
         draw(&mut sheet, &frame, (&x, &y), growth, most);
@@ -107,20 +112,6 @@ fn chart(load: &Load, growths: &[Growth]) -> Option<Chart> {
         svg: sheet.finish(),
         csv: csv(growths),
     })
-}
-
-/// From zero, unless the leanest could not be told apart then.
-fn axis(growths: &[Growth]) -> Axis {
-    let most =
-        |growth: &Growth| growth.rounds.iter().flatten().map(|(_, bytes)| float(*bytes)).fold(0.0, f64::max);
-    let lowest = growths.iter().map(most).fold(f64::INFINITY, f64::min);
-    let highest = growths.iter().map(most).fold(0.0, f64::max);
-    if highest > lowest * super::strip::WIDE {
-        let bytes = growths.iter().flat_map(|growth| growth.rounds.iter().flatten());
-        Axis::log("private memory", Unit::Bytes, bytes.map(|(_, bytes)| float(*bytes)))
-    } else {
-        Axis::linear("private memory", Unit::Bytes, highest)
-    }
 }
 
 fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), growth: &Growth, most: u64) {

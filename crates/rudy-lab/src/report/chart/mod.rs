@@ -9,13 +9,19 @@ mod data;
 mod frame;
 mod latency;
 mod legend;
+mod lines;
 mod mark;
 mod memory;
+mod rates;
 mod scale;
 mod sheet;
+mod sizes;
 mod strip;
 mod table;
+mod then;
 mod threads;
+#[cfg(test)]
+mod wellformed;
 
 use std::collections::HashSet;
 
@@ -39,7 +45,15 @@ pub(crate) struct Chart {
 
 /// All charts that the records of an experiment have something for, in the order in which they are shown.
 pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
-    let of_load = [latency::charts, strip::charts, memory::charts, threads::charts];
+    let of_load = [
+        then::charts,
+        sizes::charts,
+        rates::charts,
+        latency::charts,
+        strip::charts,
+        memory::charts,
+        threads::charts,
+    ];
     let loads = experiment.plan().loads.iter();
     let mut charts: Vec<Chart> =
         loads.flat_map(|load| of_load.iter().flat_map(|charts| charts(experiment, load))).collect();
@@ -56,3 +70,6 @@ fn unused(id: &str, taken: &HashSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{id}-{number}"));
     [id.to_owned()].into_iter().chain(numbered).find(|id| !taken.contains(id)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,12 +20,12 @@ const STYLE: &str = "\
 .chart .thick{stroke-width:4}.chart .faint{stroke-width:1;opacity:.35}.chart .dash{stroke-dasharray:6 4}.chart .dots{stroke-dasharray:2 3}\
 .chart .full{fill:currentColor;stroke:currentColor;stroke-width:1.5}.chart .hollow{fill:#fff;stroke:currentColor;stroke-width:1.5}\
 .chart .area{fill:currentColor;stroke:#fff;stroke-width:.7}.chart .cell{stroke:#fff}\
-.chart .hit{fill:#fff;fill-opacity:0}.chart .halo{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}.chart .on{color:#1f2328}.chart .on-dark{color:#fff}\
+.chart .hit{fill:#fff;fill-opacity:0}.chart .halo{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}.chart .on{color:#1f2328}.chart .on-dark,.chart .on-shade{color:#fff}\
 .chart .s0{color:#0072b2}.chart .s1{color:#d55e00}.chart .s2{color:#009e73}.chart .s3{color:#c05c97}\
 .chart .s4{color:#e69f00}.chart .s5{color:#3fa4e0}.chart .s6{color:#24292f}.chart .s7{color:#a89500}.chart .rest{color:#a8b0b8}\
 @media screen and (prefers-color-scheme:dark){\
 .chart{color:#e6edf3}.chart .soft{color:#9198a1}.chart .paper,.chart .hollow{fill:#0d1117}.chart .grid{stroke:#2a3038}\
-.chart .axis{stroke:#656c76}.chart .area,.chart .cell,.chart .halo{stroke:#0d1117}\
+.chart .axis{stroke:#656c76}.chart .on-shade{color:#0d1117}.chart .area,.chart .cell,.chart .halo{stroke:#0d1117}\
 .chart .s0{color:#3d9bd6}.chart .s1{color:#f0772b}.chart .s2{color:#1fb78c}.chart .s3{color:#d989b6}.chart .s5{color:#7cc8f5}\
 .chart .s6{color:#d1d7de}.chart .s7{color:#f0e442}.chart .rest{color:#6b737c}}";
 
@@ -83,6 +83,15 @@ impl Sheet {
         let [x, y, width, height] = [corner.0, corner.1, size.0, size.1].map(number);
         let start = format!("<rect {attributes} x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"");
         self.tipped(&start, "rect", tip);
+    }
+
+    /// A small point among many.
+    pub(super) fn dot(&mut self, class: &str, (x, y): (f64, f64)) {
+        self.raw(&format!(
+            "<circle class=\"{class} full faint\" cx=\"{}\" cy=\"{}\" r=\"1.5\"/>",
+            number(x),
+            number(y)
+        ));
     }
 
     /// A place that is not seen and has a tip.
@@ -171,7 +180,7 @@ pub(super) fn escape(text: &str) -> String {
 /// How much wider bold text is.
 pub(super) const BOLD: f64 = 1.18;
 
-/// About how wide a line of 12 units is. Which font there is nobody knows: this is a wide one (DejaVu Sans), so that what fits
+/// About how wide a line of 12 units is. Which font there is nobody knows: this is a wide one (`DejaVu Sans`), so that what fits
 /// here fits everywhere.
 pub(super) fn width(text: &str) -> f64 {
     text.chars().map(advance).sum::<f64>() * 12.0

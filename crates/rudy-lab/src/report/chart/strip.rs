@@ -12,9 +12,6 @@ use crate::plan::{Kind, Load};
 use crate::record::Outcome;
 use crate::report::read::Experiment;
 
-/// From the lowest median to the highest so much makes an axis from zero useless: the lower ones would be one point.
-pub(super) const WIDE: f64 = 20.0;
-
 /// A subject's rounds, or those of its control.
 #[derive(Debug)]
 struct Row {
@@ -117,20 +114,9 @@ fn keys(rows: &[Row]) -> Vec<Entry> {
         .collect()
 }
 
-/// From zero, unless the lower ones could not be told apart then.
-fn axis(rows: &[Row], figure: &Figure) -> Axis {
-    let medians = || rows.iter().filter_map(|row| row.median);
-    let (lowest, highest) = (medians().fold(f64::INFINITY, f64::min), medians().fold(0.0, f64::max));
-    let values = rows.iter().flat_map(|row| &row.seen).map(|seen| seen.value);
-    if highest > lowest * WIDE {
-        Axis::log(&figure.title, figure.unit, values)
-    } else {
-        Axis::linear(&figure.title, figure.unit, values.fold(0.0, f64::max))
-    }
-}
-
 fn draw(sheet: &mut Sheet, rows: &[Row], figure: &Figure) {
-    let axis = axis(rows, figure);
+    let values = rows.iter().flat_map(|row| &row.seen).map(|seen| seen.value);
+    let axis = Axis::fitting(&figure.title, figure.unit, values);
     let value = |row: &Row| match row.median {
         Some(median) => figure.unit.text(median),
         None if row.failed > 0 => "failed".to_owned(),

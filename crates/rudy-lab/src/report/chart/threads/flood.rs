@@ -105,7 +105,7 @@ fn draw(sheet: &mut Sheet, plan: &Plan, layers: &Layers, samples: &[&Sample]) {
 
 /// Writes the name of each layer into it, where there is room.
 fn names(sheet: &mut Sheet, layers: &Layers, edges: &[Vec<(f64, f64)>]) {
-    for (index, layer) in layers.layers.iter().enumerate() {
+    for (index, layer) in layers.threads.iter().enumerate() {
         let wide = width(&layer.name) + 8.0;
         let (bottom, top) = (&edges[index], &edges[index + 1]);
         let place = (0..top.len()).rev().find_map(|start| {
@@ -146,7 +146,7 @@ fn tips(sheet: &mut Sheet, frame: &Frame, x: &Axis, layers: &Layers, samples: &[
 }
 
 fn csv(plan: &Plan, layers: &Layers, samples: &[&Sample]) -> String {
-    let names = layers.layers.iter().map(|layer| format!("{} (cores)", layer.name));
+    let names = layers.threads.iter().map(|layer| format!("{} (cores)", layer.name));
     let mut columns: Vec<String> =
         ["t_s", "connections_planned", "connections", "private_bytes"].map(str::to_owned).to_vec();
     columns.extend(names);
@@ -154,7 +154,7 @@ fn csv(plan: &Plan, layers: &Layers, samples: &[&Sample]) -> String {
     for (second, sample) in samples.iter().enumerate() {
         let cells = [sample.t_s.to_string(), plan.planned(sample.t_s).round().to_string()];
         let counts = [sample.connections.to_string(), sample.private_bytes.to_string()];
-        let cores = layers.layers.iter().map(|layer| layer.cores[second].to_string());
+        let cores = layers.threads.iter().map(|layer| layer.cores[second].to_string());
         table.row(cells.into_iter().chain(counts).chain(cores));
     }
     table.finish()

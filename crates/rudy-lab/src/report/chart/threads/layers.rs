@@ -15,10 +15,12 @@ pub(super) const NAMED_MAX: usize = 5;
 /// CPU by thread, from sample to sample.
 #[derive(Debug, PartialEq)]
 pub(super) struct Layers {
+    /// When the first second began.
+    pub(super) start_s: f64,
     /// When each second ended.
     pub(super) ends_s: Vec<f64>,
     /// From the one that burnt most to that of the others.
-    pub(super) layers: Vec<Layer>,
+    pub(super) threads: Vec<Layer>,
 }
 
 /// One thread, or several together.
@@ -53,14 +55,15 @@ impl Layers {
             }
         }
         let layers = named(burnt);
+        let start_s = pairs.first()?[0].t_s;
         let ends_s = pairs.iter().map(|pair| pair[1].t_s).collect();
-        (!layers.is_empty()).then_some(Self { ends_s, layers })
+        (!layers.is_empty()).then_some(Self { start_s, ends_s, threads: layers })
     }
 
     /// Of all threads together, in each second.
     pub(super) fn total(&self) -> Vec<f64> {
         let mut total = vec![0.0; self.ends_s.len()];
-        for layer in &self.layers {
+        for layer in &self.threads {
             total.iter_mut().zip(&layer.cores).for_each(|(sum, cores)| *sum += cores);
         }
         total
@@ -109,7 +112,7 @@ mod tests {
         let layers = Layers::new(&samples.iter().collect::<Vec<_>>()).unwrap();
         assert_eq!(layers.ends_s, [2.0, 3.0]);
         let found: Vec<_> =
-            layers.layers.iter().map(|layer| (layer.name.as_str(), layer.cores.clone())).collect();
+            layers.threads.iter().map(|layer| (layer.name.as_str(), layer.cores.clone())).collect();
         assert_eq!(found, [("a", vec![0.5, 0.5]), ("b", vec![0.0, 0.25])]);
         assert_eq!(layers.total(), [0.5, 0.75]);
     }
@@ -121,7 +124,7 @@ mod tests {
         threads.extend([("core-0", 0.5), ("core-1", 0.4), ("log", 0.0)]);
         let samples = [sample(0.0, &[]), sample(1.0, &threads)];
         let layers = Layers::new(&samples.iter().collect::<Vec<_>>()).unwrap();
-        let names: Vec<_> = layers.layers.iter().map(|layer| layer.name.as_str()).collect();
+        let names: Vec<_> = layers.threads.iter().map(|layer| layer.name.as_str()).collect();
         assert_eq!(names, ["conn-*", "core-0", "core-1"]);
     }
 
@@ -130,7 +133,7 @@ mod tests {
         let threads = [("a", 7.0), ("b", 6.0), ("c", 5.0), ("d", 4.0), ("e", 3.0), ("f", 2.0), ("g", 1.0)];
         let of = |number: usize| {
             let samples = [sample(0.0, &[]), sample(1.0, &threads[..number])];
-            let layers = Layers::new(&samples.iter().collect::<Vec<_>>()).unwrap().layers;
+            let layers = Layers::new(&samples.iter().collect::<Vec<_>>()).unwrap().threads;
             (layers.len(), layers.last().map(|layer| (layer.name.clone(), layer.cores.clone())))
         };
         assert_eq!(of(6), (6, Some(("f".to_owned(), vec![2.0]))));

@@ -47,18 +47,21 @@ fn keys(layers: &Layers) -> Vec<Entry> {
         key: Key::Area(colour(layer, index)),
         name: layer.name.clone(),
     };
-    layers.layers.iter().enumerate().map(entry).collect()
+    layers.threads.iter().enumerate().map(entry).collect()
 }
 
 /// Draws the layers on top of each other, and answers where the upper edge of each one is.
 fn stack(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), layers: &Layers) -> Vec<Vec<(f64, f64)>> {
+    // What was burnt in the first second is shown from its beginning.
+    let times = [layers.start_s].into_iter().chain(layers.ends_s.iter().copied());
+    let shares: Vec<f64> = times.map(|time| x.share(time)).collect();
     let edge = |heights: &[f64]| -> Vec<(f64, f64)> {
-        let place = |(end, cores): (&f64, &f64)| frame.at(x.share(*end), y.share(*cores));
-        layers.ends_s.iter().zip(heights).map(place).collect()
+        let heights = heights.iter().take(1).chain(heights);
+        shares.iter().zip(heights).map(|(share, cores)| frame.at(*share, y.share(*cores))).collect()
     };
     let mut below = vec![0.0; layers.ends_s.len()];
     let mut edges = vec![edge(&below)];
-    for (index, layer) in layers.layers.iter().enumerate() {
+    for (index, layer) in layers.threads.iter().enumerate() {
         let above: Vec<f64> = below.iter().zip(&layer.cores).map(|(below, cores)| below + cores).collect();
         let top = edge(&above);
         let bottom = edges[index].iter().rev();
@@ -72,7 +75,7 @@ fn stack(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), layers: &Laye
 
 /// What was in a second, in words: of all threads, and of each one.
 fn words(layers: &Layers, second: usize, total: f64) -> String {
-    let each = layers.layers.iter().filter(|layer| layer.cores[second] > 0.0);
+    let each = layers.threads.iter().filter(|layer| layer.cores[second] > 0.0);
     let each: Vec<_> =
         each.map(|layer| format!("{} {}", layer.name, Unit::Share.text(layer.cores[second]))).collect();
     format!("CPU {} of a core ({})", Unit::Share.text(total), each.join(", "))

@@ -44,7 +44,7 @@ pub(super) fn chart(experiment: &Experiment, load: &str) -> Option<Chart> {
 fn draw(sheet: &mut Sheet, panels: &[(String, Layers)]) {
     let all = || panels.iter().map(|(_, layers)| layers);
     let most = all().flat_map(Layers::total).fold(0.0, f64::max);
-    let last = all().flat_map(|layers| layers.ends_s.last().copied()).fold(0.0, f64::max);
+    let last = all().filter_map(|layers| layers.ends_s.last().copied()).fold(0.0, f64::max);
     let (x, y) = (Axis::linear("time", Unit::Time, last), Axis::linear("CPU", Unit::Cores, most));
     for (index, (name, layers)) in panels.iter().enumerate() {
         sheet.bottom += 18.0;
@@ -72,7 +72,7 @@ fn tips(sheet: &mut Sheet, frame: &Frame, x: &Axis, name: &str, layers: &Layers)
 fn csv(panels: &[(String, Layers)]) -> String {
     let mut table = Table::new(&["subject", "thread", "t_s", "cpu_cores"]);
     for (name, layers) in panels {
-        for layer in &layers.layers {
+        for layer in &layers.threads {
             for (end, cores) in layers.ends_s.iter().zip(&layer.cores) {
                 table.row([name.clone(), layer.name.clone(), end.to_string(), cores.to_string()]);
             }

@@ -1,0 +1,222 @@
+//! Latency over the rate that was asked: of a search for the knee, and of loads at several rates.
+
+use rudy_server::config::Time;
+
+use super::Chart;
+use super::data::{drawable, median_of, seen, slug};
+use super::frame::{Axis, Frame};
+use super::legend::{self, Entry, Key};
+use super::lines::{self, Line, Point};
+use super::mark::{Fill, Look, Shape, look, mark};
+use super::sheet::{Anchor, Sheet};
+use super::table::{Table, cell};
+use super::unit::{Figure, Unit};
+use crate::plan::{Kind, Load};
+use crate::record::Run;
+use crate::report::read::Experiment;
+
+/// What one of these charts is made of.
+struct Picture {
+    id: String,
+    title: String,
+    caption: String,
+    lines: Vec<Line>,
+    /// The knee of each line, where one was looked for and found.
+    knees: Vec<Option<f64>>,
+    /// What was to hold, and how long the p99 may be where that says so.
+    slo: Option<(String, Option<f64>)>,
+}
+
+/// Of a search for the knee; and where a load is the first of several at other rates, of them.
+pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
+    let picture = match &load.kind {
+        Kind::Knee { slo, .. } => Some(search(experiment, load, slo)),
+        Kind::Bench { .. } => sweep(experiment, load),
+        _ => None,
+    };
+    picture.as_ref().and_then(draw).into_iter().collect()
+}
+
+fn search(experiment: &Experiment, load: &Load, slo: &str) -> Picture {
+    let figure = Figure::named("knee_per_s");
+    let subjects = experiment.plan().subjects.iter().enumerate();
+    let line = |(index, subject): (usize, &crate::plan::Subject)| {
+        let run = middle(experiment.measured(&subject.name, &load.name).collect())?;
+        let line = Line { subject: subject.name.clone(), look: look(index), points: steps(run) };
+        Some((line, median_of(experiment, &subject.name, &load.name, &figure)))
+    };
+    let (lines, knees) = subjects.filter_map(line).unzip();
+    Picture {
+        id: format!("rates-{}", slug(&load.name)),
+        title: format!("{}: latency over rate, and the knee", load.name),
+        caption: format!(
+            "The round with the median knee of each subject. Filled points held {slo}; hollow ones did not, and those on top \
+             had no answer. The dashed line is the median knee."
+        ),
+        lines,
+        knees,
+        slo: Some((slo.to_owned(), p99_of(slo))),
+    }
+}
+
+/// The round whose knee is the median; one that has none is below all others.
+fn middle(mut runs: Vec<&Run>) -> Option<&Run> {
+    let knee = |run: &Run| run.figures.get("knee_per_s").copied().unwrap_or(0.0);
+    runs.retain(|run| !run.steps.is_empty());
+    runs.sort_by(|a, b| knee(a).total_cmp(&knee(b)));
+    runs.get(runs.len().checked_sub(1)? / 2).copied()
+}
+
+/// The steps of a search by their rate. One rate may have been tried more than once.
+fn steps(run: &Run) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    let mut steps: Vec<_> = run.steps.iter().filter(|step| drawable(step.rate_per_s).is_some()).collect();
+    steps.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
+    for step in steps {
+        let value = step.p99_ns.and_then(|ns| drawable(ns * 1e-9));
+        match points.last_mut().filter(|last| last.x >= step.rate_per_s) {
+            Some(last) => {
+                last.values.extend(value);
+                last.is_doubtful |= !step.held;
+                last.said.clone_from(&step.words);
+            }
+            None => points.push(Point {
+                x: step.rate_per_s,
+                values: value.into_iter().collect(),
+                is_doubtful: !step.held,
+                said: step.words.clone(),
+            }),
+        }
+    }
+    points
+}
+
+/// How long the p99 may be at most.
+fn p99_of(slo: &str) -> Option<f64> {
+    let bound = slo.split(',').find_map(|term| term.trim().strip_prefix("p99<"))?;
+    let time: Time = bound.trim_start_matches('=').trim().parse().ok()?;
+    drawable(time.0.as_secs_f64())
+}
+
+/// Loads of one path that differ in their rate.
+fn sweep(experiment: &Experiment, load: &Load) -> Option<Picture> {
+    let rate = |other: &Load| match other.kind {
+        Kind::Bench { rate, .. } if other.path == load.path && other.headers == load.headers => {
+            rate.and_then(drawable)
+        }
+        _ => None,
+    };
+    let mut rates: Vec<(f64, &Load)> =
+        experiment.plan().loads.iter().filter_map(|other| Some((rate(other)?, other))).collect();
+    let is_first = rates.first().is_some_and(|(_, first)| first.name == load.name);
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if !is_first || rates.len() < 2 {
+        return None;
+    }
+    let figure = Figure::named("p99_ns");
+    let line = |(index, subject): (usize, &crate::plan::Subject)| {
+        let point = |(rate, load): &(f64, &Load)| {
+            let seen = seen(experiment, &subject.name, &load.name, &figure);
+            let rounds: Vec<_> = seen.iter().filter(|seen| !seen.is_control).collect();
+            let doubtful = rounds.iter().filter(|seen| seen.is_doubtful).count();
+            let is_doubtful = doubtful * 2 > rounds.len();
+            let values: Vec<f64> = rounds.iter().map(|seen| seen.value).collect();
+            let said = if is_doubtful { "doubtful" } else { "" }.to_owned();
+            (!values.is_empty()).then_some(Point { x: *rate, values, is_doubtful, said })
+        };
+        Line {
+            subject: subject.name.clone(),
+            look: look(index),
+            points: rates.iter().filter_map(point).collect(),
+        }
+    };
+    let lines: Vec<_> = experiment.plan().subjects.iter().enumerate().map(line).collect();
+    Some(Picture {
+        id: format!("rates-of-{}", slug(&load.path)),
+        title: format!("{}: latency over rate", load.path),
+        caption:
+            "The median of the rounds at each rate, and each round as a dot; hollow where most are doubtful."
+                .to_owned(),
+        knees: vec![None; lines.len()],
+        lines,
+        slo: None,
+    })
+}
+
+fn draw(picture: &Picture) -> Option<Chart> {
+    let Picture { lines, knees, .. } = picture;
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let latencies = || points().flat_map(|point| &point.values).copied();
+    latencies().next()?;
+    let mut sheet = Sheet::new(&picture.title);
+    let entry = |(line, knee): (&Line, &Option<f64>)| {
+        let knee = knee.map(|knee| format!(", knee {}", Unit::Rate.text(knee))).unwrap_or_default();
+        Entry { key: Key::Curve(line.look), name: format!("{}{knee}", line.subject) }
+    };
+    legend::draw(&mut sheet, &lines.iter().zip(knees).map(entry).collect::<Vec<_>>());
+    let bound = picture.slo.as_ref().and_then(|(_, bound)| *bound);
+    let rates: Vec<f64> = points().map(|point| point.x).chain(knees.iter().flatten().copied()).collect();
+    let x = Axis::fitting("requests asked", Unit::Rate, rates.iter().copied());
+    let y = Axis::log("latency, p99", Unit::Time, latencies().chain(bound));
+    let frame = Frame::draw(&mut sheet, 230.0, &x, &y, None);
+    bounds(&mut sheet, &frame, (&x, &y), picture);
+    lines::draw(&mut sheet, &frame, (&x, &y), lines, tip);
+    for (line, point) in lines.iter().flat_map(|line| line.points.iter().map(move |point| (line, point))) {
+        if point.values.is_empty() {
+            let cross = Look { shape: Shape::Cross, ..line.look };
+            mark(
+                &mut sheet,
+                cross,
+                (frame.x(x.share(point.x)), frame.top),
+                4.0,
+                Fill::Hollow,
+                &tip(line, point),
+            );
+        }
+    }
+    let (id, title, caption) = (picture.id.clone(), picture.title.clone(), picture.caption.clone());
+    Some(Chart { id, title, caption, svg: sheet.finish(), csv: csv(picture) })
+}
+
+/// The knees, and how long the latency may be.
+fn bounds(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), picture: &Picture) {
+    for (line, knee) in picture.lines.iter().zip(&picture.knees) {
+        if let Some(knee) = knee {
+            let x = frame.x(x.share(*knee));
+            sheet.line(&format!("line thin dash {}", line.look.class), (x, frame.top), (x, frame.bottom));
+        }
+    }
+    if let Some((slo, Some(bound))) = &picture.slo {
+        let y = frame.y(y.share(*bound));
+        sheet.line("line thin dash", (frame.left, y), (frame.right, y));
+        sheet.text_in(frame.right - frame.left, (frame.left + 6.0, y - 5.0), Anchor::Start, "halo", slo);
+    }
+}
+
+fn tip(line: &Line, point: &Point) -> String {
+    let value = point.median().map_or("no answer".to_owned(), |median| Unit::Time.text(median));
+    let said = if point.said.is_empty() { String::new() } else { format!("; {}", point.said) };
+    format!("{}, {}: p99 {value}{said}", line.subject, Unit::Rate.text(point.x))
+}
+
+fn csv(picture: &Picture) -> String {
+    let mut table = Table::new(&["subject", "rate_per_s", "p99_s", "held", "knee_per_s"]);
+    // A sweep has nothing to hold.
+    let held =
+        |point: &Point| picture.slo.as_ref().map(|_| (!point.is_doubtful).to_string()).unwrap_or_default();
+    for (line, knee) in picture.lines.iter().zip(&picture.knees) {
+        for point in &line.points {
+            let row = |value: Option<f64>| {
+                let cells = [cell(Some(point.x)), cell(value), held(point), cell(*knee)];
+                [line.subject.clone()].into_iter().chain(cells).collect::<Vec<_>>()
+            };
+            if point.values.is_empty() {
+                table.row(row(None));
+            }
+            for value in &point.values {
+                table.row(row(Some(*value)));
+            }
+        }
+    }
+    table.finish()
+}

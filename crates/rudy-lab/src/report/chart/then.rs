@@ -1,0 +1,205 @@
+//! Then and now: what a report has shown before, beside what its experiment shows today, on one axis.
+
+use super::Chart;
+use super::data::{drawable, float, median, seen, slug};
+use super::frame::{Axis, Frame};
+use super::legend::{self, Entry, Key};
+use super::mark::{Fill, Look, Shape, look, mark};
+use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
+use super::table::{Table, cell};
+use super::unit::Figure;
+use crate::plan::{Load, Then};
+use crate::report::read::Experiment;
+
+/// A value of then or of today.
+#[derive(Debug, PartialEq)]
+struct Row {
+    name: String,
+    look: Look,
+    is_then: bool,
+    value: f64,
+    /// What else is to be said of it.
+    said: Option<String>,
+    /// It has to do with the row above.
+    belongs: bool,
+}
+
+/// How high a row is.
+const ROW: f64 = 22.0;
+
+/// Names have no more room than this.
+const NAME_MAX: f64 = 150.0;
+
+/// Of each figure that was shown then under a load.
+pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
+    let plan = experiment.plan();
+    let mut names: Vec<&String> =
+        plan.then.iter().filter(|then| then.load == load.name).flat_map(|then| then.figures.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().filter_map(|name| chart(experiment, &load.name, &Figure::named(name))).collect()
+}
+
+/// Each value of then above that of the subject it belongs to, and last what there is today without one.
+fn rows(experiment: &Experiment, load: &str, figure: &Figure) -> Vec<Row> {
+    let plan = experiment.plan();
+    let mut rows = Vec::new();
+    let mut left: Vec<usize> = (0..plan.subjects.len()).collect();
+    for then in plan.then.iter().filter(|then| then.load == load) {
+        let Some(value) = then.figures.get(&figure.name).and_then(|value| drawable(value * figure.factor))
+        else {
+            continue;
+        };
+        let subject = plan.subjects.iter().position(|subject| then.beside.as_ref() == Some(&subject.name));
+        rows.push(then_row(then, subject, value));
+        // Two reports may have measured what is one subject today: it stands below the first of them.
+        if let Some(place) = left.iter().position(|index| Some(*index) == subject) {
+            left.remove(place);
+            rows.extend(subject.and_then(|subject| now_row(experiment, load, figure, subject, true)));
+        }
+    }
+    if !rows.is_empty() {
+        rows.extend(left.into_iter().filter_map(|subject| now_row(experiment, load, figure, subject, false)));
+    }
+    rows
+}
+
+fn then_row(then: &Then, subject: Option<usize>, value: f64) -> Row {
+    let class = subject.map_or("soft", |subject| look(subject).class);
+    Row {
+        name: then.subject.clone(),
+        look: Look { class, shape: Shape::Square, is_dashed: false },
+        is_then: true,
+        value,
+        said: then.said.clone(),
+        belongs: false,
+    }
+}
+
+fn now_row(
+    experiment: &Experiment,
+    load: &str,
+    figure: &Figure,
+    subject: usize,
+    belongs: bool,
+) -> Option<Row> {
+    let name = &experiment.plan().subjects[subject].name;
+    let rounds = seen(experiment, name, load, figure).into_iter().filter(|seen| !seen.is_control);
+    let values: Vec<f64> = rounds.map(|seen| seen.value).collect();
+    let said = (values.len() > 1).then(|| format!("the median of {} rounds", values.len()));
+    let look = Look { shape: Shape::Circle, ..look(subject) };
+    Some(Row { name: name.clone(), look, is_then: false, value: median(values)?, said, belongs })
+}
+
+fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> {
+    let rows = rows(experiment, load, figure);
+    if rows.is_empty() {
+        return None;
+    }
+    let source = &experiment.plan().source;
+    let then = year(source).map_or("then".to_owned(), |year| format!("then, {year}"));
+    let title = format!("{load}, then and now: {}", figure.title);
+    let mut sheet = Sheet::new(&title);
+    let plain = |shape| Look { class: "soft", shape, is_dashed: false };
+    let entry = |shape, fill, name: &str| Entry { key: Key::Mark(plain(shape), fill), name: name.to_owned() };
+    legend::draw(
+        &mut sheet,
+        &[entry(Shape::Square, Fill::Hollow, &then), entry(Shape::Circle, Fill::Full, "today, median")],
+    );
+    draw(&mut sheet, &rows, figure, &then);
+    let from = if source.is_empty() { String::new() } else { format!(" Then: {source}.") };
+    Some(Chart {
+        id: format!("then-{}-{}", slug(&figure.name), slug(load)),
+        title,
+        caption: format!(
+            "What was shown then, and below it what the subject that it belongs to does today.{from}"
+        ),
+        svg: sheet.finish(),
+        csv: csv(&rows, figure),
+    })
+}
+
+/// The first number of four digits that can be a year.
+fn year(source: &str) -> Option<&str> {
+    let numbers = source.split(|character: char| !character.is_ascii_digit());
+    numbers.into_iter().find(|number| number.len() == 4 && ("1960".."2100").contains(number))
+}
+
+fn draw(sheet: &mut Sheet, rows: &[Row], figure: &Figure, then: &str) {
+    let axis = Axis::fitting(&figure.title, figure.unit, rows.iter().map(|row| row.value));
+    let widest = |texts: &mut dyn Iterator<Item = String>| texts.map(|text| width(&text)).fold(0.0, f64::max);
+    let names = widest(&mut rows.iter().map(|row| fitted(&row.name, NAME_MAX)));
+    let values = widest(&mut rows.iter().map(|row| figure.unit.text(row.value))) + 14.0;
+    let frame = Frame::rows(sheet, float(rows.len() as u64) * ROW + 4.0, &axis, names, values);
+    let mut y = frame.top + ROW / 2.0 + 2.0;
+    for row in rows {
+        if !row.belongs && y > frame.top + ROW {
+            sheet.line("grid", (EDGE, y - ROW / 2.0), (WIDTH - EDGE, y - ROW / 2.0));
+        }
+        let x = frame.x(axis.share(row.value));
+        let stem = if row.is_then { " dots" } else { "" };
+        sheet.line(&format!("line thin {}{stem}", row.look.class), (frame.left, y), (x, y));
+        let when = if row.is_then { then } else { "today" };
+        let said = row.said.as_ref().map(|said| format!(" ({said})")).unwrap_or_default();
+        let value = figure.unit.text(row.value);
+        let fill = if row.is_then { Fill::Hollow } else { Fill::Full };
+        mark(sheet, row.look, (x, y), 4.5, fill, &format!("{}, {when}: {value}{said}", row.name));
+        let class = if row.is_then { "soft" } else { "" };
+        sheet.text_in(NAME_MAX, (EDGE, y + 4.0), Anchor::Start, class, &row.name);
+        sheet.text((WIDTH - EDGE, y + 4.0), Anchor::End, class, &value);
+        y += ROW;
+    }
+}
+
+fn csv(rows: &[Row], figure: &Figure) -> String {
+    let mut table = Table::new(&["when", "subject", &figure.name, "said"]);
+    for row in rows {
+        let when = if row.is_then { "then" } else { "today" };
+        let said = row.said.clone().unwrap_or_default();
+        table.row([when.to_owned(), row.name.clone(), cell(Some(row.value / figure.factor)), said]);
+    }
+    table.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::made;
+
+    const PLAN: &str = "source = \"a report of 2014, on 12345 cores\"\nrounds = 3\n\
+        [[subject]]\nname = \"new\"\ncommand = [\"a\"]\n[[subject]]\nname = \"other\"\ncommand = [\"b\"]\n\
+        [[load]]\nname = \"l\"\nkind = \"burst\"\nrequests = 100\n\
+        [[then]]\nsubject = \"Old\"\nbeside = \"new\"\nload = \"l\"\nfigures = { time_s = 106.0, errors = 35 }\nsaid = \"slow\"\n\
+        [[then]]\nsubject = \"Gone\"\nload = \"l\"\nfigures = { errors = 9 }\n";
+
+    fn of_plan() -> Vec<Chart> {
+        let experiment = made::experiment(PLAN, |turn| {
+            let time = if turn.subject == "new" { 4.0 } else { 5.0 };
+            Some(vec![("time_s", time), ("errors", 0.0)])
+        });
+        charts(&experiment, &experiment.plan().loads[0])
+    }
+
+    #[test]
+    fn what_was_then_stands_above_what_it_belongs_to() {
+        let charts = of_plan();
+        assert_eq!(
+            charts.iter().map(|chart| chart.id.as_str()).collect::<Vec<_>>(),
+            ["then-errors-l", "then-time-s-l"]
+        );
+        assert_eq!(
+            charts[0].csv,
+            "when,subject,errors,said\r\nthen,Old,35,slow\r\ntoday,new,0,the median of 3 rounds\r\nthen,Gone,9,\r\n\
+             today,other,0,the median of 3 rounds\r\n"
+        );
+        assert!(charts[1].svg.contains("data-tip=\"Old, then, 2014: 106 s (slow)\""), "{}", charts[1].svg);
+        assert!(charts[1].svg.contains("logarithmic") && !charts[0].svg.contains("logarithmic"));
+    }
+
+    #[test]
+    fn a_year_is_found_in_the_source() {
+        for (source, expected) in [("on 12345 cores, 2014", Some("2014")), ("9999", None), ("", None)] {
+            assert_eq!(year(source), expected);
+        }
+    }
+}
