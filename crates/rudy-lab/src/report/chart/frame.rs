@@ -103,7 +103,7 @@ impl Axis {
             kept.iter().all(room)
         };
         let mut kept: Vec<(f64, String)> = Vec::new();
-        for rank in [Rank::First, Rank::Second] {
+        for rank in [Rank::Always, Rank::First, Rank::Second] {
             let before = kept.clone();
             let ticks: Vec<Tick> =
                 self.scale.ticks().into_iter().filter(|tick| tick.rank == Some(rank)).collect();
@@ -152,7 +152,7 @@ impl Frame {
         y: &Axis,
         other: Option<(&Axis, &str)>,
     ) -> Self {
-        let top = sheet.bottom + LINE + 9.0;
+        let top = sheet.bottom + LINE + 11.0;
         let right = other.map_or(WIDTH - EDGE - 8.0, |(other, _)| WIDTH - EDGE - other.widest() - 8.0);
         let frame = Self { left: EDGE + y.widest() + 8.0, right, top, bottom: top + height };
         sheet.text_in(WIDTH / 2.0, (EDGE, top - 13.0), Anchor::Start, "soft", &y.title);
@@ -169,12 +169,12 @@ impl Frame {
         frame
     }
 
-    /// One of several areas below each other with the same axes: what x is stands only below the last.
+    /// One of several areas below each other with the same axes: what x is stands only below the last, and what y is their
+    /// title says.
     pub(super) fn panel(sheet: &mut Sheet, height: f64, x: &Axis, y: &Axis, is_last: bool) -> Self {
-        let top = sheet.bottom + LINE + 4.0;
+        let top = sheet.bottom + 6.0;
         let frame =
             Self { left: EDGE + y.widest() + 8.0, right: WIDTH - EDGE - 8.0, top, bottom: top + height };
-        sheet.text_in(WIDTH / 2.0, (EDGE, top - 11.0), Anchor::Start, "soft", &y.title);
         frame.horizontal(sheet, y);
         if is_last {
             frame.vertical(sheet, x);
@@ -231,7 +231,7 @@ impl Frame {
     fn vertical(&self, sheet: &mut Sheet, axis: &Axis) {
         for tick in axis.scale.ticks() {
             let x = self.x(axis.share(tick.value));
-            if tick.rank == Some(Rank::First) {
+            if tick.rank.is_some_and(|rank| rank <= Rank::First) {
                 sheet.line("grid", (x, self.top), (x, self.bottom));
             }
             sheet.line(

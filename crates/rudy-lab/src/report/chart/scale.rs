@@ -52,6 +52,8 @@ pub(super) struct Tick {
 /// Labels of the first rank are there before those of the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
+    /// The maximum, which nobody guesses.
+    Always,
     /// A decade.
     First,
     /// Between decades.
@@ -147,7 +149,11 @@ impl Scale {
                 let decades = (1..=12)
                     .take_while(|n| f64::from(*n) <= nines + 1e-9)
                     .map(|n| first(1.0 - 10_f64.powi(-n)));
-                [first(0.0), median].into_iter().chain(decades).chain([first(1.0)]).collect()
+                [first(0.0), median]
+                    .into_iter()
+                    .chain(decades)
+                    .chain([Tick { value: 1.0, rank: Some(Rank::Always) }])
+                    .collect()
             }
         }
     }
@@ -155,7 +161,7 @@ impl Scale {
 
 /// How far beyond the last nine the maximum stands: room for its label.
 fn beyond(nines: f64) -> f64 {
-    (nines * 0.14).max(0.4)
+    (nines * 0.17).max(0.4)
 }
 
 /// Powers of two; labelled are those of 1024, and of 4 or 16 where that is not enough.
@@ -308,7 +314,7 @@ mod tests {
             assert!((scale.share(quantile) - share * end).abs() < 1e-9, "{quantile}");
         }
         assert!(scale.share(1.0) > scale.share(0.9999) + 0.05);
-        assert_eq!(labelled(scale, Rank::First).len(), 6);
+        assert_eq!(labelled(scale, Rank::First).len(), 5);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) const EDGE: f64 = 10.0;
 /// where it could not be seen.
 const STYLE: &str = "\
 .chart{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;color:#1f2328}\
-.chart text{fill:currentColor}.chart .title{font-size:13px;font-weight:600}.chart .soft{color:#59636e}\
+.chart text{fill:currentColor}.chart .title{font-size:13px;font-weight:600}.chart .name{font-weight:600}.chart .soft{color:#59636e}\
 .chart .paper{fill:#fff}.chart .grid{stroke:#e3e7eb;fill:none}.chart .axis{stroke:#818b95;fill:none}\
 .chart .line{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}.chart .thin{stroke-width:1.25}\
 .chart .thick{stroke-width:4}.chart .faint{stroke-width:1;opacity:.35}.chart .dash{stroke-dasharray:6 4}.chart .dots{stroke-dasharray:2 3}\

@@ -28,7 +28,7 @@ struct Row {
 const ROW: f64 = 22.0;
 
 /// Names have no more room than this.
-const NAME_MAX: f64 = 150.0;
+const NAME_MAX: f64 = 190.0;
 
 /// Of each figure that was shown then under a load.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::layers::thinned;
 use super::{Layers, colour, keys, stack, words};
 use crate::record::{Run, Sample};
 use crate::report::chart::Chart;
@@ -43,7 +44,11 @@ pub(super) fn chart(plan: &Plan, load: &str, subject: &str, run: &Run) -> Option
     let fits = |sample: &&Sample| {
         (0.0..=plan.end_s).contains(&sample.t_s) && drawable(float(sample.private_bytes)).is_some()
     };
-    let samples: Vec<&Sample> = run.samples.iter().filter(fits).collect();
+    let all: Vec<&Sample> = run.samples.iter().filter(fits).collect();
+    let (start, end) = (all.get(1)?.t_s, all.last()?.t_s);
+    // Times before the first one that is shown have one place, which is its beginning.
+    let samples =
+        thinned(&all, |t_s| if t_s < start { -1.0 } else { (t_s / start).ln() / (end / start).ln() });
     let layers = Layers::new(&samples)?;
     // At time zero nothing has happened, and a logarithm has no place for it.
     let shown = &samples[samples.len() - layers.ends_s.len()..];
@@ -78,7 +83,8 @@ fn draw(sheet: &mut Sheet, plan: &Plan, layers: &Layers, samples: &[&Sample]) {
         last.max(start * 2.0),
     );
     let total = layers.total();
-    let cpu = Axis::linear("CPU", Unit::Cores, total.iter().copied().fold(0.0, f64::max));
+    // Most of it stays below the line of all connections.
+    let cpu = Axis::linear("CPU", Unit::Cores, total.iter().copied().fold(0.0, f64::max) * ABOVE);
     let bytes = |sample: &&Sample| float(sample.private_bytes);
     let memory = Axis::linear("memory", Unit::Bytes, samples.iter().map(bytes).fold(1.0, f64::max));
     let frame = Frame::draw(sheet, 240.0, &x, &cpu, Some((&memory, "s1")));

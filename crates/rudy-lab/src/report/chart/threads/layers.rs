@@ -12,6 +12,9 @@ const ALIKE_MAX: usize = 8;
 /// So many layers have a name, the busiest; what all other threads burnt lies on top of them.
 pub(super) const NAMED_MAX: usize = 5;
 
+/// How far samples are apart at least, as a share of the axis: three units of a picture.
+const APART: f64 = 0.0075;
+
 /// CPU by thread, from sample to sample.
 #[derive(Debug, PartialEq)]
 pub(super) struct Layers {
@@ -68,6 +71,18 @@ impl Layers {
         }
         total
     }
+}
+
+/// The samples that are so far apart that each second, or what becomes of several, is seen; `share` says where on the axis a
+/// time is. Samples count from the beginning, so that what is left out is in what comes next.
+pub(super) fn thinned<'a>(samples: &[&'a Sample], share: impl Fn(f64) -> f64) -> Vec<&'a Sample> {
+    let mut kept: Vec<&Sample> = Vec::new();
+    for sample in samples {
+        if kept.last().is_none_or(|last| share(sample.t_s) - share(last.t_s) >= APART) {
+            kept.push(sample);
+        }
+    }
+    kept
 }
 
 /// How many threads have a name that begins alike.

@@ -1,5 +1,6 @@
 //! CPU by thread under a load that is over soon: a small panel for each subject, all with the same axes.
 
+use super::layers::thinned;
 use super::{Layers, keys, stack, words};
 use crate::record::Sample;
 use crate::report::chart::Chart;
@@ -21,14 +22,16 @@ pub(super) fn chart(experiment: &Experiment, load: &str) -> Option<Chart> {
     let subjects = experiment.plan().subjects.iter();
     let of = |subject: &crate::plan::Subject| {
         let run = experiment.measured(&subject.name, load).next()?;
-        let layers = Layers::new(&run.samples.iter().collect::<Vec<&Sample>>())?;
+        let samples: Vec<&Sample> = run.samples.iter().collect();
+        let last = samples.last()?.t_s;
+        let layers = Layers::new(&thinned(&samples, |t_s| t_s / last))?;
         Some((subject.name.clone(), layers)).filter(|(_, layers)| layers.ends_s.len() >= SECONDS_MIN)
     };
     let panels: Vec<(String, Layers)> = subjects.filter_map(of).collect();
     if panels.is_empty() {
         return None;
     }
-    let title = format!("{load}: CPU by thread over time");
+    let title = format!("{load}: CPU by thread over time, in cores");
     let mut sheet = Sheet::new(&title);
     draw(&mut sheet, &panels);
     Some(Chart {
@@ -48,7 +51,7 @@ fn draw(sheet: &mut Sheet, panels: &[(String, Layers)]) {
     let (x, y) = (Axis::linear("time", Unit::Time, last), Axis::linear("CPU", Unit::Cores, most));
     for (index, (name, layers)) in panels.iter().enumerate() {
         sheet.bottom += 18.0;
-        sheet.text_in(400.0, (EDGE, sheet.bottom - 6.0), Anchor::Start, "title", name);
+        sheet.text_in(400.0, (EDGE, sheet.bottom - 4.0), Anchor::Start, "name", name);
         legend::draw(sheet, &keys(layers));
         let frame = Frame::panel(sheet, PANEL, &x, &y, index + 1 == panels.len());
         stack(sheet, &frame, (&x, &y), layers);
