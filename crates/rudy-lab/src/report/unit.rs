@@ -30,11 +30,14 @@ pub(super) struct Figure {
 }
 
 /// Names that say more than they are made of.
-const TITLES: [(&str, &str); 17] = [
+const TITLES: [(&str, &str); 20] = [
     ("requests_per_s", "throughput"),
     ("errors", "errors"),
     ("generator_share", "busiest thread of the generator"),
+    ("others_share", "CPU of other processes"),
+    ("stolen_share", "CPU that the host gave away"),
     ("time_s", "time in all"),
+    ("cpu_s", "CPU time"),
     ("p50_ns", "median latency"),
     ("p90_ns", "latency, p90"),
     ("p99_ns", "latency, p99"),

@@ -8,11 +8,12 @@ use crate::report::read::Experiment;
 use crate::report::unit::Figure;
 
 /// What stands first in a table. The figures of a subject's own follow, and those of the run itself come last.
-const FIRST: [&str; 17] = [
+const FIRST: [&str; 18] = [
     "time_s",
     "requests_per_s",
     "knee_per_s",
     "errors",
+    "cpu_s",
     "cpu_us_per_request",
     "cpu_user_us_per_request",
     "cpu_system_us_per_request",

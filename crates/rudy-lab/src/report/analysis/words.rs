@@ -6,11 +6,12 @@ use super::{Answer, Compared};
 use crate::report::unit::{Figure, digits};
 
 /// How it is said of a subject that it has a figure: `rudy needs 0.74 times the CPU per request of nginx`.
-const PHRASES: [(&str, &str, &str); 15] = [
+const PHRASES: [(&str, &str, &str); 16] = [
     ("requests_per_s", "answers", "requests per second"),
     ("knee_per_s", "holds", "rate"),
     ("time_s", "takes", "time"),
     ("errors", "has", "errors"),
+    ("cpu_s", "needs", "CPU time"),
     ("cpu_us_per_request", "needs", "CPU per request"),
     ("cpu_user_us_per_request", "needs", "CPU per request in user mode"),
     ("cpu_system_us_per_request", "needs", "CPU per request in the kernel"),
@@ -81,6 +82,9 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
 
 /// The answer to what was asked, as far as it goes: for each two subjects in what one is better, worse, or the same.
 pub(super) fn headline(comparisons: &[Compared]) -> Vec<String> {
+    if comparisons.is_empty() {
+        return vec!["Nothing was compared: the tables show what each subject did.".to_owned()];
+    }
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for compared in comparisons {
         if !pairs.contains(&(compared.subject, compared.with)) {

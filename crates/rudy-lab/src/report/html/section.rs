@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::{all, escaped, findings, repeat};
 use crate::report::analysis::trouble::Trouble;
-use crate::report::analysis::{Cell, Section, Table};
+use crate::report::analysis::words::ratio;
+use crate::report::analysis::{Cell, Section, Table, then};
 use crate::report::chart::{self, Chart};
 use crate::report::rows::{self, Rows};
 use crate::report::unit::Figure;
@@ -84,18 +85,44 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
+/// What was shown before, each value with what was said of it, beside today's.
 fn then(section: &Section) -> String {
-    let rows = rows::then(section);
-    if rows.body.is_empty() {
+    if section.then.is_empty() {
         return String::new();
     }
+    let head = ["under", "in", "then", "it was", "now", "it is", "now / then"];
+    let head = all(head.map(|title| format!("<th scope=\"col\">{title}</th>")));
+    let body = all(section.then.iter().map(of_then));
     let source = &section.experiment.plan().source;
     let source = if source.is_empty() {
         String::new()
     } else {
         format!("<p class=\"note\">Then: {}</p>\n", escaped(source))
     };
-    table(&rows) + &source
+    format!(
+        "<div class=\"wide\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n{source}"
+    )
+}
+
+fn of_then(row: &then::Row) -> String {
+    let figure = row.figure.as_ref();
+    let name = |name: Option<&str>| escaped(name.unwrap_or("–"));
+    let then = row.then.as_ref();
+    let was = then.and_then(|then| Some((then.value?, figure?)));
+    let was = was.map(|(value, figure)| figure.unit.text(value * figure.factor));
+    let said = then.and_then(|then| then.said).unwrap_or_default();
+    let is =
+        row.now.zip(figure).map_or("<td>–</td>".to_owned(), |((_, cell), figure)| spread(&cell, figure));
+    format!(
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}<span class=\"range\">{}</span></td><td>{}</td>{is}<td>{}</td></tr>\n",
+        escaped(row.load),
+        name(figure.map(|figure| figure.title.as_str())),
+        name(then.map(|then| then.subject)),
+        name(was.as_deref()),
+        escaped(said),
+        name(row.now.map(|(subject, _)| subject)),
+        row.ratio().map_or("–".to_owned(), ratio),
+    )
 }
 
 fn controls(section: &Section) -> String {
