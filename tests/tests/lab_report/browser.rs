@@ -90,6 +90,11 @@ fn charts_are_alive(seen: &Value) {
     let list = |name: &str| seen[name].as_array().expect("it is a list").clone();
     assert!(list("figures").len() >= 2, "{}", seen["figures"]);
     assert_eq!(seen["charts"], list("figures").len());
+    assert_eq!(
+        seen["letters"],
+        serde_json::json!(["12px", "13px"]),
+        "nothing of the page gets into the charts"
+    );
     assert!(!list("tips").is_empty());
     for tip in list("tips") {
         assert_eq!((&tip["shown"], &tip["text"]), (&Value::Bool(true), &tip["wanted"]));

@@ -14,6 +14,7 @@
   const seen = { width: innerWidth, scrollWidth: root.scrollWidth, colours: colours() };
   seen.charts = document.querySelectorAll('figure svg.chart').length;
   seen.figures = [...document.querySelectorAll('figure')].map((figure) => figure.id);
+  seen.letters = [...new Set([...document.querySelectorAll('svg.chart text')].map((text) => getComputedStyle(text).fontSize))].sort();
   seen.wider = [...document.querySelectorAll('body *')]
     .filter((element) => !element.closest('.wide, pre, svg, #tip') && element.getBoundingClientRect().right > innerWidth + 1)
     .map((element) => element.outerHTML.slice(0, 80));

@@ -48,7 +48,7 @@ fn row(compared: &Compared, scale: &Scale) -> String {
         Answer::Judged(finding) => write!(
             row,
             "<td class=\"number ratio\">{}</td><td>{}</td><td class=\"number between\">{}</td><td class=\"drawn\">{}</td>\
-             <td class=\"number soft medians\">{}</td>",
+             <td class=\"number faded medians\">{}</td>",
             rows::times(compared),
             badge(compared, finding),
             rows::between(&compared.answer),
@@ -57,7 +57,7 @@ fn row(compared: &Compared, scale: &Scale) -> String {
         ),
         Answer::Open { why, .. } => write!(
             row,
-            "<td class=\"number ratio\">{}</td><td colspan=\"3\" class=\"why soft\">{}</td><td class=\"number soft medians\">{}</td>",
+            "<td class=\"number ratio\">{}</td><td colspan=\"3\" class=\"why faded\">{}</td><td class=\"number faded medians\">{}</td>",
             rows::times(compared),
             escaped(why),
             escaped(&medians)
