@@ -259,6 +259,19 @@ fn a_program_that_is_run_to_its_end_says_its_figures() {
 }
 
 #[test]
+fn starts_that_are_noted_are_counted_and_words_of_its_own_are_put_in() {
+    let lab = run_once("echo a >>starts; cat \"$0\" >>starts; echo time_s {time}", "");
+    let plan = lab.folder.path().join("plan.toml");
+    let text = fs::read_to_string(&plan).expect("written");
+    let own = "words = { time = \"0.5\" }\nconfig_text = \"{time}\"\n[[load]]";
+    fs::write(&plan, text.replace("[[load]]", own).replace("\"sh\"", "\"{config}\"")).expect("written");
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let figures = &lab.runs()[0]["figures"];
+    assert_eq!((&figures["starts"], &figures["time_s"]), (&2.0.into(), &0.5.into()));
+}
+
+#[test]
 fn one_that_ends_otherwise_or_says_no_figure_or_does_not_end_has_failed() {
     for (script, load, expected) in [
         ("echo time_s 1; echo no memory >&2; exit 3", "", &["exit status: 3", "no memory"][..]),
@@ -297,7 +310,7 @@ fn what_a_subject_needs_and_is_not_there_is_told_before_anything_runs() {
     let lab = Lab::new(&format!("rounds = 1\n{needs}{BURST}"));
     let output = lab.run();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("lacking needs /no/such/tool"), "{}", said(&output));
+    assert!(said(&output).contains("lacking cannot be measured: /no/such/tool"), "{}", said(&output));
     assert!(!lab.out().exists());
     let optional = needs.replace("name", "optional = true\nname");
     let lab = Lab::new(&format!("rounds = 1\n{optional}{RUDY}{BURST}"));

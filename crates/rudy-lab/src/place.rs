@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
@@ -44,6 +44,8 @@ pub(crate) struct Place<'a> {
     pub(crate) folders: &'a Folders,
     pub(crate) temp: &'a Path,
     pub(crate) config: &'a Path,
+    /// Words of the subject's own.
+    pub(crate) words: &'a BTreeMap<String, String>,
     /// How much a subject is to do that is run to its end, if its load says it.
     pub(crate) n: Option<u32>,
 }
@@ -53,22 +55,32 @@ impl Place<'_> {
     pub(crate) fn fill(&self, text: &str) -> String {
         let rudy = std::env::current_exe().unwrap_or_else(|_| "rudy".into());
         let path = |path: &Path| path.to_string_lossy().into_owned();
-        let words: [(&str, String); 7] = [
-            ("{rudy}", path(&rudy)),
-            ("{port}", self.port.to_string()),
-            ("{folder}", path(self.folders.files())),
-            ("{built}", path(self.folders.built())),
-            ("{temp}", path(self.temp)),
-            ("{config}", path(self.config)),
-            ("{cores}", cores().to_string()),
+        let known = [
+            ("rudy", path(&rudy)),
+            ("programs", path(&programs())),
+            ("port", self.port.to_string()),
+            ("folder", path(self.folders.files())),
+            ("built", path(self.folders.built())),
+            ("temp", path(self.temp)),
+            ("config", path(self.config)),
+            ("cores", cores().to_string()),
         ];
-        let n = self.n.map(|n| ("{n}", n.to_string()));
-        let text =
-            words.iter().chain(&n).fold(text.to_owned(), |text, (word, value)| text.replace(word, value));
-        self.beside
-            .iter()
-            .fold(text, |text, (name, port)| text.replace(&format!("{{{name}.port}}"), &port.to_string()))
+        let known = known.into_iter().map(|(word, value)| (word.to_owned(), value));
+        let n = self.n.map(|n| ("n".to_owned(), n.to_string()));
+        let ports = self.beside.iter().map(|(name, port)| (format!("{name}.port"), port.to_string()));
+        // Its own come first, because what they stand for may have others.
+        let own = self.words.iter().map(|(word, value)| (word.clone(), value.clone()));
+        own.chain(known)
+            .chain(n)
+            .chain(ports)
+            .fold(text.to_owned(), |text, (word, value)| text.replace(&format!("{{{word}}}"), &value))
     }
+}
+
+/// Where this program is, and what is built with it.
+pub(crate) fn programs() -> PathBuf {
+    let rudy = std::env::current_exe().unwrap_or_default();
+    rudy.parent().map(Path::to_owned).unwrap_or_default()
 }
 
 /// How many cores we may use.
@@ -149,9 +161,12 @@ mod tests {
     fn words_in_braces_are_put_in_and_others_stay() {
         let folders = Folders { files: readable("files-").unwrap(), built: readable("built-").unwrap() };
         let beside = BTreeMap::from([("app", 82)]);
+        let words = BTreeMap::from([("socket".to_owned(), "{temp}/socket".to_owned())]);
         let (temp, config) = (Path::new("/t"), Path::new("/t/config"));
-        let place = Place { port: 81, beside: &beside, folders: &folders, temp, config, n: None };
+        let place =
+            Place { words: &words, port: 81, beside: &beside, folders: &folders, temp, config, n: None };
         assert_eq!(place.fill("{port} {temp} {config} {app.port} {n}"), "81 /t /t/config 82 {n}");
+        assert_eq!(place.fill("{socket} {other}"), "/t/socket {other}");
         assert_eq!(Place { n: Some(50), ..place }.fill("{n} {other}"), "50 {other}");
     }
 

@@ -28,6 +28,9 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// For each request of a load that counts them.
 const EACH: Duration = Duration::from_secs(10);
 
+/// Of a load that is a number of requests: a server that answers fewer in a second has failed.
+const SLOWEST_PER_S: u32 = 100;
+
 /// How long a generator may take to write its report once it is to end.
 const STOP: Duration = Duration::from_secs(2);
 
@@ -162,6 +165,9 @@ impl Generator {
 fn bound(kind: &Kind) -> Duration {
     PATIENCE
         + match kind {
+            Kind::Bench { requests: Some(requests), .. } => {
+                Duration::from_secs(u64::from(*requests / SLOWEST_PER_S))
+            }
             Kind::Bench { time, .. } => time.0,
             Kind::Burst { timeout, .. } => timeout.0,
             Kind::Sequence { requests } => EACH * *requests,

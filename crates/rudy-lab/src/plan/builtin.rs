@@ -8,6 +8,7 @@ use super::{Plan, parse};
 const PLANS: &[(&str, &str)] = &[
     ("c10k", include_str!("../../../../labs/c10k.toml")),
     ("calibrate", include_str!("../../../../labs/calibrate.toml")),
+    ("fastcgi-nines", include_str!("../../../../labs/fastcgi-nines.toml")),
     ("files", include_str!("../../../../labs/files.toml")),
     ("gateway", include_str!("../../../../labs/gateway.toml")),
     ("generators", include_str!("../../../../labs/generators.toml")),
@@ -24,14 +25,19 @@ macro_rules! peers {
 }
 
 const PEERS: &[(&str, &str)] = peers![
+    "peers/apache-fcgid.conf",
+    "peers/apache-proxy-fcgi.conf",
     "peers/apache-static.conf",
     "peers/big.erl",
+    "peers/fastcgi-app.sh",
     "peers/goconntest/main.go",
     "peers/h2o-static.yaml",
+    "peers/lighttpd-fastcgi.conf",
     "peers/lighttpd-static.conf",
     "peers/nginx-fastcgi.conf",
     "peers/nginx-static.conf",
     "peers/rudy-delay.toml",
+    "peers/rudy-fastcgi.toml",
     "peers/rudy-streams.toml",
     "peers/seminar.escript",
     "peers/streams.escript",
@@ -60,7 +66,8 @@ mod tests {
     fn each_is_whole_and_has_a_question() {
         for plan in all() {
             let plan = plan.unwrap();
-            assert!(!plan.question.is_empty() && !plan.comparisons.is_empty(), "{}", plan.name);
+            let answers = plan.comparisons.len() + plan.then.len();
+            assert!(!plan.question.is_empty() && answers > 0, "{}", plan.name);
         }
     }
 }

@@ -78,7 +78,7 @@ const ROUNDS: usize = 10;
 
 /// Whether a figure may be compared: every one that a [`Run`](crate::record::Run) can have and for which it is known what is
 /// better.
-pub(crate) const FIGURES: [&str; 16] = [
+pub(crate) const FIGURES: [&str; 17] = [
     "requests_per_s",
     "cpu_us_per_request",
     "cpu_user_us_per_request",
@@ -94,6 +94,7 @@ pub(crate) const FIGURES: [&str; 16] = [
     "late_p99_ns",
     "time_s",
     "cpu_s",
+    "nines",
     "knee_per_s",
 ];
 
@@ -324,6 +325,14 @@ mod tests {
             ("[[then]]\nsubject = \"old\"\nload = \"l\"\nfigures = { speed = 1 }\n", "no figure \"speed\""),
             ("[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nready = { http = \"1\" }\n", "`ready` is one of"),
             ("n = 3\n", "has no `n`"),
+            ("requests = 10\ntime = \"1s\"\n", "x.toml:5: a bench has so many `requests`, or a `time`"),
+            ("requests = 0\n", "from 1 on"),
+            ("quick = { requests = 10 }\n", "x.toml:5: `quick` is a time here"),
+            ("requests = 10\nquick = { time = \"1s\" }\n", "x.toml:5: `quick` is a number of requests here"),
+            (
+                "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nwords = { port = \"1\" }\n",
+                "x.toml:8: \"port\" cannot be",
+            ),
             ("stall = { after = \"1s\", time = \"1s\" }\n", "x.toml:2: the stall of \"l\" stops"),
             (
                 "[[subject]]\nname = \"b\"\ncommand = [\"b\"]\nbeside = [\"c\"]\n",

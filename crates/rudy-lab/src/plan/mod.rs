@@ -79,16 +79,16 @@ impl Plan {
 }
 
 impl Subject {
-    /// Whether this program is in its command.
+    /// Whether this program is in its command, or in its configuration.
     pub(crate) fn runs(&self, program: &Program) -> bool {
-        program.is_in(&self.command)
+        program.is_in(&self.command) || program.is_in(self.config.as_slice())
     }
 }
 
 impl Program {
-    fn is_in(&self, command: &[String]) -> bool {
+    fn is_in(&self, texts: &[String]) -> bool {
         let path = format!("{{built}}/{}", self.name);
-        command.contains(&path)
+        texts.iter().any(|text| text.contains(&path))
     }
 }
 
@@ -114,6 +114,9 @@ pub struct Subject {
     /// Programs and, by their whole path, files that it needs beside the program of its command.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// Words in braces of its own, and what they stand for in its command and configuration.
+    #[serde(default)]
+    pub words: BTreeMap<String, String>,
     /// The names of the programs that are started before it, in this order.
     #[serde(default)]
     pub beside: Vec<String>,
@@ -180,6 +183,9 @@ pub struct Load {
     /// When what is beside the subject stands still, if it does.
     #[serde(default)]
     pub stall: Option<Stall>,
+    /// How much of it is enough for a quick run, if it is not the usual second.
+    #[serde(default)]
+    pub quick: Option<Quick>,
     /// How.
     #[serde(flatten)]
     pub kind: Kind,
@@ -195,6 +201,16 @@ pub struct Stall {
     pub time: Time,
 }
 
+/// How much of a load is enough to see that a plan works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quick {
+    /// So long.
+    Time(Time),
+    /// So many requests.
+    Requests(u32),
+}
+
 /// The kind of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -207,6 +223,12 @@ pub enum Kind {
         time: Time,
         /// Requests a second in all, whatever the subject does; none for a closed loop.
         rate: Option<f64>,
+        /// So many requests, instead of a time.
+        #[serde(default)]
+        requests: Option<u32>,
+        /// Each request has a connection of its own.
+        #[serde(default)]
+        is_closing: bool,
     },
     /// So many requests at once, each on a connection of its own.
     Burst {

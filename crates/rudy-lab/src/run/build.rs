@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::place::Folders;
+use crate::place::{self, Folders};
 use crate::plan::{Plan, Program};
 
 /// So much of what a compiler says is shown.
@@ -30,7 +30,8 @@ fn one(program: &Program, folders: &Folders) -> Result<(), String> {
     let words: Vec<String> = program
         .build
         .iter()
-        .map(|word| fill(&target, "{target}", &fill(&source, "{source}", word)))
+        .map(|word| fill(&place::programs(), "{programs}", word))
+        .map(|word| fill(&target, "{target}", &fill(&source, "{source}", &word)))
         .collect();
     let output = Command::new(&words[0])
         .args(&words[1..])

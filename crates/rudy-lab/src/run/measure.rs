@@ -32,7 +32,10 @@ impl Bench<'_> {
         let mut company = Company::start(self.plan, subject, &scene, self.interrupt)?;
         let measured = self.subject(subject, load, &scene, &mut company, run);
         run.notes.extend(company.stop());
-        measured
+        let mut measured = measured?;
+        #[expect(clippy::cast_precision_loss, reason = "a count of processes")]
+        measured.seen.figures.extend(scene.starts().map(|count| ("starts".to_owned(), count as f64)));
+        Ok(measured)
     }
 
     fn subject(

@@ -8,8 +8,8 @@ use rudy_server::config::Time;
 use rudy_stats::compare::PAIRS_MAX;
 
 use super::progress::say;
-use crate::machine;
-use crate::plan::{Kind, Plan, builtin, parse};
+use crate::plan::{Kind, Plan, Program, Quick, Subject, builtin, parse};
+use crate::{machine, place};
 
 /// Of a quick run: long enough to see that it works.
 const QUICK: Time = Time(Duration::from_secs(1));
@@ -108,7 +108,11 @@ fn quicken(plan: &mut Plan) {
     plan.warmup = plan.warmup.min(Time(Duration::from_millis(200)));
     for load in &mut plan.loads {
         match &mut load.kind {
-            Kind::Bench { time, .. } => *time = QUICK.min(*time),
+            Kind::Bench { time, requests, .. } => match load.quick {
+                Some(Quick::Time(quick)) => *time = quick.min(*time),
+                Some(Quick::Requests(quick)) => *requests = requests.map(|requests| requests.min(quick)),
+                None => *time = QUICK.min(*time),
+            },
             Kind::Knee { time, hold, .. } => (*time, *hold) = (QUICK.min(*time), QUICK.min(*hold)),
             Kind::Idle { ramp, time, .. } | Kind::Flood { ramp, time, .. } => {
                 (*ramp, *time) = (QUICK.min(*ramp), QUICK.min(*time));
@@ -123,25 +127,33 @@ fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     let mut refusal = None;
     let Plan { subjects, programs, .. } = &mut *plan;
     subjects.retain(|subject| {
-        let builders =
-            programs.iter().filter(|program| subject.runs(program)).map(|program| &program.build[0]);
-        let program = subject.command.first().filter(|_| subject.is_optional);
-        let missing = program
-            .into_iter()
-            .chain(&subject.needs)
-            .chain(builders)
-            .find(|name| !machine::is_installed(name));
-        if let Some(missing) = missing {
-            if subject.is_optional {
-                say(&format!("{} is left out: {missing} is not installed", subject.name));
-            } else {
-                refusal.get_or_insert(format!("{} needs {missing}, which is not installed", subject.name));
-            }
+        let Some(why) = missing(subject, programs) else { return true };
+        if subject.is_optional {
+            say(&format!("{} is left out: {why}", subject.name));
+        } else {
+            refusal.get_or_insert(format!("{} cannot be measured: {why}", subject.name));
         }
-        missing.is_none()
+        false
     });
     keep_comparisons(plan);
     refusal.map_or(Ok(()), |why| Err(Refusal::World(why)))
+}
+
+/// What there is to say where something is not there that a subject needs.
+fn missing(subject: &Subject, programs: &[Program]) -> Option<String> {
+    // That of one that is not optional is looked for when it is started: its run has failed, and the others are measured.
+    let program = subject.command.first().filter(|_| subject.is_optional);
+    let builders = programs.iter().filter(|program| subject.runs(program)).map(|program| &program.build[0]);
+    program.into_iter().chain(builders).chain(&subject.needs).find_map(|name| {
+        let own = name.strip_prefix("{programs}/");
+        let path = own
+            .map_or_else(|| name.clone(), |own| place::programs().join(own).to_string_lossy().into_owned());
+        let why = own.map_or_else(
+            || "is not installed".to_owned(),
+            |own| format!("is not there; it is built by `cargo build --release -p {own}`"),
+        );
+        (!machine::is_installed(&path)).then(|| format!("{path} {why}"))
+    })
 }
 
 /// Of the comparisons those whose subjects and loads are still there.
@@ -172,6 +184,29 @@ mod tests {
         assert_eq!(subjects, ["percore", "serial"]);
         assert_eq!((plan.loads.len(), plan.comparisons.len()), (1, 1));
         assert_eq!(plan.comparisons[0].loads, ["burst-100"]);
+    }
+
+    #[test]
+    fn of_a_load_that_says_what_is_quick_so_much_is_left() {
+        let text = builtin::text("fastcgi-nines").unwrap();
+        let mut plan = parse(text, "fastcgi-nines", None).unwrap();
+        quicken(&mut plan);
+        let of = |name: &str| &plan.loads.iter().find(|load| load.name == name).unwrap().kind;
+        let ten = Time(Duration::from_secs(10));
+        assert!(matches!(of("1000/s"), Kind::Bench { time, .. } if *time == ten));
+        assert!(matches!(of("a million"), Kind::Bench { requests: Some(100_000), .. }));
+        assert!(matches!(of("1000 fetches"), Kind::Bench { requests: Some(1000), .. }));
+    }
+
+    #[test]
+    fn what_is_built_with_rudy_and_is_not_there_is_told_with_how_it_is_built() {
+        let text = "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\nneeds = [\"{programs}/no-such-program\"]\n\
+            [[load]]\nname = \"l\"\nkind = \"bench\"\n";
+        let mut plan = parse(text, "x", None).unwrap();
+        let Err(Refusal::World(why)) = leave_out_what_is_not_installed(&mut plan) else {
+            panic!("it is not there")
+        };
+        assert!(why.contains("`cargo build --release -p no-such-program`"), "{why}");
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::record::{Outcome, Run};
 /// What a start, a stop and what lies between take of a run, for the first guess.
 const AROUND: Duration = Duration::from_millis(1500);
 
+/// What a request takes of a load that is a number of them, for the first guess.
+const EACH: Duration = Duration::from_micros(100);
+
 /// Writes a line. That nobody reads it is no reason to stop.
 pub(super) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
@@ -37,7 +40,7 @@ impl<'a> Progress<'a> {
             time(guess(plan, all).mul_f64(share(left, all))),
             folder.display()
         ));
-        if plan.rounds < PAIRS_MIN {
+        if plan.rounds < PAIRS_MIN && !plan.comparisons.is_empty() {
             say(&format!("A verdict takes {PAIRS_MIN} rounds, and this has {}", plan.rounds));
         }
         Self { plan, folder, all, left, told: 0, failed: 0, begun: Instant::now() }
@@ -121,6 +124,7 @@ fn guess(plan: &Plan, runs: usize) -> Duration {
         .loads
         .iter()
         .map(|load| match load.kind {
+            Kind::Bench { requests: Some(requests), .. } => EACH * requests + plan.warmup.0 + AROUND,
             Kind::Bench { time, .. } => time.0 + plan.warmup.0 + AROUND,
             // A search that knows about where to look: eight steps from a factor of two to a twentieth.
             Kind::Knee { time, hold, .. } => time.0 * 8 + hold.0 + AROUND,

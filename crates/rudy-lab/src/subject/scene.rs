@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -13,9 +13,13 @@ use super::spawn;
 use crate::place::{Folders, Place, adapted, readable};
 use crate::plan::{Kind, Load, Subject};
 
+/// The file in which a program may note, a line each, that it was started.
+const STARTS: &str = "starts";
+
 /// The place of one run. Its folder goes when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
+    subject: &'a Subject,
     folders: &'a Folders,
     folder: TempDir,
     n: Option<u32>,
@@ -30,16 +34,26 @@ impl<'a> Scene<'a> {
     pub(crate) fn new(subject: &'a Subject, load: &Load, folders: &'a Folders) -> io::Result<Self> {
         let folder = readable("rudy-lab-")?;
         symlink(folders.files(), folder.path().join("www"))?;
+        // Whoever a server is started as may note in it that it was.
+        let starts = folder.path().join(STARTS);
+        fs::write(&starts, "")?;
+        fs::set_permissions(&starts, fs::Permissions::from_mode(0o666))?;
         let mut ports = free_ports(1 + subject.beside.len())?.into_iter();
         let port = ports.next().unwrap_or_default();
         let beside = subject.beside.iter().map(String::as_str).zip(ports).collect();
         let n = if let Kind::Run { n, .. } = load.kind { n } else { None };
-        Ok(Self { folders, folder, n, port, beside })
+        Ok(Self { subject, folders, folder, n, port, beside })
     }
 
     /// Where programs are started.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// How often a program was started that notes it; nothing where none does.
+    pub(crate) fn starts(&self) -> Option<usize> {
+        let noted = fs::read_to_string(self.folder().join(STARTS)).unwrap_or_default();
+        Some(noted.lines().count()).filter(|count| *count > 0)
     }
 
     /// Where one of them is to listen: the one beside the subject of this name, or the subject itself.
@@ -64,6 +78,7 @@ impl<'a> Scene<'a> {
             folders: self.folders,
             temp: self.folder(),
             config: &path,
+            words: &self.subject.words,
             n: self.n,
         };
         if let Some(text) = config {

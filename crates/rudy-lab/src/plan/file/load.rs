@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Reader;
-use crate::plan::{Kind, Load, Stall};
+use crate::plan::{Kind, Load, Quick, Stall};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +22,8 @@ pub(super) struct LoadTable {
     time: Option<Time>,
     rate: Option<f64>,
     requests: Option<u32>,
+    keepalive: Option<bool>,
+    quick: Option<Quick>,
     ramp: Option<Time>,
     timeout: Option<Time>,
     slo: Option<Spanned<String>>,
@@ -51,14 +53,16 @@ const AT_ONCE_MAX: u32 = 28_000;
 
 impl LoadTable {
     /// The keys that are given, and whether a load of its kind has them.
-    fn keys(&self) -> [(&'static str, bool, bool); 12] {
+    fn keys(&self) -> [(&'static str, bool, bool); 14] {
         use KindName::{Bench, Burst, Flood, Idle, Knee, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
             ("connections", self.connections.is_some(), is(&[Bench, Knee, Idle, Flood])),
             ("time", self.time.is_some(), is(&[Bench, Knee, Idle, Flood])),
             ("rate", self.rate.is_some(), is(&[Bench])),
-            ("requests", self.requests.is_some(), is(&[Burst, Sequence])),
+            ("requests", self.requests.is_some(), is(&[Bench, Burst, Sequence])),
+            ("keepalive", self.keepalive.is_some(), is(&[Bench])),
+            ("quick", self.quick.is_some(), is(&[Bench])),
             ("ramp", self.ramp.is_some(), is(&[Idle, Flood])),
             ("timeout", self.timeout.is_some(), is(&[Burst])),
             ("slo", self.slo.is_some(), is(&[Knee])),
@@ -83,9 +87,14 @@ impl LoadTable {
 impl Reader<'_> {
     pub(super) fn load(&self, table: LoadTable) -> Result<Load, String> {
         let wrong = |expected: &str| Err(self.at(&table.name, expected));
-        let counts = [table.connections, table.requests];
-        if counts.into_iter().flatten().any(|count| !(1..=AT_ONCE_MAX).contains(&count)) {
+        // Those of a bench come one after the other.
+        let at_once = table.requests.filter(|_| table.kind != KindName::Bench);
+        if [table.connections, at_once].into_iter().flatten().any(|count| !(1..=AT_ONCE_MAX).contains(&count))
+        {
             return wrong(&format!("`connections` and `requests` are numbers from 1 to {AT_ONCE_MAX}"));
+        }
+        if table.kind == KindName::Bench {
+            self.check_bench(&table)?;
         }
         if table.rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
             return wrong("`rate` is a number of requests per second, above 0");
@@ -99,7 +108,29 @@ impl Reader<'_> {
             return wrong("`path` begins with a slash, as in \"/1k.html\"");
         }
         let kind = self.kind(&table)?;
-        Ok(Load { name: table.name.into_inner(), path, headers: table.headers, stall: table.stall, kind })
+        Ok(Load {
+            name: table.name.into_inner(),
+            path,
+            headers: table.headers,
+            stall: table.stall,
+            quick: table.quick,
+            kind,
+        })
+    }
+
+    fn check_bench(&self, table: &LoadTable) -> Result<(), String> {
+        let wrong = |expected: &str| Err(self.at(&table.name, expected));
+        match (table.requests, table.quick) {
+            (Some(0), _) | (_, Some(Quick::Requests(0))) => wrong("`requests` is a number from 1 on"),
+            (Some(_), _) if table.time.is_some() || table.rate.is_some() => {
+                wrong("a bench has so many `requests`, or a `time` and possibly a `rate`")
+            }
+            (Some(_), Some(Quick::Time(_))) => {
+                wrong("`quick` is a number of requests here, as in { requests = 1000 }")
+            }
+            (None, Some(Quick::Requests(_))) => wrong("`quick` is a time here, as in { time = \"10s\" }"),
+            _ => Ok(()),
+        }
     }
 
     fn kind(&self, table: &LoadTable) -> Result<Kind, String> {
@@ -108,7 +139,13 @@ impl Reader<'_> {
         let missing = |what: &str| self.at(&table.name, what);
         let requests = || table.requests.ok_or_else(|| missing("`requests` is missing: how many?"));
         Ok(match table.kind {
-            KindName::Bench => Kind::Bench { connections, time: time(table.time, 5), rate: table.rate },
+            KindName::Bench => Kind::Bench {
+                connections,
+                time: time(table.time, 5),
+                rate: table.rate,
+                requests: table.requests,
+                is_closing: table.keepalive == Some(false),
+            },
             KindName::Idle => {
                 Kind::Idle { connections, ramp: time(table.ramp, 5), time: time(table.time, 10) }
             }

@@ -1,5 +1,6 @@
 //! A subject as it is written.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub(super) struct SubjectTable {
     #[serde(default)]
     needs: Vec<String>,
     #[serde(default)]
+    words: BTreeMap<String, String>,
+    #[serde(default)]
     beside: Vec<Spanned<String>>,
     says: Option<Says>,
 }
@@ -54,6 +57,9 @@ struct ReadyTable {
     within: Option<Time>,
 }
 
+/// The words in braces that every plan has.
+const WORDS: [&str; 9] = ["rudy", "programs", "port", "folder", "built", "temp", "config", "cores", "n"];
+
 /// How long a subject may take to serve where nobody says.
 const READY_WITHIN: Time = Time(Duration::from_secs(10));
 
@@ -63,6 +69,11 @@ impl SubjectTable {
     }
 }
 
+/// Whether it can stand in braces.
+fn is_plain(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
 fn has(command: &[String], word: &str) -> bool {
     command.iter().any(|part| part.contains(word))
 }
@@ -70,6 +81,14 @@ fn has(command: &[String], word: &str) -> bool {
 impl Reader<'_> {
     pub(super) fn subject(&self, table: SubjectTable, beside: &[Beside]) -> Result<Subject, String> {
         let config = self.configuration(&table.name, &table.command, table.config, table.config_text)?;
+        if let Some(word) = table.words.keys().find(|word| !is_plain(word) || WORDS.contains(&word.as_str()))
+        {
+            let why = format!(
+                "{word:?} cannot be a word of its own: it has letters, digits and hyphens, and is none of {}",
+                WORDS.join(", ")
+            );
+            return Err(self.at(&table.name, &why));
+        }
         let is_there = |name: &str| beside.iter().any(|beside| beside.name == name);
         let beside = self.known("[[beside]]", table.beside, is_there)?;
         let (ready, within) = self.ready(&table.name, table.ready)?;
@@ -83,14 +102,14 @@ impl Reader<'_> {
             is_control: table.control,
             is_optional: table.optional,
             needs: table.needs,
+            words: table.words,
             beside,
             says: table.says.unwrap_or_default(),
         })
     }
 
     pub(super) fn beside(&self, table: BesideTable) -> Result<Beside, String> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        if !table.name.get_ref().bytes().all(is_plain) {
+        if !is_plain(table.name.get_ref()) {
             return Err(self.at(
                 &table.name,
                 "its name has letters, digits and hyphens, as {NAME.port} stands for its port",

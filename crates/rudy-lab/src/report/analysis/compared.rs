@@ -100,7 +100,7 @@ fn controlled<'a>(
 
 /// Which way of a figure is the good one: of rates up, of all that is a cost down.
 fn better(figure: &str) -> Better {
-    if figure.ends_with("_per_s") { Better::Higher } else { Better::Lower }
+    if figure.ends_with("_per_s") || figure == "nines" { Better::Higher } else { Better::Lower }
 }
 
 impl<'a> Question<'a> {
