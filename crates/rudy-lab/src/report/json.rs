@@ -76,6 +76,8 @@ struct FindingOut<'a> {
     verdict: Option<String>,
     /// How many rounds a verdict takes, where there were fewer.
     rounds_needed: Option<usize>,
+    /// Why nothing was judged.
+    why: Option<&'a str>,
     /// It rests on a subject that differs from itself.
     is_flagged: bool,
     /// It rests on runs that are doubted.
@@ -184,13 +186,9 @@ impl<'a> ExperimentOut<'a> {
 
 impl<'a> FindingOut<'a> {
     fn of(compared: &'a Compared<'a>) -> Self {
-        let finding = match &compared.answer {
-            Answer::Judged(finding) => Some(finding),
-            Answer::Open { .. } => None,
-        };
-        let ratio = match &compared.answer {
-            Answer::Judged(finding) => Some(finding.ratio),
-            Answer::Open { ratio, .. } => *ratio,
+        let (finding, ratio, why) = match &compared.answer {
+            Answer::Judged(finding) => (Some(finding), Some(finding.ratio), None),
+            Answer::Open { ratio, why } => (None, *ratio, Some(why.as_str())),
         };
         Self {
             subject: compared.subject,
@@ -206,6 +204,7 @@ impl<'a> FindingOut<'a> {
             p_adjusted: finding.map(|finding| finding.p_adjusted),
             verdict: compared.verdict().map(|verdict| verdict.to_string()),
             rounds_needed: finding.and_then(|finding| Some(finding.too_few?.needed)),
+            why,
             is_flagged: finding.is_some_and(|finding| finding.is_flagged),
             is_doubtful: compared.is_doubtful,
             sentence: &compared.sentence,

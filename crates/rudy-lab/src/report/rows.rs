@@ -124,15 +124,17 @@ pub(super) fn controls(section: &Section) -> Rows {
     Rows { head: head.map(str::to_owned).to_vec(), body: section.controls.iter().map(row).collect() }
 }
 
-/// Everything that was measured under a load.
+/// Everything that was measured under a load: a figure in each row, since its values have one unit.
 pub(super) fn table(table: &Table) -> Rows {
-    let head =
-        std::iter::once("subject".to_owned()).chain(table.figures.iter().map(|figure| figure.title.clone()));
-    let row = |(subject, cells): &(&str, Vec<Cell>)| {
-        let cells = cells.iter().zip(&table.figures).map(|(cell, figure)| spread(cell, figure));
-        std::iter::once((*subject).to_owned()).chain(cells).collect()
+    let subjects = table.rows.iter().map(|(subject, _)| (*subject).to_owned());
+    let row = |(column, figure): (usize, &Figure)| {
+        let cells = table.rows.iter().map(|(_, cells)| spread(&cells[column], figure));
+        std::iter::once(figure.title.clone()).chain(cells).collect()
     };
-    Rows { head: head.collect(), body: table.rows.iter().map(row).collect() }
+    Rows {
+        head: std::iter::once(String::new()).chain(subjects).collect(),
+        body: table.figures.iter().enumerate().map(row).collect(),
+    }
 }
 
 /// `7.31 µs (7.20 to 7.52)`.

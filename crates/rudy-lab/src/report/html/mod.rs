@@ -39,13 +39,15 @@ pub(super) fn write(report: &Report) -> String {
     )
 }
 
-/// Where each of several experiments stands.
+/// Where each of several experiments stands, and what it has come to.
 fn contents(report: &Report, title: &str) -> String {
     if report.sections.len() < 2 {
         return String::new();
     }
     let entry = |(number, section): (usize, &super::analysis::Section)| {
-        format!("<li><a href=\"#experiment-{number}\">{}</a></li>\n", escaped(&section.title))
+        let title = escaped(&section.title);
+        let answer = all(section.headline.iter().map(|line| format!("<p>{}</p>", escaped(line))));
+        format!("<li><a href=\"#experiment-{number}\">{title}</a>{answer}</li>\n")
     };
     let list: String = report.sections.iter().enumerate().map(entry).collect();
     format!("<h1>{title}</h1>\n<nav><ul>\n{list}</ul></nav>\n")

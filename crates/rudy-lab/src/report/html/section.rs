@@ -20,7 +20,7 @@ pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
         }
     };
     part("Findings", &findings::write(section, judged));
-    part("Charts", &charts(&chart::charts(section.experiment)));
+    part("Charts", &charts(&chart::charts(section.experiment), number));
     part("Then and now", &then(section));
     part("Everything that was measured", &tables(section));
     part("Doubts", &list(&section.doubts, "A number that rests on them is marked † and stays."));
@@ -48,19 +48,19 @@ fn answer(section: &Section) -> String {
     page
 }
 
-fn charts(charts: &[Chart]) -> String {
+fn charts(charts: &[Chart], number: usize) -> String {
     if charts.is_empty() {
         return String::new();
     }
-    format!("<div class=\"charts\">\n{}</div>\n", charts.iter().map(figure).collect::<String>())
+    format!("<div class=\"charts\">\n{}</div>\n", all(charts.iter().map(|chart| figure(chart, number))))
 }
 
 /// A chart with its data. The data stand in the link, so that it needs no script.
-fn figure(chart: &Chart) -> String {
+fn figure(chart: &Chart, number: usize) -> String {
     let Chart { id, title, caption, svg, csv } = chart;
     format!(
-        "<figure id=\"chart-{id}\" aria-label=\"{}\">\n{svg}\n<figcaption>{}<p class=\"save\">\
-         <a class=\"svg needs-js\" href=\"#chart-{id}\" download=\"{id}.svg\">SVG</a>\
+        "<figure id=\"chart-{number}-{id}\" aria-label=\"{}\">\n{svg}\n<figcaption>{}<p class=\"save\">\
+         <a class=\"svg needs-js\" href=\"#chart-{number}-{id}\" download=\"{id}.svg\">SVG</a>\
          <a class=\"csv\" href=\"data:text/csv;charset=utf-8,{}\" download=\"{id}.csv\">CSV</a></p></figcaption>\n</figure>\n",
         escaped(title),
         escaped(caption),
