@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -32,28 +32,37 @@ pub(crate) fn describe() -> Machine {
     }
 }
 
-/// The versions of the programs of a plan, as far as they say them when asked with `-v` or `--version`, and ours.
+/// Programs that say their version, and how: of others nobody knows what a flag does.
+const SAY_VERSION: [(&str, [&str; 2]); 10] = [
+    ("nginx", ["nginx", "-v"]),
+    ("lighttpd", ["lighttpd", "-v"]),
+    ("h2o", ["h2o", "--version"]),
+    ("apache2", ["apache2", "-v"]),
+    ("httpd", ["httpd", "-v"]),
+    ("escript", ["erl", "+V"]),
+    ("go", ["go", "version"]),
+    ("wrk", ["wrk", "-v"]),
+    ("h2load", ["h2load", "--version"]),
+    ("ab", ["ab", "-V"]),
+];
+
+/// The versions of the programs of a plan, as far as they say them when asked, and ours.
 pub(crate) fn versions(plan: &Plan) -> BTreeMap<String, String> {
     // Figures of a debug build are several times what they should be, and whoever reads them must see it.
     let build = if cfg!(debug_assertions) { " (debug build)" } else { "" };
     let own = ("rudy".to_owned(), format!("{}{build}", env!("CARGO_PKG_VERSION")));
-    // Only of programs that are known to answer: of others nobody knows what the flag does.
-    let known = [
-        ("nginx", "-v"),
-        ("lighttpd", "-v"),
-        ("h2o", "--version"),
-        ("apache2", "-v"),
-        ("httpd", "-v"),
-        ("wrk", "-v"),
-        ("h2load", "--version"),
-        ("ab", "-V"),
-    ];
-    let subjects = plan.subjects.iter().map(|subject| &subject.command);
-    let said = subjects.chain(plan.beside.iter().map(|beside| &beside.command)).filter_map(|command| {
-        let program = command.first()?;
+    let subjects =
+        plan.subjects.iter().flat_map(|subject| subject.command.first().into_iter().chain(&subject.needs));
+    let beside = plan.beside.iter().filter_map(|beside| beside.command.first());
+    let builders = plan.programs.iter().filter(|program| plan.uses(program)).map(|program| &program.build[0]);
+    let named = subjects.chain(beside).chain(builders).filter_map(|program| {
         let name = Path::new(program).file_name()?.to_str()?;
-        let (_, flag) = known.iter().find(|(known, _)| *known == name)?;
-        let output = Command::new(program).arg(flag).stdin(Stdio::null()).output().ok()?;
+        Some((name, SAY_VERSION.iter().find(|(known, _)| *known == name)?.1))
+    });
+    // Each is asked once, however many subjects it has.
+    let named: BTreeMap<_, _> = named.collect();
+    let said = named.into_iter().filter_map(|(name, [program, flag])| {
+        let output = Command::new(find(program)?).arg(flag).stdin(Stdio::null()).output().ok()?;
         let text = [output.stdout, output.stderr].concat();
         let line = String::from_utf8_lossy(&text).lines().next()?.trim().to_owned();
         Some((name.to_owned(), line))
@@ -61,17 +70,22 @@ pub(crate) fn versions(plan: &Plan) -> BTreeMap<String, String> {
     said.chain([own]).collect()
 }
 
-/// Whether what a subject needs is there: by its path, or as a program in one of the folders of `PATH`.
+/// Servers stand there, which is not in the path of every user.
+const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// Whether what a subject needs is there.
 pub(crate) fn is_installed(program: &str) -> bool {
-    if program.contains('{') {
-        return true;
-    }
-    if program.contains('/') {
-        return Path::new(program).exists();
+    program.contains('{') || find(program).is_some()
+}
+
+/// What a name stands for: a path as it is from our folder, or a program in one of the folders of `PATH` and of the system.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return std::path::absolute(name).ok().filter(|path| path.exists());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Servers stand in `sbin`, which is not in the path of every user.
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 /// The time that a run had of the machine, beside others.
@@ -120,6 +134,14 @@ mod tests {
     fn this_machine_has_a_kernel_and_memory() {
         let machine = describe();
         assert!(!machine.kernel.is_empty() && machine.memory_bytes > 0 && machine.cores > 0);
+    }
+
+    #[test]
+    fn a_program_is_found_by_its_name_or_its_path() {
+        assert!(find("sh").is_some_and(|path| path.is_absolute() && path.ends_with("sh")));
+        assert_eq!(find("/bin/sh"), Some(PathBuf::from("/bin/sh")));
+        assert_eq!((find("/bin/no-such-program"), find("no-such-program")), (None, None));
+        assert!(is_installed("{rudy}") && !is_installed("no-such-program"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::left::end_whatever_is_left;
 use super::output::Output;
+use crate::machine;
 
 /// Starts a command in a process group of its own, which no Ctrl-C on our terminal reaches, on these cores. What it prints is
 /// its child's to read where `is_run`, and otherwise a part of what it says.
@@ -36,10 +37,9 @@ pub(super) fn spawn(
     }
 }
 
-/// A program that is named by a path is where it is from our folder, and not from the subject's.
+/// Where a program is. One that is named by a path is there from our folder, and not from the subject's.
 pub(super) fn program(name: &str) -> String {
-    let is_path = name.contains('/');
-    let path = is_path.then(|| std::path::absolute(name).ok()).flatten();
+    let path = machine::find(name).or_else(|| std::path::absolute(name).ok().filter(|_| name.contains('/')));
     path.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
