@@ -17,6 +17,7 @@ mod link;
 mod poller;
 mod request;
 mod room;
+pub mod svg;
 mod units;
 mod url;
 

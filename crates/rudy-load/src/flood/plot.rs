@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::report::Report;
 use super::series::Point;
+use crate::svg::{escape, round_up};
 use crate::units;
 
 const WIDTH: f64 = 900.0;
@@ -226,19 +227,9 @@ fn y(share: f64) -> f64 {
     HEIGHT - bottom - share.clamp(0.0, 1.0) * (HEIGHT - top - bottom)
 }
 
-/// The next of 1, 2, 5, 10, … that is not less.
-fn round_up(number: f64) -> f64 {
-    let decade = 10_f64.powf(number.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * decade).find(|step| *step >= number).unwrap_or(number)
-}
-
 /// 0.1, 1, 10, … up to a time.
 fn decades(last: f64) -> impl Iterator<Item = f64> {
     (-1..9).map(|exponent| 10_f64.powi(exponent)).take_while(move |seconds| *seconds <= last)
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -246,15 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_ends_at_a_round_number() {
-        for (number, end) in [(0.013, 0.02), (0.5, 0.5), (0.51, 1.0), (7.0, 10.0), (123_456.0, 200_000.0)] {
-            assert!((round_up(number) - end).abs() < end * 1e-9, "{number}");
-        }
+    fn time_has_its_powers_of_ten() {
         assert_eq!(decades(60.0).count(), 3);
-    }
-
-    #[test]
-    fn what_stands_in_a_name_stays_text() {
-        assert_eq!(escape("<a & \"b\">"), "&lt;a &amp; &quot;b&quot;&gt;");
     }
 }

@@ -1,5 +1,7 @@
 //! From values to places on an axis, and where its ticks stand.
 
+use rudy_load::svg::round_up;
+
 /// How values are laid out. Places are shares of the axis, from 0 to 1; what lies beyond an end is drawn at that end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
@@ -205,16 +207,6 @@ fn factors(start: f64, end: f64) -> Vec<Tick> {
         }
     }
     ticks
-}
-
-/// The next of 1, 2, 5, 10, … that is not less.
-fn round_up(number: f64) -> f64 {
-    let decade = 10_f64.powi(exponent(number));
-    [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .map(|step| step * decade)
-        .find(|step| *step >= number * (1.0 - 1e-9))
-        .unwrap_or(number)
 }
 
 /// The last of 1, 2, 5, 10, … that is not more.

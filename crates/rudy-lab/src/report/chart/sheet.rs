@@ -2,32 +2,17 @@
 
 use std::fmt::Write;
 
+use rudy_load::svg::escape;
+
 /// The width of every chart. Text of 12 units is still readable where a phone shows 328 pixels of it.
 pub(super) const WIDTH: f64 = 480.0;
 
 /// What stays free on the left and on the right.
 pub(super) const EDGE: f64 = 10.0;
 
-/// Colours, lines and text. It stands in each document, so that one can be shown alone; its rules begin with `.chart`, so that
-/// several on a page, and the page, are left alone. Subjects and layers set `color`, and what is drawn takes that. The colours
-/// are those of Okabe and Ito, which people tell apart who cannot tell red from green; yellow is last and darker on white,
-/// where it could not be seen.
-const STYLE: &str = "\
-.chart{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;color:#1f2328}\
-.chart text{fill:currentColor}.chart .title{font-size:13px;font-weight:600}.chart .name{font-weight:600}.chart .soft{color:#59636e}\
-.chart .paper{fill:#fff}.chart .grid{stroke:#e3e7eb;fill:none}.chart .axis{stroke:#818b95;fill:none}\
-.chart .line{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}.chart .thin{stroke-width:1.25}\
-.chart .thick{stroke-width:4}.chart .faint{stroke-width:1;opacity:.35}.chart .dash{stroke-dasharray:6 4}.chart .dots{stroke-dasharray:2 3}\
-.chart .full{fill:currentColor;stroke:currentColor;stroke-width:1.5}.chart .hollow{fill:#fff;stroke:currentColor;stroke-width:1.5}\
-.chart .area{fill:currentColor;stroke:#fff;stroke-width:.7}.chart .cell{stroke:#fff}\
-.chart .hit{fill:#fff;fill-opacity:0}.chart .halo{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}.chart .on{color:#1f2328}.chart .on-dark,.chart .on-shade{color:#fff}\
-.chart .s0{color:#0072b2}.chart .s1{color:#d55e00}.chart .s2{color:#009e73}.chart .s3{color:#c05c97}\
-.chart .s4{color:#e69f00}.chart .s5{color:#3fa4e0}.chart .s6{color:#24292f}.chart .s7{color:#a89500}.chart .rest{color:#a8b0b8}\
-@media screen and (prefers-color-scheme:dark){\
-.chart{color:#e6edf3}.chart .soft{color:#9198a1}.chart .paper,.chart .hollow{fill:#0d1117}.chart .grid{stroke:#2a3038}\
-.chart .axis{stroke:#656c76}.chart .on-shade{color:#0d1117}.chart .area,.chart .cell,.chart .halo{stroke:#0d1117}\
-.chart .s0{color:#3d9bd6}.chart .s1{color:#f0772b}.chart .s2{color:#1fb78c}.chart .s3{color:#d989b6}.chart .s5{color:#7cc8f5}\
-.chart .s6{color:#d1d7de}.chart .s7{color:#f0e442}.chart .rest{color:#6b737c}}";
+/// Colours, lines and text. It stands in each document, so that one can be shown alone. Subjects and layers set `color`, and
+/// what is drawn takes that.
+const STYLE: &str = include_str!("style.css");
 
 /// A document that grows downwards.
 pub(super) struct Sheet {
@@ -141,7 +126,7 @@ impl Sheet {
         let _ = write!(
             svg,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" class=\"chart\" role=\"img\" \
-             aria-label=\"{title}\">\n<style>{STYLE}</style>\n<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n{}</svg>\n",
+             aria-label=\"{title}\">\n<style>\n{STYLE}</style>\n<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n{}</svg>\n",
             self.body
         );
         svg
@@ -158,23 +143,6 @@ pub(super) fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
-}
-
-/// Text as it may stand in an element and in an attribute. What XML cannot hold at all is shown as a question mark.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\n' | '\t' => escaped.push(' '),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => escaped.push('?'),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
 
 /// How much wider bold text is.
@@ -215,11 +183,6 @@ pub(super) fn fitted(text: &str, room: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_stays_text() {
-        assert_eq!(escape("<a href=\"x\">&\u{1}\n"), "&lt;a href=&quot;x&quot;&gt;&amp;? ");
-    }
 
     #[test]
     fn a_long_name_is_cut_and_said_in_whole_by_its_tip() {

@@ -205,7 +205,7 @@ impl Cell {
             }
             None => (format!("{of}: nothing measured"), "–".to_owned()),
         };
-        let attributes = format!("class=\"s0 cell\" fill=\"currentColor\" fill-opacity=\"{opacity:.2}\"");
+        let attributes = format!("class=\"s0 cell\" fill-opacity=\"{opacity:.2}\"");
         sheet.rectangle(&attributes, (self.x, self.top), (self.wide, ROW), &tip);
         if width(&text) < self.wide {
             let ink = if opacity > 0.6 { "on-shade" } else { "" };

@@ -150,7 +150,7 @@ fn a_chart_stands_alone() {
         assert_eq!(check(std::slice::from_ref(&chart)), Ok(()));
         let svg = &chart.svg;
         assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 480 "), "{svg}");
-        assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("<rect class=\"paper\""));
+        assert!(svg.contains("prefers-color-scheme: dark") && svg.contains("<rect class=\"paper\""));
         assert!(svg.contains(" data-tip=\""), "{}", chart.id);
         assert!(!svg.contains("http://www.w3.org/1999") && !svg.contains("<script") && !svg.contains("url("));
         let is_inside = |x: &str| {
