@@ -211,8 +211,12 @@ fn ctrl_c_leaves_nothing_running_and_what_was_measured_is_gone_on_with() {
     let plan =
         format!("rounds = 12\n{file}{}ready = {{ http = \"/a.html\" }}\n{BURST}", shell("served", &script));
     fs::write(lab.folder.path().join("plan.toml"), plan).expect("written");
-    let mut child =
-        lab.command(&["plan.toml", "--out", "out"]).stderr(Stdio::piped()).spawn().expect("started");
+    let mut child = lab
+        .command(&["plan.toml", "--out", "out"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
     let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.starts_with("1/12 ")), "a run is over");
     kill_process(Pid::from_child(&child), Signal::INT).expect("it is not waited for yet");
@@ -387,8 +391,12 @@ fn ctrl_c_while_a_server_stands_still_leaves_nothing_running() {
     let lab =
         beside("sleep 1000", "figures", "within = \"1000s\"\nstall = { after = \"0s\", time = \"1000s\" }\n");
     let pid = lab.folder.path().join("pid");
-    let mut child =
-        lab.command(&["plan.toml", "--out", "out"]).stderr(Stdio::null()).spawn().expect("started");
+    let mut child = lab
+        .command(&["plan.toml", "--out", "out"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
     let is_stopped = || {
         let pid = fs::read_to_string(&pid).ok()?.trim().to_owned();
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

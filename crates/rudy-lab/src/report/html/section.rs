@@ -90,9 +90,23 @@ fn then(section: &Section) -> String {
     if section.then.is_empty() {
         return String::new();
     }
-    let head = ["under", "in", "then", "it was", "now", "it is", "now / then"];
+    let head = ["then", "it was", "now", "it is", "now / then"];
     let head = all(head.map(|title| format!("<th scope=\"col\">{title}</th>")));
-    let body = all(section.then.iter().map(of_then));
+    let mut body = String::new();
+    let mut last = None;
+    for row in &section.then {
+        let figure = row.figure.as_ref().map(|figure| figure.title.as_str());
+        if last.replace((row.load, figure)) != Some((row.load, figure)) {
+            let figure = figure.map_or(String::new(), |figure| format!(", {}", escaped(figure)));
+            let load = escaped(row.load);
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                body,
+                "<tr class=\"group\"><th colspan=\"5\" scope=\"rowgroup\">{load}{figure}</th></tr>"
+            );
+        }
+        body.push_str(&of_then(row));
+    }
     let source = &section.experiment.plan().source;
     let source = if source.is_empty() {
         String::new()
@@ -114,9 +128,7 @@ fn of_then(row: &then::Row) -> String {
     let is =
         row.now.zip(figure).map_or("<td>–</td>".to_owned(), |((_, cell), figure)| spread(&cell, figure));
     format!(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}<span class=\"range\">{}</span></td><td>{}</td>{is}<td>{}</td></tr>\n",
-        escaped(row.load),
-        name(figure.map(|figure| figure.title.as_str())),
+        "<tr><td>{}</td><td class=\"said\">{}<span class=\"range\">{}</span></td><td>{}</td>{is}<td>{}</td></tr>\n",
         name(then.map(|then| then.subject)),
         name(was.as_deref()),
         escaped(said),
@@ -134,6 +146,9 @@ fn controls(section: &Section) -> String {
     format!("<p class=\"note\">{about}</p>\n{}", table(&rows::controls(section)))
 }
 
+/// So many tables stand open; of more each is shown when it is asked for.
+const OPEN_MAX: usize = 3;
+
 /// A table for each load: a figure in each row, since its values have one unit.
 fn tables(section: &Section) -> String {
     if section.tables.is_empty() {
@@ -141,22 +156,29 @@ fn tables(section: &Section) -> String {
     }
     let note =
         "<p class=\"note\">The median of the rounds, and from the lowest to the highest of them.</p>\n";
-    section.tables.iter().map(of_load).fold(note.to_owned(), |page, table| page + &table)
+    let is_open = section.tables.len() <= OPEN_MAX;
+    let of_load = |table: &Table| {
+        let (load, body) = (escaped(table.load), of_load(table));
+        if is_open {
+            format!("<h3>Under {load}</h3>\n{body}")
+        } else {
+            format!("<details><summary>Under {load}</summary>\n{body}</details>\n")
+        }
+    };
+    note.to_owned() + &all(section.tables.iter().map(of_load))
 }
 
 fn of_load(table: &Table) -> String {
     let names = table.rows.iter().map(|(subject, _)| format!("<th scope=\"col\">{}</th>", escaped(subject)));
-    let mut page = format!(
-        "<h3>Under {}</h3>\n<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th></th>{}</tr></thead>\n<tbody>\n",
-        escaped(table.load),
-        names.collect::<String>()
-    );
-    for (column, figure) in table.figures.iter().enumerate() {
-        let cells = table.rows.iter().map(|(_, cells)| spread(&cells[column], figure));
-        let cells: String = cells.collect();
-        let _ = writeln!(page, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escaped(&figure.title));
-    }
-    page + "</tbody></table></div>\n"
+    let row = |(column, figure): (usize, &Figure)| {
+        let cells = all(table.rows.iter().map(|(_, cells)| spread(&cells[column], figure)));
+        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escaped(&figure.title))
+    };
+    format!(
+        "<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th></th>{}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n",
+        all(names),
+        all(table.figures.iter().enumerate().map(row)),
+    )
 }
 
 fn spread(cell: &Cell, figure: &Figure) -> String {
