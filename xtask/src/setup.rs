@@ -12,6 +12,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("curl", "curl"),                 // the real client of the file tests
     ("nginx", "nginx"),               // a web server before the apps that our library makes
     ("wrk", "wrk"),                   // what `rudy bench` is held against
+    ("h2load", "nghttp2-client"),     // stands beside it in the lab
+    ("ab", "apache2-utils"),          // as well
+    ("escript", "erlang-base"),       // runs the lab's peers in Erlang
     ("slowhttptest", "slowhttptest"), // the slow clients of the tests
     ("openssl", "openssl"),           // makes certificates, and serves TLS, in the tests of the client
     ("cgi-fcgi", "libfcgi-bin"),      // asks FastCGI apps from the command line

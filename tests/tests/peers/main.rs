@@ -8,6 +8,7 @@ mod documentation;
 mod fastcgi;
 mod fastcgi_app;
 mod generators;
+mod lab;
 mod paths;
 mod php;
 mod pipelined;

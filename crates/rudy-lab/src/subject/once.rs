@@ -31,8 +31,8 @@ impl Printed {
 }
 
 impl Process {
-    /// Waits for its end, `look`ing meanwhile: what that answers ends the waiting with it as the reason. Answers with what it has printed, and the CPU time of it and of those of its
-    /// children that it has waited for.
+    /// Waits for its end, `look`ing meanwhile: what that answers ends the waiting with it as the reason. Answers with what it
+    /// has printed, and the CPU time of it and of those of its children that it has waited for.
     pub(crate) fn finish(
         &mut self,
         within: Duration,

@@ -1,0 +1,80 @@
+//! Built-in plans of the lab with the programs that stand beside Rudy in them.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use rudy_tests::{binary, fastcgi_info, program};
+use serde_json::Value;
+
+/// The runs of a plan, of which only these subjects and loads are carried out, once.
+fn runs(plan: &str, only: &[&str]) -> Vec<Value> {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let mut command = Command::new(binary());
+    command.args(["lab", "run", plan, "--quick", "--rounds", "1", "--out", "out"]).stdin(Stdio::null());
+    command.args(only.iter().flat_map(|name| ["--only", name])).current_dir(folder.path());
+    let output = command.output().expect("rudy can be started");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = fs::read_to_string(folder.path().join("out/results.jsonl")).expect("there are results");
+    let records =
+        text.lines().map(|line| serde_json::from_str::<Value>(line).expect("each line is a record"));
+    let runs: Vec<_> = records.filter(|record| record["record"] == "run").collect();
+    for run in &runs {
+        assert_eq!(run["outcome"]["kind"], "measured", "{run}");
+    }
+    runs
+}
+
+fn figure(run: &Value, name: &str) -> f64 {
+    run["figures"][name].as_f64().unwrap_or_else(|| panic!("there is no {name}: {run}"))
+}
+
+#[test]
+fn what_generators_print_is_read() {
+    let programs = ["wrk", "h2load", "ab"];
+    if programs.iter().any(|name| program(name).is_none()) {
+        return;
+    }
+    let runs = runs("generators", &["wrk", "h2load", "ab", "rudy-bench-rate", "steady"]);
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        assert!(figure(&run, "requests_per_s") > 0.0 && figure(&run, "max_ns") > 0.0, "{run}");
+        assert!(figure(&run, "cpu_us_per_request") > 0.0, "{run}");
+        assert_eq!(run["figures"]["errors"], 0.0, "{run}");
+    }
+}
+
+#[test]
+fn erlang_sends_as_many_messages_as_we_do() {
+    if program("escript").is_none() {
+        return;
+    }
+    let runs = runs("schedulers", &["erlang-2", "rudy-2", "100"]);
+    // Ours is measured twice, against itself.
+    assert_eq!(runs.len(), 3);
+    for run in runs {
+        assert_eq!(run["figures"]["messages"], f64::from(2 * 100 * 99), "{run}");
+        assert!(figure(&run, "time_s") > 0.0, "{run}");
+    }
+}
+
+#[test]
+fn one_process_of_an_app_answers_behind_each_web_server() {
+    let programs = ["lighttpd", "nginx", "apache2"];
+    if programs.iter().any(|name| program(name).is_none()) {
+        return;
+    }
+    assert!(fastcgi_info().is_file(), "it is beside `rudy`, where the plan looks for it");
+    let subjects =
+        ["rudy-tasks", "lighttpd-threads", "nginx-tasks", "apache-proxy-fcgi-threads", "apache-fcgid-tasks"];
+    let runs = runs("fastcgi-nines", &[&subjects[..], &["1000 fetches"]].concat());
+    assert_eq!(runs.len(), subjects.len());
+    for run in runs {
+        assert_eq!(run["figures"]["starts"], 1.0, "{run}");
+        // mod_fcgid asks its one process one request at a time, and some may wait longer than anybody would.
+        if run["subject"] != "apache-fcgid-tasks" {
+            assert_eq!(run["figures"]["errors"], 0.0, "{run}");
+            assert!(figure(&run, "nines") > 2.0, "{run}");
+        }
+    }
+}
