@@ -121,3 +121,49 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{analysis, made};
+
+    /// Two subjects with names of this length, compared or not.
+    fn shown(length: usize, compare: &str) -> String {
+        let [one, two] = ["a", "b"].map(|letter| letter.repeat(length));
+        let plan = format!(
+            "rounds = 3\n[[subject]]\nname = \"{one}\"\ncommand = [\"a\"]\n[[subject]]\nname = \"{two}\"\ncommand = [\"b\"]\n\
+             [[load]]\nname = \"1k\"\nkind = \"bench\"\n{}",
+            compare.replace("ONE", &one).replace("TWO", &two)
+        );
+        let figures = |_: &made::Turn| Some(vec![("cpu_us_per_request", 7.0), ("private_bytes", 5e6)]);
+        let made = [made::experiment(&plan, figures)];
+        write(&analysis::analyse(&made))
+    }
+
+    const COMPARE: &str =
+        "[[compare]]\nsubject = \"ONE\"\nwith = \"TWO\"\nfigures = [\"cpu_us_per_request\"]\n";
+
+    #[test]
+    fn findings_stand_below_each_other() {
+        let expected = "made\n\
+            a and b under 1k: no verdict: 3 rounds, it takes 6.\n\n\
+            compared  under  in               medians   ratio  between  verdict\n\
+            a / b     1k     CPU per request  7 / 7 µs  1.00            no verdict: 3 rounds, it takes 6\n";
+        assert_eq!(shown(1, COMPARE), expected);
+    }
+
+    #[test]
+    fn lines_have_a_hundred_characters_at_most() {
+        for length in [1, 15, 30, 90] {
+            for text in [shown(length, COMPARE), shown(length, "")] {
+                let widest = text.lines().map(|line| line.chars().count()).max();
+                assert!(widest <= Some(WIDTH) && text.lines().count() > 3, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_longer_than_a_line_has_one_of_its_own() {
+        assert_eq!(wrapped("a bb ccccccc d", 4), ["a bb", "ccccccc", "d"]);
+    }
+}

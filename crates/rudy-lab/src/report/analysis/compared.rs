@@ -46,13 +46,25 @@ pub(super) fn questions(experiment: &Experiment) -> Vec<Question<'_>> {
         .collect()
 }
 
-/// What each subject that was measured twice was against itself, wherever a comparison rests on it.
+/// In what a subject is held against itself that is compared with nothing, as far as it shows it.
+const CONTROLLED: [&str; 4] = ["time_s", "cpu_us_per_request", "p99_ns", "private_bytes_per_connection"];
+
+/// What each subject that was measured twice was against itself, wherever a comparison rests on it; where none does, in what
+/// loads are mostly compared.
 pub(super) fn controls(experiment: &Experiment) -> Vec<Controlled<'_>> {
     let plan = experiment.plan();
     let mut controls = Vec::new();
     for subject in plan.subjects.iter().filter(|subject| subject.is_control) {
         for load in &plan.loads {
-            for figure in figures_of(plan, &subject.name, &load.name) {
+            let mut figures = figures_of(plan, &subject.name, &load.name);
+            if figures.is_empty() {
+                let shows = |figure: &&str| {
+                    let mut runs = experiment.measured(&subject.name, &load.name);
+                    runs.any(|run| run.figures.contains_key(*figure))
+                };
+                figures = CONTROLLED.into_iter().filter(shows).collect();
+            }
+            for figure in figures {
                 controls.push(controlled(experiment, &subject.name, &load.name, figure));
             }
         }

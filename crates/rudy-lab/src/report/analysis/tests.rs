@@ -206,6 +206,17 @@ fn another_machine_in_its_midst_is_said() {
 }
 
 #[test]
+fn a_control_is_held_against_itself_even_where_nothing_is_compared() {
+    let text = plan(8, "").split("[[compare]]").next().expect("there is something before it").to_owned();
+    let all = [made::experiment(&text, |_| Some(vec![("p99_ns", 1e6), ("errors", 0.0)]))];
+    let section = analyse(&all).sections.remove(0);
+    assert_eq!(section.headline, ["Nothing was compared: the tables show what each subject did."]);
+    let figures: Vec<_> = section.controls.iter().map(|control| control.figure.name.as_str()).collect();
+    assert_eq!(figures, ["p99_ns"]);
+    assert_eq!(section.controls[0].outcome.as_ref().map(|shown| shown.outcome), Ok(Outcome::Agrees));
+}
+
+#[test]
 fn what_was_shown_before_stands_beside_what_is_shown_now() {
     let then = "[[then]]\nsubject = \"Jetty\"\nbeside = \"new\"\nload = \"1k\"\nsaid = \"three nines\"\n\
         [then.figures]\ncpu_us_per_request = 20\n";

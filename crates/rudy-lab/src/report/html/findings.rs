@@ -141,3 +141,15 @@ impl Scale {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawn_interval_is_where_its_logarithm_is() {
+        let scale = Scale { low: 0.25_f64.ln(), high: 4.0_f64.ln(), zone: (0.95, 1.05) };
+        let places = [0.25, 0.5, 1.0, 4.0].map(|ratio| scale.place(ratio).round());
+        assert_eq!(places.map(|place| format!("{place}")), ["8", "48", "88", "168"]);
+    }
+}

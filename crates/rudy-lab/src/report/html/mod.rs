@@ -75,3 +75,16 @@ fn escaped(text: &str) -> String {
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text() {
+        assert_eq!(
+            escaped("<a b='c' d=\"e\">&\n\u{1b}[31m"),
+            "&lt;a b=&#39;c&#39; d=&quot;e&quot;&gt;&amp;\n\u{fffd}[31m"
+        );
+    }
+}

@@ -213,3 +213,13 @@ fn table(rows: &Rows) -> String {
         "<div class=\"wide\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_are_whole_in_a_link() {
+        assert_eq!(percent_encoded("a,b\n\"ü\"\r#%&"), "a,b%0A%22%C3%BC%22%0D%23%25%26");
+    }
+}
