@@ -16,12 +16,20 @@ use crate::report::read::Experiment;
 /// A quantile and the seconds that so many requests did not exceed.
 type Place = (f64, f64);
 
+/// A distribution.
+#[derive(Debug, PartialEq)]
+struct Round {
+    /// From 1.
+    number: usize,
+    places: Vec<Place>,
+}
+
 /// What a subject's rounds have shown.
 #[derive(Debug, PartialEq)]
 struct Curve {
     subject: String,
     look: Look,
-    rounds: Vec<Vec<Place>>,
+    rounds: Vec<Round>,
     /// At each quantile that every round has enough requests for.
     median: Vec<Place>,
     /// Most rounds are doubtful.
@@ -46,9 +54,9 @@ fn curve(experiment: &Experiment, index: usize, subject: &str, load: &str) -> Op
             let is_quantile = (0.0..=1.0).contains(quantile);
             Some((*quantile, drawable(ns * 1e-9)?)).filter(|_| is_quantile)
         };
-        let round: Vec<Place> = latency.iter().filter_map(place).collect();
-        if !round.is_empty() {
-            rounds.push(round);
+        let places: Vec<Place> = latency.iter().filter_map(place).collect();
+        if !places.is_empty() {
+            rounds.push(Round { number: run.round + 1, places });
             doubtful += usize::from(is_doubtful(run, "p99_ns"));
         }
     }
@@ -60,9 +68,9 @@ fn curve(experiment: &Experiment, index: usize, subject: &str, load: &str) -> Op
 
 /// Quantile by quantile. One that not all rounds have would be the median of other rounds than its neighbours, and a line
 /// through both would fall where latency cannot.
-fn medians(rounds: &[Vec<Place>]) -> Vec<Place> {
+fn medians(rounds: &[Round]) -> Vec<Place> {
     let mut by_quantile: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for (quantile, seconds) in rounds.iter().flatten() {
+    for (quantile, seconds) in rounds.iter().flat_map(|round| &round.places) {
         // The bits of numbers that are not negative are in the order of the numbers. Minus zero is among them.
         by_quantile.entry(quantile.abs().to_bits()).or_default().push(*seconds);
     }
@@ -81,7 +89,8 @@ fn chart(load: &str, curves: &[Curve]) -> Option<Chart> {
         Entry { key: Key::Curve(curve.look), name: format!("{}{doubt}", curve.subject) }
     };
     legend::draw(&mut sheet, &curves.iter().map(entry).collect::<Vec<_>>());
-    let all = || curves.iter().flat_map(|curve| curve.rounds.iter().chain([&curve.median])).flatten();
+    let rounds = || curves.iter().flat_map(|curve| &curve.rounds).map(|round| &round.places);
+    let all = || rounds().chain(curves.iter().map(|curve| &curve.median)).flatten();
     let x =
         Axis::nines("share of requests that were not slower", nines(all().map(|(quantile, _)| *quantile)));
     let y = Axis::log("latency", Unit::Time, all().map(|(_, seconds)| *seconds));
@@ -127,7 +136,8 @@ fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), curve: &Curve)
     let at = |(quantile, seconds): &Place| frame.at(x.share(*quantile), y.share(*seconds));
     if curve.rounds.len() > 1 {
         for round in &curve.rounds {
-            let places: Vec<_> = round.iter().filter(|(quantile, _)| *quantile < 1.0).map(at).collect();
+            let places: Vec<_> =
+                round.places.iter().filter(|(quantile, _)| *quantile < 1.0).map(at).collect();
             sheet.path(&format!("{} faint", curve.look.line()), &places);
         }
     }
@@ -146,7 +156,7 @@ fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), curve: &Curve)
 fn csv(curves: &[Curve]) -> String {
     let mut table = Table::new(&["subject", "round", "quantile", "latency_s"]);
     for curve in curves {
-        let rounds = curve.rounds.iter().enumerate().map(|(index, round)| ((index + 1).to_string(), round));
+        let rounds = curve.rounds.iter().map(|round| (round.number.to_string(), &round.places));
         for (name, places) in [("median".to_owned(), &curve.median)].into_iter().chain(rounds) {
             for (quantile, seconds) in places {
                 table.row([curve.subject.clone(), name.clone(), quantile.to_string(), cell(Some(*seconds))]);
@@ -172,6 +182,7 @@ mod tests {
             vec![(0.5, 3.0), (0.9, 4.0), (0.99, 5.0), (1.0, 6.0)],
             vec![(0.5, 2.0), (0.9, 8.0), (1.0, 8.0)],
         ];
+        let rounds: Vec<_> = (1..).zip(rounds).map(|(number, places)| Round { number, places }).collect();
         assert_eq!(medians(&rounds), [(0.5, 2.0), (0.9, 4.0), (1.0, 8.0)]);
         assert_eq!(medians(&[]), []);
     }

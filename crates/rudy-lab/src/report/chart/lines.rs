@@ -1,10 +1,12 @@
 //! A line for each subject over something that was varied: shared by the charts of a rate and of a size.
 
-use super::data::median;
+use super::data::{median, seen};
 use super::frame::{Axis, Frame};
 use super::legend::{Entry, Key};
 use super::mark::{Fill, Look, mark};
 use super::sheet::Sheet;
+use super::unit::Figure;
+use crate::report::read::Experiment;
 
 /// What a subject showed.
 #[derive(Debug, PartialEq)]
@@ -28,6 +30,22 @@ pub(super) struct Point {
 }
 
 impl Point {
+    /// The rounds of a subject under a load that stands for this value; nothing where it has none.
+    pub(super) fn of(
+        experiment: &Experiment,
+        subject: &str,
+        load: &str,
+        figure: &Figure,
+        x: f64,
+    ) -> Option<Self> {
+        let rounds: Vec<_> =
+            seen(experiment, subject, load, figure).into_iter().filter(|seen| !seen.is_control).collect();
+        let is_doubtful = rounds.iter().filter(|seen| seen.is_doubtful).count() * 2 > rounds.len();
+        let said = if is_doubtful { "doubtful".to_owned() } else { String::new() };
+        let values: Vec<f64> = rounds.iter().map(|seen| seen.value).collect();
+        (!values.is_empty()).then_some(Self { x, values, is_doubtful, said })
+    }
+
     pub(super) fn median(&self) -> Option<f64> {
         median(self.values.clone())
     }

@@ -15,12 +15,20 @@ use crate::report::read::Experiment;
 /// Connections and bytes.
 type Place = (u64, u64);
 
+/// A flood, second by second.
+#[derive(Debug, PartialEq)]
+struct Round {
+    /// From 1.
+    number: usize,
+    places: Vec<Place>,
+}
+
 /// What the rounds of a subject have shown.
 #[derive(Debug, PartialEq)]
 struct Growth {
     subject: String,
     look: Look,
-    rounds: Vec<Vec<Place>>,
+    rounds: Vec<Round>,
     /// Which of the rounds ended with the median of their memory.
     middle: usize,
     /// Over the rounds.
@@ -43,7 +51,8 @@ fn growths(experiment: &Experiment, load: &Load) -> Vec<Growth> {
     let subjects = experiment.plan().subjects.iter().enumerate();
     let growth = |(index, subject): (usize, &crate::plan::Subject)| {
         let measured = experiment.measured(&subject.name, &load.name);
-        let rounds: Vec<_> = measured.map(|run| places(run, end)).filter(|places| places.len() > 1).collect();
+        let rounds = measured.map(|run| Round { number: run.round + 1, places: places(run, end) });
+        let rounds: Vec<_> = rounds.filter(|round| round.places.len() > 1).collect();
         let figure = Figure::named("private_bytes_per_connection");
         Some(Growth {
             subject: subject.name.clone(),
@@ -69,15 +78,15 @@ fn fits(bytes: u64) -> bool {
     drawable(float(bytes)).is_some()
 }
 
-fn middle(rounds: &[Vec<Place>]) -> Option<usize> {
-    let last = |round: &Vec<Place>| round.last().map_or(0, |(_, bytes)| *bytes);
+fn middle(rounds: &[Round]) -> Option<usize> {
+    let last = |round: &Round| round.places.last().map_or(0, |(_, bytes)| *bytes);
     let mut order: Vec<usize> = (0..rounds.len()).collect();
     order.sort_by_key(|index| last(&rounds[*index]));
     order.get(rounds.len().checked_sub(1)? / 2).copied()
 }
 
 fn chart(load: &Load, growths: &[Growth]) -> Option<Chart> {
-    let all = || growths.iter().flat_map(|growth| growth.rounds.iter().flatten());
+    let all = || growths.iter().flat_map(|growth| &growth.rounds).flat_map(|round| &round.places);
     let most = all().map(|(connections, _)| *connections).max().filter(|most| *most > 0)?;
     let title = format!("{}: memory over connections", load.name);
     let mut sheet = Sheet::new(&title);
@@ -118,31 +127,85 @@ fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), growth: &Growt
     let at = |(connections, bytes): &Place| frame.at(x.share(float(*connections)), y.share(float(*bytes)));
     for (index, round) in growth.rounds.iter().enumerate() {
         let faint = if index == growth.middle { "" } else { " faint" };
-        sheet.path(&format!("{}{faint}", growth.look.line()), &round.iter().map(at).collect::<Vec<_>>());
+        let places: Vec<_> = round.places.iter().map(at).collect();
+        sheet.path(&format!("{}{faint}", growth.look.line()), &places);
     }
-    let mut next = 0;
-    let round = &growth.rounds[growth.middle];
-    let last = round.len() - 1;
-    for (index, place) in round.iter().enumerate() {
-        let tip =
-            format!("{}, {} connections: {}", growth.subject, place.0, Unit::Bytes.text(float(place.1)));
-        if place.0 >= next && (index == last || place.0 < most) {
-            mark(sheet, growth.look, at(place), 3.5, Fill::Full, "");
-            next = place.0 + most / MARKS;
+    let places = &growth.rounds[growth.middle].places;
+    let (mut next, mut last) = (0, None);
+    for (connections, bytes) in places {
+        let place = at(&(*connections, *bytes));
+        // While all are kept, one second lies on the other.
+        if last.is_some_and(|last| apart(last, place) < 3.0) {
+            continue;
         }
-        sheet.hit(at(place), &tip);
+        last = Some(place);
+        if *connections >= next {
+            mark(sheet, growth.look, place, 3.5, Fill::Full, "");
+            next = connections.saturating_add((most / MARKS).max(1));
+        }
+        let tip =
+            format!("{}, {connections} connections: {}", growth.subject, Unit::Bytes.text(float(*bytes)));
+        sheet.hit(place, &tip);
     }
+}
+
+fn apart(a: (f64, f64), b: (f64, f64)) -> f64 {
+    (a.0 - b.0).hypot(a.1 - b.1)
 }
 
 fn csv(growths: &[Growth]) -> String {
     let mut table = Table::new(&["subject", "round", "connections", "private_bytes"]);
     for growth in growths {
-        for (index, round) in growth.rounds.iter().enumerate() {
-            for (connections, bytes) in round {
-                let cells = [(index + 1).to_string(), connections.to_string(), bytes.to_string()];
+        for round in &growth.rounds {
+            for (connections, bytes) in &round.places {
+                let cells = [round.number.to_string(), connections.to_string(), bytes.to_string()];
                 table.row([growth.subject.clone()].into_iter().chain(cells));
             }
         }
     }
     table.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::threads::made::sample;
+    use crate::report::made;
+
+    const PLAN: &str = "rounds = 3\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
+        [[load]]\nname = \"l\"\nkind = \"flood\"\nconnections = 100\nramp = \"2s\"\ntime = \"2s\"\n";
+
+    fn grown() -> Experiment {
+        let mut experiment = made::experiment(PLAN, |turn| {
+            (turn.round != 1).then(|| vec![("private_bytes_per_connection", 1024.0)])
+        });
+        for run in experiment.runs.iter_mut().filter(|run| run.round != 1) {
+            for (t_s, connections) in [(0.0, 0), (1.0, 50), (2.0, 100), (3.0, 100), (4.5, 0)] {
+                let mut sample = sample(t_s, &[]);
+                (sample.connections, sample.private_bytes) =
+                    (connections, 1000 + connections * (run.round as u64 + 1));
+                run.samples.push(sample);
+            }
+        }
+        experiment
+    }
+
+    #[test]
+    fn a_round_is_drawn_until_its_flood_ends() {
+        let experiment = grown();
+        let growths = growths(&experiment, &experiment.plan().loads[0]);
+        let numbers: Vec<_> = growths[0].rounds.iter().map(|round| round.number).collect();
+        assert_eq!((growths.len(), numbers, growths[0].middle), (1, vec![1, 3], 0));
+        assert_eq!(growths[0].rounds[1].places, [(0, 1000), (50, 1150), (100, 1300), (100, 1300)]);
+        assert_eq!(growths[0].bytes_per_connection, Some(1024.0));
+    }
+
+    #[test]
+    fn what_each_connection_took_is_said_and_the_same_place_has_one_tip() {
+        let experiment = grown();
+        let charts = charts(&experiment, &experiment.plan().loads[0]);
+        assert!(charts[0].svg.contains(">a, 1 KiB each</text>"), "{}", charts[0].svg);
+        assert_eq!(charts[0].svg.matches("class=\"hit\"").count(), 3);
+        assert_eq!(charts[0].csv.lines().count(), 1 + 2 * 4);
+    }
 }

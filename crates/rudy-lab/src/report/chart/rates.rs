@@ -3,7 +3,7 @@
 use rudy_server::config::Time;
 
 use super::Chart;
-use super::data::{drawable, median_of, seen, slug};
+use super::data::{drawable, median_of, slug};
 use super::frame::{Axis, Frame};
 use super::legend::{self, Entry, Key};
 use super::lines::{self, Line, Point};
@@ -115,15 +115,8 @@ fn sweep(experiment: &Experiment, load: &Load) -> Option<Picture> {
     }
     let figure = Figure::named("p99_ns");
     let line = |(index, subject): (usize, &crate::plan::Subject)| {
-        let point = |(rate, load): &(f64, &Load)| {
-            let seen = seen(experiment, &subject.name, &load.name, &figure);
-            let rounds: Vec<_> = seen.iter().filter(|seen| !seen.is_control).collect();
-            let doubtful = rounds.iter().filter(|seen| seen.is_doubtful).count();
-            let is_doubtful = doubtful * 2 > rounds.len();
-            let values: Vec<f64> = rounds.iter().map(|seen| seen.value).collect();
-            let said = if is_doubtful { "doubtful" } else { "" }.to_owned();
-            (!values.is_empty()).then_some(Point { x: *rate, values, is_doubtful, said })
-        };
+        let point =
+            |(rate, load): &(f64, &Load)| Point::of(experiment, &subject.name, &load.name, &figure, *rate);
         Line {
             subject: subject.name.clone(),
             look: look(index),
@@ -219,4 +212,72 @@ fn csv(picture: &Picture) -> String {
         }
     }
     table.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Step;
+    use crate::report::made;
+
+    const PLAN: &str = "rounds = 3\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[subject]]\nname = \"b\"\ncommand = [\"b\"]\n\
+        [[load]]\nname = \"fast\"\nkind = \"bench\"\npath = \"/x\"\nrate = 900\n\
+        [[load]]\nname = \"slow\"\nkind = \"bench\"\npath = \"/x\"\nrate = 100\n\
+        [[load]]\nname = \"other\"\nkind = \"bench\"\npath = \"/y\"\nrate = 100\n\
+        [[load]]\nname = \"k\"\nkind = \"knee\"\nslo = \"errors<1%, p99<20ms\"\n";
+
+    fn step(rate_per_s: f64, p99_ns: Option<f64>, held: bool) -> Step {
+        Step { rate_per_s, p99_ns, held, words: format!("at {rate_per_s}") }
+    }
+
+    fn measured() -> Experiment {
+        let mut experiment = made::experiment(PLAN, |turn| match turn.load {
+            "k" => (turn.subject == "a").then(|| vec![("knee_per_s", [300.0, 100.0, 200.0][turn.round])]),
+            _ => Some(vec![("p99_ns", 1e6)]),
+        });
+        for run in experiment.runs.iter_mut().filter(|run| run.load == "k" && run.subject == "a") {
+            let knee = run.figures["knee_per_s"];
+            run.steps = vec![
+                step(2.0 * knee, None, false),
+                step(knee, Some(2e6), true),
+                step(knee / 2.0, Some(1e6), true),
+                step(knee, Some(4e6), true),
+            ];
+        }
+        experiment
+    }
+
+    fn charts_of(load: usize) -> Vec<Chart> {
+        let experiment = measured();
+        charts(&experiment, &experiment.plan().loads[load])
+    }
+
+    #[test]
+    fn the_round_with_the_median_knee_is_drawn_by_rate() {
+        let chart = charts_of(3).remove(0);
+        assert_eq!(
+            chart.csv,
+            "subject,rate_per_s,p99_s,held,knee_per_s\r\na,100,0.001,true,200\r\na,200,0.002,true,200\r\n\
+             a,200,0.004,true,200\r\na,400,,false,200\r\n"
+        );
+        assert!(chart.svg.contains(">a, knee 200/s</text>"), "{}", chart.svg);
+        assert!(chart.svg.contains("data-tip=\"a, 400/s: p99 no answer; at 400\""));
+        assert!(chart.svg.contains(">errors&lt;1%, p99&lt;20ms</text>"));
+    }
+
+    #[test]
+    fn loads_of_one_path_at_several_rates_are_one_chart() {
+        assert_eq!([charts_of(0).len(), charts_of(1).len(), charts_of(2).len()], [1, 0, 0]);
+        let rows = "a,100,0.001,,\r\n".repeat(3) + &"a,900,0.001,,\r\n".repeat(3);
+        assert!(charts_of(0)[0].csv.contains(&rows), "{}", charts_of(0)[0].csv);
+    }
+
+    #[test]
+    fn the_bound_is_taken_from_the_objective() {
+        for (slo, bound) in
+            [("p99<20ms", Some(0.02)), ("errors<1%, p99<=2s", Some(2.0)), ("p999<1s", None), ("max<1s", None)]
+        {
+            assert_eq!(p99_of(slo), bound, "{slo}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Time over how much was to be done: a line for each subject, and the heat map of how far each is from the best.
 
 use super::Chart;
-use super::data::{drawable, float, seen, slug};
+use super::data::{drawable, float, slug};
 use super::frame::{Axis, Frame};
 use super::legend;
 use super::lines::{self, Line, Point};
@@ -65,12 +65,7 @@ fn lines_of(experiment: &Experiment, family: &Family) -> Vec<Line> {
     let figure = Figure::named(FIGURE);
     let line = |(index, subject): (usize, &crate::plan::Subject)| {
         let point = |(size, load): &(u32, &Load)| {
-            let seen = seen(experiment, &subject.name, &load.name, &figure);
-            let rounds: Vec<_> = seen.iter().filter(|seen| !seen.is_control).collect();
-            let is_doubtful = rounds.iter().filter(|seen| seen.is_doubtful).count() * 2 > rounds.len();
-            let values: Vec<f64> = rounds.iter().map(|seen| seen.value).collect();
-            let said = if is_doubtful { "doubtful".to_owned() } else { String::new() };
-            (!values.is_empty()).then(|| Point { x: f64::from(*size), values, is_doubtful, said })
+            Point::of(experiment, &subject.name, &load.name, &figure, f64::from(*size))
         };
         let points: Vec<Point> = family.loads.iter().filter_map(point).collect();
         Some(Line { subject: subject.name.clone(), look: look(index), points })

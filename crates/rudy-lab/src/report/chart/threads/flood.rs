@@ -165,3 +165,49 @@ fn csv(plan: &Plan, layers: &Layers, samples: &[&Sample]) -> String {
     }
     table.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::threads::made::sample;
+    use crate::report::made;
+
+    #[test]
+    fn the_ramp_is_planned_by_its_clock() {
+        let plan = Plan::new(1000, Duration::from_secs(10), Duration::from_secs(5));
+        for (seconds, planned) in [(0.0, 0.0), (5.0, 500.0), (10.0, 1000.0), (99.0, 1000.0)] {
+            assert!((plan.planned(seconds) - planned).abs() < 1e-9, "{seconds}");
+        }
+        assert!((Plan::new(7, Duration::ZERO, Duration::ZERO).planned(0.0) - 7.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_picture_has_ramp_connections_threads_and_memory() {
+        let plan = "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[load]]\nname = \"l\"\nkind = \"flood\"\n";
+        let mut run = made::experiment(plan, |_| Some(Vec::new())).runs.remove(0);
+        let cpu = |second: u32| [("core-0", 0.5 * f64::from(second)), ("core-1", 0.1 * f64::from(second))];
+        run.samples = (0..=20).map(|second| sample(f64::from(second), &cpu(second))).collect();
+        let plan = Plan::new(100, Duration::from_secs(5), Duration::from_secs(10));
+        let chart = chart(&plan, "l", "a", &run).unwrap();
+        let svg = &chart.svg;
+        assert_eq!(svg.matches("<polygon").count(), 2, "a layer for each thread");
+        assert!(svg.contains("<polyline class=\"line thin dash\"") && svg.contains(MEMORY));
+        assert!(svg.contains(">100 connections</text>") && svg.contains(">core-0</text>"));
+        assert!(
+            svg.contains(
+                "data-tip=\"3 s: 100 connections, CPU 60 % of a core (core-0 50 %, core-1 10 %), 4 MiB\""
+            ),
+            "{svg}"
+        );
+        assert_eq!(
+            chart.csv.lines().next(),
+            Some("t_s,connections_planned,connections,private_bytes,core-0 (cores),core-1 (cores)")
+        );
+        assert!(
+            chart.csv.contains("\r\n15,") && !chart.csv.contains("\r\n16,"),
+            "the flood has ended by then"
+        );
+        run.samples.truncate(1);
+        assert!(super::chart(&plan, "l", "a", &run).is_none());
+    }
+}

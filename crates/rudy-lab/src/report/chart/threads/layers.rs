@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::record::Sample;
 use crate::report::chart::data::drawable;
 
-/// Threads whose names differ only in a number at the end are taken together where there are more of them than this: a server
-/// with a thread for each connection has thousands.
+/// Threads whose names differ only in a number, at the beginning or at the end, are taken together where there are more of
+/// them than this: a server with a thread for each connection has thousands.
 const ALIKE_MAX: usize = 8;
 
 /// So many layers have a name, the busiest; what all other threads burnt lies on top of them.
@@ -48,11 +48,8 @@ impl Layers {
                 let before = pair[0].threads.get(name).copied().unwrap_or_default();
                 let cores = (after[0] - before[0] + after[1] - before[1]) / seconds;
                 let stem = stem(name);
-                let name = if alike.get(stem).is_some_and(|number| *number > ALIKE_MAX) {
-                    format!("{stem}*")
-                } else {
-                    name.clone()
-                };
+                let is_one_of_many = alike.get(&stem).is_some_and(|number| *number > ALIKE_MAX);
+                let name = if is_one_of_many { stem } else { name.clone() };
                 burnt.entry(name).or_insert_with(|| vec![0.0; pairs.len()])[index] +=
                     drawable(cores).unwrap_or(0.0);
             }
@@ -85,8 +82,8 @@ pub(super) fn thinned<'a>(samples: &[&'a Sample], share: impl Fn(f64) -> f64) ->
     kept
 }
 
-/// How many threads have a name that begins alike.
-fn alike<'a>(samples: &[&'a Sample]) -> BTreeMap<&'a str, usize> {
+/// How many threads have a name that differs only in its number.
+fn alike(samples: &[&Sample]) -> BTreeMap<String, usize> {
     let mut alike = BTreeMap::new();
     // The names of threads that have ended stay in the samples that follow.
     for name in samples.last().into_iter().flat_map(|last| last.threads.keys()) {
@@ -95,8 +92,13 @@ fn alike<'a>(samples: &[&'a Sample]) -> BTreeMap<&'a str, usize> {
     alike
 }
 
-fn stem(name: &str) -> &str {
-    name.trim_end_matches(|character: char| character.is_ascii_digit())
+/// A name with a star in the place of its number.
+fn stem(name: &str) -> String {
+    let is_digit = |character: char| character.is_ascii_digit();
+    let start = name.trim_end_matches(is_digit);
+    let end = start.trim_start_matches(is_digit);
+    let star = |is_there: bool| if is_there { "*" } else { "" };
+    format!("{}{end}{}", star(end.len() < start.len()), star(start.len() < name.len()))
 }
 
 fn named(burnt: BTreeMap<String, Vec<f64>>) -> Vec<Layer> {
@@ -141,6 +143,15 @@ mod tests {
         let layers = Layers::new(&samples.iter().collect::<Vec<_>>()).unwrap();
         let names: Vec<_> = layers.threads.iter().map(|layer| layer.name.as_str()).collect();
         assert_eq!(names, ["conn-*", "core-0", "core-1"]);
+    }
+
+    #[test]
+    fn a_number_in_a_name_is_a_star() {
+        for (name, stem_of_it) in
+            [("conn-12", "conn-*"), ("3_scheduler", "*_scheduler"), ("log", "log"), ("17", "*")]
+        {
+            assert_eq!(stem(name), stem_of_it);
+        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
             };
             subjects.filter_map(chart).collect()
         }
+        // What it burnt while it started cannot be told from what it was asked to do.
+        Kind::Run { .. } => Vec::new(),
         _ => panels::chart(experiment, &load.name).into_iter().collect(),
     }
 }
