@@ -78,7 +78,7 @@ fn curves(family: &Family, lines: &[Line]) -> Option<Chart> {
     if lines.is_empty() {
         return None;
     }
-    let title = format!("time over {}", family.of);
+    let title = format!("Time over {}", family.of);
     let mut sheet = Sheet::new(&title);
     legend::draw(&mut sheet, &lines::keys(lines));
     let points = || lines.iter().flat_map(|line| &line.points);
@@ -120,7 +120,7 @@ fn heat(family: &Family, lines: &[Line]) -> Option<Chart> {
         times.fold(f64::INFINITY, f64::min)
     };
     let columns: Vec<(u32, f64)> = family.loads.iter().map(|(size, _)| (*size, best(*size))).collect();
-    let title = format!("time as a multiple of the best, over {}", family.of);
+    let title = format!("Time as a multiple of the best, over {}", family.of);
     let mut sheet = Sheet::new(&title);
     draw_heat(&mut sheet, family, &columns, lines);
     let mut table = Table::new(&["subject", family.of, "time_median_s", "multiple_of_best"]);

@@ -41,7 +41,7 @@ fn figures(kind: &Kind) -> &'static [&'static str] {
         Kind::Bench { rate: None, .. } => &["requests_per_s", "cpu_us_per_request"],
         // How many requests come is then the generator's choice.
         Kind::Bench { rate: Some(_), .. } => &["p99_ns", "cpu_us_per_request"],
-        Kind::Burst { .. } | Kind::Sequence { .. } => &["time_s", "cpu_us_per_request"],
+        Kind::Burst { .. } | Kind::Sequence { .. } => &["time_s", "errors", "cpu_us_per_request"],
         Kind::Knee { .. } => &["knee_per_s"],
         // Shown over n, where there is more than one.
         Kind::Run { .. } => &["time_s"],
@@ -52,7 +52,9 @@ fn figures(kind: &Kind) -> &'static [&'static str] {
 
 fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> {
     let rows = rows(experiment, load, figure);
-    if rows.iter().all(|row| row.seen.is_empty()) {
+    // That nobody had an error needs no picture.
+    let is_of_errors = figure.name == "errors";
+    if !rows.iter().flat_map(|row| &row.seen).any(|seen| !is_of_errors || seen.value > 0.0) {
         return None;
     }
     let title = format!("{load}: {}", figure.title);
@@ -227,6 +229,16 @@ mod tests {
         assert!(svg.contains(">1 failed</text>") && svg.contains(">failed</text>"));
         assert_eq!(charts[0].csv.lines().count(), 1 + 6 + 2);
         assert!(charts[0].csv.contains("a,true,3,1010,false"));
+    }
+
+    #[test]
+    fn errors_are_drawn_where_there_are_any() {
+        let plan = PLAN.replace("\"bench\"", "\"burst\"\nrequests = 9");
+        for (errors, charts) in [(0.0, 0), (1.0, 1)] {
+            let experiment =
+                made::experiment(&plan, |turn| Some(vec![("errors", errors * f64::from(turn.round > 1))]));
+            assert_eq!(of(&experiment).len(), charts);
+        }
     }
 
     #[test]
