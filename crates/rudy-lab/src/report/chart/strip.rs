@@ -44,7 +44,9 @@ fn figures(kind: &Kind) -> &'static [&'static str] {
         Kind::Burst { .. } | Kind::Sequence { .. } => &["time_s", "errors", "cpu_us_per_request"],
         Kind::Knee { .. } => &["knee_per_s"],
         // Shown over n, where there is more than one.
-        Kind::Run { .. } => &["time_s"],
+        Kind::Run { n: Some(_), .. } => &["time_s"],
+        // Whatever it says: of a generator of load, these.
+        Kind::Run { n: None, .. } => &["time_s", "requests_per_s", "cpu_us_per_request", "p99_ns", "max_ns"],
         Kind::Idle { .. } => &["private_bytes", "private_bytes_per_connection"],
         Kind::Flood { .. } => &["private_bytes_per_connection", "late_p99_ns"],
     }
