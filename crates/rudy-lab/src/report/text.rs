@@ -17,8 +17,9 @@ fn section(section: &Section) -> String {
     let mut text = String::new();
     let mut say = |line: &str| text.extend([line, "\n"]);
     say(&section.title);
-    for line in section.headline.iter().chain(&section.remarks).flat_map(|line| wrapped(line, WIDTH)) {
-        say(&line);
+    let remarks = section.remarks.iter().map(|remark| format!("note: {remark}"));
+    for line in section.headline.iter().cloned().chain(remarks) {
+        say(&wrapped(&line, WIDTH).join("\n"));
     }
     if section.comparisons.is_empty() {
         for table in &section.tables {
