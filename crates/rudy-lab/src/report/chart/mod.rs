@@ -1,7 +1,7 @@
 //! The pictures of a report: SVG of our own making, over a few drawing primitives.
 //!
 //! A kind of chart is a module that takes its data out of the records, by functions that know nothing of drawing, and then
-//! draws it. Below them are a [`sheet`] to draw on, scales ([`scale`]), units ([`unit`]), a [`frame`] of axes, marks ([`mark`])
+//! draws it. Below them are a [`sheet`] to draw on, scales ([`scale`]), units ([`mod@unit`]), a [`frame`] of axes, marks ([`mark`])
 //! and a [`legend`]. Whatever the records hold, what comes out is XML: what is no number is left out by whoever takes the data,
 //! and all text is escaped by the sheet.
 
