@@ -4,6 +4,7 @@
 //! each load and round, in an order that changes, and leaves a folder of [records](record), a line after each single run,
 //! so that what was measured is never lost with what was not.
 
+mod experiment;
 mod list;
 mod load;
 mod machine;

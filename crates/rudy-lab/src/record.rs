@@ -122,7 +122,8 @@ pub enum Outcome {
 pub struct Sample {
     /// Since the load began.
     pub t_s: f64,
-    /// CPU of each thread since the load began, in user mode and in the kernel, in seconds; threads of one name together.
+    /// CPU of each thread since the load began, in user mode and in the kernel, in seconds; threads of one name together, and
+    /// those of which there are many that differ only in a number.
     pub threads: BTreeMap<String, [f64; 2]>,
     /// Memory that is its own.
     pub private_bytes: u64,

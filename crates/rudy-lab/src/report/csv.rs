@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::analysis::Report;
-use super::read::Experiment;
+use crate::experiment::Experiment;
 use crate::record::{Outcome, Run};
 
 /// What each row has before the figures.

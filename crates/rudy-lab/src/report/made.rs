@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::plan;
 use crate::record::{Commands, Head, Machine, Outcome, Run};
 
-use super::read::Experiment;
+use crate::experiment::Experiment;
 
 /// Of which run figures are asked.
 pub(crate) struct Turn<'a> {
@@ -49,7 +49,7 @@ pub(crate) fn experiment(
         versions: BTreeMap::from([("rudy".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
         command: ["rudy", "lab", "run", "made"].map(str::to_owned).to_vec(),
     };
-    Experiment { folder: PathBuf::from("made"), heads: vec![head], runs, plan_text, cut: None }
+    Experiment { folder: PathBuf::from("made"), heads: vec![head], runs, plan_text, cut: None, whole_bytes: 0 }
 }
 
 fn run(turn: &Turn, position: usize, figures: Option<Vec<(&'static str, f64)>>) -> Run {

@@ -8,7 +8,6 @@ mod json;
 #[cfg(test)]
 pub(crate) mod made;
 mod markdown;
-mod read;
 mod rows;
 mod text;
 mod unit;
@@ -19,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use rudy_load::Exit;
 
-use self::read::Experiment;
+use crate::experiment::{self, Experiment};
 
 /// The name of the page in a folder of results.
 const PAGE: &str = "report.html";
@@ -65,7 +64,7 @@ pub fn report(options: &ReportOptions) -> Exit {
 }
 
 fn make(options: &ReportOptions) -> Result<(), (Exit, String)> {
-    let experiments = options.folders.iter().map(|folder| read::read(folder));
+    let experiments = options.folders.iter().map(|folder| experiment::read(folder));
     let experiments: Vec<Experiment> =
         experiments.collect::<Result<_, _>>().map_err(|why| (Exit::BadInput, why))?;
     let report = analysis::analyse(&experiments);
@@ -134,7 +133,7 @@ fn write_charts(experiments: &[Experiment], folder: &Path) -> Result<(), String>
 ///
 /// What is wrong with the folder, or why nothing can be written there.
 pub(crate) fn after_run(folder: &Path) -> Result<(PathBuf, String), String> {
-    let experiments = [read::read(folder)?];
+    let experiments = [experiment::read(folder)?];
     let report = analysis::analyse(&experiments);
     let page = folder.join(PAGE);
     save(&html::write(&report), &page)?;

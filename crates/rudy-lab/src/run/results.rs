@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::options::Refusal;
 use super::schedule::Turn;
+use crate::experiment;
 use crate::machine;
 use crate::plan::Plan;
 use crate::record::{Head, PLAN, RESULTS, Record, Run};
@@ -46,26 +47,11 @@ impl Results {
         let path = folder.join(RESULTS);
         let cannot =
             |error: io::Error| Refusal::Input(format!("cannot go on with {}: {error}", path.display()));
-        let text = fs::read_to_string(&path).map_err(cannot)?;
-        // A line without its end was being written when the power failed, or the disk was full.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let mut head = None;
-        let mut done = HashSet::new();
-        for (number, line) in text[..whole].lines().enumerate() {
-            match serde_json::from_str(line) {
-                Ok(Record::Head(first)) => head = head.or(Some(*first)),
-                Ok(Record::Run(run)) => drop(done.insert(key(&run))),
-                Err(error) => {
-                    let place = format!("{}:{}", path.display(), number + 1);
-                    return Err(Refusal::Input(format!("{place}: no record of an experiment: {error}")));
-                }
-            }
-        }
-        let head =
-            head.ok_or_else(|| Refusal::Input(format!("{} has no plan: nothing was begun", path.display())))?;
+        let experiment = experiment::read(folder).map_err(Refusal::Input)?;
         let file = OpenOptions::new().append(true).open(&path).map_err(cannot)?;
-        file.set_len(whole as u64).map_err(cannot)?;
-        Ok((Self { folder: folder.to_owned(), file, done }, head))
+        file.set_len(experiment.whole_bytes as u64).map_err(cannot)?;
+        let done = experiment.runs.iter().map(key).collect();
+        Ok((Self { folder: folder.to_owned(), file, done }, experiment.first()))
     }
 
     pub(super) fn folder(&self) -> &Path {

@@ -6,7 +6,7 @@ use super::pairs::{Pairs, Side};
 use super::{Answer, Compared, Controlled, delta, words};
 use crate::plan::Plan;
 use crate::record::Outcome;
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 use crate::report::unit::Figure;
 
 /// A comparison that is to be judged together with all others.

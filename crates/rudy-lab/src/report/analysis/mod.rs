@@ -12,7 +12,7 @@ pub(crate) mod words;
 use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, Verdict, judge};
 
 use self::compared::Question;
-use super::read::Experiment;
+use crate::experiment::Experiment;
 use super::unit::Figure;
 
 /// What one or several experiments show, judged together.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rudy_stats::compare::Summary;
 
 use crate::record::{Outcome, Run};
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// One side of a comparison: a subject, or the second time that it was measured in each round.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use rudy_stats::compare::Summary;
 
 use super::pairs::is_doubted;
 use super::{Cell, Table};
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 use crate::report::unit::Figure;
 
 /// What stands first in a table. The figures of a subject's own follow, and those of the run itself come last.

@@ -2,7 +2,7 @@
 
 use super::{Cell, tables};
 use crate::plan::Then;
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 use crate::report::unit::Figure;
 
 /// A figure under a load, then and now; one of both is there.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::record::{Outcome, Run};
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// The same thing in one run or several.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::unit::Figure;
 use crate::record::{Outcome, Run};
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// The greatest value that is drawn: nothing that is measured comes near, and no sum or product of such overflows.
 const VALUE_MAX: f64 = 1e18;

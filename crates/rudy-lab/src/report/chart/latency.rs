@@ -11,7 +11,7 @@ use super::sheet::Sheet;
 use super::table::{Table, cell};
 use super::unit::{Unit, digits};
 use crate::plan::Load;
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// A quantile and the seconds that so many requests did not exceed.
 type Place = (f64, f64);

@@ -6,7 +6,7 @@ use super::legend::{Entry, Key};
 use super::mark::{Fill, Look, mark};
 use super::sheet::Sheet;
 use super::unit::Figure;
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// What a subject showed.
 #[derive(Debug, PartialEq)]

@@ -10,7 +10,7 @@ use super::table::Table;
 use super::unit::{Figure, Unit};
 use crate::plan::{Kind, Load};
 use crate::record::Run;
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// Connections and bytes.
 type Place = (u64, u64);

@@ -25,7 +25,7 @@ mod wellformed;
 
 use std::collections::HashSet;
 
-use super::read::Experiment;
+use crate::experiment::Experiment;
 use super::unit;
 
 /// A picture, and the numbers that it is made of.

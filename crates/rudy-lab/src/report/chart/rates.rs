@@ -13,7 +13,7 @@ use super::table::{Table, cell};
 use super::unit::{Figure, Unit};
 use crate::plan::{Kind, Load};
 use crate::record::Run;
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// What one of these charts is made of.
 struct Picture {

@@ -10,7 +10,7 @@ use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
 use super::table::{Table, cell};
 use super::unit::{Figure, Unit, digits};
 use crate::plan::{Kind, Load};
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// What is measured.
 const FIGURE: &str = "time_s";

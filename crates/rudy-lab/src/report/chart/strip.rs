@@ -10,7 +10,7 @@ use super::table::{Table, cell};
 use super::unit::Figure;
 use crate::plan::{Kind, Load};
 use crate::record::Outcome;
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// A subject's rounds, or those of its control.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
 use super::table::{Table, cell};
 use super::unit::Figure;
 use crate::plan::{Load, Then};
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// A value of then or of today.
 #[derive(Debug, PartialEq)]

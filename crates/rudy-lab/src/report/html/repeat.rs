@@ -2,7 +2,7 @@
 
 use crate::record::{Head, Run};
 use crate::report::html::escaped;
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 use crate::report::rows::float;
 use crate::report::unit::Unit;
 

@@ -5,10 +5,6 @@ use std::collections::BTreeMap;
 use crate::record::Sample;
 use crate::report::chart::data::drawable;
 
-/// Threads whose names differ only in a number, at the beginning or at the end, are taken together where there are more of
-/// them than this: a server with a thread for each connection has thousands.
-const ALIKE_MAX: usize = 8;
-
 /// So many layers have a name, the busiest; what all other threads burnt lies on top of them.
 pub(super) const NAMED_MAX: usize = 5;
 
@@ -26,7 +22,7 @@ pub(super) struct Layers {
     pub(super) threads: Vec<Layer>,
 }
 
-/// One thread, or several together.
+/// One thread, those of one name, or all others together.
 #[derive(Debug, PartialEq)]
 pub(super) struct Layer {
     pub(super) name: String,
@@ -40,17 +36,13 @@ impl Layers {
     /// Nothing where there is no second to speak of, or nobody did anything.
     pub(super) fn new(samples: &[&Sample]) -> Option<Self> {
         let pairs: Vec<_> = samples.windows(2).filter(|pair| pair[1].t_s > pair[0].t_s).collect();
-        let alike = alike(samples);
         let mut burnt: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for (index, pair) in pairs.iter().enumerate() {
             let seconds = pair[1].t_s - pair[0].t_s;
             for (name, after) in &pair[1].threads {
                 let before = pair[0].threads.get(name).copied().unwrap_or_default();
                 let cores = (after[0] - before[0] + after[1] - before[1]) / seconds;
-                let stem = stem(name);
-                let is_one_of_many = alike.get(&stem).is_some_and(|number| *number > ALIKE_MAX);
-                let name = if is_one_of_many { stem } else { name.clone() };
-                burnt.entry(name).or_insert_with(|| vec![0.0; pairs.len()])[index] +=
+                burnt.entry(name.clone()).or_insert_with(|| vec![0.0; pairs.len()])[index] +=
                     drawable(cores).unwrap_or(0.0);
             }
         }
@@ -80,25 +72,6 @@ pub(super) fn thinned<'a>(samples: &[&'a Sample], share: impl Fn(f64) -> f64) ->
         }
     }
     kept
-}
-
-/// How many threads have a name that differs only in its number.
-fn alike(samples: &[&Sample]) -> BTreeMap<String, usize> {
-    let mut alike = BTreeMap::new();
-    // The names of threads that have ended stay in the samples that follow.
-    for name in samples.last().into_iter().flat_map(|last| last.threads.keys()) {
-        *alike.entry(stem(name)).or_insert(0) += 1;
-    }
-    alike
-}
-
-/// A name with a star in the place of its number.
-fn stem(name: &str) -> String {
-    let is_digit = |character: char| character.is_ascii_digit();
-    let start = name.trim_end_matches(is_digit);
-    let end = start.trim_start_matches(is_digit);
-    let star = |is_there: bool| if is_there { "*" } else { "" };
-    format!("{}{end}{}", star(end.len() < start.len()), star(start.len() < name.len()))
 }
 
 fn named(burnt: BTreeMap<String, Vec<f64>>) -> Vec<Layer> {
@@ -132,26 +105,6 @@ mod tests {
             layers.threads.iter().map(|layer| (layer.name.as_str(), layer.cores.clone())).collect();
         assert_eq!(found, [("a", vec![0.5, 0.5]), ("b", vec![0.0, 0.25])]);
         assert_eq!(layers.total(), [0.5, 0.75]);
-    }
-
-    #[test]
-    fn a_thread_for_each_connection_is_one_layer_and_the_idle_are_none() {
-        let names: Vec<String> = (0..100).map(|number| format!("conn-{number}")).collect();
-        let mut threads: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 0.01)).collect();
-        threads.extend([("core-0", 0.5), ("core-1", 0.4), ("log", 0.0)]);
-        let samples = [sample(0.0, &[]), sample(1.0, &threads)];
-        let layers = Layers::new(&samples.iter().collect::<Vec<_>>()).unwrap();
-        let names: Vec<_> = layers.threads.iter().map(|layer| layer.name.as_str()).collect();
-        assert_eq!(names, ["conn-*", "core-0", "core-1"]);
-    }
-
-    #[test]
-    fn a_number_in_a_name_is_a_star() {
-        for (name, stem_of_it) in
-            [("conn-12", "conn-*"), ("3_scheduler", "*_scheduler"), ("log", "log"), ("17", "*")]
-        {
-            assert_eq!(stem(name), stem_of_it);
-        }
     }
 
     #[test]

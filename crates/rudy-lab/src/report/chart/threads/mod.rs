@@ -10,7 +10,7 @@ use super::legend::{Entry, Key};
 use super::sheet::Sheet;
 use super::unit::Unit;
 use crate::plan::{Kind, Load};
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 use self::layers::{Layer, Layers};
 

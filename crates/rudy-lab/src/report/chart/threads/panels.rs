@@ -10,7 +10,7 @@ use crate::report::chart::legend;
 use crate::report::chart::sheet::{Anchor, EDGE, Sheet};
 use crate::report::chart::table::Table;
 use crate::report::chart::unit::Unit;
-use crate::report::read::Experiment;
+use crate::experiment::Experiment;
 
 /// Fewer seconds than this are no development.
 const SECONDS_MIN: usize = 3;

@@ -1,5 +1,7 @@
 //! A subject beside its load: what each of its processes has, once a second.
 
+mod alike;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -64,7 +66,8 @@ impl Sampler {
     }
 
     /// All that were taken.
-    pub(crate) fn samples(self) -> Vec<Sample> {
+    pub(crate) fn samples(mut self) -> Vec<Sample> {
+        alike::take_together(&mut self.samples);
         self.samples
     }
 

@@ -23,12 +23,19 @@ pub(crate) struct Experiment {
     pub(crate) plan_text: Option<String>,
     /// That the last line is not whole, and is left out: as a sentence.
     pub(crate) cut: Option<String>,
+    /// How much of its results is whole.
+    pub(crate) whole_bytes: usize,
 }
 
 impl Experiment {
     /// What was to be measured.
     pub(crate) fn plan(&self) -> &Plan {
         &self.heads[0].plan
+    }
+
+    /// How it began.
+    pub(crate) fn first(mut self) -> Head {
+        self.heads.swap_remove(0)
     }
 
     /// All runs of a subject under a load: failures and those of the control among them.
@@ -72,6 +79,7 @@ pub(crate) fn read(folder: &Path) -> Result<Experiment, String> {
         runs,
         plan_text: fs::read_to_string(folder.join(PLAN)).ok(),
         cut,
+        whole_bytes: whole,
     })
 }
 
