@@ -60,7 +60,10 @@ pub(super) fn peer(path: &Path) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use rudy_stats::compare::rounds_needed;
+
     use super::*;
+    use crate::plan::Comparison;
 
     #[test]
     fn each_is_whole_and_has_a_question() {
@@ -68,6 +71,16 @@ mod tests {
             let plan = plan.unwrap();
             let answers = plan.comparisons.len() + plan.then.len();
             assert!(!plan.question.is_empty() && answers > 0, "{}", plan.name);
+        }
+    }
+
+    #[test]
+    fn each_has_the_rounds_that_its_comparisons_need() {
+        for plan in all() {
+            let plan = plan.unwrap();
+            let of = |comparison: &Comparison| comparison.loads.len() * comparison.figures.len();
+            let comparisons: usize = plan.comparisons.iter().map(of).sum();
+            assert!(comparisons == 0 || plan.rounds >= rounds_needed(comparisons), "{}", plan.name);
         }
     }
 }
