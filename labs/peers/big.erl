@@ -8,9 +8,12 @@ main([N]) ->
     Number = list_to_integer(N),
     Main = self(),
     Processes = [spawn_link(fun() -> wait(Main, Number - 1) end) || _ <- lists:seq(1, Number)],
+    %% A message is copied, so each knows the others before the time begins.
+    [Process ! {others, lists:delete(Process, Processes)} || Process <- Processes],
+    [receive {ready, Process} -> ok end || Process <- Processes],
     {Cpu, _} = statistics(runtime),
     Begun = erlang:monotonic_time(),
-    [Process ! {'begin', Processes} || Process <- Processes],
+    [Process ! 'begin' || Process <- Processes],
     Messages = lists:sum([receive {done, Process, Received} -> Received end || Process <- Processes]),
     Time = erlang:convert_time_unit(erlang:monotonic_time() - Begun, native, nanosecond),
     {CpuAfter, _} = statistics(runtime),
@@ -19,8 +22,10 @@ main([N]) ->
 
 wait(Main, Others) ->
     receive
-        {'begin', Processes} ->
-            [Process ! {ping, self()} || Process <- Processes, Process =/= self()],
+        {others, Processes} ->
+            Main ! {ready, self()},
+            receive 'begin' -> ok end,
+            [Process ! {ping, self()} || Process <- Processes],
             answer(Main, Others, 0, 0)
     end.
 
