@@ -128,7 +128,7 @@ pub(super) fn read(text: &str, kind: &Kind) -> Result<Seen, String> {
     let lag = histogram(&report.schedule_lag_histogram)?;
     let mut figures = report.figures(kind, latency.as_ref());
     if let Some(lag) = &lag {
-        figures.insert("late_p99_ns".to_owned(), nanoseconds(lag.quantile(0.99)));
+        figures.insert("generator_lag_p99_ns".to_owned(), nanoseconds(lag.quantile(0.99)));
     }
     Ok(Seen {
         doubts: report.doubts(kind, latency.as_ref(), lag.as_ref()),
@@ -186,13 +186,18 @@ impl Report {
                 gates.push(validity::generator(self.busiest()));
             }
         }
-        let mut doubts: Vec<_> =
-            gates.into_iter().filter_map(Result::err).map(|doubt| concerning(&doubt)).collect();
-        if let Some((doubt, example)) = doubts.first_mut().zip(self.error_examples.values().next()) {
-            doubt.sentence.push_str("; for example: ");
-            doubt.sentence.push_str(example);
+        gates.into_iter().filter_map(Result::err).map(|doubt| self.with_example(&doubt)).collect()
+    }
+
+    /// A doubt as it is recorded; one about errors with one of them.
+    fn with_example(&self, doubt: &Doubt) -> record::Doubt {
+        let mut recorded = concerning(doubt);
+        let example = self.error_examples.values().next();
+        if let (Doubt::Errors { .. }, Some(example)) = (doubt, example) {
+            recorded.sentence.push_str("; for example: ");
+            recorded.sentence.push_str(example);
         }
-        doubts
+        recorded
     }
 }
 
@@ -203,13 +208,20 @@ pub(super) fn concerning(doubt: &Doubt) -> record::Doubt {
         names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
     };
     let concerns = [
-        of(Figure::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "late_p99_ns", "time_s"]),
+        of(Figure::Latency, &["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "time_s"]),
+        of(Figure::Latency, &["late_p50_ns", "late_p99_ns", "late_max_ns"]),
         of(Figure::Rate, &["requests_per_s"]),
         of(
             Figure::CpuPerRequest,
             &["cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request"],
         ),
         of(Figure::Memory, &["private_bytes", "private_bytes_per_connection"]),
+        // What was not sent was not answered either, rightly or wrongly.
+        if matches!(doubt, Doubt::Rate { .. }) {
+            vec!["nines".to_owned(), "errors".to_owned()]
+        } else {
+            Vec::new()
+        },
     ];
     record::Doubt { sentence: doubt.to_string(), concerns: concerns.concat() }
 }

@@ -27,6 +27,9 @@ struct Times {
     max: f64,
 }
 
+/// What fewer connections make less of.
+const MEMORY: [&str; 2] = ["private_bytes", "private_bytes_per_connection"];
+
 pub(super) fn arguments(connections: u32, ramp: Time, time: Time, is_idle: bool) -> Vec<String> {
     let (connections, ramp, time) = (connections.to_string(), ramp.to_string(), time.to_string());
     let words = ["flood", "--json", "-c", &connections, "--ramp", &ramp, "-d", &time];
@@ -40,7 +43,8 @@ pub(super) fn read(text: &str) -> Result<Seen, String> {
     let mut figures = BTreeMap::from([("errors".to_owned(), lost as f64)]);
     if report.chunk_late_us.count > 0 {
         let late = &report.chunk_late_us;
-        for (name, value) in [("p50_ns", late.p50), ("late_p99_ns", late.p99), ("max_ns", late.max)] {
+        for (name, value) in [("late_p50_ns", late.p50), ("late_p99_ns", late.p99), ("late_max_ns", late.max)]
+        {
             figures.insert(name.to_owned(), value * 1e3);
         }
     }
@@ -50,7 +54,7 @@ pub(super) fn read(text: &str) -> Result<Seen, String> {
             "{} of {} connections stood at the end: what the others would have cost is not in it",
             report.open_at_end, report.connections
         );
-        let concerns = figures.keys().cloned().chain(["private_bytes".to_owned()]).collect();
+        let concerns = figures.keys().cloned().chain(MEMORY.map(str::to_owned)).collect();
         doubts.push(record::Doubt { sentence, concerns });
     }
     Ok(Seen { figures, doubts, connections: Some(report.most_open), ..Seen::default() })

@@ -1,19 +1,15 @@
 //! A subject under its load: what both have shown.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::meter::Meter;
 use super::single::{Bench, Measured};
 use crate::load::{self, Ended, Generator, Seen, says};
-use crate::machine::Shares;
 use crate::plan::{self, Kind, Load};
 use crate::record::Run;
 use crate::sample::{self, Sampler};
-use crate::subject::family::{self, Cpu};
 use crate::subject::{Company, Process, Scene, Stalling, StartError, Wanted};
-
-/// From so long a run on it is said who else had the machine: of a moment ticks of 10 ms tell nothing.
-const SHARES_MIN: Duration = Duration::from_secs(1);
 
 impl Bench<'_> {
     /// From the first program that is started to the last that is stopped.
@@ -78,9 +74,7 @@ impl Bench<'_> {
         let _ = fs::remove_file(self.rows);
         let command = load::command(load, program.address, None, is_bench.then_some(self.rows));
         run.commands.load.clone_from(&command);
-        let machine = rudy_observe::Machine::sample();
-        let (before, beside_before, own_before) = (cpu_without(&beside), cpu_of(&beside), family::own());
-        let begun = Instant::now();
+        let meter = Meter::start(&beside);
         let generator = Generator::start(&command, load).map_err(StartError::Failed)?;
         let mut sampler = Sampler::new([&beside[..], &[generator.pid()]].concat());
         let mut stalling = Stalling::new(load.stall, beside.clone());
@@ -88,15 +82,10 @@ impl Bench<'_> {
             sampler.look();
             stalling.look();
         })?;
-        let (stalled, cpu) = (stalling.lasted(), cpu_without(&beside).since(before));
-        let generator = family::own().since(own_before).total();
-        seen.generator_took(generator, begun.elapsed());
-        let shares = machine.and_then(|before| {
-            let own = cpu.total() + cpu_of(&beside).since(beside_before).total() + generator;
-            Ok(Shares::between(&before, &rudy_observe::Machine::sample()?, own))
-        });
-        let samples = sampler.samples();
-        Ok(Measured { seen, cpu, samples, idle_private_bytes, shares: shares.ok(), stalled })
+        let spent = meter.stop();
+        seen.generator_took(spent.waited.total(), spent.time);
+        let (stalled, samples, cpu) = (stalling.lasted(), sampler.samples(), spent.subject);
+        Ok(Measured { seen, cpu, samples, idle_private_bytes, shares: spent.shares, stalled })
     }
 
     /// What a subject has shown that is run to its end.
@@ -108,9 +97,8 @@ impl Bench<'_> {
         within: Duration,
         company: &mut Company,
     ) -> Result<Measured, StartError> {
-        let (begun, machine) = (Instant::now(), rudy_observe::Machine::sample());
         let beside = company.pids();
-        let beside_before = cpu_of(&beside);
+        let meter = Meter::start(&beside);
         let mut sampler = Sampler::new(beside.clone());
         let mut stalling = Stalling::new(load.stall, beside.clone());
         let (printed, cpu) = program.finish(within, self.interrupt, || {
@@ -121,11 +109,7 @@ impl Bench<'_> {
         let stalled = stalling.lasted();
         let seen = says::read(subject.says, &printed, &load.kind)
             .map_err(|why| StartError::Failed(program.tell(&why)))?;
-        let shares = machine.and_then(|before| {
-            let own = cpu.total() + cpu_of(&beside).since(beside_before).total();
-            Ok(Shares::between(&before, &rudy_observe::Machine::sample()?, own))
-        });
-        let shares = shares.ok().filter(|_| begun.elapsed() >= SHARES_MIN);
+        let shares = meter.stop().shares;
         Ok(Measured { seen, cpu, samples: sampler.samples(), idle_private_bytes: 0, shares, stalled })
     }
 
@@ -161,14 +145,4 @@ impl Bench<'_> {
             Ended::Interrupted => Err(StartError::Interrupted),
         }
     }
-}
-
-/// Of the subject: of everything but these and what is below them.
-fn cpu_without(beside: &[u32]) -> Cpu {
-    family::cpu(&family::members(beside))
-}
-
-/// Of these, and of what is below them.
-fn cpu_of(beside: &[u32]) -> Cpu {
-    family::cpu(&family::below(beside))
 }

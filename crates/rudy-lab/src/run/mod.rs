@@ -2,6 +2,7 @@
 
 mod build;
 mod measure;
+mod meter;
 mod options;
 mod progress;
 mod results;

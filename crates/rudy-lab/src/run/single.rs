@@ -129,9 +129,12 @@ fn memory_figures(samples: &[Sample], idle: u64, connections: Option<u64>) -> Ve
         ("idle_private_bytes".to_owned(), idle as f64),
     ];
     if let Some(connections @ 1..) = connections {
-        let fullest = samples.iter().max_by_key(|sample| sample.connections);
-        let bytes = fullest.map_or(most, |sample| sample.private_bytes);
-        let each = bytes.saturating_sub(idle) as f64 / connections as f64;
+        // The subject's own count, where it can be had: more may stand than it has accepted, and those cost it nothing.
+        let fullest =
+            samples.iter().filter(|sample| sample.connections > 0).max_by_key(|sample| sample.connections);
+        let (bytes, held) =
+            fullest.map_or((most, connections), |sample| (sample.private_bytes, sample.connections));
+        let each = bytes.saturating_sub(idle) as f64 / held as f64;
         figures.push(("private_bytes_per_connection".to_owned(), each));
     }
     figures
@@ -140,6 +143,27 @@ fn memory_figures(samples: &[Sample], idle: u64, connections: Option<u64>) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_costs_what_those_cost_that_the_subject_holds() {
+        let sample = |connections, private_bytes| Sample {
+            t_s: 0.0,
+            threads: BTreeMap::new(),
+            private_bytes,
+            shared_bytes: 0,
+            descriptors: 0,
+            sockets: BTreeMap::new(),
+            connections,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
+        };
+        // Of a thousand that stand a hundred are accepted; memory is given back after the requests, and again at the end.
+        let samples = [sample(100, 9_000), sample(100, 6_000), sample(0, 7_000)];
+        let figures = BTreeMap::from_iter(memory_figures(&samples, 1_000, Some(1_000)));
+        let figure = |name: &str| format!("{:.0}", figures[name]);
+        assert_eq!(figure("private_bytes_per_connection"), "50");
+        assert_eq!((figure("private_bytes"), figure("idle_private_bytes")), ("9000".into(), "1000".into()));
+    }
 
     #[test]
     fn of_a_few_ticks_nothing_is_said() {

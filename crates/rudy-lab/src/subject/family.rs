@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// A living process of a subject.
+/// A process of a subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) pid: u32,
     pub(crate) name: String,
-    /// In ticks, those of its children that it has waited for included: in user mode and in the kernel.
-    user: u64,
-    system: u64,
+    /// In ticks, in user mode and in the kernel: its own, and those of its children that it has waited for.
+    own: [u64; 2],
+    waited: [u64; 2],
     parent: u32,
     has_ended: bool,
 }
@@ -29,7 +29,20 @@ pub(crate) struct Cpu {
     pub(crate) system: Duration,
 }
 
+/// CPU time of the lab.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Lab {
+    /// Its own.
+    pub(crate) itself: Cpu,
+    /// Of every child that it has waited for: between the start of a load and its end that of the load's generator.
+    pub(crate) waited: Cpu,
+}
+
 impl Cpu {
+    fn of([user, system]: [u64; 2]) -> Self {
+        Self { user: time(user), system: time(system) }
+    }
+
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
@@ -44,15 +57,22 @@ impl Cpu {
 
 /// All living descendants of the lab but for these and what descends from them; parents first.
 pub(crate) fn members(without: &[u32]) -> Vec<Member> {
-    descendants(vec![std::process::id()], without)
+    living(descendants(vec![std::process::id()], without))
 }
 
 /// These processes, and all living descendants of theirs.
 pub(crate) fn below(roots: &[u32]) -> Vec<Member> {
     let mut found: Vec<_> = roots.iter().filter_map(|pid| member(*pid)).collect();
-    found.extend(descendants(roots.to_vec(), &[]));
+    found.extend(living(descendants(roots.to_vec(), &[])));
     found
 }
+
+fn living(mut members: Vec<Member>) -> Vec<Member> {
+    members.retain(|member| !member.has_ended);
+    members
+}
+
+/// All descendants, also those that have ended and are not waited for yet: their CPU was theirs.
 
 fn descendants(mut parents: Vec<u32>, without: &[u32]) -> Vec<Member> {
     let mut children: HashMap<u32, Vec<Member>> = HashMap::new();
@@ -68,7 +88,6 @@ fn descendants(mut parents: Vec<u32>, without: &[u32]) -> Vec<Member> {
             }
         }
     }
-    found.retain(|member| !member.has_ended);
     found
 }
 
@@ -85,14 +104,27 @@ pub(crate) fn member(pid: u32) -> Option<Member> {
 
 /// The CPU time that they have had.
 pub(crate) fn cpu(members: &[Member]) -> Cpu {
-    let sum = |ticks: fn(&Member) -> u64| members.iter().map(ticks).sum::<u64>();
-    Cpu { user: time(sum(|member| member.user)), system: time(sum(|member| member.system)) }
+    let sum = |mode: usize| members.iter().map(|member| member.own[mode] + member.waited[mode]).sum();
+    Cpu::of([sum(0), sum(1)])
 }
 
-/// The CPU time of the lab itself and of every child that it has waited for: between the start of a load and its end that of
-/// the load's generator.
-pub(crate) fn own() -> Cpu {
-    member(std::process::id()).map(|lab| cpu(&[lab])).unwrap_or_default()
+/// Of the subject: of all descendants of the lab but these and what is below them.
+pub(crate) fn cpu_without(others: &[u32]) -> Cpu {
+    cpu(&descendants(vec![std::process::id()], others))
+}
+
+/// Of these, and of what is below them.
+pub(crate) fn cpu_below(roots: &[u32]) -> Cpu {
+    let roots_themselves: Vec<_> = roots.iter().filter_map(|pid| member(*pid)).collect();
+    let below = cpu(&descendants(roots.to_vec(), &[]));
+    let themselves = cpu(&roots_themselves);
+    Cpu { user: below.user + themselves.user, system: below.system + themselves.system }
+}
+
+/// Of the lab.
+pub(crate) fn lab() -> Lab {
+    let lab = member(std::process::id());
+    lab.map(|lab| Lab { itself: Cpu::of(lab.own), waited: Cpu::of(lab.waited) }).unwrap_or_default()
 }
 
 /// Sends all of them a signal. One that has ended meanwhile cannot be reached, which is what is wanted of it.
@@ -137,8 +169,8 @@ fn parse(pid: u32, stat: &str) -> Option<Member> {
         name: name.split_once('(')?.1.to_owned(),
         has_ended: matches!(*fields.first()?, "Z" | "X"),
         parent: fields.get(1)?.parse().ok()?,
-        user: number(11)? + number(13)?,
-        system: number(12)? + number(14)?,
+        own: [number(11)?, number(12)?],
+        waited: [number(13)?, number(14)?],
     })
 }
 
@@ -151,7 +183,8 @@ mod tests {
         let stat = "17 (a) b (c) S 4 17 17 0 -1 4194304 1 2 3 4 10 20 3 5 20 0 1 0 99 0 0";
         let member = parse(17, stat).unwrap();
         assert_eq!((member.name.as_str(), member.parent, member.has_ended), ("a) b (c", 4, false));
-        assert_eq!((member.user, member.system), (13, 25));
+        assert_eq!((member.own, member.waited), ([10, 20], [3, 5]));
+        assert_eq!(cpu(&[member]), Cpu { user: time(13), system: time(25) });
         assert!(parse(1, "1 (init").is_none() && parse(1, "1 (init) S 0").is_none());
     }
 }
