@@ -85,9 +85,12 @@ impl Doubt {
     pub fn concerns(&self, figure: Figure) -> bool {
         match self {
             Self::Rate { .. } | Self::Errors { .. } => true,
-            // What a request cost the server does not depend on who waited for it, but on how often it was counted.
-            Self::LittlesLaw { .. } => figure != Figure::Memory,
-            Self::Late { .. } | Self::Generator { .. } => matches!(figure, Figure::Latency | Figure::Rate),
+            // What a request cost the server does not depend on who waited for it, but on how often it was counted: where more
+            // were under way than can have been, it was counted wrongly.
+            Self::LittlesLaw { by_law, seen } if by_law > seen => figure != Figure::Memory,
+            Self::LittlesLaw { .. } | Self::Late { .. } | Self::Generator { .. } => {
+                matches!(figure, Figure::Latency | Figure::Rate)
+            }
         }
     }
 }
@@ -215,7 +218,8 @@ mod tests {
         };
         assert_eq!(concerns(Doubt::Generator { share: 1.0 }), [true, true, false, false]);
         assert_eq!(concerns(Doubt::Late { by: MS }), [true, true, false, false]);
-        assert_eq!(concerns(Doubt::LittlesLaw { by_law: 1.0, seen: 2.0 }), [true, true, true, false]);
+        assert_eq!(concerns(Doubt::LittlesLaw { by_law: 1.0, seen: 2.0 }), [true, true, false, false]);
+        assert_eq!(concerns(Doubt::LittlesLaw { by_law: 2.0, seen: 1.0 }), [true, true, true, false]);
         assert_eq!(concerns(Doubt::Rate { kept: 0.9 }), [true; 4]);
         assert_eq!(concerns(Doubt::Errors { share: 0.1 }), [true; 4]);
     }

@@ -49,7 +49,14 @@ pub(crate) fn experiment(
         versions: BTreeMap::from([("rudy".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
         command: ["rudy", "lab", "run", "made"].map(str::to_owned).to_vec(),
     };
-    Experiment { folder: PathBuf::from("made"), heads: vec![head], runs, plan_text, cut: None, whole_bytes: 0 }
+    Experiment {
+        folder: PathBuf::from("made"),
+        heads: vec![head],
+        runs,
+        plan_text,
+        cut: None,
+        whole_bytes: 0,
+    }
 }
 
 fn run(turn: &Turn, position: usize, figures: Option<Vec<(&'static str, f64)>>) -> Run {

@@ -179,11 +179,11 @@ mod tests {
 
     #[test]
     fn only_some_subjects_and_loads_and_what_compares_them() {
-        let (plan, _) = options(&["percore", "serial", "burst-100"], false).plan().unwrap();
+        let (plan, _) = options(&["percore", "task", "burst-300"], false).plan().unwrap();
         let subjects: Vec<_> = plan.subjects.iter().map(|subject| subject.name.as_str()).collect();
-        assert_eq!(subjects, ["percore", "serial"]);
+        assert_eq!(subjects, ["percore", "task"]);
         assert_eq!((plan.loads.len(), plan.comparisons.len()), (1, 1));
-        assert_eq!(plan.comparisons[0].loads, ["burst-100"]);
+        assert_eq!(plan.comparisons[0].loads, ["burst-300"]);
     }
 
     #[test]

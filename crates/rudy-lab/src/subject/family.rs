@@ -73,7 +73,6 @@ fn living(mut members: Vec<Member>) -> Vec<Member> {
 }
 
 /// All descendants, also those that have ended and are not waited for yet: their CPU was theirs.
-
 fn descendants(mut parents: Vec<u32>, without: &[u32]) -> Vec<Member> {
     let mut children: HashMap<u32, Vec<Member>> = HashMap::new();
     for member in all() {

@@ -24,6 +24,8 @@ pub(super) fn spawn(
     let (reader, writer) = io::pipe()?;
     let mut process = Command::new(OsString::from(&command[0]));
     process.args(&command[1..]).current_dir(folder).stdin(Stdio::null()).process_group(0);
+    // A shell would set it; lighttpd's configuration asks for it, and ours is another folder.
+    process.env("PWD", folder);
     process.stdout(if is_run { Stdio::piped() } else { writer.try_clone()?.into() }).stderr(writer);
     let child = on_cores(cores, || process.spawn())?;
     // Our own ends of the pipe go with `process`: otherwise it would never end.

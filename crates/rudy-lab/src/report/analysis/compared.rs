@@ -4,9 +4,9 @@ use rudy_stats::compare::{Better, Comparison, Control, Finding, PAIRS_MIN, Paire
 
 use super::pairs::{Pairs, Side};
 use super::{Answer, Compared, Controlled, delta, words};
+use crate::experiment::Experiment;
 use crate::plan::Plan;
 use crate::record::Outcome;
-use crate::experiment::Experiment;
 use crate::report::unit::Figure;
 
 /// A comparison that is to be judged together with all others.

@@ -12,8 +12,8 @@ pub(crate) mod words;
 use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, Verdict, judge};
 
 use self::compared::Question;
-use crate::experiment::Experiment;
 use super::unit::Figure;
+use crate::experiment::Experiment;
 
 /// What one or several experiments show, judged together.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use rudy_stats::compare::{Outcome, Verdict};
 
 use super::*;
+use crate::experiment::Experiment;
 use crate::record::{Doubt, Run};
 use crate::report::made::{self, Turn};
-use crate::experiment::Experiment;
 
 /// Two subjects, the one of them a control, one load, one figure.
 fn plan(rounds: usize, figures: &str) -> String {

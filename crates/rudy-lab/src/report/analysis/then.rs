@@ -1,8 +1,8 @@
 //! What a plan says was shown before, beside what was shown now.
 
 use super::{Cell, tables};
-use crate::plan::Then;
 use crate::experiment::Experiment;
+use crate::plan::Then;
 use crate::report::unit::Figure;
 
 /// A figure under a load, then and now; one of both is there.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::record::{Outcome, Run};
 use crate::experiment::Experiment;
+use crate::record::{Outcome, Run};
 
 /// The same thing in one run or several.
 #[derive(Debug)]

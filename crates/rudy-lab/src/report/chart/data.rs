@@ -1,8 +1,8 @@
 //! What charts ask of the records.
 
 use super::unit::Figure;
-use crate::record::{Outcome, Run};
 use crate::experiment::Experiment;
+use crate::record::{Outcome, Run};
 
 /// The greatest value that is drawn: nothing that is measured comes near, and no sum or product of such overflows.
 const VALUE_MAX: f64 = 1e18;

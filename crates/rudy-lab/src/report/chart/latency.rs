@@ -10,8 +10,8 @@ use super::mark::{Fill, Look, look, mark};
 use super::sheet::Sheet;
 use super::table::{Table, cell};
 use super::unit::{Unit, digits};
-use crate::plan::Load;
 use crate::experiment::Experiment;
+use crate::plan::Load;
 
 /// A quantile and the seconds that so many requests did not exceed.
 type Place = (f64, f64);

@@ -8,9 +8,9 @@ use super::mark::{Fill, Look, look, mark};
 use super::sheet::Sheet;
 use super::table::Table;
 use super::unit::{Figure, Unit};
+use crate::experiment::Experiment;
 use crate::plan::{Kind, Load};
 use crate::record::Run;
-use crate::experiment::Experiment;
 
 /// Connections and bytes.
 type Place = (u64, u64);

@@ -25,8 +25,8 @@ mod wellformed;
 
 use std::collections::HashSet;
 
-use crate::experiment::Experiment;
 use super::unit;
+use crate::experiment::Experiment;
 
 /// A picture, and the numbers that it is made of.
 #[derive(Debug, Clone)]

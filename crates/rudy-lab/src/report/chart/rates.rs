@@ -11,9 +11,9 @@ use super::mark::{Fill, Look, Shape, look, mark};
 use super::sheet::{Anchor, Sheet};
 use super::table::{Table, cell};
 use super::unit::{Figure, Unit};
+use crate::experiment::Experiment;
 use crate::plan::{Kind, Load};
 use crate::record::Run;
-use crate::experiment::Experiment;
 
 /// What one of these charts is made of.
 struct Picture {

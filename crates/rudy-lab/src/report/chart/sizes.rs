@@ -9,8 +9,8 @@ use super::mark::look;
 use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
 use super::table::{Table, cell};
 use super::unit::{Figure, Unit, digits};
-use crate::plan::{Kind, Load};
 use crate::experiment::Experiment;
+use crate::plan::{Kind, Load};
 
 /// What is measured.
 const FIGURE: &str = "time_s";

@@ -8,9 +8,9 @@ use super::mark::{Fill, Look, Shape, look, mark};
 use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
 use super::table::{Table, cell};
 use super::unit::Figure;
+use crate::experiment::Experiment;
 use crate::plan::{Kind, Load};
 use crate::record::Outcome;
-use crate::experiment::Experiment;
 
 /// A subject's rounds, or those of its control.
 #[derive(Debug)]

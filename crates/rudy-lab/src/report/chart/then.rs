@@ -8,8 +8,8 @@ use super::mark::{Fill, Look, Shape, look, mark};
 use super::sheet::{Anchor, EDGE, Sheet, WIDTH, fitted, width};
 use super::table::{Table, cell};
 use super::unit::Figure;
-use crate::plan::{Load, Then};
 use crate::experiment::Experiment;
+use crate::plan::{Load, Then};
 
 /// A value of then or of today.
 #[derive(Debug, PartialEq)]

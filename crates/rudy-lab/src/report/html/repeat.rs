@@ -1,8 +1,8 @@
 //! What anyone needs to repeat an experiment: plan, machine, versions, commands.
 
+use crate::experiment::Experiment;
 use crate::record::{Head, Run};
 use crate::report::html::escaped;
-use crate::experiment::Experiment;
 use crate::report::rows::float;
 use crate::report::unit::Unit;
 

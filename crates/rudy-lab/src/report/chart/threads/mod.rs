@@ -9,8 +9,8 @@ use super::frame::{Axis, Frame};
 use super::legend::{Entry, Key};
 use super::sheet::Sheet;
 use super::unit::Unit;
-use crate::plan::{Kind, Load};
 use crate::experiment::Experiment;
+use crate::plan::{Kind, Load};
 
 use self::layers::{Layer, Layers};
 

@@ -2,6 +2,7 @@
 
 use super::layers::thinned;
 use super::{Layers, keys, stack, words};
+use crate::experiment::Experiment;
 use crate::record::Sample;
 use crate::report::chart::Chart;
 use crate::report::chart::data::slug;
@@ -10,7 +11,6 @@ use crate::report::chart::legend;
 use crate::report::chart::sheet::{Anchor, EDGE, Sheet};
 use crate::report::chart::table::Table;
 use crate::report::chart::unit::Unit;
-use crate::experiment::Experiment;
 
 /// Fewer seconds than this are no development.
 const SECONDS_MIN: usize = 3;
