@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::analysis::Report;
+use super::cells::{csv_line, text};
 use crate::experiment::Experiment;
 use crate::record::{Outcome, Run};
 
@@ -10,20 +11,21 @@ use crate::record::{Outcome, Run};
 const COLUMNS: [&str; 8] =
     ["experiment", "round", "position", "load", "subject", "is_control", "outcome", "doubted"];
 
-/// All rows under one line of names (RFC 4180, lines as Unix has them). A run without a figure has an empty field.
+/// All rows under one line of names. A run without a figure has an empty cell.
 pub(super) fn write(report: &Report) -> String {
     let experiments = || report.sections.iter().map(|section| (section.title.as_str(), section.experiment));
     let names: BTreeSet<&str> = experiments()
         .flat_map(|(_, experiment)| &experiment.runs)
         .flat_map(|run| run.figures.keys().map(String::as_str))
         .collect();
-    let mut text = line(COLUMNS.into_iter().chain(names.iter().copied()).map(str::to_owned));
+    let head: Vec<String> = COLUMNS.into_iter().chain(names.iter().copied()).map(text).collect();
+    let mut all = csv_line(&head);
     for (title, Experiment { runs, .. }) in experiments() {
         for run in runs {
-            text.push_str(&line(row(title, run, &names)));
+            all.push_str(&csv_line(&row(title, run, &names)));
         }
     }
-    text
+    all
 }
 
 fn row(title: &str, run: &Run, names: &BTreeSet<&str>) -> Vec<String> {
@@ -33,32 +35,20 @@ fn row(title: &str, run: &Run, names: &BTreeSet<&str>) -> Vec<String> {
     };
     let doubted: BTreeSet<&str> =
         run.doubts.iter().flat_map(|doubt| doubt.concerns.iter().map(String::as_str)).collect();
+    let doubted = doubted.into_iter().collect::<Vec<_>>().join(" ");
     let mut row = vec![
-        title.to_owned(),
+        text(title),
         (run.round + 1).to_string(),
         (run.position + 1).to_string(),
-        run.load.clone(),
-        run.subject.clone(),
+        text(&run.load),
+        text(&run.subject),
         run.is_control.to_string(),
-        outcome,
-        doubted.into_iter().collect::<Vec<_>>().join(" "),
+        text(&outcome),
+        text(&doubted),
     ];
     let figure = |name: &&str| run.figures.get(*name).map_or(String::new(), f64::to_string);
     row.extend(names.iter().map(figure));
     row
-}
-
-fn line(fields: impl IntoIterator<Item = String>) -> String {
-    let fields: Vec<String> = fields.into_iter().map(|field| quoted(&field)).collect();
-    fields.join(",") + "\n"
-}
-
-fn quoted(field: &str) -> String {
-    if field.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
 }
 
 #[cfg(test)]
@@ -69,13 +59,13 @@ mod tests {
     #[test]
     fn each_run_has_a_row_with_every_figure_in_its_column() {
         let plan = "rounds = 1\n[[subject]]\nname = \"a, \\\"b\\\"\"\ncommand = [\"a\"]\n\
-            [[load]]\nname = \"l\"\nkind = \"bench\"\n[[load]]\nname = \"m\"\nkind = \"bench\"\n";
+            [[load]]\nname = \"l\"\nkind = \"bench\"\n[[load]]\nname = \"=m\"\nkind = \"bench\"\n";
         let made = made::experiment(plan, |turn| (turn.load == "l").then(|| vec![("p99_ns", 1.5e6)]));
         let made = [made];
-        let text = write(&analysis::analyse(&made));
-        let expected = "experiment,round,position,load,subject,is_control,outcome,doubted,p99_ns\n\
-            made,1,1,l,\"a, \"\"b\"\"\",false,measured,,1500000\n\
-            made,1,2,m,\"a, \"\"b\"\"\",false,failed: it ended (exit code 1) under the load,,\n";
-        assert_eq!(text, expected);
+        let rows = write(&analysis::analyse(&made));
+        let expected = "experiment,round,position,load,subject,is_control,outcome,doubted,p99_ns\r\n\
+            made,1,1,l,\"a, \"\"b\"\"\",false,measured,,1500000\r\n\
+            made,1,2,'=m,\"a, \"\"b\"\"\",false,failed: it ended (exit code 1) under the load,,\r\n";
+        assert_eq!(rows, expected);
     }
 }

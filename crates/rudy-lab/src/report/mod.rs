@@ -1,6 +1,7 @@
 //! What an experiment has shown: its findings in words and numbers, made from the records that it has left.
 
 mod analysis;
+mod cells;
 mod chart;
 mod csv;
 mod html;
