@@ -61,9 +61,11 @@ struct FindingOut<'a> {
     with: &'a str,
     load: &'a str,
     figure: &'a str,
-    /// Rounds in which both were measured.
+    /// Rounds in which both show the figure.
     rounds: usize,
-    /// Of these rounds, in the figure's own unit.
+    /// Rounds in which both were run; in those that are missing one failed, or did not show it.
+    rounds_run: usize,
+    /// Of the rounds in which both show it, in the figure's own unit.
     median_subject: Option<f64>,
     median_with: Option<f64>,
     /// `subject` is so many times `with`; where nothing was judged that of the medians.
@@ -101,6 +103,7 @@ struct ControlOut<'a> {
     load: &'a str,
     figure: &'a str,
     rounds: usize,
+    rounds_run: usize,
     ratio: Option<f64>,
     interval: Option<IntervalOut>,
     /// `agrees`, `unclear`, `differs`, or null where there was nothing to judge.
@@ -116,6 +119,7 @@ struct SummaryOut<'a> {
     load: &'a str,
     figure: &'a str,
     rounds: usize,
+    rounds_run: usize,
     median: f64,
     min: f64,
     max: f64,
@@ -196,6 +200,7 @@ impl<'a> FindingOut<'a> {
             load: compared.load,
             figure: &compared.figure.name,
             rounds: compared.rounds,
+            rounds_run: compared.rounds_run,
             median_subject: compared.medians.map(|[subject, _]| subject),
             median_with: compared.medians.map(|[_, with]| with),
             ratio,
@@ -227,6 +232,7 @@ impl<'a> ControlOut<'a> {
             load: control.load,
             figure: &control.figure.name,
             rounds: control.rounds,
+            rounds_run: control.rounds_run,
             ratio: shown.map(|shown| shown.ratio),
             interval: shown.map(|shown| IntervalOut::of(shown.interval)),
             outcome: shown.map(|shown| match shown.outcome {
@@ -248,6 +254,7 @@ fn summaries<'a>(table: &'a Table<'a>) -> impl Iterator<Item = SummaryOut<'a>> {
                 load: table.load,
                 figure: &figure.name,
                 rounds,
+                rounds_run: cell.rounds_run,
                 median,
                 min,
                 max,

@@ -1,16 +1,16 @@
 //! The tables of a report, cell by cell, for every format that people read.
 
-use rudy_stats::compare::{Summary, Verdict};
+use rudy_stats::compare::Verdict;
 
-use super::analysis::words::ratio;
+use super::analysis::words::{missing, ratio, rounds_of};
 use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, then};
 use super::unit::{Figure, Unit, digits};
 
-/// Marks a number that rests on runs that are doubted.
-pub(super) const DOUBTFUL: &str = "†";
+/// Marks a number that rests on runs that are doubted, or not on all of them.
+const DOUBTFUL: &str = "†";
 
 /// What the marks mean.
-pub(super) const LEGEND: &str = "† rests on runs that are doubted: see the doubts. \
+pub(super) const LEGEND: &str = "† rests on runs that are doubted, or not on all rounds: see the doubts and the failures. \
     ‡ rests on a subject that differs from itself: see the controls.";
 
 /// Marks what rests on a control that differs.
@@ -42,7 +42,7 @@ fn finding(compared: &Compared) -> Vec<String> {
 
 /// The ratio with its marks; nothing where there is none.
 pub(super) fn times(compared: &Compared) -> String {
-    let doubtful = if compared.is_doubtful { DOUBTFUL } else { "" };
+    let doubtful = if compared.is_marked() { DOUBTFUL } else { "" };
     match &compared.answer {
         Answer::Judged(finding) => {
             let flagged = if finding.is_flagged { FLAGGED } else { "" };
@@ -68,9 +68,10 @@ pub(super) fn verdict(compared: &Compared) -> String {
     match &compared.answer {
         Answer::Judged(finding) => match (finding.verdict, finding.too_few) {
             (Verdict::Inconclusive, Some(few)) => {
-                format!("no verdict: {} rounds, it takes {}", few.rounds, few.needed)
+                let rounds = rounds_of(few.rounds, compared.rounds_run);
+                format!("no verdict: {rounds}, it takes {}", few.needed)
             }
-            (verdict, _) => verdict.to_string(),
+            (verdict, _) => format!("{verdict}{}", missing(compared.rounds, compared.rounds_run)),
         },
         Answer::Open { why, .. } => why.clone(),
     }
@@ -103,7 +104,8 @@ pub(super) fn controls(section: &Section) -> Rows {
         let (times, between, outcome) = match &control.outcome {
             Ok(shown) => {
                 let words = shown.to_string();
-                let outcome = words.split_once("): ").map_or("", |(_, outcome)| outcome).to_owned();
+                let outcome = words.split_once("): ").map_or("", |(_, outcome)| outcome);
+                let outcome = outcome.to_owned() + &missing(control.rounds, control.rounds_run);
                 (
                     ratio(shown.ratio),
                     format!("{} to {}", ratio(shown.interval.low), ratio(shown.interval.high)),
@@ -137,27 +139,34 @@ pub(super) fn table(table: &Table) -> Rows {
     }
 }
 
-/// `7.31 µs (7.20 to 7.52)`.
+/// `7.31 µs (7.20 to 7.52)`, `7.31 µs† (7.20 to 7.52; 6 of 10 rounds)`.
 pub(super) fn spread(cell: &Cell, figure: &Figure) -> String {
-    let Some(summary) = cell.summary else { return "–".to_owned() };
-    let doubtful = if cell.is_doubtful { DOUBTFUL } else { "" };
-    let (median, range) = median_and_range(&summary, figure);
-    if range.is_empty() { format!("{median}{doubtful}") } else { format!("{median}{doubtful} ({range})") }
+    let range = range(cell, figure);
+    let range = if range.is_empty() { range } else { format!(" ({range})") };
+    median(cell, figure) + &range
 }
 
-/// `7.31 µs`.
+/// `7.31 µs`; where there is none, whether that is because it failed.
 pub(super) fn median(cell: &Cell, figure: &Figure) -> String {
-    let doubtful = if cell.is_doubtful { DOUBTFUL } else { "" };
-    cell.summary.map_or("–".to_owned(), |summary| median_and_range(&summary, figure).0 + doubtful)
+    let is_marked = cell.is_doubtful || cell.misses_rounds();
+    let mark = if is_marked { DOUBTFUL } else { "" };
+    match cell.summary {
+        Some(summary) => figure.unit.text(summary.median * figure.factor) + mark,
+        None if cell.has_failed => "failed".to_owned(),
+        None => format!("–{mark}"),
+    }
 }
 
-/// The median with its unit, and from where to where the rounds go in the same unit; no range where they are all the same.
-pub(super) fn median_and_range(summary: &Summary, figure: &Figure) -> (String, String) {
+/// From where to where the rounds go, in the unit of their median, where they are not all the same; and how many they are,
+/// where they are not all that there were.
+pub(super) fn range(cell: &Cell, figure: &Figure) -> String {
+    let Some(summary) = cell.summary else { return String::new() };
     let (size, _) = figure.unit.part(summary.median * figure.factor);
     let shown = |value: f64| digits(value * figure.factor / size);
     let (min, max) = (shown(summary.min), shown(summary.max));
-    let range = if min == max { String::new() } else { format!("{min} to {max}") };
-    (figure.unit.text(summary.median * figure.factor), range)
+    let range = (min != max).then(|| format!("{min} to {max}"));
+    let rounds = cell.misses_rounds().then(|| rounds_of(summary.rounds, cell.rounds_run));
+    range.into_iter().chain(rounds).collect::<Vec<_>>().join("; ")
 }
 
 /// What was shown before, beside today's.

@@ -2,7 +2,7 @@
 
 use rudy_stats::compare::{Better, Comparison, Control, Finding, PAIRS_MIN, Paired, rounds_needed};
 
-use super::pairs::{Pairs, Side};
+use super::pairs::{Pairs, Side, doubt};
 use super::{Answer, Compared, Controlled, delta, words};
 use crate::experiment::Experiment;
 use crate::plan::Plan;
@@ -97,7 +97,7 @@ fn controlled<'a>(
     let pairs = Pairs::of(experiment, load, figure, side(true), side(false));
     let paired = Paired::new(&pairs.a, &pairs.b).map_err(|error| match pairs.rounds() {
         rounds @ 0..PAIRS_MIN => {
-            format!("nothing to be said of {}: it takes {PAIRS_MIN}", words::rounds(rounds))
+            format!("nothing to be said of {}: it takes {PAIRS_MIN}", words::rounds_of(rounds, pairs.rounds_run))
         }
         _ => error.to_string(),
     });
@@ -106,6 +106,7 @@ fn controlled<'a>(
         load,
         figure: Figure::named(figure),
         rounds: pairs.rounds(),
+        rounds_run: pairs.rounds_run,
         outcome: paired.map(|paired| Control::of(&paired, delta(experiment))),
     }
 }
@@ -162,9 +163,13 @@ impl<'a> Question<'a> {
         let ratio = medians.map(|[a, b]| a / b).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
         let answer = match (finding, &self.comparison) {
             (Some(finding), _) => Answer::Judged(finding),
-            (None, Err(Unfit::Other(why))) => Answer::Open { ratio, why: why.clone() },
+            (None, Err(Unfit::Other(why))) => {
+                let missing = words::missing(self.pairs.rounds(), self.pairs.rounds_run);
+                Answer::Open { ratio, why: format!("{why}{missing}") }
+            }
             (None, _) => {
-                let (rounds, needed) = (words::rounds(self.pairs.rounds()), rounds_needed(asked));
+                let rounds = words::rounds_of(self.pairs.rounds(), self.pairs.rounds_run);
+                let needed = rounds_needed(asked);
                 Answer::Open { ratio, why: format!("no verdict: {rounds}, it takes {needed}") }
             }
         };
@@ -174,6 +179,7 @@ impl<'a> Question<'a> {
             load: self.load,
             figure: self.figure,
             rounds: self.pairs.rounds(),
+            rounds_run: self.pairs.rounds_run,
             medians,
             is_doubtful: self.pairs.is_doubtful,
             answer,
@@ -213,7 +219,9 @@ impl<'a> Question<'a> {
                 return format!("{subject} failed in every round");
             }
             if !measured.any(|run| run.figures.contains_key(&self.figure.name)) {
-                return format!("{subject} shows no {}", self.figure.title);
+                let doubt = runs().find_map(|run| doubt(run, &self.figure.name));
+                let why = doubt.map_or(String::new(), |doubt| format!(": {}", doubt.sentence));
+                return format!("{subject} shows no {}{why}", self.figure.title);
             }
         }
         "there is no round with both".to_owned()

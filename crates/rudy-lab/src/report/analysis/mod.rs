@@ -58,11 +58,13 @@ pub(crate) struct Compared<'a> {
     pub(crate) with: &'a str,
     pub(crate) load: &'a str,
     pub(crate) figure: Figure,
-    /// Rounds in which both were measured.
+    /// Rounds in which both show the figure.
     pub(crate) rounds: usize,
-    /// The median of either in these rounds.
+    /// Rounds in which both were run.
+    pub(crate) rounds_run: usize,
+    /// The median of either in the rounds in which both show it.
     pub(crate) medians: Option<[f64; 2]>,
-    /// Whether one of these runs is doubted in this figure.
+    /// Whether one of the runs is doubted in this figure.
     pub(crate) is_doubtful: bool,
     /// What they show.
     pub(crate) answer: Answer,
@@ -71,12 +73,23 @@ pub(crate) struct Compared<'a> {
 }
 
 impl Compared<'_> {
+    /// Whether rounds are missing in which one of both failed or did not show the figure: those that are left may be the
+    /// good ones.
+    pub(crate) fn misses_rounds(&self) -> bool {
+        self.rounds < self.rounds_run
+    }
+
     /// What was found; nothing where nothing was judged.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         match &self.answer {
             Answer::Judged(finding) => Some(finding.verdict),
             Answer::Open { .. } => None,
         }
+    }
+
+    /// Whether what is said of it is to be marked.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.is_doubtful || self.misses_rounds()
     }
 
     /// Whether it is known which is better, or that neither is.
@@ -105,8 +118,10 @@ pub(crate) struct Controlled<'a> {
     pub(crate) subject: &'a str,
     pub(crate) load: &'a str,
     pub(crate) figure: Figure,
-    /// Rounds in which it was measured twice.
+    /// Rounds in which it shows the figure twice.
     pub(crate) rounds: usize,
+    /// Rounds in which it was run twice.
+    pub(crate) rounds_run: usize,
     /// What they show; where they are too few or have values of 0, why they do not.
     pub(crate) outcome: Result<Control, String>,
 }
@@ -124,10 +139,21 @@ pub(crate) struct Table<'a> {
 /// A figure of a subject under a load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cell {
-    /// Of all its rounds; nothing where no run has the figure.
+    /// Of the rounds that have the figure; nothing where none has it.
     pub(crate) summary: Option<Summary>,
+    /// In how many rounds it was run.
+    pub(crate) rounds_run: usize,
+    /// Whether it failed in all of them.
+    pub(crate) has_failed: bool,
     /// Whether one of these runs is doubted in this figure.
     pub(crate) is_doubtful: bool,
+}
+
+impl Cell {
+    /// Whether there are rounds that failed or have no such figure, beside some that have it.
+    pub(crate) fn misses_rounds(&self) -> bool {
+        self.summary.is_some_and(|summary| summary.rounds < self.rounds_run)
+    }
 }
 
 /// All of it. One correction for the number of comparisons is made over all experiments, since somebody who reads several

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rudy_stats::compare::Summary;
 
+use crate::record::{Doubt, Outcome, Run};
 use crate::experiment::Experiment;
 use crate::record::{Outcome, Run};
 
@@ -19,19 +20,24 @@ pub(super) struct Side<'a> {
 pub(super) struct Pairs {
     pub(super) a: Vec<f64>,
     pub(super) b: Vec<f64>,
-    /// Whether one of these runs is doubted in this figure.
+    /// In how many rounds both were run: where these are more, one of them failed or did not show the figure.
+    pub(super) rounds_run: usize,
+    /// Whether one of the runs of those rounds is doubted in this figure, whether it has it or not.
     pub(super) is_doubtful: bool,
 }
 
 impl Pairs {
     pub(super) fn of(experiment: &Experiment, load: &str, figure: &str, a: Side, b: Side) -> Self {
-        let (a, b) = (values(experiment, load, figure, a), values(experiment, load, figure, b));
+        let (a, b) = (by_round(experiment, load, a), by_round(experiment, load, b));
         let mut pairs = Self::default();
-        for (round, (value, is_doubted)) in a {
-            let Some((other, is_other_doubted)) = b.get(&round) else { continue };
-            pairs.a.push(value);
-            pairs.b.push(*other);
-            pairs.is_doubtful |= is_doubted || *is_other_doubted;
+        for (round, run) in a {
+            let Some(other) = b.get(&round) else { continue };
+            pairs.rounds_run += 1;
+            pairs.is_doubtful |= is_doubted(run, figure) || is_doubted(other, figure);
+            if let (Some(value), Some(other)) = (value(run, figure), value(other, figure)) {
+                pairs.a.push(value);
+                pairs.b.push(other);
+            }
         }
         pairs
     }
@@ -53,13 +59,21 @@ impl Pairs {
 
 /// Whether a run is doubted in a figure.
 pub(super) fn is_doubted(run: &Run, figure: &str) -> bool {
-    run.doubts.iter().any(|doubt| doubt.concerns.iter().any(|name| name == figure))
+    doubt(run, figure).is_some()
 }
 
-/// By round, each with whether it is doubted.
-fn values(experiment: &Experiment, load: &str, figure: &str, side: Side) -> BTreeMap<usize, (f64, bool)> {
+/// The first doubt about a figure of a run.
+pub(super) fn doubt<'a>(run: &'a Run, figure: &str) -> Option<&'a Doubt> {
+    run.doubts.iter().find(|doubt| doubt.concerns.iter().any(|name| name == figure))
+}
+
+/// What a run shows of a figure; nothing if it failed.
+pub(super) fn value(run: &Run, figure: &str) -> Option<f64> {
+    let is_measured = run.outcome == Outcome::Measured;
+    run.figures.get(figure).copied().filter(|_| is_measured)
+}
+
+fn by_round<'a>(experiment: &'a Experiment, load: &'a str, side: Side<'a>) -> BTreeMap<usize, &'a Run> {
     let runs = experiment.runs_of(side.subject, load);
-    runs.filter(|run| run.is_control == side.is_control && run.outcome == Outcome::Measured)
-        .filter_map(|run| Some((run.round, (*run.figures.get(figure)?, is_doubted(run, figure)))))
-        .collect()
+    runs.filter(|run| run.is_control == side.is_control).map(|run| (run.round, run)).collect()
 }

@@ -2,9 +2,10 @@
 
 use rudy_stats::compare::Summary;
 
-use super::pairs::is_doubted;
+use super::pairs::{is_doubted, value};
 use super::{Cell, Table};
 use crate::experiment::Experiment;
+use crate::record::Outcome;
 use crate::report::unit::Figure;
 
 /// What stands first in a table. The figures of a subject's own follow, and those of the run itself come last.
@@ -44,7 +45,8 @@ fn table<'a>(experiment: &'a Experiment, load: &'a str) -> Table<'a> {
         let cells = names.iter().map(|figure| cell(experiment, subject, load, figure));
         (subject, cells.collect::<Vec<_>>())
     };
-    let rows = subjects.filter(|subject| experiment.measured(subject, load).next().is_some()).map(row);
+    let was_run = |subject: &&str| experiment.runs_of(subject, load).any(|run| !run.is_control);
+    let rows = subjects.filter(was_run).map(row);
     Table { load, rows: rows.collect(), figures: names.iter().map(|name| Figure::named(name)).collect() }
 }
 
@@ -68,8 +70,12 @@ fn figures<'a>(experiment: &'a Experiment, load: &str) -> Vec<&'a str> {
 
 /// A figure of a subject under a load, of all its rounds without those of the control.
 pub(super) fn cell(experiment: &Experiment, subject: &str, load: &str, figure: &str) -> Cell {
-    let with_figure = |run: &&crate::record::Run| run.figures.contains_key(figure);
-    let runs: Vec<_> = experiment.measured(subject, load).filter(with_figure).collect();
-    let values: Vec<f64> = runs.iter().filter_map(|run| run.figures.get(figure).copied()).collect();
-    Cell { summary: Summary::of(&values), is_doubtful: runs.iter().any(|run| is_doubted(run, figure)) }
+    let runs: Vec<_> = experiment.runs_of(subject, load).filter(|run| !run.is_control).collect();
+    let values: Vec<f64> = runs.iter().filter_map(|run| value(run, figure)).collect();
+    Cell {
+        summary: Summary::of(&values),
+        rounds_run: runs.len(),
+        has_failed: !runs.is_empty() && runs.iter().all(|run| run.outcome != Outcome::Measured),
+        is_doubtful: runs.iter().any(|run| is_doubted(run, figure)),
+    }
 }

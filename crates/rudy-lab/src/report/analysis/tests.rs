@@ -6,6 +6,8 @@ use super::*;
 use crate::experiment::Experiment;
 use crate::record::{Doubt, Run};
 use crate::report::made::{self, Turn};
+use crate::report::rows;
+use crate::experiment::Experiment;
 
 /// Two subjects, the one of them a control, one load, one figure.
 fn plan(rounds: usize, figures: &str) -> String {
@@ -87,7 +89,7 @@ fn only_rounds_in_which_both_were_measured_are_compared_and_no_control_among_the
     let report = analyse(&all);
     let section = &report.sections[0];
     let compared = &section.comparisons[0];
-    assert_eq!((compared.rounds, report.judged), (9, 1));
+    assert_eq!((compared.rounds, compared.rounds_run, report.judged), (9, 10, 1));
     let Answer::Judged(finding) = &compared.answer else { panic!("nine rounds are judged") };
     assert!((0.48..0.52).contains(&finding.ratio), "{}", finding.ratio);
     assert!(compared.sentence.starts_with("new needs 0.50 times the CPU per request of old under 1k (0."));
@@ -102,8 +104,62 @@ fn only_rounds_in_which_both_were_measured_are_compared_and_no_control_among_the
     assert_eq!(
         section.headline,
         ["new is better than old under 1k in CPU per request (0.50 times). \
-          Some of it rests on a subject that differs from itself (‡)."]
+          Some of it rests on only 9 of 10 rounds (†), or on a subject that differs from itself (‡)."]
     );
+}
+
+#[test]
+fn a_number_that_does_not_rest_on_all_rounds_is_marked_and_says_on_how_many() {
+    type Value = fn(&Turn) -> bool;
+    let cases: [(Value, usize, &str, &str); 4] = [
+        (|_| true, 10, "", "better"),
+        (|turn| turn.subject == "old" || turn.round < 6, 6, "†", "better; 6 of 10 rounds"),
+        (|turn| turn.subject == "new" || turn.round > 2, 7, "†", "better; 7 of 10 rounds"),
+        (|turn| turn.round > 5, 4, "†", "no verdict: 4 of 10 rounds, it takes 6"),
+    ];
+    for (is_measured, rounds, mark, verdict) in cases {
+        let all = [cpu(10, |turn| {
+            is_measured(turn).then_some(if turn.subject == "new" { 5.0 } else { 10.0 })
+        })];
+        let report = analyse(&all);
+        let section = &report.sections[0];
+        let compared = &section.comparisons[0];
+        assert_eq!((compared.rounds, compared.rounds_run), (rounds, 10));
+        assert_eq!((rows::times(compared), rows::verdict(compared)), (format!("0.50{mark}"), verdict.to_owned()));
+        let of = format!("{rounds} of 10 rounds");
+        assert_eq!(compared.sentence.contains(&of), rounds < 10, "{}", compared.sentence);
+        assert_eq!(section.headline[0].contains(&of), rounds < 10, "{}", section.headline[0]);
+        let new = &section.tables[0].rows[0].1[0];
+        assert_eq!(rows::median(new, &compared.figure).contains('†'), new.misses_rounds());
+    }
+}
+
+#[test]
+fn a_figure_that_is_not_there_in_all_rounds_says_in_how_many() {
+    let text = plan(10, "\"knee_per_s\"").replace("kind = \"bench\"", "kind = \"knee\"\nslo = \"p99<20ms\"");
+    let mut experiment = made::experiment(&text, |turn| {
+        let held = turn.subject == "old" || turn.round < 6;
+        Some(if held { vec![("knee_per_s", 100.0)] } else { vec![] })
+    });
+    for run in experiment.runs.iter_mut().filter(|run| run.figures.is_empty()) {
+        let concerns = vec!["knee_per_s".to_owned()];
+        run.doubts.push(Doubt { sentence: "no rate held p99<20ms".to_owned(), concerns });
+    }
+    let all = [experiment];
+    let section = analyse(&all).sections.remove(0);
+    let compared = &section.comparisons[0];
+    assert_eq!((compared.rounds, compared.is_doubtful, compared.is_marked()), (6, true, true));
+    let new = &section.tables[0].rows[0].1[0];
+    assert_eq!(rows::spread(new, &compared.figure), "100/s† (6 of 10 rounds)");
+}
+
+#[test]
+fn a_subject_that_failed_in_every_round_keeps_its_place_in_the_table() {
+    let all = [cpu(8, |turn| (turn.subject == "old").then_some(1.0))];
+    let section = analyse(&all).sections.remove(0);
+    let table = rows::table(&section.tables[0]);
+    assert_eq!(table.head, ["", "new", "old"]);
+    assert_eq!(table.body, [["CPU per request", "failed", "1 µs"]]);
 }
 
 #[test]

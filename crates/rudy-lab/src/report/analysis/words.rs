@@ -36,6 +36,16 @@ pub(super) fn rounds(count: usize) -> String {
     if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") }
 }
 
+/// The same, where they are fewer than there were: `6 of 10 rounds`.
+pub(crate) fn rounds_of(count: usize, of: usize) -> String {
+    if count < of { format!("{count} of {}", rounds(of)) } else { rounds(count) }
+}
+
+/// What follows where something rests on fewer rounds than there were: `; 6 of 10 rounds`.
+pub(crate) fn missing(count: usize, of: usize) -> String {
+    if (1..of).contains(&count) { format!("; {}", rounds_of(count, of)) } else { String::new() }
+}
+
 /// A ratio in two decimals; in more where that would make it 1, which it is not.
 pub(crate) fn ratio(value: f64) -> String {
     if format!("{value:.2}") == "1.00" && (value - 1.0).abs() >= 0.0005 {
@@ -77,7 +87,8 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
     let too_few = finding.too_few.map_or(String::new(), |few| format!("; {few}"));
     let flag = if finding.is_flagged { "; it rests on a subject that differs from itself" } else { "" };
     let doubt = if compared.is_doubtful { "; runs of it are doubted" } else { "" };
-    format!("{said}: {verdict}{too_few}{flag}{doubt}")
+    let missing = missing(compared.rounds, compared.rounds_run);
+    format!("{said}: {verdict}{too_few}{missing}{flag}{doubt}")
 }
 
 /// The answer to what was asked, as far as it goes: for each two subjects in what one is better, worse, or the same.
@@ -127,21 +138,26 @@ fn summary(subject: &str, with: &str, own: &[&Compared]) -> String {
     } else {
         format!(" Not settled: {}.", places(&open, loads.len(), false))
     };
-    settled + &not_settled + reservations(own)
+    settled + &not_settled + &reservations(own)
 }
 
 /// What is to be known of what was settled.
-fn reservations(own: &[&Compared]) -> &'static str {
+fn reservations(own: &[&Compared]) -> String {
     let settled = || own.iter().filter(|one| one.is_settled());
-    let is_flagged = |one: &&&Compared| matches!(&one.answer, Answer::Judged(found) if found.is_flagged);
-    match (settled().any(|one| one.is_doubtful), settled().any(|one| is_flagged(&one))) {
-        (false, false) => "",
-        (true, false) => " Some of it rests on runs that are doubted (†).",
-        (false, true) => " Some of it rests on a subject that differs from itself (‡).",
-        (true, true) => {
-            " Some of it rests on runs that are doubted (†), or on a subject that differs from itself (‡)."
-        }
+    let is_flagged = |one: &Compared| matches!(&one.answer, Answer::Judged(found) if found.is_flagged);
+    let mut rests = Vec::new();
+    if settled().any(|one| one.is_doubtful) {
+        rests.push("on runs that are doubted (†)".to_owned());
     }
+    // Of several the one that misses most.
+    let missing = settled().filter(|one| one.misses_rounds());
+    if let Some(fewest) = missing.max_by_key(|one| one.rounds_run - one.rounds) {
+        rests.push(format!("on only {} (†)", rounds_of(fewest.rounds, fewest.rounds_run)));
+    }
+    if settled().any(|one| is_flagged(one)) {
+        rests.push("on a subject that differs from itself (‡)".to_owned());
+    }
+    if rests.is_empty() { String::new() } else { format!(" Some of it rests {}.", rests.join(", or ")) }
 }
 
 /// Why nothing of it was judged; one reason where all have the same.
@@ -244,6 +260,7 @@ mod tests {
             load,
             figure: Figure::named(figure),
             rounds: 10,
+            rounds_run: 10,
             medians: None,
             is_doubtful: false,
             answer: Answer::Judged(finding),

@@ -182,13 +182,10 @@ fn of_load(table: &Table) -> String {
 }
 
 fn spread(cell: &Cell, figure: &Figure) -> String {
-    let Some(summary) = cell.summary else { return "<td>–</td>".to_owned() };
-    let (median, range) = rows::median_and_range(&summary, figure);
-    let mark = if cell.is_doubtful { rows::DOUBTFUL } else { "" };
     format!(
-        "<td class=\"number\">{}{mark}<span class=\"range\">{}</span></td>",
-        escaped(&median),
-        escaped(&range)
+        "<td class=\"number\">{}<span class=\"range\">{}</span></td>",
+        escaped(&rows::median(cell, figure)),
+        escaped(&rows::range(cell, figure))
     )
 }
 
