@@ -192,7 +192,11 @@ impl<'a> FindingOut<'a> {
     fn of(compared: &'a Compared<'a>) -> Self {
         let (finding, ratio, why) = match &compared.answer {
             Answer::Judged(finding) => (Some(finding), Some(finding.ratio), None),
-            Answer::Open { ratio, why } => (None, *ratio, Some(why.as_str())),
+            Answer::Open { ratio, why, .. } => (None, *ratio, Some(why.as_str())),
+        };
+        let rounds_needed = match &compared.answer {
+            Answer::Judged(finding) => finding.too_few.map(|few| few.needed),
+            Answer::Open { needed, .. } => *needed,
         };
         Self {
             subject: compared.subject,
@@ -208,7 +212,7 @@ impl<'a> FindingOut<'a> {
             p_value: finding.map(|finding| finding.p_value),
             p_adjusted: finding.map(|finding| finding.p_adjusted),
             verdict: compared.verdict().map(|verdict| verdict.to_string()),
-            rounds_needed: finding.and_then(|finding| Some(finding.too_few?.needed)),
+            rounds_needed,
             why,
             is_flagged: finding.is_some_and(|finding| finding.is_flagged),
             is_doubtful: compared.is_doubtful,
@@ -291,5 +295,34 @@ impl<'a> Begun<'a> {
     fn of(head: &'a Head) -> Self {
         let Head { started, seed, machine, versions, command, .. } = head;
         Self { started, seed: *seed, machine, versions, command }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::report::{analysis, made};
+
+    #[test]
+    fn a_program_reads_how_many_rounds_were_missing() {
+        let plan = |rounds: u64| {
+            format!(
+                "rounds = {rounds}\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
+                 [[subject]]\nname = \"b\"\ncommand = [\"b\"]\n[[load]]\nname = \"1k\"\nkind = \"bench\"\n\
+                 [[compare]]\nsubject = \"a\"\nwith = \"b\"\nfigures = [\"p99_ns\", \"p50_ns\"]\n"
+            )
+        };
+        for (rounds, needed) in [(3, Some(7)), (6, Some(7)), (7, None)] {
+            let figures = |turn: &made::Turn| {
+                (turn.subject == "a" || turn.round > 0).then(|| vec![("p99_ns", 1e6), ("p50_ns", 1e5)])
+            };
+            let made = [made::experiment(&plan(rounds + 1), figures)];
+            let report: Value = serde_json::from_str(&write(&analysis::analyse(&made))).expect("it is JSON");
+            let finding = &report["experiments"][0]["findings"][0];
+            let counts = ["rounds", "rounds_run", "rounds_needed"].map(|name| finding[name].as_u64());
+            assert_eq!(counts, [Some(rounds), Some(rounds + 1), needed]);
+        }
     }
 }

@@ -22,17 +22,21 @@ fn section(section: &Section) -> String {
     for remark in &section.remarks {
         say(&format!("Note: {}.", escaped(remark)));
     }
-    let mut part = |title: &str, rows: &Rows| {
+    let mut part = |title: &str, rows: &Rows, about: Option<String>| {
         if !rows.body.is_empty() {
             say(&format!("## {}\n\n{}", escaped(title), table(rows)));
+            if let Some(about) = about {
+                say(&about);
+            }
         }
     };
-    part("Findings", &rows::findings(section));
+    part("Findings", &rows::findings(section), rows::sureness(rows::intervals(section)));
     for table in &section.tables {
-        part(&format!("Under {}", table.load), &rows::table(table));
+        part(&format!("Under {}", table.load), &rows::table(table), None);
     }
-    part("Then and now", &rows::then(section));
-    part("Controls: each subject against itself", &rows::controls(section));
+    part("Then and now", &rows::then(section), None);
+    let sureness = rows::sureness(rows::intervals_of_controls(section));
+    part("Controls: each subject against itself", &rows::controls(section), sureness);
     if !section.then.is_empty() && !plan.source.is_empty() {
         say(&format!("What was shown then: {}", escaped(&plan.source)));
     }

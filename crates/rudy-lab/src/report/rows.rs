@@ -1,8 +1,8 @@
 //! The tables of a report, cell by cell, for every format that people read.
 
-use rudy_stats::compare::Verdict;
+use rudy_stats::compare::Interval;
 
-use super::analysis::words::{missing, ratio, rounds_of};
+use super::analysis::words::{missing, ratio, rounds_of, sure};
 use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, then};
 use super::unit::{Figure, Unit, digits};
 
@@ -63,18 +63,34 @@ pub(super) fn between(answer: &Answer) -> String {
     }
 }
 
+/// How sure the intervals of a table are that has any: `Intervals: 97.9 to 99.8 % sure each.`
+pub(super) fn sureness(intervals: impl Iterator<Item = Interval>) -> Option<String> {
+    let mut levels: Vec<f64> = intervals.map(|interval| interval.confidence).collect();
+    levels.sort_by(f64::total_cmp);
+    let (low, high) = (sure(*levels.first()?), sure(*levels.last()?));
+    let levels = if low == high { high } else { format!("{} to {high}", low.trim_end_matches(" %")) };
+    Some(format!("Intervals: {levels} sure each."))
+}
+
+/// The intervals of all findings.
+pub(super) fn intervals(section: &Section) -> impl Iterator<Item = Interval> {
+    section.comparisons.iter().filter_map(|compared| match &compared.answer {
+        Answer::Judged(finding) => Some(finding.interval),
+        Answer::Open { .. } => None,
+    })
+}
+
+/// Those of all controls.
+pub(super) fn intervals_of_controls(section: &Section) -> impl Iterator<Item = Interval> {
+    section.controls.iter().filter_map(|control| Some(control.outcome.as_ref().ok()?.interval))
+}
+
 /// The verdict in a word, or why there is none.
 pub(super) fn verdict(compared: &Compared) -> String {
-    match &compared.answer {
-        Answer::Judged(finding) => match (finding.verdict, finding.too_few) {
-            (Verdict::Inconclusive, Some(few)) => {
-                let rounds = rounds_of(few.rounds, compared.rounds_run);
-                format!("no verdict: {rounds}, it takes {}", few.needed)
-            }
-            (verdict, _) => format!("{verdict}{}", missing(compared.rounds, compared.rounds_run)),
-        },
-        Answer::Open { why, .. } => why.clone(),
-    }
+    compared.why_open().unwrap_or_else(|| {
+        let verdict = compared.verdict().map_or(String::new(), |verdict| verdict.to_string());
+        verdict + &missing(compared.rounds, compared.rounds_run)
+    })
 }
 
 /// `7.31 / 9.88 µs`: the median of either; nothing where there is none.

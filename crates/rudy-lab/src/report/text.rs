@@ -28,6 +28,9 @@ fn section(section: &Section) -> String {
     } else {
         let findings = findings(section);
         say(&format!("\n{findings}"));
+        if let Some(sureness) = rows::sureness(rows::intervals(section)) {
+            say(&sureness);
+        }
         if findings.contains(['†', '‡']) {
             say(&wrapped(rows::LEGEND, WIDTH).join("\n"));
         }

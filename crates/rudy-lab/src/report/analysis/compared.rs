@@ -165,12 +165,12 @@ impl<'a> Question<'a> {
             (Some(finding), _) => Answer::Judged(finding),
             (None, Err(Unfit::Other(why))) => {
                 let missing = words::missing(self.pairs.rounds(), self.pairs.rounds_run);
-                Answer::Open { ratio, why: format!("{why}{missing}") }
+                Answer::Open { ratio, why: format!("{why}{missing}"), needed: None }
             }
             (None, _) => {
-                let rounds = words::rounds_of(self.pairs.rounds(), self.pairs.rounds_run);
                 let needed = rounds_needed(asked);
-                Answer::Open { ratio, why: format!("no verdict: {rounds}, it takes {needed}") }
+                let why = words::too_few(self.pairs.rounds(), self.pairs.rounds_run, needed);
+                Answer::Open { ratio, why, needed: Some(needed) }
             }
         };
         let mut compared = Compared {

@@ -87,6 +87,17 @@ impl Compared<'_> {
         }
     }
 
+    /// Why there is no verdict, where no values of these rounds could have led to one.
+    pub(crate) fn why_open(&self) -> Option<String> {
+        match &self.answer {
+            Answer::Open { why, .. } => Some(why.clone()),
+            Answer::Judged(finding) => {
+                let few = finding.too_few.filter(|_| finding.verdict == Verdict::Inconclusive)?;
+                Some(words::too_few(self.rounds, self.rounds_run, few.needed))
+            }
+        }
+    }
+
     /// Whether what is said of it is to be marked.
     pub(crate) fn is_marked(&self) -> bool {
         self.is_doubtful || self.misses_rounds()
@@ -109,6 +120,8 @@ pub(crate) enum Answer {
         ratio: Option<f64>,
         /// Why it was not judged.
         why: String,
+        /// How many rounds it takes, where that is why.
+        needed: Option<usize>,
     },
 }
 

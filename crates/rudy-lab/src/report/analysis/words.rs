@@ -1,6 +1,6 @@
 //! What was found, as sentences.
 
-use rudy_stats::compare::{Delta, Verdict};
+use rudy_stats::compare::{Delta, Interval, Verdict};
 
 use super::{Answer, Compared};
 use crate::report::unit::{Figure, digits};
@@ -41,6 +41,11 @@ pub(crate) fn rounds_of(count: usize, of: usize) -> String {
     if count < of { format!("{count} of {}", rounds(of)) } else { rounds(count) }
 }
 
+/// Why there is no verdict of so few rounds.
+pub(super) fn too_few(rounds: usize, of: usize, needed: usize) -> String {
+    format!("no verdict: {}, it takes {needed}", rounds_of(rounds, of))
+}
+
 /// What follows where something rests on fewer rounds than there were: `; 6 of 10 rounds`.
 pub(crate) fn missing(count: usize, of: usize) -> String {
     if (1..of).contains(&count) { format!("; {}", rounds_of(count, of)) } else { String::new() }
@@ -52,6 +57,11 @@ pub(crate) fn ratio(value: f64) -> String {
         return format!("{value:.3}");
     }
     digits_of_ratio(value)
+}
+
+/// How sure an interval is: cut, not rounded, since 99.96 % is not 100 %.
+pub(crate) fn sure(confidence: f64) -> String {
+    format!("{:.1} %", (confidence * 1000.0 + 1e-9).floor() / 10.0)
 }
 
 fn digits_of_ratio(value: f64) -> String {
@@ -70,12 +80,13 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
     let under = if *load == noun { String::new() } else { format!(" under {load}") };
     let finding = match &compared.answer {
         Answer::Judged(finding) => finding,
-        Answer::Open { ratio: Some(times), why } => {
+        Answer::Open { ratio: Some(times), why, .. } => {
             return format!("{subject} {verb} {} times the {noun} of {with}{under}; {why}", ratio(*times));
         }
-        Answer::Open { ratio: None, why } => return format!("{subject} and {with}, {noun}{under}: {why}"),
+        Answer::Open { ratio: None, why, .. } => return format!("{subject} and {with}, {noun}{under}: {why}"),
     };
-    let interval = format!("{} to {}", ratio(finding.interval.low), ratio(finding.interval.high));
+    let Interval { low, high, confidence } = finding.interval;
+    let interval = format!("{} to {}, {} sure", ratio(low), ratio(high), sure(confidence));
     let said =
         format!("{subject} {verb} {} times the {noun} of {with}{under} ({interval})", ratio(finding.ratio));
     let verdict = match finding.verdict {
@@ -122,14 +133,19 @@ fn summary(subject: &str, with: &str, own: &[&Compared]) -> String {
     let open: Vec<_> = own.iter().copied().filter(|one| !one.is_settled()).collect();
     let under = if let [load] = loads.as_slice() { format!(" under {load}") } else { String::new() };
     let Some(((first, than, list), rest)) = parts.split_first() else {
-        return if own.iter().any(|one| one.verdict().is_some()) {
-            format!(
-                "Between {subject} and {with} no difference was shown, nor that there is none: {}{under}.",
-                places(&open, loads.len(), false)
-            )
-        } else {
-            format!("{subject} and {with}{under}: {}", unjudged(&open))
+        let (without, judged): (Vec<&Compared>, Vec<&Compared>) =
+            open.iter().copied().partition(|one| one.why_open().is_some());
+        if judged.is_empty() {
+            return format!("{subject} and {with}{under}: {}", unjudged(&without));
+        }
+        let without = match places(&without, loads.len(), false) {
+            none if none.is_empty() => none,
+            places => format!(" No verdict: {places}."),
         };
+        let judged = places(&judged, loads.len(), false);
+        return format!(
+            "Between {subject} and {with} no difference was shown, nor that there is none: {judged}{under}.{without}"
+        );
     };
     let rest: Vec<_> = rest.iter().map(|(verdict, _, list)| format!("; {verdict} in {list}")).collect();
     let settled = format!("{subject} is {first} {than} {with}{under} in {list}{}.", rest.concat());
@@ -162,11 +178,8 @@ fn reservations(own: &[&Compared]) -> String {
 
 /// Why nothing of it was judged; one reason where all have the same.
 fn unjudged(open: &[&Compared]) -> String {
-    let why = |one: &Compared| match &one.answer {
-        Answer::Open { why, .. } => why.clone(),
-        Answer::Judged(_) => String::new(),
-    };
-    let first = open.first().map(|one| why(one)).unwrap_or_default();
+    let why = |one: &&Compared| one.why_open().unwrap_or_default();
+    let first = open.first().map(why).unwrap_or_default();
     if open.iter().all(|one| why(one) == first) {
         format!("{first}.")
     } else {
@@ -239,7 +252,7 @@ fn and<T: AsRef<str>>(words: &[T]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rudy_stats::compare::{Finding, Interval};
+    use rudy_stats::compare::{Finding, TooFew};
 
     use super::*;
 
@@ -276,31 +289,31 @@ mod tests {
                 "cpu_us_per_request",
                 0.74,
                 Better,
-                "rudy needs 0.74 times the CPU per request of nginx under 1k (0.71 to 0.77): better",
+                "rudy needs 0.74 times the CPU per request of nginx under 1k (0.71 to 0.77, 99.0 % sure): better",
             ),
             (
                 "requests_per_s",
                 0.9,
                 Worse,
-                "rudy answers 0.90 times the requests per second of nginx under 1k (0.87 to 0.93): worse",
+                "rudy answers 0.90 times the requests per second of nginx under 1k (0.87 to 0.93, 99.0 % sure): worse",
             ),
             (
                 "p99_ns",
                 1.0,
                 Equivalent,
-                "rudy has 1.00 times the p99 latency of nginx under 1k (0.97 to 1.03): equivalent, within 5 %",
+                "rudy has 1.00 times the p99 latency of nginx under 1k (0.97 to 1.03, 99.0 % sure): equivalent, within 5 %",
             ),
             (
                 "time_s",
                 1.02,
                 Inconclusive,
-                "rudy takes 1.02 times the time of nginx under 1k (0.99 to 1.05): neither better nor worse was shown",
+                "rudy takes 1.02 times the time of nginx under 1k (0.99 to 1.05, 99.0 % sure): neither better nor worse was shown",
             ),
             (
                 "messages_per_s",
                 2.0,
                 Better,
-                "rudy has 2.00 times the messages of nginx under 1k (1.97 to 2.03): better",
+                "rudy has 2.00 times the messages of nginx under 1k (1.97 to 2.03, 99.0 % sure): better",
             ),
         ] {
             assert_eq!(sentence(&judged(figure, "1k", ratio, verdict), Delta::default()), expected);
@@ -340,6 +353,28 @@ mod tests {
                 .map(|(figure, load, ratio, verdict)| judged(figure, load, ratio, verdict))
                 .collect();
             assert_eq!(headline(&all), [expected]);
+        }
+    }
+
+    #[test]
+    fn a_headline_says_that_the_rounds_were_too_few_to_show_anything() {
+        let few = |load| {
+            let mut compared = judged("p99_ns", load, 0.7, Verdict::Inconclusive);
+            compared.rounds = 6;
+            let Answer::Judged(finding) = &mut compared.answer else { panic!("it was judged") };
+            finding.too_few = Some(TooFew { rounds: 6, comparisons: 6, needed: 8 });
+            compared
+        };
+        let enough = judged("p99_ns", "1m", 1.0, Verdict::Inconclusive);
+        for (found, expected) in [
+            (vec![few("1k"), few("304")], "rudy and nginx: no verdict: 6 of 10 rounds, it takes 8."),
+            (
+                vec![few("1k"), enough],
+                "Between rudy and nginx no difference was shown, nor that there is none: p99 latency under 1m. \
+                 No verdict: p99 latency under 1k.",
+            ),
+        ] {
+            assert_eq!(headline(&found), [expected]);
         }
     }
 

@@ -70,23 +70,46 @@ fn badge(compared: &Compared, finding: &Finding) -> String {
     format!("<span class=\"badge {}\">{}</span>", finding.verdict, escaped(&rows::verdict(compared)))
 }
 
-/// How the table is to be read.
+/// How the table is to be read: what its marks mean, how sure its intervals are, and how it was made.
 fn about(section: &Section, judged: usize) -> String {
     let marks = section.comparisons.iter().map(rows::times).collect::<String>();
-    let legend = if marks.contains(['†', '‡']) {
-        format!("<p class=\"note\">{}</p>\n", escaped(rows::LEGEND))
-    } else {
-        String::new()
-    };
+    let legend = marks.contains(['†', '‡']).then(|| rows::LEGEND.to_owned());
+    let notes = rows::sureness(rows::intervals(section)).into_iter().chain(legend);
+    let notes = all(notes.map(|note| format!("<p class=\"note\">{}</p>\n", escaped(&note))));
+    let details = [ratios(section), verdicts(section, judged)].concat();
+    format!(
+        "{notes}<details class=\"note\"><summary>How to read this</summary><p>{}</p></details>\n",
+        details.trim_end()
+    )
+}
+
+/// What the ratios are, by what there is of them.
+fn ratios(section: &Section) -> String {
+    let of_medians = section.comparisons.iter().any(|one| matches!(one.answer, Answer::Open { ratio: Some(_), .. }));
+    let estimated = "A ratio with an interval is estimated from the rounds in pairs (Hodges and Lehmann), and the interval is \
+                     that of the signed-rank test. Intervals are drawn on one logarithmic scale; the line is 1, which is no \
+                     difference. ";
+    let plain = "A ratio without an interval is that of the medians. ";
+    let is_judged = rows::intervals(section).next().is_some();
+    [if is_judged { estimated } else { "" }, if of_medians { plain } else { "" }].concat()
+}
+
+/// What the verdicts mean, where there is any.
+fn verdicts(section: &Section, judged: usize) -> String {
+    if rows::intervals(section).next().is_none() {
+        return "Nothing here was judged: each verdict says why.".to_owned();
+    }
     let delta = digits(section.experiment.plan().delta * 100.0);
     let confidence = digits(CONFIDENCE * 100.0);
-    let about = format!(
-        "A ratio is estimated from the rounds in pairs (Hodges and Lehmann), and lies between the ends of the interval of the \
-         signed-rank test. Verdicts are corrected for the {judged} comparisons of this report (Holm): with {confidence} % none of \
-         them is called a difference by chance. Equivalent means that the whole interval is within {delta} %, the grey zone. \
-         Intervals are drawn on one logarithmic scale; the line is 1, which is no difference."
-    );
-    format!("{legend}<details class=\"note\"><summary>How to read this</summary><p>{about}</p></details>\n")
+    let corrected = if judged == 1 {
+        format!("With {confidence} % the only comparison of this report is not called a difference by chance.")
+    } else {
+        format!(
+            "Verdicts are corrected for the {judged} comparisons of this report (Holm): with {confidence} % none of them is \
+             called a difference by chance."
+        )
+    };
+    format!("{corrected} Equivalent means that the whole interval is within {delta} %, the grey zone.")
 }
 
 /// The logarithms that the drawn intervals of a table have room for.
@@ -101,14 +124,10 @@ impl Scale {
     fn of(section: &Section) -> Option<Self> {
         section.comparisons.first()?;
         let zone = Delta::new(section.experiment.plan().delta).unwrap_or_default().margins();
-        let intervals = section.comparisons.iter().filter_map(|compared| match &compared.answer {
-            Answer::Judged(finding) => Some(finding.interval),
-            Answer::Open { .. } => None,
-        });
         let ends = |(low, high): (f64, f64), Interval { low: from, high: to, .. }: Interval| {
             (low.min(from), high.max(to))
         };
-        let (low, high) = intervals.fold(zone, ends);
+        let (low, high) = rows::intervals(section).fold(zone, ends);
         Some(Self { low: low.ln(), high: high.ln(), zone })
     }
 
@@ -145,6 +164,32 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{analysis, made};
+
+    /// What the page says below a table of comparisons of so many rounds.
+    fn read(rounds: usize, figures: &str) -> String {
+        let plan = format!(
+            "rounds = {rounds}\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
+             [[subject]]\nname = \"b\"\ncommand = [\"b\"]\n[[load]]\nname = \"1k\"\nkind = \"bench\"\n\
+             [[compare]]\nsubject = \"a\"\nwith = \"b\"\nfigures = [{figures}]\n"
+        );
+        let shown = |_: &made::Turn| Some(vec![("p50_ns", 1e6), ("p99_ns", 2e6)]);
+        let made = [made::experiment(&plan, shown)];
+        let report = analysis::analyse(&made);
+        about(&report.sections[0], report.judged)
+    }
+
+    #[test]
+    fn only_what_was_done_is_explained() {
+        let none = read(3, "\"p50_ns\", \"p99_ns\"");
+        assert!(none.contains("Nothing here was judged") && none.contains("that of the medians"), "{none}");
+        assert!(!none.contains("Hodges") && !none.contains("Holm") && !none.contains("Intervals:"), "{none}");
+        let two = read(8, "\"p50_ns\", \"p99_ns\"");
+        assert!(two.contains("Intervals: 97.6 % sure each.") && two.contains("the 2 comparisons"), "{two}");
+        assert!(two.contains("Hodges") && !two.contains("that of the medians"), "{two}");
+        let one = read(8, "\"p50_ns\"");
+        assert!(one.contains("the only comparison of this report"), "{one}");
+    }
 
     #[test]
     fn a_drawn_interval_is_where_its_logarithm_is() {

@@ -143,7 +143,8 @@ fn controls(section: &Section) -> String {
     }
     let about = "Subjects that were measured twice in each round, the one time against the other: \
                  what the machine does by itself.";
-    format!("<p class=\"note\">{about}</p>\n{}", table(&rows::controls(section)))
+    let sureness = rows::sureness(rows::intervals_of_controls(section)).unwrap_or_default();
+    format!("<p class=\"note\">{about} {sureness}</p>\n{}", table(&rows::controls(section)))
 }
 
 /// So many tables stand open; of more each is shown when it is asked for.
