@@ -50,7 +50,8 @@ fn table<'a>(experiment: &'a Experiment, load: &'a str) -> Table<'a> {
     Table { load, rows: rows.collect(), figures: names.iter().map(|name| Figure::named(name)).collect() }
 }
 
-fn figures<'a>(experiment: &'a Experiment, load: &str) -> Vec<&'a str> {
+/// The names of the figures that any run under a load has, in the order of a table.
+pub(super) fn figures<'a>(experiment: &'a Experiment, load: &str) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for run in experiment.runs.iter().filter(|run| run.load == load) {
         for name in run.figures.keys() {

@@ -284,3 +284,27 @@ fn what_was_shown_before_stands_beside_what_is_shown_now() {
     assert_eq!((then.subject, then.said, jetty.ratio()), ("Jetty", Some("three nines"), Some(0.25)));
     assert_eq!((old.now.map(|(subject, _)| subject), old.ratio()), (Some("old"), None));
 }
+
+#[test]
+fn words_of_then_have_the_nines_of_today_beside_them() {
+    let then = "[[then]]\nsubject = \"lighttpd\"\nbeside = \"new\"\nload = \"1k\"\nsaid = \"three nines\"\n\
+        [[then]]\nsubject = \"Apache\"\nload = \"1k\"\nsaid = \"fail\"\n";
+    let text = plan(2, "\"cpu_us_per_request\"") + then;
+    let shown: [(&[(&'static str, f64)], [&str; 3]); 2] = [
+        (&[("cpu_us_per_request", 5.0), ("nines", 4.0)], ["nines", "4", "4"]),
+        (&[("cpu_us_per_request", 5.0)], ["CPU per request", "5 µs", "5 µs"]),
+    ];
+    for (figures, [figure, new, old]) in shown {
+        let all = [made::experiment(&text, |_| Some(figures.to_vec()))];
+        let section = analyse(&all).sections.remove(0);
+        let expected = [
+            ["1k", figure, "lighttpd", "three nines", "new", new, "–"],
+            ["1k", figure, "Apache", "fail", "–", "–", "–"],
+            ["1k", figure, "–", "–", "old", old, "–"],
+        ];
+        assert_eq!(rows::then(&section).body, expected);
+    }
+    let all = [made::experiment(&text, |_| None)];
+    let section = analyse(&all).sections.remove(0);
+    assert_eq!(rows::then(&section).body[0], ["1k", "–", "lighttpd", "three nines", "–", "–", "–"]);
+}

@@ -5,11 +5,11 @@ use crate::experiment::Experiment;
 use crate::plan::Then;
 use crate::report::unit::Figure;
 
-/// A figure under a load, then and now; one of both is there.
+/// A figure under a load, then and now; one of both is there. Of then that may be only words.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) load: &'a str,
-    /// Nothing where the older report has only words.
+    /// Nothing where the older report has only words, and today there is nothing to stand beside them.
     pub(crate) figure: Option<Figure>,
     pub(crate) then: Option<Before<'a>>,
     /// The subject of today, and what it showed.
@@ -35,43 +35,54 @@ impl Row<'_> {
 }
 
 /// For each load that was run and each figure that there is of then: what was shown, each beside the subject of today that it
-/// belongs to, and after that the other subjects of today.
+/// belongs to, and after that the other subjects of today. What was only said has beside it what says today most of the same.
 pub(super) fn rows(experiment: &Experiment) -> Vec<Row<'_>> {
     let plan = experiment.plan();
     let mut rows = Vec::new();
     for load in &plan.loads {
-        let then: Vec<&Then> = plan.then.iter().filter(|then| then.load == load.name).collect();
+        let load = load.name.as_str();
+        let of_load = || plan.then.iter().filter(|then| then.load == load);
         let mut figures: Vec<&str> = Vec::new();
-        for name in then.iter().flat_map(|then| then.figures.keys()) {
+        for name in of_load().flat_map(|then| then.figures.keys()) {
             if !figures.contains(&name.as_str()) {
                 figures.push(name);
             }
         }
-        rows.extend(figures.into_iter().flat_map(|figure| of_figure(experiment, &load.name, figure, &then)));
-        rows.extend(then.into_iter().filter(|then| then.figures.is_empty()).map(|then| Row {
-            load: &load.name,
-            figure: None,
-            then: Some(Before { subject: &then.subject, value: None, said: then.said.as_deref() }),
-            now: None,
-        }));
+        for figure in figures {
+            let then: Vec<&Then> = of_load().filter(|then| then.figures.contains_key(figure)).collect();
+            rows.extend(of_figure(experiment, load, figure, &then));
+        }
+        let said: Vec<&Then> = of_load().filter(|then| then.figures.is_empty()).collect();
+        match worded(experiment, load) {
+            Some(figure) if !said.is_empty() => rows.extend(of_figure(experiment, load, figure, &said)),
+            _ => rows.extend(said.into_iter().map(|then| {
+                let before = Before { subject: &then.subject, value: None, said: then.said.as_deref() };
+                Row { load, figure: None, then: Some(before), now: None }
+            })),
+        }
     }
     rows
+}
+
+/// The figure of today that stands beside words: how many nines came right, or else what a table has first.
+fn worded<'a>(experiment: &'a Experiment, load: &str) -> Option<&'a str> {
+    let figures = tables::figures(experiment, load);
+    figures.iter().find(|name| **name == "nines").or(figures.first()).copied()
 }
 
 fn of_figure<'a>(experiment: &'a Experiment, load: &'a str, figure: &str, then: &[&'a Then]) -> Vec<Row<'a>> {
     let now = |subject: &'a str| {
         let cell = tables::cell(experiment, subject, load, figure);
-        cell.summary.map(|_| (subject, cell))
+        (cell.summary.is_some() || cell.has_failed).then_some((subject, cell))
     };
     let row = |then, now| Row { load, figure: Some(Figure::named(figure)), then, now };
-    let then = || then.iter().filter(|then| then.figures.contains_key(figure));
-    let beside = then().map(|then| {
+    let beside = then.iter().map(|then| {
         let value = then.figures.get(figure).copied();
         let before = Before { subject: &then.subject, value, said: then.said.as_deref() };
         row(Some(before), then.beside.as_deref().and_then(now))
     });
     let names = experiment.plan().subjects.iter().map(|subject| subject.name.as_str());
-    let others = names.filter(|name| !then().any(|then| then.beside.as_deref() == Some(*name)));
+    let others = names.filter(|name| !then.iter().any(|then| then.beside.as_deref() == Some(*name)));
     let others = others.filter_map(now).map(|now| row(None, Some(now)));
     beside.chain(others).collect()
 }

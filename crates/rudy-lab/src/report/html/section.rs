@@ -19,10 +19,15 @@ pub(super) fn write(section: &Section, number: usize, judged: usize) -> String {
             let _ = write!(page, "<h2>{title}</h2>\n{body}");
         }
     };
+    let is_compared = !section.comparisons.is_empty();
+    let tables = tables(section);
+    // Where nothing is compared they are the answer, and the headline says so.
+    let (first, later) = if is_compared { ("", tables.as_str()) } else { (tables.as_str(), "") };
     part("Findings", &findings::write(section, judged));
+    part("Everything that was measured", first);
     part("Charts", &charts(&chart::charts(section.experiment), number));
     part("Then and now", &then(section));
-    part("Everything that was measured", &tables(section));
+    part("Everything that was measured", later);
     part("Doubts", &list(&section.doubts, "A number that rests on them is marked † and stays."));
     part("Failures", &list(&section.failures, "These runs have no figures."));
     part("Controls", &controls(section));
@@ -124,13 +129,17 @@ fn of_then(row: &then::Row) -> String {
     let then = row.then.as_ref();
     let was = then.and_then(|then| Some((then.value?, figure?)));
     let was = was.map(|(value, figure)| figure.unit.text(value * figure.factor));
-    let said = then.and_then(|then| then.said).unwrap_or_default();
+    let said = then.and_then(|then| then.said);
+    let (was, said) = match was {
+        Some(was) => (was, said.unwrap_or_default()),
+        None => (said.unwrap_or("–").to_owned(), ""),
+    };
     let is =
         row.now.zip(figure).map_or("<td>–</td>".to_owned(), |((_, cell), figure)| spread(&cell, figure));
     format!(
         "<tr><td>{}</td><td class=\"said\">{}<span class=\"range\">{}</span></td><td>{}</td>{is}<td>{}</td></tr>\n",
         name(then.map(|then| then.subject)),
-        name(was.as_deref()),
+        escaped(&was),
         escaped(said),
         name(row.now.map(|(subject, _)| subject)),
         row.ratio().map_or("–".to_owned(), ratio),
@@ -147,7 +156,7 @@ fn controls(section: &Section) -> String {
     format!("<p class=\"note\">{about} {sureness}</p>\n{}", table(&rows::controls(section)))
 }
 
-/// So many tables stand open; of more each is shown when it is asked for.
+/// So many tables stand open, and all where nothing is compared; of more each is shown when it is asked for.
 const OPEN_MAX: usize = 3;
 
 /// A table for each load: a figure in each row, since its values have one unit.
@@ -157,7 +166,7 @@ fn tables(section: &Section) -> String {
     }
     let note =
         "<p class=\"note\">The median of the rounds, and from the lowest to the highest of them.</p>\n";
-    let is_open = section.tables.len() <= OPEN_MAX;
+    let is_open = section.tables.len() <= OPEN_MAX || section.comparisons.is_empty();
     let of_load = |table: &Table| {
         let (load, body) = (escaped(table.load), of_load(table));
         if is_open {
