@@ -3,7 +3,6 @@
 use super::analysis::trouble::Trouble;
 use super::analysis::{Cell, Report, Section, Table};
 use super::rows::{self, Rows};
-use super::unit::Figure;
 
 /// As wide as lines may be.
 const WIDTH: usize = 100;
@@ -46,18 +45,25 @@ fn section(section: &Section) -> String {
     text
 }
 
-/// The table of findings, without the medians where there is no room for them.
+/// The table of findings; where it has no room without the medians, and then with names cut.
 fn findings(section: &Section) -> String {
     let mut findings = rows::findings(section);
-    for row in &mut findings.body {
-        row.iter_mut().take(3).for_each(|cell| *cell = cut(cell));
-    }
-    let all = aligned(&findings);
-    if all.lines().all(|line| line.chars().count() <= WIDTH) {
-        return all;
+    let has_room = |text: &String| text.lines().all(|line| line.chars().count() <= WIDTH);
+    let whole = aligned(&findings);
+    if has_room(&whole) {
+        return whole;
     }
     for row in std::iter::once(&mut findings.head).chain(&mut findings.body) {
         row.remove(3);
+    }
+    let without_medians = aligned(&findings);
+    if has_room(&without_medians) {
+        return without_medians;
+    }
+    for column in 0..3 {
+        let names: Vec<String> = findings.body.iter().map(|row| row[column].clone()).collect();
+        let short = short(&names);
+        findings.body.iter_mut().zip(short).for_each(|(row, name)| row[column] = name);
     }
     aligned(&findings)
 }
@@ -65,30 +71,73 @@ fn findings(section: &Section) -> String {
 /// As wide as the name of a subject, a load or a figure may be.
 const NAME: usize = 28;
 
-/// So many subjects stand beside each other.
-const SUBJECTS: usize = 4;
-
-fn cut(name: &str) -> String {
-    if name.chars().count() <= NAME {
-        return name.to_owned();
+/// Names in so many characters; where two would be the same that are not, each has its number at the end.
+fn short(names: &[String]) -> Vec<String> {
+    let mut distinct: Vec<&String> = Vec::new();
+    for name in names {
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
     }
-    name.chars().take(NAME - 1).chain(['…']).collect()
+    let one = |name: &String| {
+        let alike = || distinct.iter().filter(|other| cut(other, NAME) == cut(name, NAME));
+        match alike().position(|other| *other == name) {
+            Some(place) if alike().count() > 1 => {
+                let number = format!("~{}", place + 1);
+                cut(name, NAME - number.len()) + &number
+            }
+            _ => cut(name, NAME),
+        }
+    };
+    names.iter().map(one).collect()
 }
 
-/// The medians of a load, a figure in each line: of what is compared with nothing.
+/// Cut in the middle, since names that begin alike mostly end differently.
+fn cut(name: &str, width: usize) -> String {
+    let characters: Vec<char> = name.chars().collect();
+    if characters.len() <= width {
+        return name.to_owned();
+    }
+    let (start, end) = (width / 2, width - width / 2 - 1);
+    characters[..start].iter().chain(&['…']).chain(&characters[characters.len() - end..]).collect()
+}
+
+/// The medians of a load, a figure in each line: of what is compared with nothing. As many subjects stand beside each other as
+/// there is room for.
 fn medians(table: &Table) -> String {
-    let some = |subjects: &[(&str, Vec<Cell>)]| {
-        let names = subjects.iter().map(|(subject, _)| subject.chars().take(NAME / 2).collect());
-        let line = |(column, figure): (usize, &Figure)| {
-            let cells = subjects.iter().map(|(_, cells)| rows::median(&cells[column], figure));
-            std::iter::once(cut(&figure.title)).chain(cells).collect()
-        };
-        aligned(&Rows {
-            head: std::iter::once(cut(&format!("{}, median", table.load))).chain(names).collect(),
-            body: table.figures.iter().enumerate().map(line).collect(),
-        })
+    let titles = table.figures.iter().map(|figure| cut(&figure.title, NAME));
+    let first: Vec<String> = std::iter::once(cut(&format!("{}, median", table.load), NAME)).chain(titles).collect();
+    let names: Vec<String> = table.rows.iter().map(|(subject, _)| (*subject).to_owned()).collect();
+    let column = |(name, (_, cells)): (String, &(&str, Vec<Cell>))| -> Vec<String> {
+        let cells = cells.iter().zip(&table.figures).map(|(cell, figure)| rows::median(cell, figure));
+        std::iter::once(name).chain(cells).collect()
     };
-    table.rows.chunks(SUBJECTS).map(some).collect::<Vec<_>>().join("\n\n")
+    let columns: Vec<Vec<String>> = short(&names).into_iter().zip(&table.rows).map(column).collect();
+    let blocks = blocks(&first, &columns).into_iter().map(|columns| {
+        let row = |line: usize| {
+            std::iter::once(&first).chain(columns).map(|column| column[line].clone()).collect::<Vec<_>>()
+        };
+        aligned(&Rows { head: row(0), body: (1..first.len()).map(row).collect() })
+    });
+    blocks.collect::<Vec<_>>().join("\n\n")
+}
+
+/// As many columns together as fit beside the first one.
+fn blocks<'a>(first: &[String], columns: &'a [Vec<String>]) -> Vec<&'a [Vec<String>]> {
+    let width = |column: &[String]| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let mut blocks = Vec::new();
+    let mut rest = columns;
+    while !rest.is_empty() {
+        let mut filled = width(first);
+        let fits = rest.iter().take_while(|column| {
+            filled += 2 + width(column);
+            filled <= WIDTH
+        });
+        let (block, left) = rest.split_at(fits.count().max(1));
+        blocks.push(block);
+        rest = left;
+    }
+    blocks
 }
 
 /// Each column as wide as its widest cell; the last takes what is left, in several lines if it must.
@@ -134,11 +183,13 @@ mod tests {
     /// Two subjects with names of this length, compared or not.
     fn shown(length: usize, compare: &str) -> String {
         let [one, two] = ["a", "b"].map(|letter| letter.repeat(length));
-        let plan = format!(
-            "rounds = 3\n[[subject]]\nname = \"{one}\"\ncommand = [\"a\"]\n[[subject]]\nname = \"{two}\"\ncommand = [\"b\"]\n\
-             [[load]]\nname = \"1k\"\nkind = \"bench\"\n{}",
-            compare.replace("ONE", &one).replace("TWO", &two)
-        );
+        written(&[&one, &two], &compare.replace("ONE", &one).replace("TWO", &two))
+    }
+
+    fn written(subjects: &[&str], compare: &str) -> String {
+        let subject = |name: &&str| format!("[[subject]]\nname = \"{name}\"\ncommand = [\"a\"]\n");
+        let subjects: String = subjects.iter().map(subject).collect();
+        let plan = format!("rounds = 3\n{subjects}[[load]]\nname = \"1k\"\nkind = \"bench\"\n{compare}");
         let figures = |_: &made::Turn| Some(vec![("cpu_us_per_request", 7.0), ("private_bytes", 5e6)]);
         let made = [made::experiment(&plan, figures)];
         write(&analysis::analyse(&made))
@@ -163,6 +214,23 @@ mod tests {
                 let widest = text.lines().map(|line| line.chars().count()).max();
                 assert!(widest <= Some(WIDTH) && text.lines().count() > 3, "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn names_stay_apart() {
+        let long = |middle: &str| format!("{}{middle}{}", "a".repeat(40), "z".repeat(40));
+        let names = ["apache-fcgid-tasks", "apache-fcgid-threads"].map(str::to_owned);
+        assert_eq!(short(&names), names, "there is room for them");
+        assert_eq!(short(&[long("1"), long("2"), long("1")]), [
+            "aaaaaaaaaaaaa…zzzzzzzzzzzz~1",
+            "aaaaaaaaaaaaa…zzzzzzzzzzzz~2",
+            "aaaaaaaaaaaaa…zzzzzzzzzzzz~1"
+        ]);
+        let names = ["lighttpd-fcgi-tasks", "apache-fcgid-tasks", "apache-fcgid-threads", "nginx", "h2o"];
+        let text = written(&names, "");
+        for name in names {
+            assert_eq!(text.matches(name).count(), 1, "{text}");
         }
     }
 
