@@ -3,6 +3,7 @@
 use super::analysis::trouble::Trouble;
 use super::analysis::{Report, Section};
 use super::rows::{self, Rows};
+use super::shell;
 
 /// All of it.
 pub(super) fn write(report: &Report) -> String {
@@ -72,7 +73,8 @@ fn conditions(section: &Section) -> String {
         super::unit::Unit::Bytes.text(rows::float(machine.memory_bytes)),
         escaped(&machine.kernel),
         escaped(&versions.join("; ")),
-        head.command.join(" ").replace('\n', " "),
+        // What is indented is code; a return would begin a line that is not.
+        shell::command(&head.command).replace('\r', " ").replace('\n', "\n    "),
     )
 }
 
@@ -105,6 +107,17 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{analysis, made};
+
+    #[test]
+    fn the_command_can_be_given_to_a_shell_again() {
+        let plan = "rounds = 1\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
+            [[load]]\nname = \"1k\"\nkind = \"bench\"\n";
+        let mut made = [made::experiment(plan, |_| Some(vec![("p99_ns", 1e6)]))];
+        made[0].heads[0].command = ["rudy", "lab", "run", "my plan.toml", "two\nlines"].map(str::to_owned).to_vec();
+        let text = write(&analysis::analyse(&made));
+        assert!(text.ends_with("\n\n    rudy lab run 'my plan.toml' 'two\n    lines'\n"), "{text}");
+    }
 
     #[test]
     fn a_name_is_no_markup() {

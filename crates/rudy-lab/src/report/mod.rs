@@ -10,6 +10,7 @@ mod json;
 pub(crate) mod made;
 mod markdown;
 mod rows;
+mod shell;
 mod text;
 mod unit;
 

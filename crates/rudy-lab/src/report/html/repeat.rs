@@ -2,21 +2,27 @@
 
 use crate::experiment::Experiment;
 use crate::record::{Head, Run};
-use crate::report::html::escaped;
+use crate::experiment::Experiment;
+use crate::plan::{Beside, Plan, Program};
+use crate::report::html::{all, escaped};
 use crate::report::rows::float;
+use crate::report::shell::command;
 use crate::report::unit::Unit;
 
 pub(super) fn write(experiment: &Experiment) -> String {
     let head = &experiment.heads[0];
-    let command = format!("<p>The command line was</p>\n<pre>{}</pre>\n", escaped(&shell(&head.command)));
+    let line = format!("<p>The command line was</p>\n<pre>{}</pre>\n", escaped(&command(&head.command)));
     let plan = experiment.plan_text.as_ref().map_or(String::new(), |text| {
         format!("<p class=\"note\">As it was given; flags of the command line may have changed it.</p>\n<pre>{}</pre>", escaped(text))
     });
     [
-        command,
+        line,
         details("Machine and versions", &conditions(experiment)),
         details("Plan", &plan),
         details("Commands", &commands(experiment)),
+        details("What runs beside the subjects", &beside(experiment.plan())),
+        details("Configurations", &configurations(experiment.plan())),
+        details("Programs that are built", &programs(experiment.plan())),
     ]
     .concat()
 }
@@ -56,15 +62,15 @@ fn commands(experiment: &Experiment) -> String {
     let plan = experiment.plan();
     let first = |is_it: &dyn Fn(&Run) -> bool, words: fn(&Run) -> &Vec<String>| {
         let run = experiment.runs.iter().find(|run| is_it(run) && !words(run).is_empty())?;
-        Some(shell(words(run)))
+        Some(command(words(run)))
     };
     let subjects = plan.subjects.iter().filter_map(|subject| {
-        let command = first(&|run| run.subject == subject.name, |run| &run.commands.subject)?;
-        Some(format!("# {}\n{command}\n", subject.name))
+        let words = first(&|run| run.subject == subject.name, |run| &run.commands.subject)?;
+        Some(format!("# {}\n{words}\n", subject.name))
     });
     let loads = plan.loads.iter().filter_map(|load| {
-        let command = first(&|run| run.load == load.name, |run| &run.commands.load)?;
-        Some(format!("# {}\n{command}\n", load.name))
+        let words = first(&|run| run.load == load.name, |run| &run.commands.load)?;
+        Some(format!("# {}\n{words}\n", load.name))
     });
     let (subjects, loads) = (subjects.collect::<Vec<_>>(), loads.collect::<Vec<_>>());
     if subjects.is_empty() && loads.is_empty() {
@@ -77,26 +83,96 @@ fn commands(experiment: &Experiment) -> String {
     )
 }
 
-/// Words as a shell takes them.
-fn shell(words: &[String]) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/.:=_-+,@%".contains(character);
-    let quoted = |word: &String| {
-        if !word.is_empty() && word.chars().all(is_plain) {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
+/// Programs that are started before a subject; of their commands there is no record but the plan's.
+fn beside(plan: &Plan) -> String {
+    let one = |beside: &Beside| format!("# {}\n{}\n", beside.name, command(&beside.command));
+    let commands: Vec<_> = plan.beside.iter().map(one).collect();
+    if commands.is_empty() {
+        return String::new();
+    }
+    format!("<p class=\"note\">{WORDS}</p>\n<pre>{}</pre>\n", escaped(&commands.join("\n")))
+}
+
+/// What is said of texts that are not filled in.
+const WORDS: &str = "As in the plan: words in braces stand for what is another in each run.";
+
+/// Each configuration once, under the names of all that have it.
+fn configurations(plan: &Plan) -> String {
+    let of_subjects = plan.subjects.iter().map(|subject| (&subject.name, &subject.config));
+    let of_beside = plan.beside.iter().map(|beside| (&beside.name, &beside.config));
+    let mut texts: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, config) in of_subjects.chain(of_beside) {
+        let Some(config) = config else { continue };
+        match texts.iter_mut().find(|(text, _)| *text == config.as_str()) {
+            Some((_, names)) => names.push(name),
+            None => texts.push((config.as_str(), vec![name.as_str()])),
         }
+    }
+    if texts.is_empty() {
+        return String::new();
+    }
+    let one = |(text, names): &(&str, Vec<&str>)| listing(&names.join(", "), text);
+    format!("<p class=\"note\">{WORDS}</p>\n{}", all(texts.iter().map(one)))
+}
+
+/// The source of each, and how it is built.
+fn programs(plan: &Plan) -> String {
+    let one = |program: &Program| {
+        let title = format!("{}: {}", program.file, command(&program.build));
+        listing(&title, &program.source)
     };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    all(plan.programs.iter().map(one))
+}
+
+fn listing(title: &str, text: &str) -> String {
+    format!("<p>{}</p>\n<pre>{}</pre>\n", escaped(title), escaped(text))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan;
+    use crate::report::made;
 
     #[test]
-    fn a_word_that_a_shell_would_read_otherwise_is_quoted() {
-        let words = ["rudy", "serve", "a b", "it's", "", "http://[::1]:80/"].map(str::to_owned);
-        assert_eq!(shell(&words), r"rudy serve 'a b' 'it'\''s' '' 'http://[::1]:80/'");
+    fn what_the_plan_reads_from_other_files_is_on_the_page() {
+        let text = r#"
+            rounds = 1
+            [[program]]
+            name = "tool"
+            source = "tool.c"
+            build = ["cc", "-o", "{target}", "{source}"]
+            [[beside]]
+            name = "app"
+            command = ["{built}/tool", "two words"]
+            config_text = "app <port>"
+            [[subject]]
+            name = "a"
+            command = ["a", "{config}"]
+            config_text = "listen {port}"
+            beside = ["app"]
+            [[subject]]
+            name = "b"
+            command = ["b", "{config}"]
+            config_text = "listen {port}"
+            [[load]]
+            name = "1k"
+            kind = "bench"
+        "#;
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        std::fs::write(folder.path().join("tool.c"), "int main(void) { return 0 < 1; }").expect("it can be written");
+        let mut experiment = made::experiment("rounds = 1\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
+            [[load]]\nname = \"1k\"\nkind = \"bench\"\n", |_| None);
+        assert!(!write(&experiment).contains("Configurations"));
+        experiment.heads[0].plan = plan::parse(text, "made.toml", Some(folder.path())).expect("it is right");
+        let page = write(&experiment);
+        for text in [
+            "# app\n&#39;{built}/tool&#39; &#39;two words&#39;\n",
+            "<p>a, b</p>\n<pre>listen {port}</pre>",
+            "<p>app</p>\n<pre>app &lt;port&gt;</pre>",
+            "<p>tool.c: cc -o &#39;{target}&#39; &#39;{source}&#39;</p>\n<pre>int main(void) { return 0 &lt; 1; }</pre>",
+        ] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
     }
 }
