@@ -19,6 +19,10 @@
     .filter((element) => !element.closest('.wide, pre, svg, #tip') && element.getBoundingClientRect().right > innerWidth + 1)
     .map((element) => element.outerHTML.slice(0, 80));
 
+  seen.labels = [...new Set([...document.querySelectorAll('.findings td[data-label]')]
+    .filter((cell) => getComputedStyle(cell, '::before').content.includes(cell.dataset.label))
+    .map((cell) => cell.dataset.label))].sort();
+
   const points = [...document.querySelectorAll('svg.chart [data-tip]')];
   seen.tips = points.slice(0, 40).map((point) => {
     point.dispatchEvent(new PointerEvent('pointerover', { bubbles: true }));
@@ -29,6 +33,8 @@
   document.querySelector('svg.chart').focus();
   document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true }));
   seen.byKey = tip();
+  const at = document.querySelector('svg.chart .at');
+  seen.at = at && parseFloat(getComputedStyle(at).strokeWidth);
   document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
   seen.escaped = !tip().shown;
 
@@ -52,8 +58,12 @@
     await later(0);
     seen.modes.push([button.textContent, ...colours()]);
   }
-  dispatchEvent(new Event('beforeprint'));
-  seen.closed = document.querySelectorAll('details:not([open])').length;
+  const closed = () => document.querySelectorAll('details:not([open])').length;
+  seen.closed = [closed()];
+  for (const event of ['beforeprint', 'afterprint']) {
+    dispatchEvent(new Event(event));
+    seen.closed.push(closed());
+  }
   seen.errors = window.errors;
   parent.postMessage(JSON.stringify(seen), '*');
 })().catch((error) => parent.postMessage(JSON.stringify({ errors: [String(error)] }), '*'));

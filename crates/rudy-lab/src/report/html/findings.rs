@@ -47,8 +47,9 @@ fn row(compared: &Compared, scale: &Scale) -> String {
     let _ = match &compared.answer {
         Answer::Judged(finding) => write!(
             row,
-            "<td class=\"number ratio\">{}</td><td>{}</td><td class=\"number between\">{}</td><td class=\"drawn\">{}</td>\
-             <td class=\"number faded medians\">{}</td>",
+            "<td class=\"number ratio\" data-label=\"ratio\">{}</td><td>{}</td>\
+             <td class=\"number between\" data-label=\"between\">{}</td><td class=\"drawn\">{}</td>\
+             <td class=\"number faded medians\" data-label=\"medians\">{}</td>",
             rows::times(compared),
             badge(compared, finding),
             rows::between(&compared.answer),
@@ -57,7 +58,8 @@ fn row(compared: &Compared, scale: &Scale) -> String {
         ),
         Answer::Open { why, .. } => write!(
             row,
-            "<td class=\"number ratio\">{}</td><td colspan=\"3\" class=\"why faded\">{}</td><td class=\"number faded medians\">{}</td>",
+            "<td class=\"number ratio\" data-label=\"ratio\">{}</td><td colspan=\"3\" class=\"why faded\">{}</td>\
+             <td class=\"number faded medians\" data-label=\"medians\">{}</td>",
             rows::times(compared),
             escaped(why),
             escaped(&medians)

@@ -39,6 +39,7 @@
     points[at]?.classList.remove('at');
     const next = points[(Math.max(at, step > 0 ? -1 : 0) + step + points.length) % points.length];
     next.classList.add('at');
+    next.scrollIntoView({ block: 'nearest', inline: 'nearest' });
     show(next);
   });
 
@@ -68,7 +69,14 @@
     button.textContent = `Colours: ${modes[mode]}`;
   });
 
+  // Paper shows everything; what was closed on the screen is closed again after it.
+  let opened = [];
   addEventListener('beforeprint', () => {
-    for (const details of document.querySelectorAll('details')) details.open = true;
+    opened = [...document.querySelectorAll('details:not([open])')];
+    for (const details of opened) details.open = true;
+  });
+  addEventListener('afterprint', () => {
+    for (const details of opened) details.open = false;
+    opened = [];
   });
 })();
