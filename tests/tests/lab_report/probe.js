@@ -15,6 +15,8 @@
   seen.charts = document.querySelectorAll('figure svg.chart').length;
   seen.figures = [...document.querySelectorAll('figure')].map((figure) => figure.id);
   seen.letters = [...new Set([...document.querySelectorAll('svg.chart text')].map((text) => getComputedStyle(text).fontSize))].sort();
+  seen.smallest = Math.min(...[...document.querySelectorAll('figure svg.chart')]
+    .map((chart) => 12 * chart.getBoundingClientRect().width / chart.viewBox.baseVal.width));
   seen.wider = [...document.querySelectorAll('body *')]
     .filter((element) => !element.closest('.wide, pre, svg, #tip') && element.getBoundingClientRect().right > innerWidth + 1)
     .map((element) => element.outerHTML.slice(0, 80));

@@ -64,7 +64,7 @@ fn charts(charts: &[Chart], number: usize) -> String {
 fn figure(chart: &Chart, number: usize) -> String {
     let Chart { id, title, caption, svg, csv } = chart;
     format!(
-        "<figure id=\"chart-{number}-{id}\" aria-label=\"{}\">\n{svg}\n<figcaption>{}<p class=\"save\">\
+        "<figure id=\"chart-{number}-{id}\" aria-label=\"{}\">\n<div class=\"picture\">{svg}</div>\n<figcaption>{}<p class=\"save\">\
          <a class=\"svg needs-js\" href=\"#chart-{number}-{id}\" download=\"{id}.svg\">SVG</a>\
          <a class=\"csv\" href=\"data:text/csv;charset=utf-8,{}\" download=\"{id}.csv\">CSV</a></p></figcaption>\n</figure>\n",
         escaped(title),
