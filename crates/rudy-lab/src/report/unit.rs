@@ -30,7 +30,7 @@ pub(super) struct Figure {
 }
 
 /// Names that say more than they are made of.
-const TITLES: [(&str, &str); 20] = [
+const TITLES: [(&str, &str); 23] = [
     ("requests_per_s", "throughput"),
     ("errors", "errors"),
     ("generator_share", "busiest thread of the generator"),
@@ -43,7 +43,10 @@ const TITLES: [(&str, &str); 20] = [
     ("p99_ns", "latency, p99"),
     ("p999_ns", "latency, p99.9"),
     ("max_ns", "longest latency"),
+    ("late_p50_ns", "lateness, median"),
     ("late_p99_ns", "lateness, p99"),
+    ("late_max_ns", "longest lateness"),
+    ("generator_lag_p99_ns", "lag of the generator, p99"),
     ("cpu_us_per_request", "CPU per request"),
     ("cpu_user_us_per_request", "CPU per request in user mode"),
     ("cpu_system_us_per_request", "CPU per request in the kernel"),
@@ -217,6 +220,8 @@ mod tests {
         for (name, title, unit) in [
             ("p99_ns", "latency, p99", Unit::Time),
             ("cpu_us_per_request", "CPU per request", Unit::Time),
+            ("late_max_ns", "longest lateness", Unit::Time),
+            ("generator_lag_p99_ns", "lag of the generator, p99", Unit::Time),
             ("messages_per_s", "messages", Unit::Rate),
             ("private_bytes_per_connection", "memory per connection", Unit::Bytes),
             ("said", "said", Unit::Count),

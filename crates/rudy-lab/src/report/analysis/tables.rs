@@ -9,7 +9,7 @@ use crate::record::Outcome;
 use crate::report::unit::Figure;
 
 /// What stands first in a table. The figures of a subject's own follow, and those of the run itself come last.
-const FIRST: [&str; 18] = [
+const FIRST: [&str; 20] = [
     "time_s",
     "requests_per_s",
     "knee_per_s",
@@ -23,14 +23,16 @@ const FIRST: [&str; 18] = [
     "p99_ns",
     "p999_ns",
     "max_ns",
+    "late_p50_ns",
     "late_p99_ns",
+    "late_max_ns",
     "private_bytes_per_connection",
     "private_bytes",
     "idle_private_bytes",
     "idle_private_bytes_per_connection",
 ];
 
-const LAST: [&str; 3] = ["generator_share", "others_share", "stolen_share"];
+const LAST: [&str; 4] = ["generator_lag_p99_ns", "generator_share", "others_share", "stolen_share"];
 
 /// One for each load under which anything was measured.
 pub(super) fn tables(experiment: &Experiment) -> Vec<Table<'_>> {

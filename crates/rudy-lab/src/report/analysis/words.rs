@@ -6,7 +6,7 @@ use super::{Answer, Compared};
 use crate::report::unit::{Figure, digits};
 
 /// How it is said of a subject that it has a figure: `rudy needs 0.74 times the CPU per request of nginx`.
-const PHRASES: [(&str, &str, &str); 16] = [
+const PHRASES: [(&str, &str, &str); 18] = [
     ("requests_per_s", "answers", "requests per second"),
     ("knee_per_s", "holds", "rate"),
     ("time_s", "takes", "time"),
@@ -22,7 +22,9 @@ const PHRASES: [(&str, &str, &str); 16] = [
     ("p99_ns", "has", "p99 latency"),
     ("p999_ns", "has", "p99.9 latency"),
     ("max_ns", "has", "longest latency"),
+    ("late_p50_ns", "has", "median lateness"),
     ("late_p99_ns", "has", "p99 lateness"),
+    ("late_max_ns", "has", "longest lateness"),
 ];
 
 /// The verb and the noun of a figure.
