@@ -73,7 +73,11 @@ fn the_page_is_whole_in_every_width_and_colour() {
         assert_eq!(seen["width"], width);
         assert_eq!(seen["scrollWidth"], width, "{width} {scheme}: {}", seen["wider"]);
         assert_eq!(seen["wider"], Value::Array(vec![]), "{width} {scheme}");
-        assert!(seen["smallest"].as_f64() >= Some(10.9), "{width} {scheme}: letters of {} px", seen["smallest"]);
+        assert!(
+            seen["smallest"].as_f64() >= Some(10.9),
+            "{width} {scheme}: letters of {} px",
+            seen["smallest"]
+        );
         assert_eq!(seen["colours"], serde_json::json!([page_colour, page_colour]), "{width} {scheme}");
         charts_are_alive(&seen);
         let modes = serde_json::json!([

@@ -114,7 +114,8 @@ mod tests {
         let plan = "rounds = 1\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
             [[load]]\nname = \"1k\"\nkind = \"bench\"\n";
         let mut made = [made::experiment(plan, |_| Some(vec![("p99_ns", 1e6)]))];
-        made[0].heads[0].command = ["rudy", "lab", "run", "my plan.toml", "two\nlines"].map(str::to_owned).to_vec();
+        made[0].heads[0].command =
+            ["rudy", "lab", "run", "my plan.toml", "two\nlines"].map(str::to_owned).to_vec();
         let text = write(&analysis::analyse(&made));
         assert!(text.ends_with("\n\n    rudy lab run 'my plan.toml' 'two\n    lines'\n"), "{text}");
     }

@@ -7,7 +7,7 @@ use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, then};
 use super::unit::{Figure, Unit, digits};
 
 /// Marks a number that rests on runs that are doubted, or not on all of them.
-const DOUBTFUL: &str = "†";
+pub(super) const DOUBTFUL: &str = "†";
 
 /// What the marks mean.
 pub(super) const LEGEND: &str = "† rests on runs that are doubted, or not on all rounds: see the doubts and the failures. \

@@ -20,19 +20,19 @@ fn section(section: &Section) -> String {
     for line in section.headline.iter().cloned().chain(remarks) {
         say(&wrapped(&line, WIDTH).join("\n"));
     }
-    if section.comparisons.is_empty() {
-        for table in &section.tables {
-            say(&format!("\n{}", medians(table)));
-        }
+    let tables: Vec<String> = if section.comparisons.is_empty() {
+        section.tables.iter().map(medians).collect()
     } else {
-        let findings = findings(section);
-        say(&format!("\n{findings}"));
-        if let Some(sureness) = rows::sureness(rows::intervals(section)) {
-            say(&sureness);
-        }
-        if findings.contains(['†', '‡']) {
-            say(&wrapped(rows::LEGEND, WIDTH).join("\n"));
-        }
+        vec![findings(section)]
+    };
+    for table in &tables {
+        say(&format!("\n{table}"));
+    }
+    if let Some(sureness) = rows::sureness(rows::intervals(section)) {
+        say(&sureness);
+    }
+    if tables.concat().contains(['†', '‡']) {
+        say(&wrapped(rows::LEGEND, WIDTH).join("\n"));
     }
     for (title, troubles) in [("doubts", &section.doubts), ("failures", &section.failures)] {
         if !troubles.is_empty() {
@@ -106,7 +106,8 @@ fn cut(name: &str, width: usize) -> String {
 /// there is room for.
 fn medians(table: &Table) -> String {
     let titles = table.figures.iter().map(|figure| cut(&figure.title, NAME));
-    let first: Vec<String> = std::iter::once(cut(&format!("{}, median", table.load), NAME)).chain(titles).collect();
+    let first: Vec<String> =
+        std::iter::once(cut(&format!("{}, median", table.load), NAME)).chain(titles).collect();
     let names: Vec<String> = table.rows.iter().map(|(subject, _)| (*subject).to_owned()).collect();
     let column = |(name, (_, cells)): (String, &(&str, Vec<Cell>))| -> Vec<String> {
         let cells = cells.iter().zip(&table.figures).map(|(cell, figure)| rows::median(cell, figure));
@@ -222,11 +223,10 @@ mod tests {
         let long = |middle: &str| format!("{}{middle}{}", "a".repeat(40), "z".repeat(40));
         let names = ["apache-fcgid-tasks", "apache-fcgid-threads"].map(str::to_owned);
         assert_eq!(short(&names), names, "there is room for them");
-        assert_eq!(short(&[long("1"), long("2"), long("1")]), [
-            "aaaaaaaaaaaaa…zzzzzzzzzzzz~1",
-            "aaaaaaaaaaaaa…zzzzzzzzzzzz~2",
-            "aaaaaaaaaaaaa…zzzzzzzzzzzz~1"
-        ]);
+        assert_eq!(
+            short(&[long("1"), long("2"), long("1")]),
+            ["aaaaaaaaaaaaa…zzzzzzzzzzzz~1", "aaaaaaaaaaaaa…zzzzzzzzzzzz~2", "aaaaaaaaaaaaa…zzzzzzzzzzzz~1"]
+        );
         let names = ["lighttpd-fcgi-tasks", "apache-fcgid-tasks", "apache-fcgid-threads", "nginx", "h2o"];
         let text = written(&names, "");
         for name in names {

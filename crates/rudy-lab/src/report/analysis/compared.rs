@@ -97,7 +97,10 @@ fn controlled<'a>(
     let pairs = Pairs::of(experiment, load, figure, side(true), side(false));
     let paired = Paired::new(&pairs.a, &pairs.b).map_err(|error| match pairs.rounds() {
         rounds @ 0..PAIRS_MIN => {
-            format!("nothing to be said of {}: it takes {PAIRS_MIN}", words::rounds_of(rounds, pairs.rounds_run))
+            format!(
+                "nothing to be said of {}: it takes {PAIRS_MIN}",
+                words::rounds_of(rounds, pairs.rounds_run)
+            )
         }
         _ => error.to_string(),
     });

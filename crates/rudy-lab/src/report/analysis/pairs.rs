@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use rudy_stats::compare::Summary;
 
-use crate::record::{Doubt, Outcome, Run};
 use crate::experiment::Experiment;
-use crate::record::{Outcome, Run};
+use crate::record::{Doubt, Outcome, Run};
 
 /// One side of a comparison: a subject, or the second time that it was measured in each round.
 #[derive(Debug, Clone, Copy)]

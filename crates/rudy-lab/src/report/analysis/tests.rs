@@ -7,7 +7,6 @@ use crate::experiment::Experiment;
 use crate::record::{Doubt, Run};
 use crate::report::made::{self, Turn};
 use crate::report::rows;
-use crate::experiment::Experiment;
 
 /// Two subjects, the one of them a control, one load, one figure.
 fn plan(rounds: usize, figures: &str) -> String {
@@ -118,14 +117,16 @@ fn a_number_that_does_not_rest_on_all_rounds_is_marked_and_says_on_how_many() {
         (|turn| turn.round > 5, 4, "†", "no verdict: 4 of 10 rounds, it takes 6"),
     ];
     for (is_measured, rounds, mark, verdict) in cases {
-        let all = [cpu(10, |turn| {
-            is_measured(turn).then_some(if turn.subject == "new" { 5.0 } else { 10.0 })
-        })];
+        let all =
+            [cpu(10, |turn| is_measured(turn).then_some(if turn.subject == "new" { 5.0 } else { 10.0 }))];
         let report = analyse(&all);
         let section = &report.sections[0];
         let compared = &section.comparisons[0];
         assert_eq!((compared.rounds, compared.rounds_run), (rounds, 10));
-        assert_eq!((rows::times(compared), rows::verdict(compared)), (format!("0.50{mark}"), verdict.to_owned()));
+        assert_eq!(
+            (rows::times(compared), rows::verdict(compared)),
+            (format!("0.50{mark}"), verdict.to_owned())
+        );
         let of = format!("{rounds} of 10 rounds");
         assert_eq!(compared.sentence.contains(&of), rounds < 10, "{}", compared.sentence);
         assert_eq!(section.headline[0].contains(&of), rounds < 10, "{}", section.headline[0]);
@@ -192,7 +193,9 @@ fn what_cannot_be_judged_says_why() {
         let all = [cpu(rounds, value)];
         let report = analyse(&all);
         let compared = &report.sections[0].comparisons[0];
-        let Answer::Open { ratio, why, .. } = &compared.answer else { panic!("{said}: {}", compared.sentence) };
+        let Answer::Open { ratio, why, .. } = &compared.answer else {
+            panic!("{said}: {}", compared.sentence)
+        };
         assert_eq!((*ratio, why.as_str()), (expected, said));
         assert!(compared.sentence.contains(said), "{}", compared.sentence);
         assert_eq!(report.sections[0].headline.len(), 1);

@@ -85,7 +85,9 @@ pub(super) fn sentence(compared: &Compared, delta: Delta) -> String {
         Answer::Open { ratio: Some(times), why, .. } => {
             return format!("{subject} {verb} {} times the {noun} of {with}{under}; {why}", ratio(*times));
         }
-        Answer::Open { ratio: None, why, .. } => return format!("{subject} and {with}, {noun}{under}: {why}"),
+        Answer::Open { ratio: None, why, .. } => {
+            return format!("{subject} and {with}, {noun}{under}: {why}");
+        }
     };
     let Interval { low, high, confidence } = finding.interval;
     let interval = format!("{} to {}, {} sure", ratio(low), ratio(high), sure(confidence));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use rudy_stats::compare::{CONFIDENCE, Delta, Finding, Interval, Verdict};
 
-use super::{all, escaped};
+use super::{all, escaped, section};
 use crate::report::analysis::{Answer, Compared, Section};
 use crate::report::rows;
 use crate::report::unit::digits;
@@ -75,19 +75,20 @@ fn badge(compared: &Compared, finding: &Finding) -> String {
 /// How the table is to be read: what its marks mean, how sure its intervals are, and how it was made.
 fn about(section: &Section, judged: usize) -> String {
     let marks = section.comparisons.iter().map(rows::times).collect::<String>();
-    let legend = marks.contains(['†', '‡']).then(|| rows::LEGEND.to_owned());
-    let notes = rows::sureness(rows::intervals(section)).into_iter().chain(legend);
-    let notes = all(notes.map(|note| format!("<p class=\"note\">{}</p>\n", escaped(&note))));
+    let legend = if marks.contains(['†', '‡']) { section::legend() } else { String::new() };
+    let sureness = rows::sureness(rows::intervals(section));
+    let sureness =
+        sureness.map_or(String::new(), |said| format!("<p class=\"note\">{}</p>\n", escaped(&said)));
     let details = [ratios(section), verdicts(section, judged)].concat();
     format!(
-        "{notes}<details class=\"note\"><summary>How to read this</summary><p>{}</p></details>\n",
-        details.trim_end()
+        "{sureness}{legend}<details class=\"note\"><summary>How to read this</summary><p>{details}</p></details>\n"
     )
 }
 
 /// What the ratios are, by what there is of them.
 fn ratios(section: &Section) -> String {
-    let of_medians = section.comparisons.iter().any(|one| matches!(one.answer, Answer::Open { ratio: Some(_), .. }));
+    let of_medians =
+        section.comparisons.iter().any(|one| matches!(one.answer, Answer::Open { ratio: Some(_), .. }));
     let estimated = "A ratio with an interval is estimated from the rounds in pairs (Hodges and Lehmann), and the interval is \
                      that of the signed-rank test. Intervals are drawn on one logarithmic scale; the line is 1, which is no \
                      difference. ";
@@ -104,7 +105,9 @@ fn verdicts(section: &Section, judged: usize) -> String {
     let delta = digits(section.experiment.plan().delta * 100.0);
     let confidence = digits(CONFIDENCE * 100.0);
     let corrected = if judged == 1 {
-        format!("With {confidence} % the only comparison of this report is not called a difference by chance.")
+        format!(
+            "With {confidence} % the only comparison of this report is not called a difference by chance."
+        )
     } else {
         format!(
             "Verdicts are corrected for the {judged} comparisons of this report (Holm): with {confidence} % none of them is \

@@ -1,9 +1,8 @@
 //! What anyone needs to repeat an experiment: plan, machine, versions, commands.
 
 use crate::experiment::Experiment;
-use crate::record::{Head, Run};
-use crate::experiment::Experiment;
 use crate::plan::{Beside, Plan, Program};
+use crate::record::{Head, Run};
 use crate::report::html::{all, escaped};
 use crate::report::rows::float;
 use crate::report::shell::command;
@@ -160,9 +159,13 @@ mod tests {
             kind = "bench"
         "#;
         let folder = tempfile::tempdir().expect("a temp folder can be made");
-        std::fs::write(folder.path().join("tool.c"), "int main(void) { return 0 < 1; }").expect("it can be written");
-        let mut experiment = made::experiment("rounds = 1\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
-            [[load]]\nname = \"1k\"\nkind = \"bench\"\n", |_| None);
+        std::fs::write(folder.path().join("tool.c"), "int main(void) { return 0 < 1; }")
+            .expect("it can be written");
+        let mut experiment = made::experiment(
+            "rounds = 1\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
+            [[load]]\nname = \"1k\"\nkind = \"bench\"\n",
+            |_| None,
+        );
         assert!(!write(&experiment).contains("Configurations"));
         experiment.heads[0].plan = plan::parse(text, "made.toml", Some(folder.path())).expect("it is right");
         let page = write(&experiment);

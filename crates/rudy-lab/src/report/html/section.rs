@@ -175,7 +175,14 @@ fn tables(section: &Section) -> String {
             format!("<details><summary>Under {load}</summary>\n{body}</details>\n")
         }
     };
-    note.to_owned() + &all(section.tables.iter().map(of_load))
+    let tables = all(section.tables.iter().map(of_load));
+    let legend = if tables.contains(rows::DOUBTFUL) { legend() } else { String::new() };
+    [note, &legend, &tables].concat()
+}
+
+/// What the marks of a table mean.
+pub(super) fn legend() -> String {
+    format!("<p class=\"note\">{}</p>\n", escaped(rows::LEGEND))
 }
 
 fn of_load(table: &Table) -> String {
