@@ -26,9 +26,18 @@ fn a_server_that_is_slower_by_a_tenth_is_found_out_in_ten_rounds_and_an_equal_on
     let shorter = plan.replace("requests = 25", "requests = 10").replace("control = true\n", "");
     assert_ne!(plan, shorter);
     let output = run(folder.path(), &shorter);
-    let said = text(&output.stdout);
-    assert!(said.contains("slower is worse than server in time"), "{said}{}", text(&output.stderr));
-    assert!(!said.contains("equal is better") && !said.contains("equal is worse"), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let mut report = Command::new(binary());
+    report.args(["lab", "report", "out", "--format", "json"]).current_dir(folder.path());
+    let report = report.output().expect("rudy can be started").stdout;
+    let report: Value = serde_json::from_slice(&report).expect("an object");
+    let verdict = |subject: &str| {
+        let findings = report["experiments"][0]["findings"].as_array().expect("two of them");
+        let found = findings.iter().find(|finding| finding["subject"] == subject);
+        found.expect("it is compared")["verdict"].clone()
+    };
+    assert_eq!(verdict("slower"), "worse", "{}", text(&output.stdout));
+    assert!(verdict("equal") != "better" && verdict("equal") != "worse", "{}", text(&output.stdout));
 }
 
 /// A program that a shell runs and a copy builds.
