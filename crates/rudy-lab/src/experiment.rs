@@ -9,6 +9,14 @@ use serde_json::Value;
 use crate::plan::Plan;
 use crate::record::{Head, Outcome, PLAN, RESULTS, Record, Run};
 
+/// What tells a run from all others: round, subject, load, control or not.
+pub(crate) type Key = (usize, String, String, bool);
+
+/// What tells this one.
+pub(crate) fn key(run: &Run) -> Key {
+    (run.round, run.subject.clone(), run.load.clone(), run.is_control)
+}
+
 /// What one folder holds: an experiment, whole or as far as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Experiment {
@@ -87,8 +95,7 @@ struct Reader<'a> {
     path: &'a Path,
     heads: Vec<Head>,
     runs: Vec<Run>,
-    /// What tells a run from all others: round, subject, load, control or not.
-    seen: HashSet<(usize, String, String, bool)>,
+    seen: HashSet<Key>,
 }
 
 impl Reader<'_> {
@@ -114,14 +121,14 @@ impl Reader<'_> {
         let Some(head) = self.heads.first() else {
             return Err(format!("a run before its plan: is this the beginning of {}?", self.path.display()));
         };
-        let Run { round, subject, load, is_control, .. } = &run;
+        let Run { round, subject, load, .. } = &run;
         if !head.plan.subjects.iter().any(|known| known.name == *subject) {
             return Err(format!("a run of {subject:?}, which is no subject of the plan in line 1"));
         }
         if !head.plan.loads.iter().any(|known| known.name == *load) {
             return Err(format!("a run under {load:?}, which is no load of the plan in line 1"));
         }
-        if !self.seen.insert((*round, subject.clone(), load.clone(), *is_control)) {
+        if !self.seen.insert(key(&run)) {
             return Err(format!("round {} of {subject:?} under {load:?} is there a second time", round + 1));
         }
         self.runs.push(run);

@@ -17,7 +17,7 @@ use rudy_server::config::Time;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::plan::{Kind, Load};
-use crate::subject::wait_until;
+use crate::subject::{LOOK, wait_until};
 use rudy_load::Interrupt;
 
 pub(crate) use self::bench::{Seen, intervals};
@@ -33,8 +33,6 @@ const SLOWEST_PER_S: u32 = 100;
 
 /// How long a generator may take to write its report once it is to end.
 const STOP: Duration = Duration::from_secs(2);
-
-const LOOK: Duration = Duration::from_millis(10);
 
 /// How a load ended.
 pub(crate) enum Ended {

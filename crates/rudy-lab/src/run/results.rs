@@ -7,13 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::options::Refusal;
 use super::schedule::Turn;
-use crate::experiment;
+use crate::experiment::{self, Key, key};
 use crate::machine;
 use crate::plan::Plan;
 use crate::record::{Head, PLAN, RESULTS, Record, Run};
-
-/// What tells a run from all others: round, subject, load, control or not.
-type Key = (usize, String, String, bool);
 
 /// A folder of results that is being written.
 pub(super) struct Results {
@@ -86,10 +83,6 @@ impl Results {
         let line = serde_json::to_string(record)?;
         self.file.write_all((line + "\n").as_bytes())
     }
-}
-
-fn key(run: &Run) -> Key {
-    (run.round, run.subject.clone(), run.load.clone(), run.is_control)
 }
 
 #[cfg(test)]

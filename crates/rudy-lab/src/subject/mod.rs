@@ -33,7 +33,7 @@ pub(crate) use self::stall::Stalling;
 const STOP: Duration = Duration::from_secs(5);
 
 /// How often it is looked how things are.
-const LOOK: Duration = Duration::from_millis(10);
+pub(crate) const LOOK: Duration = Duration::from_millis(10);
 
 /// Why there is nothing to measure.
 #[derive(Debug)]
