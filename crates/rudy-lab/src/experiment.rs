@@ -79,7 +79,11 @@ pub(crate) fn read(folder: &Path) -> Result<Experiment, String> {
     }
     let Reader { heads, runs, .. } = reader;
     if heads.is_empty() {
-        return Err(format!("{} is empty: nothing was begun", path.display()));
+        return Err(format!(
+            "{} is empty: nothing was begun; `rudy lab run PLAN --out {}` begins there",
+            path.display(),
+            folder.display()
+        ));
     }
     Ok(Experiment {
         folder: folder.to_owned(),

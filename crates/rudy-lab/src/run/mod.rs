@@ -29,7 +29,7 @@ use crate::{report, subject};
 /// Carries an experiment out, and says on stderr what runs.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
-    let run = |mut experiment: Experiment| {
+    let run = |experiment: Experiment| {
         let exit = experiment.run().map_err(Refusal::World)?;
         show(experiment.results.folder());
         Ok(exit)
@@ -72,11 +72,11 @@ impl Experiment {
         }
         let (plan, text) = options.plan()?;
         let seed = plan.seed.unwrap_or_else(drawn);
-        let results = Results::create(&options.folder(&plan), &text)?;
+        let results = Results::create(&options.folder(&plan), text)?;
         Ok(Self { plan, results, seed })
     }
 
-    fn run(&mut self) -> Result<Exit, String> {
+    fn run(&self) -> Result<Exit, String> {
         let cannot = |what: &str| {
             let what = what.to_owned();
             move |error: io::Error| format!("cannot {what}: {error}")
@@ -88,7 +88,8 @@ impl Experiment {
         let folders = Folders::make(&self.plan).map_err(cannot("make the files of the plan"))?;
         build::build(&self.plan, &folders, progress::say)?;
         let rows = tempfile::NamedTempFile::new().map_err(cannot("make a temporary file"))?;
-        self.results.begin(&self.plan, self.seed).map_err(cannot("write the results"))?;
+        let begin = format!("write to {}", self.results.folder().display());
+        let mut log = self.results.begin(&self.plan, self.seed).map_err(cannot(&begin))?;
         let turns = schedule::turns(&self.plan, self.seed);
         let left: Vec<_> = turns.iter().filter(|turn| !self.results.has(&self.plan, turn)).collect();
         let bench = Bench {
@@ -98,8 +99,7 @@ impl Experiment {
             interrupt: &interrupt,
             begun: Instant::now(),
         };
-        let folder = self.results.folder().to_owned();
-        let mut progress = Progress::new(&self.plan, turns.len(), left.len(), &folder);
+        let mut progress = Progress::new(&self.plan, turns.len(), left.len(), self.results.folder());
         let mut measured = 0_usize;
         for (number, turn) in left.iter().enumerate() {
             let run = if interrupt.signal().is_some() { None } else { bench.run(turn) };
@@ -109,7 +109,7 @@ impl Experiment {
                 return Ok(interrupt.signal().map_or(Exit::CannotRun, Exit::Signal));
             };
             measured += usize::from(run.outcome == Outcome::Measured);
-            self.results.add(&run).map_err(cannot("write the results"))?;
+            log.add(&run).map_err(cannot("write the results"))?;
             progress.tell(&run, left.get(number + 1).copied());
         }
         progress.done();

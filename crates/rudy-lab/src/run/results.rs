@@ -1,9 +1,12 @@
-//! The folder of results: written after every single run, read again to go on.
+//! The folder of results: written after every single run, read again to go on. It is looked at before anything is built, and
+//! touched when there is something to write: an experiment that never begins leaves no folder that is in the way of the next.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::Access;
 
 use super::options::Refusal;
 use super::schedule::Turn;
@@ -12,43 +15,50 @@ use crate::machine;
 use crate::plan::Plan;
 use crate::record::{Head, PLAN, RESULTS, Record, Run};
 
-/// A folder of results that is being written.
+/// Where results are to be written.
 pub(super) struct Results {
     folder: PathBuf,
-    file: File,
     done: HashSet<Key>,
+    beginning: Beginning,
 }
 
+enum Beginning {
+    /// Of a new experiment, with the text of its plan.
+    New { plan: String },
+    /// Of one that is gone on with, so much of which is whole.
+    Resumed { whole_bytes: u64 },
+}
+
+/// The file of the results, open.
+pub(super) struct Log(File);
+
 impl Results {
-    /// A new folder with the plan in it.
-    pub(super) fn create(folder: &Path, plan: &str) -> Result<Self, Refusal> {
-        let path = folder.join(RESULTS);
-        if path.exists() {
+    /// A folder for a new experiment, which need not be there.
+    pub(super) fn create(folder: &Path, plan: String) -> Result<Self, Refusal> {
+        if is_begun(&folder.join(RESULTS)) {
             return Err(Refusal::Input(format!(
                 "{} has results already: go on with them by --resume, or name another folder by --out",
                 folder.display()
             )));
         }
-        let make = || {
-            fs::create_dir_all(folder)?;
-            fs::write(folder.join(PLAN), plan)?;
-            OpenOptions::new().create_new(true).append(true).open(&path)
-        };
-        let file = make()
+        check_writable(folder)
             .map_err(|error| Refusal::World(format!("cannot write to {}: {error}", folder.display())))?;
-        Ok(Self { folder: folder.to_owned(), file, done: HashSet::new() })
+        Ok(Self {
+            folder: folder.to_owned(),
+            done: HashSet::new(),
+            beginning: Beginning::New { plan },
+        })
     }
 
     /// A folder whose experiment was interrupted, and how it began.
     pub(super) fn resume(folder: &Path) -> Result<(Self, Head), Refusal> {
-        let path = folder.join(RESULTS);
-        let cannot =
-            |error: io::Error| Refusal::Input(format!("cannot go on with {}: {error}", path.display()));
         let experiment = experiment::read(folder).map_err(Refusal::Input)?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(cannot)?;
-        file.set_len(experiment.whole_bytes as u64).map_err(cannot)?;
-        let done = experiment.runs.iter().map(key).collect();
-        Ok((Self { folder: folder.to_owned(), file, done }, experiment.first()))
+        let results = Self {
+            folder: folder.to_owned(),
+            done: experiment.runs.iter().map(key).collect(),
+            beginning: Beginning::Resumed { whole_bytes: experiment.whole_bytes as u64 },
+        };
+        Ok((results, experiment.first()))
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -61,18 +71,43 @@ impl Results {
         self.done.contains(&(turn.round, subject.clone(), load.clone(), turn.is_control))
     }
 
-    /// Writes what is measured, where and with what.
-    pub(super) fn begin(&mut self, plan: &Plan, seed: u64) -> io::Result<()> {
-        self.write(&Record::Head(Box::new(Head {
+    /// Makes the folder if it is not there, and writes what is measured, where and with what.
+    pub(super) fn begin(&self, plan: &Plan, seed: u64) -> io::Result<Log> {
+        let mut log = Log(self.open()?);
+        log.write(&Record::Head(Box::new(Head {
             plan: plan.clone(),
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             seed,
             machine: machine::describe(),
             versions: machine::versions(plan),
             command: std::env::args().collect(),
-        })))
+        })))?;
+        Ok(log)
     }
 
+    fn open(&self) -> io::Result<File> {
+        let path = self.folder.join(RESULTS);
+        let mut options = OpenOptions::new();
+        options.append(true);
+        match &self.beginning {
+            Beginning::New { plan } => {
+                if is_begun(&path) {
+                    return Err(io::Error::other("somebody else has begun there meanwhile"));
+                }
+                fs::create_dir_all(&self.folder)?;
+                fs::write(self.folder.join(PLAN), plan)?;
+                options.create(true).open(&path)
+            }
+            Beginning::Resumed { whole_bytes } => {
+                let file = options.open(&path)?;
+                file.set_len(*whole_bytes)?;
+                Ok(file)
+            }
+        }
+    }
+}
+
+impl Log {
     /// Adds a run.
     pub(super) fn add(&mut self, run: &Run) -> io::Result<()> {
         self.write(&Record::Run(Box::new(run.clone())))
@@ -81,8 +116,23 @@ impl Results {
     /// One write for a line, so that nobody reads half of one.
     fn write(&mut self, record: &Record) -> io::Result<()> {
         let line = serde_json::to_string(record)?;
-        self.file.write_all((line + "\n").as_bytes())
+        self.0.write_all((line + "\n").as_bytes())
     }
+}
+
+/// Whether there are results. An empty file is none: its experiment never began.
+fn is_begun(results: &Path) -> bool {
+    fs::metadata(results).is_ok_and(|file| file.len() > 0)
+}
+
+/// Whether a folder can be written to, or made: better known before everything is built than after it.
+fn check_writable(folder: &Path) -> io::Result<()> {
+    let folder = std::path::absolute(folder)?;
+    let nearest = folder.ancestors().find(|folder| folder.exists()).unwrap_or(&folder);
+    if !nearest.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(rustix::fs::access(nearest, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
 #[cfg(test)]
@@ -93,27 +143,55 @@ mod tests {
     const PLAN_TEXT: &str =
         "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[load]]\nname = \"l\"\nkind = \"bench\"\n";
 
+    fn plan() -> Plan {
+        parse(PLAN_TEXT, "x", None).unwrap()
+    }
+
+    fn create(folder: &Path) -> Result<Results, Refusal> {
+        Results::create(folder, PLAN_TEXT.to_owned())
+    }
+
     #[test]
-    fn a_folder_is_never_written_over() {
+    fn results_are_never_written_over() {
         let folder = tempfile::tempdir().unwrap();
-        Results::create(folder.path(), PLAN_TEXT).unwrap();
-        let Err(Refusal::Input(why)) = Results::create(folder.path(), PLAN_TEXT) else {
-            panic!("it is there")
-        };
+        let (first, second) = (create(folder.path()).unwrap(), create(folder.path()).unwrap());
+        first.begin(&plan(), 7).unwrap();
+        let Err(Refusal::Input(why)) = create(folder.path()) else { panic!("it is there") };
         assert!(why.contains("--resume"), "{why}");
+        assert!(second.begin(&plan(), 8).is_err_and(|error| error.to_string().contains("somebody else")));
+    }
+
+    #[test]
+    fn what_never_began_leaves_no_folder_and_is_not_in_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("deep/out");
+        drop(create(&out).unwrap());
+        assert!(!folder.path().join("deep").exists());
+        fs::create_dir_all(&out).unwrap();
+        fs::write(out.join(RESULTS), "").unwrap();
+        create(&out).unwrap().begin(&plan(), 7).unwrap();
+        assert_eq!(Results::resume(&out).unwrap().1.seed, 7);
+    }
+
+    #[test]
+    fn where_no_folder_can_be_is_told_before_anything_is_built() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let Err(Refusal::World(why)) = create(&file.path().join("out")) else { panic!("it is in a file") };
+        assert!(why.contains("cannot write to"), "{why}");
     }
 
     #[test]
     fn what_was_cut_off_is_forgotten_and_what_is_no_record_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let plan = parse(PLAN_TEXT, "x", None).unwrap();
-        Results::create(folder.path(), PLAN_TEXT).unwrap().begin(&plan, 7).unwrap();
+        create(folder.path()).unwrap().begin(&plan(), 7).unwrap();
         let path = folder.path().join(RESULTS);
         let whole = fs::read_to_string(&path).unwrap();
         fs::write(&path, format!("{whole}{{\"record\":\"run\",\"rou")).unwrap();
         let (results, head) = Results::resume(folder.path()).unwrap();
-        assert_eq!((head.seed, head.plan == plan, results.done.len()), (7, true, 0));
-        assert_eq!(fs::read_to_string(&path).unwrap(), whole);
+        assert_eq!((head.seed, head.plan == plan(), results.done.len()), (7, true, 0));
+        results.begin(&plan(), 7).unwrap();
+        let again = fs::read_to_string(&path).unwrap();
+        assert_eq!((again.starts_with(&whole), again.lines().count()), (true, 2));
         fs::write(&path, format!("{whole}nonsense\n")).unwrap();
         let Err(Refusal::Input(why)) = Results::resume(folder.path()) else { panic!("it is no record") };
         assert!(why.contains("results.jsonl:2"), "{why}");
