@@ -41,6 +41,12 @@ impl Results {
                 folder.display()
             )));
         }
+        if !is_free_for(&folder.join(PLAN), &plan) {
+            return Err(Refusal::Input(format!(
+                "{} has a {PLAN} that is another than this: name another folder by --out",
+                folder.display()
+            )));
+        }
         check_writable(folder)
             .map_err(|error| Refusal::World(format!("cannot write to {}: {error}", folder.display())))?;
         Ok(Self {
@@ -95,7 +101,7 @@ impl Results {
                     return Err(io::Error::other("somebody else has begun there meanwhile"));
                 }
                 fs::create_dir_all(&self.folder)?;
-                fs::write(self.folder.join(PLAN), plan)?;
+                write_new(&self.folder.join(PLAN), plan)?;
                 options.create(true).open(&path)
             }
             Beginning::Resumed { whole_bytes } => {
@@ -123,6 +129,23 @@ impl Log {
 /// Whether there are results. An empty file is none: its experiment never began.
 fn is_begun(results: &Path) -> bool {
     fs::metadata(results).is_ok_and(|file| file.len() > 0)
+}
+
+/// Whether a plan can be put there: nothing is there yet, or the plan itself.
+fn is_free_for(path: &Path, plan: &str) -> bool {
+    match fs::read(path) {
+        Ok(there) => there == plan.as_bytes(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound || !path.exists(),
+    }
+}
+
+/// Writes a plan, and over no other file.
+fn write_new(path: &Path, plan: &str) -> io::Result<()> {
+    match File::create_new(path) {
+        Ok(mut file) => file.write_all(plan.as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_free_for(path, plan) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a folder can be written to, or made: better known before everything is built than after it.
@@ -171,6 +194,19 @@ mod tests {
         fs::write(out.join(RESULTS), "").unwrap();
         create(&out).unwrap().begin(&plan(), 7).unwrap();
         assert_eq!(Results::resume(&out).unwrap().1.seed, 7);
+    }
+
+    #[test]
+    fn a_plan_that_somebody_has_there_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(PLAN);
+        fs::write(&path, "of somebody").unwrap();
+        let Err(Refusal::Input(why)) = create(folder.path()) else { panic!("it is another plan") };
+        assert!(why.contains(PLAN) && why.contains("--out"), "{why}");
+        assert!(write_new(&path, PLAN_TEXT).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "of somebody");
+        fs::write(&path, PLAN_TEXT).unwrap();
+        create(folder.path()).unwrap().begin(&plan(), 7).unwrap();
     }
 
     #[test]
