@@ -296,6 +296,30 @@ fn one_that_ends_otherwise_or_says_no_figure_or_does_not_end_has_failed() {
 }
 
 #[test]
+fn what_starts_another_when_it_is_asked_to_end_is_ended_with_it() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let (script, pid) = (folder.path().join("again.sh"), folder.path().join("pid"));
+    let again = format!(
+        "trap 'setsid /bin/sh \"$0\" & exit' TERM\necho $$ >>{}\nwhile :; do sleep 0.05; done\n",
+        pid.display()
+    );
+    fs::write(&script, again).expect("it can be written");
+    let lab = run_once(
+        &format!(
+            "/bin/sh {} >/dev/null 2>&1 & while [ ! -s {} ]; do sleep 0.01; done; echo time_s 1",
+            script.display(),
+            pid.display()
+        ),
+        "",
+    );
+    let output = lab.run();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let notes = lab.runs()[0]["notes"].to_string();
+    assert!(notes.contains("behind, which we ended"), "{notes}");
+    assert!(are_gone(&pid));
+}
+
+#[test]
 fn all_to_all_messages_are_such_a_program() {
     let lab = Lab::new(
         "rounds = 1\n[[subject]]\nname = \"two\"\ncommand = [\"{rudy}\", \"lab\", \"messages\", \"{n}\", \"--workers\", \"2\"]\n\

@@ -103,11 +103,12 @@ impl Experiment {
         let mut measured = 0_usize;
         for (number, turn) in left.iter().enumerate() {
             let run = if interrupt.signal().is_some() { None } else { bench.run(turn) };
-            subject::end_whatever_is_left();
-            let Some(run) = run else {
-                progress.interrupted();
+            let left_behind = subject::end_whatever_is_left();
+            let Some(mut run) = run else {
+                progress.interrupted(left_behind.as_deref());
                 return Ok(interrupt.signal().map_or(Exit::CannotRun, Exit::Signal));
             };
+            run.notes.extend(left_behind);
             measured += usize::from(run.outcome == Outcome::Measured);
             log.add(&run).map_err(cannot("write the results"))?;
             progress.tell(&run, left.get(number + 1).copied());

@@ -16,6 +16,9 @@ const AROUND: Duration = Duration::from_millis(1500);
 /// What a request takes of a load that is a number of them, for the first guess.
 const EACH: Duration = Duration::from_micros(100);
 
+/// What there is to say of what still runs, where nothing does.
+pub(super) const NOTHING_LEFT: &str = "nothing is left running";
+
 /// Writes a line. That nobody reads it is no reason to stop.
 pub(super) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
@@ -73,11 +76,12 @@ impl<'a> Progress<'a> {
         }
     }
 
-    pub(super) fn interrupted(&self) {
+    /// With what there is to say of what still runs.
+    pub(super) fn interrupted(&self, left_behind: Option<&str>) {
         let done = self.all - self.left + self.told;
-        let folder = self.folder.display();
+        let (folder, left_behind) = (self.folder.display(), left_behind.unwrap_or(NOTHING_LEFT));
         say(&format!(
-            "interrupted: nothing is left running, and {done} of {} runs are kept. Go on with: rudy lab run --resume {folder}",
+            "interrupted: {left_behind}; {done} of {} runs are kept. Go on with: rudy lab run --resume {folder}",
             self.all
         ));
     }

@@ -135,7 +135,8 @@ fn is_begun(results: &Path) -> bool {
 fn is_free_for(path: &Path, plan: &str) -> bool {
     match fs::read(path) {
         Ok(there) => there == plan.as_bytes(),
-        Err(error) => error.kind() == io::ErrorKind::NotFound || !path.exists(),
+        // A link that leads nowhere is something, too.
+        Err(_) => fs::symlink_metadata(path).is_err(),
     }
 }
 

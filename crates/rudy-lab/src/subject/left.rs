@@ -7,6 +7,9 @@ use rustix::process::Signal;
 use super::family::{self, Member};
 use super::wait_until;
 
+/// How long what is left may take to end when it is asked to.
+const ASK: Duration = Duration::from_secs(1);
+
 /// How long the kernel may take to end what was killed.
 const KILL: Duration = Duration::from_secs(5);
 
@@ -20,19 +23,29 @@ pub(super) fn behind(others: &[u32]) -> Vec<Member> {
     family::members(others)
 }
 
-/// Ends what is left of a program: first asks, then kills.
-pub(super) fn end_all(left: &[Member], others: &[u32]) {
-    for (signal, time) in [(Signal::TERM, Duration::from_secs(1)), (Signal::KILL, KILL)] {
-        family::signal(left, signal);
-        if left.is_empty() || wait_until(time, || is_nothing(others)) {
-            return;
-        }
+/// Ends what is left of a program: first asks, then kills. Answers with what is still there after that.
+pub(super) fn end_all(others: &[u32]) -> Vec<Member> {
+    if is_nothing(others) {
+        return Vec::new();
     }
+    family::signal(&family::members(others), Signal::TERM);
+    if !wait_until(ASK, || is_nothing(others)) {
+        // Again and again, because what is asked to end may start others, and these know of no signal.
+        wait_until(KILL, || {
+            family::signal(&family::members(others), Signal::KILL);
+            is_nothing(others)
+        });
+    }
+    family::members(others)
 }
 
-/// Everything that descends from us and is no longer wanted.
-pub(crate) fn end_whatever_is_left() {
-    end_all(&family::members(&[]), &[]);
+/// Ends everything that descends from us and is no longer wanted. What there is to say where something cannot be ended is the
+/// answer: it will be counted to whatever is measured next.
+pub(crate) fn end_whatever_is_left() -> Option<String> {
+    let left = end_all(&[]);
+    (!left.is_empty()).then(|| {
+        format!("{} did not end within {} s of SIGKILL, and disturbs what follows", named(&left), KILL.as_secs())
+    })
 }
 
 fn is_nothing(others: &[u32]) -> bool {

@@ -178,9 +178,10 @@ impl Process {
         }
         let left = left::behind(others);
         if !left.is_empty() {
-            notes.push(format!("it left {} behind, which we ended", left::named(&left)));
+            let still = left::end_all(others);
+            let ended = if still.is_empty() { "which we ended" } else { "which could not all be ended" };
+            notes.push(format!("it left {} behind, {ended}", left::named(&left)));
         }
-        left::end_all(&left, others);
         notes
     }
 }

@@ -33,7 +33,8 @@ pub(super) fn spawn(
     match Output::follow(reader, wanted) {
         Ok(output) => Ok((child, output)),
         Err(error) => {
-            end_whatever_is_left();
+            // What cannot be ended is told at the end of the run, when it is tried again.
+            let _ = end_whatever_is_left();
             Err(error)
         }
     }
