@@ -3,15 +3,22 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rudy_tests::binary;
+use rudy_tests::{PATIENCE, binary};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
 fn run(folder: &Path, plan: &str) -> Output {
     fs::write(folder.join("plan.toml"), plan).expect("it can be written");
+    lab(folder).output().expect("rudy can be started")
+}
+
+fn lab(folder: &Path) -> Command {
     let mut command = Command::new(binary());
     command.args(["lab", "run", "plan.toml", "--out", "out"]).current_dir(folder).stdin(Stdio::null());
-    command.output().expect("rudy can be started")
+    command
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -75,4 +82,47 @@ fn a_program_that_cannot_be_built_is_told_with_what_its_compiler_said() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("cannot build server") && said.contains("no such type"), "{said}");
+    // Nothing is in the way of the next try.
+    assert!(!folder.path().join("out").exists());
+}
+
+#[test]
+fn what_a_build_leaves_running_is_ended_and_not_counted_to_a_subject() {
+    let folder = with_source();
+    let output =
+        run(folder.path(), &built("sleep 1000 >/dev/null 2>&1 & cp \"$1\" \"$2\" && chmod +x \"$2\""));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches("it left sleep (").count(), 1, "{said}");
+    assert!(said.contains("which we ended"), "{said}");
+}
+
+#[test]
+fn ctrl_c_while_a_program_is_built_ends_the_build_and_leaves_no_folder() {
+    let folder = with_source();
+    let pid = folder.path().join("pid");
+    let build = format!("echo $$ >{}; exec sleep 1000", pid.display());
+    fs::write(folder.path().join("plan.toml"), built(&build)).expect("it can be written");
+    let child = lab(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
+    let pid = wait_for_number(&pid);
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it is not waited for yet");
+    let output = child.wait_with_output().expect("it ends");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted before a run began: nothing is left running"), "{said}");
+    assert!(test_kill_process(pid).is_err(), "the compiler still runs");
+    assert!(!folder.path().join("out").exists());
+}
+
+/// The number that a process writes, when it has done so.
+fn wait_for_number(file: &Path) -> Pid {
+    let begun = Instant::now();
+    loop {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        if let Some(number) = text.strip_suffix('\n') {
+            return number.parse().ok().and_then(Pid::from_raw).expect("it is a process");
+        }
+        assert!(begun.elapsed() < PATIENCE, "it was never written");
+        thread::sleep(Duration::from_millis(10));
+    }
 }

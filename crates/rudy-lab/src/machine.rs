@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use rudy_load::Interrupt;
 
 use crate::place::cores;
 use crate::plan::Plan;
 use crate::record::Machine;
+use crate::subject::tool;
 
 /// From this share of all cores on it is said that others computed, or that the host gave their time away.
 const DISTURBED: f64 = 0.05;
@@ -46,8 +48,11 @@ const SAY_VERSION: [(&str, [&str; 2]); 10] = [
     ("ab", ["ab", "-V"]),
 ];
 
+/// How long a program may take to say its version.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
+
 /// The versions of the programs of a plan, as far as they say them when asked, and ours.
-pub(crate) fn versions(plan: &Plan) -> BTreeMap<String, String> {
+pub(crate) fn versions(plan: &Plan, interrupt: &Interrupt) -> BTreeMap<String, String> {
     // Figures of a debug build are several times what they should be, and whoever reads them must see it.
     let build = if cfg!(debug_assertions) { " (debug build)" } else { "" };
     let own = ("rudy".to_owned(), format!("{}{build}", env!("CARGO_PKG_VERSION")));
@@ -62,9 +67,10 @@ pub(crate) fn versions(plan: &Plan) -> BTreeMap<String, String> {
     // Each is asked once, however many subjects it has.
     let named: BTreeMap<_, _> = named.collect();
     let said = named.into_iter().filter_map(|(name, [program, flag])| {
-        let output = Command::new(find(program)?).arg(flag).stdin(Stdio::null()).output().ok()?;
-        let text = [output.stdout, output.stderr].concat();
-        let line = String::from_utf8_lossy(&text).lines().next()?.trim().to_owned();
+        let program = find(program)?.to_string_lossy().into_owned();
+        // wrk says it and ends with 1.
+        let used = tool::run(&[program, flag.to_owned()], Path::new("."), VERSION_WITHIN, interrupt);
+        let line = used.said.lines().next()?.trim().to_owned();
         Some((name.to_owned(), line))
     });
     said.chain([own]).collect()

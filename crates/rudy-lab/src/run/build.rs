@@ -2,24 +2,28 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use rudy_load::Interrupt;
+
+use super::progress::say;
 use crate::place::{self, Folders};
 use crate::plan::{Plan, Program};
+use crate::subject::{StartError, tool};
 
-/// So much of what a compiler says is shown.
-const SAID_LINES: usize = 20;
+/// How long a compiler may take: a large program of many libraries takes minutes.
+const WITHIN: Duration = Duration::from_mins(30);
 
 /// Builds what subjects of the plan need.
-pub(super) fn build(plan: &Plan, folders: &Folders, say: impl Fn(&str)) -> Result<(), String> {
+pub(super) fn build(plan: &Plan, folders: &Folders, interrupt: &Interrupt) -> Result<(), String> {
     for program in plan.programs.iter().filter(|program| plan.uses(program)) {
         say(&format!("building {}", program.name));
-        one(program, folders).map_err(|why| format!("cannot build {}: {why}", program.name))?;
+        one(program, folders, interrupt).map_err(|why| format!("cannot build {}: {why}", program.name))?;
     }
     Ok(())
 }
 
-fn one(program: &Program, folders: &Folders) -> Result<(), String> {
+fn one(program: &Program, folders: &Folders, interrupt: &Interrupt) -> Result<(), String> {
     let folder = folders.built().join(format!("{}.source", program.name));
     let source = folder.join(&program.file);
     fs::create_dir(&folder)
@@ -33,16 +37,12 @@ fn one(program: &Program, folders: &Folders) -> Result<(), String> {
         .map(|word| fill(&place::programs(), "{programs}", word))
         .map(|word| fill(&target, "{target}", &fill(&source, "{source}", &word)))
         .collect();
-    let output = Command::new(&words[0])
-        .args(&words[1..])
-        .current_dir(&folder)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("{:?} cannot be started: {error}", words[0]))?;
-    if output.status.success() {
-        return Ok(());
+    let used = tool::run(&words, &folder, WITHIN, interrupt);
+    for note in &used.notes {
+        say(&format!("    {note}"));
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said: Vec<_> = said.lines().take(SAID_LINES).collect();
-    Err(format!("`{}` ended with {}\n{}", words.join(" "), output.status, said.join("\n")))
+    used.ended.map_err(|error| match error {
+        StartError::Failed(why) => format!("`{}`: {why}", words.join(" ")),
+        StartError::Interrupted => "it was interrupted".to_owned(),
+    })
 }

@@ -9,6 +9,7 @@ mod results;
 mod schedule;
 mod single;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -19,18 +20,18 @@ use rustix::process::{getpid, set_child_subreaper};
 pub use self::options::Options;
 use self::options::Refusal;
 use self::progress::Progress;
-use self::results::Results;
+use self::results::{Log, Results};
 use self::single::Bench;
 use crate::place::Folders;
 use crate::plan::Plan;
 use crate::record::Outcome;
-use crate::{report, subject};
+use crate::{machine, report, subject};
 
 /// Carries an experiment out, and says on stderr what runs.
 #[must_use]
 pub fn run(options: &Options) -> Exit {
     let run = |experiment: Experiment| {
-        let exit = experiment.run().map_err(Refusal::World)?;
+        let exit = experiment.run()?;
         show(experiment.results.folder());
         Ok(exit)
     };
@@ -38,6 +39,11 @@ pub fn run(options: &Options) -> Exit {
         Ok(exit) => exit,
         Err(Refusal::Input(why)) => refuse(Exit::BadInput, &why),
         Err(Refusal::World(why)) => refuse(Exit::CannotRun, &why),
+        Err(Refusal::Interrupted(signal, left_behind)) => {
+            let left_behind = left_behind.as_deref().unwrap_or(progress::NOTHING_LEFT);
+            progress::say(&format!("interrupted before a run began: {left_behind}"));
+            Exit::Signal(signal)
+        }
     }
 }
 
@@ -58,6 +64,9 @@ fn show(folder: &Path) {
     }
 }
 
+/// Of the programs of a plan, by name.
+type Versions = BTreeMap<String, String>;
+
 struct Experiment {
     plan: Plan,
     results: Results,
@@ -76,29 +85,44 @@ impl Experiment {
         Ok(Self { plan, results, seed })
     }
 
-    fn run(&self) -> Result<Exit, String> {
-        let cannot = |what: &str| {
-            let what = what.to_owned();
-            move |error: io::Error| format!("cannot {what}: {error}")
-        };
+    fn run(&self) -> Result<Exit, Refusal> {
         let interrupt = Interrupt::catch_always().map_err(cannot("catch Ctrl-C"))?;
         // What a subject leaves behind becomes our child, and is found.
         set_child_subreaper(Some(getpid()))
             .map_err(|error| cannot("become the reaper of subjects")(error.into()))?;
         let folders = Folders::make(&self.plan).map_err(cannot("make the files of the plan"))?;
-        build::build(&self.plan, &folders, progress::say)?;
+        let versions = self.prepare(&folders, &interrupt)?;
         let rows = tempfile::NamedTempFile::new().map_err(cannot("make a temporary file"))?;
         let begin = format!("write to {}", self.results.folder().display());
-        let mut log = self.results.begin(&self.plan, self.seed).map_err(cannot(&begin))?;
+        let mut log = self.results.begin(&self.plan, self.seed, versions).map_err(cannot(&begin))?;
+        self.measure(&folders, rows.path(), &interrupt, &mut log)
+    }
+
+    /// Builds what the plan brings as source, and asks programs for their versions.
+    fn prepare(&self, folders: &Folders, interrupt: &Interrupt) -> Result<Versions, Refusal> {
+        let built = build::build(&self.plan, folders, interrupt);
+        let versions = built.map(|()| machine::versions(&self.plan, interrupt));
+        let left_behind = subject::end_whatever_is_left();
+        if let Some(signal) = interrupt.signal() {
+            return Err(Refusal::Interrupted(signal, left_behind));
+        }
+        if let Some(left_behind) = left_behind {
+            progress::say(&left_behind);
+        }
+        versions.map_err(Refusal::World)
+    }
+
+    /// One run after the other, those left out that have been.
+    fn measure(
+        &self,
+        folders: &Folders,
+        rows: &Path,
+        interrupt: &Interrupt,
+        log: &mut Log,
+    ) -> Result<Exit, Refusal> {
         let turns = schedule::turns(&self.plan, self.seed);
         let left: Vec<_> = turns.iter().filter(|turn| !self.results.has(&self.plan, turn)).collect();
-        let bench = Bench {
-            plan: &self.plan,
-            folders: &folders,
-            rows: rows.path(),
-            interrupt: &interrupt,
-            begun: Instant::now(),
-        };
+        let bench = Bench { plan: &self.plan, folders, rows, interrupt, begun: Instant::now() };
         let mut progress = Progress::new(&self.plan, turns.len(), left.len(), self.results.folder());
         let mut measured = 0_usize;
         for (number, turn) in left.iter().enumerate() {
@@ -117,6 +141,10 @@ impl Experiment {
         // Nothing but failures is no experiment.
         Ok(if measured == 0 && !left.is_empty() { Exit::CannotRun } else { Exit::Done })
     }
+}
+
+fn cannot(what: &str) -> impl Fn(io::Error) -> Refusal {
+    move |error| Refusal::World(format!("cannot {what}: {error}"))
 }
 
 /// A number that nobody has chosen: the time, in nanoseconds.

@@ -39,6 +39,8 @@ pub(super) enum Refusal {
     Input(String),
     /// The world.
     World(String),
+    /// Nobody: a signal of this number came before anything was measured. With what there is to say of what still runs.
+    Interrupted(u8, Option<String>),
 }
 
 impl Options {

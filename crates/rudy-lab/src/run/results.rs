@@ -1,7 +1,7 @@
 //! The folder of results: written after every single run, read again to go on. It is looked at before anything is built, and
 //! touched when there is something to write: an experiment that never begins leaves no folder that is in the way of the next.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -78,14 +78,19 @@ impl Results {
     }
 
     /// Makes the folder if it is not there, and writes what is measured, where and with what.
-    pub(super) fn begin(&self, plan: &Plan, seed: u64) -> io::Result<Log> {
+    pub(super) fn begin(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        versions: BTreeMap<String, String>,
+    ) -> io::Result<Log> {
         let mut log = Log(self.open()?);
         log.write(&Record::Head(Box::new(Head {
             plan: plan.clone(),
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             seed,
             machine: machine::describe(),
-            versions: machine::versions(plan),
+            versions,
             command: std::env::args().collect(),
         })))?;
         Ok(log)
@@ -179,10 +184,10 @@ mod tests {
     fn results_are_never_written_over() {
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (create(folder.path()).unwrap(), create(folder.path()).unwrap());
-        first.begin(&plan(), 7).unwrap();
+        first.begin(&plan(), 7, BTreeMap::new()).unwrap();
         let Err(Refusal::Input(why)) = create(folder.path()) else { panic!("it is there") };
         assert!(why.contains("--resume"), "{why}");
-        assert!(second.begin(&plan(), 8).is_err_and(|error| error.to_string().contains("somebody else")));
+        assert!(second.begin(&plan(), 8, BTreeMap::new()).is_err_and(|error| error.to_string().contains("somebody else")));
     }
 
     #[test]
@@ -193,7 +198,7 @@ mod tests {
         assert!(!folder.path().join("deep").exists());
         fs::create_dir_all(&out).unwrap();
         fs::write(out.join(RESULTS), "").unwrap();
-        create(&out).unwrap().begin(&plan(), 7).unwrap();
+        create(&out).unwrap().begin(&plan(), 7, BTreeMap::new()).unwrap();
         assert_eq!(Results::resume(&out).unwrap().1.seed, 7);
     }
 
@@ -207,7 +212,7 @@ mod tests {
         assert!(write_new(&path, PLAN_TEXT).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "of somebody");
         fs::write(&path, PLAN_TEXT).unwrap();
-        create(folder.path()).unwrap().begin(&plan(), 7).unwrap();
+        create(folder.path()).unwrap().begin(&plan(), 7, BTreeMap::new()).unwrap();
     }
 
     #[test]
@@ -220,13 +225,13 @@ mod tests {
     #[test]
     fn what_was_cut_off_is_forgotten_and_what_is_no_record_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        create(folder.path()).unwrap().begin(&plan(), 7).unwrap();
+        create(folder.path()).unwrap().begin(&plan(), 7, BTreeMap::new()).unwrap();
         let path = folder.path().join(RESULTS);
         let whole = fs::read_to_string(&path).unwrap();
         fs::write(&path, format!("{whole}{{\"record\":\"run\",\"rou")).unwrap();
         let (results, head) = Results::resume(folder.path()).unwrap();
         assert_eq!((head.seed, head.plan == plan(), results.done.len()), (7, true, 0));
-        results.begin(&plan(), 7).unwrap();
+        results.begin(&plan(), 7, BTreeMap::new()).unwrap();
         let again = fs::read_to_string(&path).unwrap();
         assert_eq!((again.starts_with(&whole), again.lines().count()), (true, 2));
         fs::write(&path, format!("{whole}nonsense\n")).unwrap();

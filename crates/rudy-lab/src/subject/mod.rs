@@ -9,6 +9,7 @@ mod ready;
 mod scene;
 mod spawn;
 mod stall;
+pub(crate) mod tool;
 
 use std::io;
 use std::net::SocketAddr;

@@ -52,19 +52,24 @@ impl Output {
 
     /// The end of what was said, for people; nothing where nothing was.
     pub(crate) fn end(&self) -> Option<String> {
-        let said = self.said();
-        let kept: Vec<u8> = said.kept.iter().copied().collect();
-        let text: String = String::from_utf8_lossy(&kept)
-            .chars()
-            .map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c })
-            .collect();
-        let text = text.trim();
+        let text = self.text();
         (!text.is_empty()).then(|| {
-            let left_out = said.total.saturating_sub(kept.len() as u64);
+            let said = self.said();
+            let left_out = said.total.saturating_sub(said.kept.len() as u64);
             let cut =
                 if left_out > 0 { format!(" ({left_out} bytes before it left out)") } else { String::new() };
             format!("its output{cut}:\n{text}")
         })
+    }
+
+    /// The end of what was said, alone.
+    pub(crate) fn text(&self) -> String {
+        let kept: Vec<u8> = self.said().kept.iter().copied().collect();
+        let text: String = String::from_utf8_lossy(&kept)
+            .chars()
+            .map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c })
+            .collect();
+        text.trim().to_owned()
     }
 
     /// A reader that panicked has left what it had read.
