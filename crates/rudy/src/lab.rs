@@ -42,7 +42,7 @@ struct Run {
     /// The plan's file, or the name of a built-in one
     #[arg(value_name = "PLAN", required_unless_present = "resume", conflicts_with = "resume")]
     plan: Option<String>,
-    /// So many rounds, whatever the plan says; a verdict takes 6
+    /// So many rounds, whatever the plan says; a verdict takes 6 or more, with the number of comparisons
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     rounds: Option<usize>,
     /// Write the results to this folder [default: lab-PLAN-TIME]

@@ -71,6 +71,11 @@ pub struct Program {
 }
 
 impl Plan {
+    /// How many comparisons there are: with their number grow the rounds that each of them needs.
+    pub(crate) fn asked(&self) -> usize {
+        self.comparisons.iter().map(|comparison| comparison.loads.len() * comparison.figures.len()).sum()
+    }
+
     /// Whether a subject runs this program, or something beside one.
     pub(crate) fn uses(&self, program: &Program) -> bool {
         self.subjects.iter().any(|subject| subject.runs(program))

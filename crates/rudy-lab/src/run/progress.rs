@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rudy_stats::compare::PAIRS_MIN;
+use rudy_stats::compare::rounds_needed;
 
 use super::schedule::Turn;
 use crate::plan::{Kind, Plan};
@@ -43,8 +43,8 @@ impl<'a> Progress<'a> {
             time(guess(plan, all).mul_f64(share(left, all))),
             folder.display()
         ));
-        if plan.rounds < PAIRS_MIN && !plan.comparisons.is_empty() {
-            say(&format!("A verdict takes {PAIRS_MIN} rounds, and this has {}", plan.rounds));
+        if let Some(warning) = too_few_rounds(plan) {
+            say(&warning);
         }
         Self { plan, folder, all, left, told: 0, failed: 0, begun: Instant::now() }
     }
@@ -91,6 +91,15 @@ impl<'a> Progress<'a> {
             if self.failed > 0 { format!(", {} of them failed", self.failed) } else { String::new() };
         say(&format!("{} runs{failed}; results in {}", self.told, self.folder.display()));
     }
+}
+
+/// What there is to say where no verdict can come of it; nothing where none is asked for.
+fn too_few_rounds(plan: &Plan) -> Option<String> {
+    let (asked, rounds) = (plan.asked(), plan.rounds);
+    let needed = rounds_needed(asked);
+    let comparisons = if asked == 1 { "comparison" } else { "comparisons" };
+    (asked > 0 && rounds < needed)
+        .then(|| format!("a verdict takes {needed} rounds with {asked} {comparisons}, and this has {rounds}"))
 }
 
 /// What a line has room for.
@@ -156,6 +165,23 @@ fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::parse;
+
+    #[test]
+    fn too_few_rounds_are_told_for_as_many_comparisons_as_there_are() {
+        let warning = |rounds, compare: &str| {
+            let subject = |name| format!("[[subject]]\nname = \"{name}\"\ncommand = [\"a\"]\n");
+            let load = "[[load]]\nname = \"l\"\nkind = \"bench\"\n";
+            let plan = format!("rounds = {rounds}\n{}{}{load}{compare}", subject("a"), subject("b"));
+            too_few_rounds(&parse(&plan, "x", None).unwrap())
+        };
+        let compare = "[[compare]]\nsubject = \"a\"\nwith = \"b\"\n";
+        let one = format!("{compare}figures = [\"p99_ns\"]\n");
+        assert_eq!((warning(1, ""), warning(6, &one), warning(7, compare)), (None, None, None));
+        let told = warning(5, &one).unwrap();
+        assert_eq!(told, "a verdict takes 6 rounds with 1 comparison, and this has 5");
+        assert!(warning(6, compare).unwrap().contains("7 rounds with 2 comparisons"));
+    }
 
     #[test]
     fn times_and_figures_are_short() {
