@@ -2,6 +2,7 @@
 
 pub(crate) mod builtin;
 mod file;
+mod needed;
 
 use std::collections::BTreeMap;
 
@@ -74,26 +75,6 @@ impl Plan {
     /// How many comparisons there are: with their number grow the rounds that each of them needs.
     pub(crate) fn asked(&self) -> usize {
         self.comparisons.iter().map(|comparison| comparison.loads.len() * comparison.figures.len()).sum()
-    }
-
-    /// Whether a subject runs this program, or something beside one.
-    pub(crate) fn uses(&self, program: &Program) -> bool {
-        self.subjects.iter().any(|subject| subject.runs(program))
-            || self.beside.iter().any(|beside| program.is_in(&beside.command))
-    }
-}
-
-impl Subject {
-    /// Whether this program is in its command, or in its configuration.
-    pub(crate) fn runs(&self, program: &Program) -> bool {
-        program.is_in(&self.command) || program.is_in(self.config.as_slice())
-    }
-}
-
-impl Program {
-    fn is_in(&self, texts: &[String]) -> bool {
-        let path = format!("{{built}}/{}", self.name);
-        texts.iter().any(|text| text.contains(&path))
     }
 }
 

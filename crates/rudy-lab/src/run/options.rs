@@ -8,7 +8,7 @@ use rudy_server::config::Time;
 use rudy_stats::compare::PAIRS_MAX;
 
 use super::progress::say;
-use crate::plan::{Kind, Plan, Program, Quick, Subject, builtin, parse};
+use crate::plan::{Kind, Plan, Quick, Subject, builtin, parse};
 use crate::{machine, place};
 
 /// Of a quick run: long enough to see that it works.
@@ -127,9 +127,9 @@ fn quicken(plan: &mut Plan) {
 /// Of a subject that is optional; without any other there is no experiment.
 fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     let mut refusal = None;
-    let Plan { subjects, programs, .. } = &mut *plan;
+    let mut subjects = std::mem::take(&mut plan.subjects);
     subjects.retain(|subject| {
-        let Some(why) = missing(subject, programs) else { return true };
+        let Some(why) = missing(plan, subject) else { return true };
         if subject.is_optional {
             say(&format!("{} is left out: {why}", subject.name));
         } else {
@@ -137,16 +137,18 @@ fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
         }
         false
     });
+    plan.subjects = subjects;
     keep_comparisons(plan);
     refusal.map_or(Ok(()), |why| Err(Refusal::World(why)))
 }
 
 /// What there is to say where something is not there that a subject needs.
-fn missing(subject: &Subject, programs: &[Program]) -> Option<String> {
-    // That of one that is not optional is looked for when it is started: its run has failed, and the others are measured.
-    let program = subject.command.first().filter(|_| subject.is_optional);
-    let builders = programs.iter().filter(|program| subject.runs(program)).map(|program| &program.build[0]);
-    program.into_iter().chain(builders).chain(&subject.needs).find_map(|name| {
+fn missing(plan: &Plan, subject: &Subject) -> Option<String> {
+    // Those of one that is not optional are looked for when they are started: its run has failed, and the others are measured.
+    let started = plan.commands(subject).filter_map(<[String]>::first).filter(|_| subject.is_optional);
+    let builders = plan.programs.iter().filter(|program| plan.runs(subject, program));
+    let builders = builders.map(|program| &program.build[0]);
+    started.chain(builders).chain(&subject.needs).find_map(|name| {
         let own = name.strip_prefix("{programs}/");
         let path = own
             .map_or_else(|| name.clone(), |own| place::programs().join(own).to_string_lossy().into_owned());
@@ -209,6 +211,17 @@ mod tests {
             panic!("it is not there")
         };
         assert!(why.contains("`cargo build --release -p no-such-program`"), "{why}");
+    }
+
+    #[test]
+    fn one_that_is_optional_is_left_out_where_what_is_beside_it_is_not_installed() {
+        let text = "[[beside]]\nname = \"app\"\ncommand = [\"no-such-program\"]\n\
+            [[subject]]\nname = \"a\"\ncommand = [\"sh\"]\nbeside = [\"app\"]\noptional = true\n\
+            [[subject]]\nname = \"b\"\ncommand = [\"sh\"]\n\
+            [[load]]\nname = \"l\"\nkind = \"bench\"\n";
+        let mut plan = parse(text, "x", None).unwrap();
+        leave_out_what_is_not_installed(&mut plan).unwrap();
+        assert_eq!(plan.subjects.iter().map(|subject| subject.name.as_str()).collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]
