@@ -1,10 +1,11 @@
 //! A plan as it is written in TOML, and what it means.
 
+mod compare;
 mod load;
 mod program;
 mod subject;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use rudy_server::config::{Size, Time};
@@ -12,10 +13,11 @@ use rudy_stats::compare::PAIRS_MAX;
 use serde::Deserialize;
 use toml::Spanned;
 
+use self::compare::CompareTable;
 use self::load::LoadTable;
 use self::program::ProgramTable;
 use self::subject::{BesideTable, SubjectTable};
-use super::{Comparison, Contents, Load, Plan, Subject, Then};
+use super::{Contents, Load, Plan, Subject, Then};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,15 +64,6 @@ struct ThenTable {
     #[serde(default)]
     figures: BTreeMap<String, f64>,
     said: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CompareTable {
-    subject: Spanned<String>,
-    with: Spanned<String>,
-    loads: Option<Vec<Spanned<String>>>,
-    figures: Option<Vec<Spanned<String>>>,
 }
 
 /// How often each subject is measured where nobody says.
@@ -147,8 +140,7 @@ impl Reader<'_> {
             file.beside.into_iter().map(|table| self.beside(table)).collect::<Result<Vec<_>, _>>()?;
         let subjects = file.subject.into_iter().map(|table| self.subject(table, &beside));
         let subjects = subjects.collect::<Result<Vec<Subject>, _>>()?;
-        let comparisons = file.compare.into_iter().map(|table| self.comparison(table, &subjects, &loads));
-        let comparisons = comparisons.collect::<Result<_, _>>()?;
+        let comparisons = self.comparisons(file.compare, &subjects, &loads)?;
         let then = file.then.into_iter().map(|table| self.then(table, &subjects, &loads));
         let then = then.collect::<Result<_, _>>()?;
         Ok(Plan {
@@ -186,32 +178,6 @@ impl Reader<'_> {
         Ok((table.path.into_inner(), contents))
     }
 
-    fn comparison(
-        &self,
-        table: CompareTable,
-        subjects: &[Subject],
-        loads: &[Load],
-    ) -> Result<Comparison, String> {
-        for name in [&table.subject, &table.with] {
-            if !subjects.iter().any(|subject| subject.name == *name.get_ref()) {
-                return Err(self.at(name, &format!("there is no subject {:?}", name.get_ref())));
-            }
-        }
-        if table.subject == table.with {
-            return Err(self.at(&table.with, "a subject against itself is `control = true` of the subject"));
-        }
-        let all = || loads.iter().map(|load| load.name.clone()).collect();
-        let loads = match table.loads {
-            None => all(),
-            Some(names) => self.known("load", names, |name| loads.iter().any(|load| load.name == name))?,
-        };
-        let figures = match table.figures {
-            None => vec!["cpu_us_per_request".to_owned(), "p99_ns".to_owned()],
-            Some(names) => self.known("figure", names, |name| FIGURES.contains(&name))?,
-        };
-        Ok(Comparison { subject: table.subject.into_inner(), with: table.with.into_inner(), loads, figures })
-    }
-
     fn then(&self, table: ThenTable, subjects: &[Subject], loads: &[Load]) -> Result<Then, String> {
         let ThenTable { subject, beside, load, figures, said } = table;
         if let Some(beside) = &beside
@@ -231,21 +197,25 @@ impl Reader<'_> {
         Ok(Then { subject, beside, load: load.into_inner(), figures, said })
     }
 
+    /// Names of what there is, each once.
     fn known(
         &self,
         what: &str,
         names: Vec<Spanned<String>>,
         is_known: impl Fn(&str) -> bool,
     ) -> Result<Vec<String>, String> {
-        let check = |name: Spanned<String>| {
-            if is_known(name.get_ref()) {
-                return Ok(name.into_inner());
+        let mut seen = HashSet::new();
+        for name in &names {
+            if !is_known(name.get_ref()) {
+                let known =
+                    if what == "figure" { format!("; there are {}", FIGURES.join(", ")) } else { String::new() };
+                return Err(self.at(name, &format!("there is no {what} {:?}{known}", name.get_ref())));
             }
-            let known =
-                if what == "figure" { format!("; there are {}", FIGURES.join(", ")) } else { String::new() };
-            Err(self.at(&name, &format!("there is no {what} {:?}{known}", name.get_ref())))
-        };
-        names.into_iter().map(check).collect()
+            if !seen.insert(name.get_ref()) {
+                return Err(self.at(name, &format!("the {what} {:?} is there twice", name.get_ref())));
+            }
+        }
+        Ok(names.into_iter().map(Spanned::into_inner).collect())
     }
 
     fn check_unique<'n>(
@@ -253,7 +223,7 @@ impl Reader<'_> {
         what: &str,
         names: impl Iterator<Item = &'n Spanned<String>>,
     ) -> Result<(), String> {
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for name in names {
             if name.get_ref().trim().is_empty() {
                 return Err(self.at(name, &format!("a {what} needs a name")));
@@ -348,6 +318,25 @@ mod tests {
             assert!(why.contains(expected), "{more}: {why}");
         }
         assert!(fails("").contains("no [[subject]]"));
+    }
+
+    #[test]
+    fn a_comparison_is_of_something_and_is_there_once() {
+        let compare = "[[compare]]\nsubject = \"a\"\nwith = \"b\"\n";
+        let turned = "[[compare]]\nsubject = \"b\"\nwith = \"a\"\nfigures = [\"p99_ns\"]\n";
+        let other = turned.replace("p99_ns", "errors");
+        let plan = format!("{WHOLE}[[subject]]\nname = \"b\"\ncommand = [\"b\"]\n{compare}");
+        for (more, expected) in [
+            ("loads = []\n", "x.toml:11: `loads` is empty"),
+            ("figures = []\n", "x.toml:11: `figures` is empty"),
+            ("loads = [\"l\", \"l\"]\n", "x.toml:13: the load \"l\" is there twice"),
+            (compare, "x.toml:14: \"a\" and \"b\" are compared before in cpu_us_per_request under \"l\""),
+            (turned, "x.toml:14: \"b\" and \"a\" are compared before in p99_ns"),
+        ] {
+            let why = fails(&format!("{plan}{more}"));
+            assert!(why.contains(expected), "{more}: {why}");
+        }
+        assert_eq!(parse(&format!("{plan}{other}"), "x.toml", None).unwrap().asked(), 3);
     }
 
     #[test]
