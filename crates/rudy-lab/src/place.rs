@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -132,25 +132,26 @@ fn make_files(plan: &Plan) -> io::Result<TempDir> {
             fs::create_dir_all(parent)?;
         }
         match contents {
-            Contents::Size(size) => fs::write(&path, lines(usize::try_from(size.0).unwrap_or(usize::MAX)))?,
+            Contents::Size(size) => write_lines(&File::create(&path)?, size.0)?,
             Contents::Text(text) => fs::write(&path, text)?,
         }
-        fs::File::options().write(true).open(&path)?.set_modified(SystemTime::UNIX_EPOCH + MODIFIED)?;
+        File::options().write(true).open(&path)?.set_modified(SystemTime::UNIX_EPOCH + MODIFIED)?;
     }
     Ok(folder)
 }
 
-/// Numbered lines, cut at `size` bytes.
-fn lines(size: usize) -> String {
-    let mut text = String::new();
-    for number in 0.. {
-        if text.len() >= size {
-            break;
-        }
-        let _ = writeln!(text, "line {number}");
+/// Numbered lines, cut at `size` bytes; a buffer of them at a time.
+fn write_lines(file: impl Write, size: u64) -> io::Result<()> {
+    let mut file = BufWriter::new(file);
+    let (mut left, mut number) = (size, 0_u64);
+    while left > 0 {
+        let line = format!("line {number}\n");
+        let length = usize::try_from(left).map_or(line.len(), |left| left.min(line.len()));
+        file.write_all(&line.as_bytes()[..length])?;
+        left -= length as u64;
+        number += 1;
     }
-    text.truncate(size);
-    text
+    file.flush()
 }
 
 #[cfg(test)]
@@ -182,8 +183,11 @@ mod tests {
 
     #[test]
     fn a_file_has_exactly_the_size_that_was_asked_for() {
-        for size in [0, 1, 1024] {
-            assert_eq!(lines(size).len(), size);
+        for size in [0, 1, 1024, 100_000] {
+            let mut file = Vec::new();
+            write_lines(&mut file, size).unwrap();
+            assert_eq!(file.len() as u64, size);
+            assert!(b"line 0\nline 1\n".starts_with(&file[..file.len().min(14)]));
         }
     }
 }

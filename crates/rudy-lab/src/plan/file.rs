@@ -69,6 +69,9 @@ struct ThenTable {
 /// How often each subject is measured where nobody says.
 const ROUNDS: usize = 10;
 
+/// As large as a file may be that is made for subjects: it lies in the folder for temporary files, which may be memory.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
 /// Whether a figure may be compared: every one that a [`Run`](crate::record::Run) can have and for which it is known what is
 /// better.
 pub(crate) const FIGURES: [&str; 17] = [
@@ -171,6 +174,9 @@ impl Reader<'_> {
             return Err(self.at(&table.path, "the path of a file is one inside {folder}, without `..`"));
         }
         let contents = match (table.size, table.text) {
+            (Some(size), None) if size.0 > FILE_BYTES_MAX => {
+                return Err(self.at(&table.path, "the `size` of a file is at most 1 GiB"));
+            }
             (Some(size), None) => Contents::Size(size),
             (None, Some(text)) => Contents::Text(text),
             _ => return Err(self.at(&table.path, "a file has either a `size` or a `text`")),
@@ -282,6 +288,7 @@ mod tests {
             ("[[compare]]\nsubject = \"a\"\nwith = \"b\"\n", "x.toml:9: there is no subject \"b\""),
             ("[[compare]]\nsubject = \"a\"\nwith = \"a\"\n", "against itself"),
             ("[[file]]\npath = \"../a\"\nsize = 1\n", "inside {folder}"),
+            ("[[file]]\npath = \"a\"\nsize = \"2GiB\"\n", "x.toml:8: the `size` of a file is at most 1 GiB"),
             ("[[file]]\npath = \"a\"\n", "either a `size` or a `text`"),
             ("[[subject]]\nname = \"b\"\ncommand = []\n", "x.toml:8: `command` is empty"),
             ("[[subject]]\nname = \"b\"\ncommand = [\"{config}\"]\n", "there is no `config`"),
