@@ -1,8 +1,8 @@
 //! Where a run takes place: a folder, and a port for each program in it.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -15,6 +15,9 @@ use crate::plan::{Kind, Load, Subject};
 
 /// The file in which a program may note, a line each, that it was started.
 const STARTS: &str = "starts";
+
+/// So much of it is read: a start a line, more than anybody waits for.
+const STARTS_BYTES_MAX: u64 = 64 << 20;
 
 /// The place of one run. Its folder goes when this is dropped.
 #[derive(Debug)]
@@ -50,10 +53,9 @@ impl<'a> Scene<'a> {
         self.folder.path()
     }
 
-    /// How often a program was started that notes it; nothing where none does.
+    /// How often a program was started that notes it; nothing where none does, or where there is more than starts can be.
     pub(crate) fn starts(&self) -> Option<usize> {
-        let noted = fs::read_to_string(self.folder().join(STARTS)).unwrap_or_default();
-        Some(noted.lines().count()).filter(|count| *count > 0)
+        lines(File::open(self.folder().join(STARTS)).ok()?, STARTS_BYTES_MAX).filter(|count| *count > 0)
     }
 
     /// Where one of them is to listen: the one beside the subject of this name, or the subject itself.
@@ -92,9 +94,44 @@ impl<'a> Scene<'a> {
     }
 }
 
+/// How many lines there are, the last of which need not be whole; nothing where they have more bytes than that.
+fn lines(file: impl Read, bytes_max: u64) -> Option<usize> {
+    let mut file = BufReader::new(file.take(bytes_max + 1));
+    let (mut bytes, mut ends, mut is_whole) = (0, 0, true);
+    loop {
+        let piece = file.fill_buf().ok()?;
+        let Some(last) = piece.last() else { break };
+        is_whole = *last == b'\n';
+        ends += piece.split(|byte| *byte == b'\n').count() - 1;
+        let length = piece.len();
+        bytes += length as u64;
+        file.consume(length);
+    }
+    (bytes <= bytes_max).then_some(ends + usize::from(!is_whole))
+}
+
 /// So many, all of them held until the last is found, so that no two are the same.
 fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let listeners: Vec<_> = (0..count).map(bind).collect::<io::Result<_>>()?;
     listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_whatever_is_in_them_and_not_beyond_the_bound() {
+        for (text, expected) in [
+            (&b""[..], Some(0)),
+            (b"one\ntwo\n", Some(2)),
+            (b"one\n\xff", Some(2)),
+            (b"12345678", Some(1)),
+            (b"123456789", None),
+        ] {
+            assert_eq!(lines(text, 8), expected, "{text:?}");
+        }
+        assert_eq!(lines(io::repeat(b'\n'), 1 << 20), None);
+    }
 }
