@@ -51,16 +51,42 @@ fn on_cores<T>(cores: &[usize], start: impl FnOnce() -> io::Result<T>) -> io::Re
     if cores.is_empty() {
         return start();
     }
-    let mut wanted = CpuSet::new();
-    for core in cores {
-        if *core >= CpuSet::MAX_CPU {
-            return Err(io::Error::other(format!("there is no core {core}")));
-        }
-        wanted.set(*core);
-    }
     let before = sched_getaffinity(None)?;
+    let wanted = among(&before, cores).map_err(io::Error::other)?;
     sched_setaffinity(None, &wanted)?;
     let started = start();
     sched_setaffinity(None, &before)?;
     started
+}
+
+/// These cores, if all of them are among ours. The kernel takes those that are, and says nothing of the others.
+fn among(ours: &CpuSet, cores: &[usize]) -> Result<CpuSet, String> {
+    let is_ours = |core: usize| core < CpuSet::MAX_CPU && ours.is_set(core);
+    let mut wanted = CpuSet::new();
+    for core in cores {
+        if !is_ours(*core) {
+            let ours: Vec<_> =
+                (0..CpuSet::MAX_CPU).filter(|core| is_ours(*core)).map(|core| core.to_string()).collect();
+            return Err(format!("there is no core {core} that it may use: those are {}", ours.join(", ")));
+        }
+        wanted.set(*core);
+    }
+    Ok(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_that_is_not_there_is_named() {
+        let mut ours = CpuSet::new();
+        ours.set(0);
+        ours.set(2);
+        assert_eq!(among(&ours, &[2]).unwrap().count(), 1);
+        for (cores, missing) in [(&[0, 7][..], 7), (&[1], 1), (&[CpuSet::MAX_CPU], CpuSet::MAX_CPU)] {
+            let expected = format!("there is no core {missing} that it may use: those are 0, 2");
+            assert_eq!(among(&ours, cores).unwrap_err(), expected);
+        }
+    }
 }
