@@ -56,9 +56,10 @@ pub(crate) fn versions(plan: &Plan, interrupt: &Interrupt) -> BTreeMap<String, S
     // Figures of a debug build are several times what they should be, and whoever reads them must see it.
     let build = if cfg!(debug_assertions) { " (debug build)" } else { "" };
     let own = ("rudy".to_owned(), format!("{}{build}", env!("CARGO_PKG_VERSION")));
-    let subjects = plan.subjects.iter().flat_map(|subject| {
-        plan.commands(subject).filter_map(<[String]>::first).chain(&subject.needs)
-    });
+    let subjects = plan
+        .subjects
+        .iter()
+        .flat_map(|subject| plan.commands(subject).filter_map(<[String]>::first).chain(&subject.needs));
     let builders = plan.programs.iter().filter(|program| plan.uses(program)).map(|program| &program.build[0]);
     let named = subjects.chain(builders).filter_map(|program| {
         let name = Path::new(program).file_name()?.to_str()?;

@@ -213,8 +213,11 @@ impl Reader<'_> {
         let mut seen = HashSet::new();
         for name in &names {
             if !is_known(name.get_ref()) {
-                let known =
-                    if what == "figure" { format!("; there are {}", FIGURES.join(", ")) } else { String::new() };
+                let known = if what == "figure" {
+                    format!("; there are {}", FIGURES.join(", "))
+                } else {
+                    String::new()
+                };
                 return Err(self.at(name, &format!("there is no {what} {:?}{known}", name.get_ref())));
             }
             if !seen.insert(name.get_ref()) {

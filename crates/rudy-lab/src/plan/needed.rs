@@ -34,7 +34,8 @@ impl Plan {
 
 impl Subject {
     fn with_own_words(&self, text: &str) -> String {
-        let put = |text: String, (word, value): (&String, &String)| text.replace(&format!("{{{word}}}"), value);
+        let put =
+            |text: String, (word, value): (&String, &String)| text.replace(&format!("{{{word}}}"), value);
         self.words.iter().fold(text.to_owned(), put)
     }
 }

@@ -49,11 +49,7 @@ impl Results {
         }
         check_writable(folder)
             .map_err(|error| Refusal::World(format!("cannot write to {}: {error}", folder.display())))?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            done: HashSet::new(),
-            beginning: Beginning::New { plan },
-        })
+        Ok(Self { folder: folder.to_owned(), done: HashSet::new(), beginning: Beginning::New { plan } })
     }
 
     /// A folder whose experiment was interrupted, and how it began.
@@ -187,7 +183,11 @@ mod tests {
         first.begin(&plan(), 7, BTreeMap::new()).unwrap();
         let Err(Refusal::Input(why)) = create(folder.path()) else { panic!("it is there") };
         assert!(why.contains("--resume"), "{why}");
-        assert!(second.begin(&plan(), 8, BTreeMap::new()).is_err_and(|error| error.to_string().contains("somebody else")));
+        assert!(
+            second
+                .begin(&plan(), 8, BTreeMap::new())
+                .is_err_and(|error| error.to_string().contains("somebody else"))
+        );
     }
 
     #[test]

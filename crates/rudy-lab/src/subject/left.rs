@@ -44,7 +44,11 @@ pub(super) fn end_all(others: &[u32]) -> Vec<Member> {
 pub(crate) fn end_whatever_is_left() -> Option<String> {
     let left = end_all(&[]);
     (!left.is_empty()).then(|| {
-        format!("{} did not end within {} s of SIGKILL, and disturbs what follows", named(&left), KILL.as_secs())
+        format!(
+            "{} did not end within {} s of SIGKILL, and disturbs what follows",
+            named(&left),
+            KILL.as_secs()
+        )
     })
 }
 

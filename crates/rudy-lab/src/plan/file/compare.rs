@@ -34,9 +34,12 @@ impl Reader<'_> {
             let mut pair = [subject.clone(), with.clone()];
             // A with B is the same question as B with A.
             pair.sort();
-            for (load, figure) in loads.iter().flat_map(|load| figures.iter().map(move |figure| (load, figure))) {
+            for (load, figure) in
+                loads.iter().flat_map(|load| figures.iter().map(move |figure| (load, figure)))
+            {
                 if !asked.insert((pair.clone(), load.clone(), figure.clone())) {
-                    let why = format!("{subject:?} and {with:?} are compared before in {figure} under {load:?}");
+                    let why =
+                        format!("{subject:?} and {with:?} are compared before in {figure} under {load:?}");
                     return Err(self.at(&first, &why));
                 }
             }
@@ -61,7 +64,8 @@ impl Reader<'_> {
         }
         for (key, names) in [("loads", &table.loads), ("figures", &table.figures)] {
             if names.as_ref().is_some_and(Vec::is_empty) {
-                let why = format!("`{key}` is empty: at least one is expected, or no `{key}` for the usual ones");
+                let why =
+                    format!("`{key}` is empty: at least one is expected, or no `{key}` for the usual ones");
                 return Err(self.at(&table.subject, &why));
             }
         }
