@@ -290,10 +290,11 @@ fn what_was_shown_before_stands_beside_what_is_shown_now() {
 
 #[test]
 fn words_of_then_have_the_nines_of_today_beside_them() {
+    type Shown = (&'static [(&'static str, f64)], [&'static str; 3]);
     let then = "[[then]]\nsubject = \"lighttpd\"\nbeside = \"new\"\nload = \"1k\"\nsaid = \"three nines\"\n\
         [[then]]\nsubject = \"Apache\"\nload = \"1k\"\nsaid = \"fail\"\n";
     let text = plan(2, "\"cpu_us_per_request\"") + then;
-    let shown: [(&[(&'static str, f64)], [&str; 3]); 2] = [
+    let shown: [Shown; 2] = [
         (&[("cpu_us_per_request", 5.0), ("nines", 4.0)], ["nines", "4", "4"]),
         (&[("cpu_us_per_request", 5.0)], ["CPU per request", "5 µs", "5 µs"]),
     ];
