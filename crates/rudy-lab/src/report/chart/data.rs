@@ -1,8 +1,14 @@
 //! What charts ask of the records.
 
-use super::unit::Figure;
+use rudy_stats::compare::Summary;
+
+use super::unit::{Figure, Unit};
 use crate::experiment::Experiment;
+use crate::plan::Subject;
 use crate::record::{Outcome, Run};
+use crate::report::rows::DOUBTFUL;
+
+pub(super) use crate::report::rows::float;
 
 /// The greatest value that is drawn: nothing that is measured comes near, and no sum or product of such overflows.
 const VALUE_MAX: f64 = 1e18;
@@ -12,30 +18,106 @@ const VALUE_MAX: f64 = 1e18;
 pub(super) struct Seen {
     /// From 0.
     pub(super) round: usize,
-    pub(super) is_control: bool,
     pub(super) is_doubtful: bool,
     /// In the unit of the figure.
     pub(super) value: f64,
 }
 
-/// A figure of a subject under a load, a value for each run that has it, controls included.
-pub(super) fn seen(experiment: &Experiment, subject: &str, load: &str, figure: &Figure) -> Vec<Seen> {
-    let runs = experiment.runs_of(subject, load).filter(|run| run.outcome == Outcome::Measured);
-    let of = |run: &Run| {
-        Some(Seen {
-            round: run.round,
-            is_control: run.is_control,
-            is_doubtful: is_doubtful(run, &figure.name),
-            value: drawable(run.figures.get(&figure.name)? * figure.factor)?,
-        })
-    };
-    runs.filter_map(of).collect()
+/// What the rounds of a subject, or those of its control, have shown of a figure under a load.
+#[derive(Debug, PartialEq)]
+pub(super) struct Rounds {
+    /// Of each run that has the figure.
+    pub(super) seen: Vec<Seen>,
+    /// How many were run.
+    pub(super) run: usize,
+    /// How many of them failed.
+    pub(super) failed: usize,
+    /// One of them is doubted in the figure, whether it has it or not.
+    pub(super) is_doubtful: bool,
 }
 
-/// The median of a figure over the rounds, without the controls.
-pub(super) fn median_of(experiment: &Experiment, subject: &str, load: &str, figure: &Figure) -> Option<f64> {
-    let seen = seen(experiment, subject, load, figure).into_iter();
-    median(seen.filter(|seen| !seen.is_control).map(|seen| seen.value).collect())
+impl Rounds {
+    pub(super) fn of(
+        experiment: &Experiment,
+        subject: &str,
+        load: &str,
+        figure: &Figure,
+        is_control: bool,
+    ) -> Self {
+        let mut rounds = Self { seen: Vec::new(), run: 0, failed: 0, is_doubtful: false };
+        for run in experiment.runs_of(subject, load).filter(|run| run.is_control == is_control) {
+            let is_doubtful = is_doubtful(run, &figure.name);
+            rounds.run += 1;
+            rounds.is_doubtful |= is_doubtful;
+            if run.outcome != Outcome::Measured {
+                rounds.failed += 1;
+                continue;
+            }
+            let value = run.figures.get(&figure.name).and_then(|value| drawable(value * figure.factor));
+            rounds.seen.extend(value.map(|value| Seen { round: run.round, is_doubtful, value }));
+        }
+        rounds
+    }
+
+    /// Nothing where none has the figure.
+    pub(super) fn median(&self) -> Option<Median> {
+        let values: Vec<f64> = self.seen.iter().map(|seen| seen.value).collect();
+        Some(Median { value: median(&values)?, is_doubtful: self.is_doubtful })
+    }
+
+    /// The median, or why there is none.
+    pub(super) fn text(&self, unit: Unit) -> String {
+        match self.median() {
+            Some(median) => median.text(unit),
+            None if self.failed > 0 && self.failed == self.run => "failed".to_owned(),
+            None => "no figure".to_owned(),
+        }
+    }
+
+    /// How many have failed where others have not: `1 of 3 rounds failed`.
+    pub(super) fn failures(&self) -> Option<String> {
+        let is_part = self.failed > 0 && self.failed < self.run;
+        is_part.then(|| format!("{} of {} rounds failed", self.failed, self.run))
+    }
+}
+
+/// The median of a figure over rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Median {
+    /// In the unit of the figure.
+    pub(super) value: f64,
+    /// It rests on a run that is doubted.
+    pub(super) is_doubtful: bool,
+}
+
+impl Median {
+    /// With its unit, and marked where it is doubtful.
+    pub(super) fn text(self, unit: Unit) -> String {
+        unit.text(self.value) + dagger(self.is_doubtful)
+    }
+}
+
+/// The mark of the tables behind a number that rests on runs that are doubted.
+pub(super) fn dagger(is_doubtful: bool) -> &'static str {
+    if is_doubtful { DOUBTFUL } else { "" }
+}
+
+/// What a caption ends with where there is such a mark.
+pub(super) fn legend_of_dagger(is_there: bool) -> &'static str {
+    if is_there { " † rests on rounds that are doubted." } else { "" }
+}
+
+/// What has failed, as the last sentence of a caption; nothing where all went well.
+pub(super) fn failures(experiment: &Experiment, load: &str) -> String {
+    let of = |subject: &Subject| {
+        let runs = || experiment.runs_of(&subject.name, load).filter(|run| !run.is_control);
+        let failed = runs().filter(|run| run.outcome != Outcome::Measured).count();
+        let rounds = runs().count();
+        let plural = if rounds == 1 { "" } else { "s" };
+        (failed > 0).then(|| format!("{} in {failed} of {rounds} round{plural}", subject.name))
+    };
+    let failures: Vec<String> = experiment.plan().subjects.iter().filter_map(of).collect();
+    if failures.is_empty() { String::new() } else { format!(" Failed: {}.", failures.join(", ")) }
 }
 
 /// Whether there is a doubt about a figure of a run.
@@ -48,12 +130,9 @@ pub(super) fn drawable(value: f64) -> Option<f64> {
     (0.0..=VALUE_MAX).contains(&value).then_some(value)
 }
 
-/// Half of the values are above it.
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let above = *values.get(middle)?;
-    Some(if values.len() % 2 == 1 { above } else { f64::midpoint(values[middle - 1], above) })
+/// Half of the values are above it; nothing where there are none.
+pub(super) fn median(values: &[f64]) -> Option<f64> {
+    Summary::of(values).map(|summary| summary.median)
 }
 
 /// A name as part of a file's.
@@ -64,12 +143,6 @@ pub(super) fn slug(name: &str) -> String {
     };
     let slug: String = name.chars().take(48).map(plain).collect();
     slug.trim_matches('-').to_owned()
-}
-
-/// A count as a coordinate.
-#[expect(clippy::cast_precision_loss, reason = "of things that are drawn, or bytes shown in three digits")]
-pub(super) fn float(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]
@@ -97,14 +170,33 @@ mod tests {
         experiment.runs[0].doubts =
             vec![Doubt { sentence: "errors".to_owned(), concerns: vec!["p99_ns".to_owned()] }];
         let figure = Figure::named("p99_ns");
-        let seen = seen(&experiment, "a", "l", &figure);
-        assert_eq!((seen.len(), seen.iter().filter(|seen| seen.is_control).count()), (7, 4));
-        assert_eq!(seen.iter().filter(|seen| seen.is_doubtful).count(), 1);
-        let median = median_of(&experiment, "a", "l", &figure).unwrap();
-        assert!((median - 2e-3).abs() < 1e-12, "{median}");
-        experiment.runs.truncate(1);
+        let rounds = |experiment: &Experiment| Rounds::of(experiment, "a", "l", &figure, false);
+        let seen = rounds(&experiment);
+        assert_eq!((seen.run, seen.seen.len(), seen.failed), (4, 3, 0));
+        assert_eq!(Rounds::of(&experiment, "a", "l", &figure, true).seen.len(), 4);
+        assert_eq!(seen.seen.iter().filter(|seen| seen.is_doubtful).count(), 1);
+        assert!((seen.median().unwrap().value - 2e-3).abs() < 1e-12, "{seen:?}");
+        assert_eq!(seen.text(figure.unit), "2 ms†");
         experiment.runs[0].outcome = Outcome::Failed { why: String::new() };
-        assert_eq!(median_of(&experiment, "a", "l", &figure), None);
+        let seen = rounds(&experiment);
+        assert_eq!(seen.text(figure.unit), "2.50 ms†", "of what is left, and a doubt of what failed is one");
+        assert_eq!(seen.failures().as_deref(), Some("1 of 4 rounds failed"));
+        experiment.runs.truncate(1);
+        let seen = rounds(&experiment);
+        assert_eq!((seen.median(), seen.text(figure.unit).as_str()), (None, "failed"));
+    }
+
+    #[test]
+    fn who_failed_is_said_with_how_often() {
+        let plan = "rounds = 3\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\ncontrol = true\n\
+                    [[subject]]\nname = \"b\"\ncommand = [\"b\"]\n[[load]]\nname = \"l\"\nkind = \"bench\"\n";
+        let failing = |is_failing: fn(&made::Turn) -> bool| {
+            let experiment = made::experiment(plan, |turn| (!is_failing(turn)).then(Vec::new));
+            failures(&experiment, "l")
+        };
+        assert_eq!(failing(|_| false), "");
+        assert_eq!(failing(|turn| turn.is_control), "", "of the control its subject's row tells");
+        assert_eq!(failing(|turn| turn.subject == "b" && turn.round > 0), " Failed: b in 2 of 3 rounds.");
     }
 
     #[test]

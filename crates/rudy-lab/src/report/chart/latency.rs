@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Chart;
-use super::data::{drawable, is_doubtful, median, slug};
+use super::data::{drawable, failures, is_doubtful, median, slug};
 use super::frame::{Axis, Frame};
 use super::legend::{self, Entry, Key};
 use super::mark::{Fill, Look, look, mark};
@@ -22,6 +22,8 @@ struct Round {
     /// From 1.
     number: usize,
     places: Vec<Place>,
+    /// There is a doubt about its p99.
+    is_doubtful: bool,
 }
 
 /// What a subject's rounds have shown.
@@ -32,13 +34,14 @@ struct Curve {
     rounds: Vec<Round>,
     /// At each quantile that every round has enough requests for.
     median: Vec<Place>,
-    /// Most rounds are doubtful.
+    /// One of the rounds is.
     is_doubtful: bool,
 }
 
 /// Of a load that latencies are known of.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
-    chart(&load.name, &curves(experiment, &load.name)).into_iter().collect()
+    let curves = curves(experiment, &load.name);
+    chart(&load.name, &curves, &failures(experiment, &load.name)).into_iter().collect()
 }
 
 fn curves(experiment: &Experiment, load: &str) -> Vec<Curve> {
@@ -47,7 +50,7 @@ fn curves(experiment: &Experiment, load: &str) -> Vec<Curve> {
 }
 
 fn curve(experiment: &Experiment, index: usize, subject: &str, load: &str) -> Option<Curve> {
-    let (mut rounds, mut doubtful) = (Vec::new(), 0);
+    let mut rounds = Vec::new();
     for run in experiment.measured(subject, load) {
         let Some(latency) = &run.latency else { continue };
         let place = |[quantile, ns]: &[f64; 2]| {
@@ -56,11 +59,10 @@ fn curve(experiment: &Experiment, index: usize, subject: &str, load: &str) -> Op
         };
         let places: Vec<Place> = latency.iter().filter_map(place).collect();
         if !places.is_empty() {
-            rounds.push(Round { number: run.round + 1, places });
-            doubtful += usize::from(is_doubtful(run, "p99_ns"));
+            rounds.push(Round { number: run.round + 1, places, is_doubtful: is_doubtful(run, "p99_ns") });
         }
     }
-    let is_doubtful = doubtful * 2 > rounds.len();
+    let is_doubtful = rounds.iter().any(|round| round.is_doubtful);
     let median = medians(&rounds);
     let subject = subject.to_owned();
     (!median.is_empty()).then_some(Curve { subject, look: look(index), rounds, median, is_doubtful })
@@ -75,10 +77,10 @@ fn medians(rounds: &[Round]) -> Vec<Place> {
         by_quantile.entry(quantile.abs().to_bits()).or_default().push(*seconds);
     }
     let common = by_quantile.into_iter().filter(|(_, values)| values.len() >= rounds.len());
-    common.filter_map(|(bits, values)| Some((f64::from_bits(bits), median(values)?))).collect()
+    common.filter_map(|(bits, values)| Some((f64::from_bits(bits), median(&values)?))).collect()
 }
 
-fn chart(load: &str, curves: &[Curve]) -> Option<Chart> {
+fn chart(load: &str, curves: &[Curve], failures: &str) -> Option<Chart> {
     if curves.is_empty() {
         return None;
     }
@@ -103,7 +105,8 @@ fn chart(load: &str, curves: &[Curve]) -> Option<Chart> {
         for (quantile, seconds) in curve.median.iter().filter(|(quantile, _)| is_marked(*quantile)) {
             let name =
                 if *quantile < 1.0 { format!("p{}", digits(quantile * 100.0)) } else { "max".to_owned() };
-            let tip = format!("{}, {name}: {}", curve.subject, Unit::Time.text(*seconds));
+            let doubt = if curve.is_doubtful { ", doubtful" } else { "" };
+            let tip = format!("{}, {name}: {}{doubt}", curve.subject, Unit::Time.text(*seconds));
             sheet.hit(frame.at(x.share(*quantile), y.share(*seconds)), &tip);
         }
     }
@@ -113,7 +116,7 @@ fn chart(load: &str, curves: &[Curve]) -> Option<Chart> {
         id: format!("latency-{}", slug(load)),
         title,
         caption: format!(
-            "A line for each subject{behind}. Each nine to the right is a tenth of the requests before."
+            "A line for each subject{behind}. Each nine to the right is a tenth of the requests before.{failures}"
         ),
         svg: sheet.finish(),
         csv: csv(curves),
@@ -154,12 +157,16 @@ fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), curve: &Curve)
 }
 
 fn csv(curves: &[Curve]) -> String {
-    let mut table = Table::new(&["subject", "round", "quantile", "latency_s"]);
+    let mut table = Table::new(&["subject", "round", "quantile", "latency_s", "doubtful"]);
     for curve in curves {
-        let rounds = curve.rounds.iter().map(|round| (round.number.to_string(), &round.places));
-        for (name, places) in [("median".to_owned(), &curve.median)].into_iter().chain(rounds) {
+        let rounds = curve.rounds.iter();
+        let rounds = rounds.map(|round| (round.number.to_string(), &round.places, round.is_doubtful));
+        let median = ("median".to_owned(), &curve.median, curve.is_doubtful);
+        for (name, places, is_doubtful) in [median].into_iter().chain(rounds) {
             for (quantile, seconds) in places {
-                table.row([curve.subject.clone(), name.clone(), quantile.to_string(), cell(Some(*seconds))]);
+                let cells =
+                    [name.clone(), quantile.to_string(), cell(Some(*seconds)), is_doubtful.to_string()];
+                table.row([curve.subject.clone()].into_iter().chain(cells));
             }
         }
     }
@@ -169,6 +176,7 @@ fn csv(curves: &[Curve]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Doubt;
     use crate::report::made;
 
     const PLAN: &str = "rounds = 3\n\
@@ -182,7 +190,8 @@ mod tests {
             vec![(0.5, 3.0), (0.9, 4.0), (0.99, 5.0), (1.0, 6.0)],
             vec![(0.5, 2.0), (0.9, 8.0), (1.0, 8.0)],
         ];
-        let rounds: Vec<_> = (1..).zip(rounds).map(|(number, places)| Round { number, places }).collect();
+        let rounds: Vec<_> =
+            (1..).zip(rounds).map(|(number, places)| Round { number, places, is_doubtful: false }).collect();
         assert_eq!(medians(&rounds), [(0.5, 2.0), (0.9, 4.0), (1.0, 8.0)]);
         assert_eq!(medians(&[]), []);
     }
@@ -203,5 +212,22 @@ mod tests {
             charts[0].svg.contains("class=\"line s1\""),
             "the second subject of the plan has the second colour"
         );
+    }
+
+    #[test]
+    fn a_curve_that_rests_on_a_doubted_round_says_so() {
+        let mut experiment = made::experiment(PLAN, |turn| (turn.subject == "a").then(Vec::new));
+        for run in experiment.runs.iter_mut().filter(|run| run.subject == "a") {
+            run.latency = Some(vec![[0.5, 2e6], [0.9, 3e6]]);
+        }
+        let concerns = vec!["p99_ns".to_owned()];
+        experiment.runs[0].doubts = vec![Doubt { sentence: "errors".to_owned(), concerns }];
+        let chart = charts(&experiment, &experiment.plan().loads[0]).remove(0);
+        assert!(chart.svg.contains(">a (doubtful)</text>"), "{}", chart.svg);
+        assert!(chart.svg.contains("data-tip=\"a, p90: 3 ms, doubtful\""), "{}", chart.svg);
+        assert!(
+            chart.csv.contains("a,1,0.9,0.003,true\r\n") && chart.csv.contains("a,2,0.9,0.003,false\r\n")
+        );
+        assert!(chart.caption.ends_with(" Failed: b in 3 of 3 rounds."), "{}", chart.caption);
     }
 }

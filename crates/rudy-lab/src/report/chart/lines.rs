@@ -1,11 +1,11 @@
 //! A line for each subject over something that was varied: shared by the charts of a rate and of a size.
 
-use super::data::{median, seen};
+use super::data::{Rounds, float, median};
 use super::frame::{Axis, Frame};
 use super::legend::{Entry, Key};
-use super::mark::{Fill, Look, mark};
+use super::mark::{Fill, Look, Shape, mark};
 use super::sheet::Sheet;
-use super::unit::Figure;
+use super::unit::{Figure, Unit};
 use crate::experiment::Experiment;
 
 /// What a subject showed.
@@ -21,16 +21,21 @@ pub(super) struct Line {
 #[derive(Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) x: f64,
-    /// A value for each time that it was measured. Where there is none, the line goes on to the next point.
+    /// A value for each time that it was measured. Where there is none, the line is broken.
     pub(super) values: Vec<f64>,
-    /// There is a doubt about it, or it is not what was asked for.
+    /// How often it was to be measured and failed.
+    pub(super) failed: usize,
+    /// It rests on a run that is doubted, or is not what was asked for.
     pub(super) is_doubtful: bool,
     /// What else is to be said of it.
     pub(super) said: String,
 }
 
+/// How far one cross is below the other, where several lines have no value at one place.
+const CROSS: f64 = 11.0;
+
 impl Point {
-    /// The rounds of a subject under a load that stands for this value; nothing where it has none.
+    /// The rounds of a subject under a load that stands for this value; nothing where it was not run.
     pub(super) fn of(
         experiment: &Experiment,
         subject: &str,
@@ -38,16 +43,25 @@ impl Point {
         figure: &Figure,
         x: f64,
     ) -> Option<Self> {
-        let rounds: Vec<_> =
-            seen(experiment, subject, load, figure).into_iter().filter(|seen| !seen.is_control).collect();
-        let is_doubtful = rounds.iter().filter(|seen| seen.is_doubtful).count() * 2 > rounds.len();
-        let said = if is_doubtful { "doubtful".to_owned() } else { String::new() };
-        let values: Vec<f64> = rounds.iter().map(|seen| seen.value).collect();
-        (!values.is_empty()).then_some(Self { x, values, is_doubtful, said })
+        let rounds = Rounds::of(experiment, subject, load, figure, false);
+        let Rounds { failed, is_doubtful, .. } = rounds;
+        let doubt = is_doubtful.then(|| "doubtful".to_owned());
+        let said: Vec<String> = doubt.into_iter().chain(rounds.failures()).collect();
+        let values = rounds.seen.iter().map(|seen| seen.value).collect();
+        (rounds.run > 0).then(|| Self { x, values, failed, is_doubtful, said: said.join(", ") })
     }
 
     pub(super) fn median(&self) -> Option<f64> {
-        median(self.values.clone())
+        median(&self.values)
+    }
+
+    /// The median with its unit, or why there is none.
+    pub(super) fn text(&self, unit: Unit) -> String {
+        match self.median() {
+            Some(median) => unit.text(median),
+            None if self.failed > 0 => "failed".to_owned(),
+            None => "no figure".to_owned(),
+        }
     }
 }
 
@@ -57,7 +71,8 @@ pub(super) fn keys(lines: &[Line]) -> Vec<Entry> {
     lines.iter().map(entry).collect()
 }
 
-/// Draws the medians as a line, and each single value faintly; `tip` says what is at a point.
+/// Draws the medians as a line, and each single value faintly; `tip` says what is at a point. What has no value is on top, so
+/// that a line through its neighbours does not make one up.
 pub(super) fn draw(
     sheet: &mut Sheet,
     frame: &Frame,
@@ -65,10 +80,13 @@ pub(super) fn draw(
     lines: &[Line],
     tip: impl Fn(&Line, &Point) -> String,
 ) {
+    let at = |point: &Point| Some(frame.at(x.share(point.x), y.share(point.median()?)));
     for line in lines {
-        let medians: Vec<_> = medians(frame, (x, y), line).collect();
-        sheet.path(&line.look.line(), &medians.iter().map(|(_, place)| *place).collect::<Vec<_>>());
-        for (point, place) in medians {
+        for stretch in line.points.split(|point| point.values.is_empty()) {
+            sheet.path(&line.look.line(), &stretch.iter().filter_map(at).collect::<Vec<_>>());
+        }
+        for point in &line.points {
+            let Some(place) = at(point) else { continue };
             for value in point.values.iter().filter(|_| point.values.len() > 1) {
                 sheet.dot(line.look.class, frame.at(x.share(point.x), y.share(*value)));
             }
@@ -77,19 +95,59 @@ pub(super) fn draw(
         }
     }
     // Above all lines, so that none of them hides what is to be pointed at.
-    for line in lines {
-        for (point, place) in medians(frame, (x, y), line) {
-            sheet.hit(place, &tip(line, point));
+    for (index, line) in lines.iter().enumerate() {
+        for point in &line.points {
+            let tip = tip(line, point);
+            if let Some(place) = at(point) {
+                sheet.hit(place, &tip);
+            } else {
+                let above = nothing_at(&lines[..index], point.x);
+                let place = (frame.x(x.share(point.x)), frame.top + float(above as u64) * CROSS);
+                mark(sheet, Look { shape: Shape::Cross, ..line.look }, place, 4.0, Fill::Hollow, &tip);
+            }
         }
     }
 }
 
-fn medians<'a>(
-    frame: &'a Frame,
-    (x, y): (&'a Axis, &'a Axis),
-    line: &'a Line,
-) -> impl Iterator<Item = (&'a Point, (f64, f64))> {
-    line.points
-        .iter()
-        .filter_map(move |point| Some((point, frame.at(x.share(point.x), y.share(point.median()?)))))
+/// How many of the lines have no value at this place.
+fn nothing_at(lines: &[Line], x: f64) -> usize {
+    let points = lines.iter().flat_map(|line| &line.points);
+    points.filter(|point| point.values.is_empty() && point.x.total_cmp(&x).is_eq()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::mark::look;
+
+    #[test]
+    fn a_line_is_broken_where_nothing_was_measured() {
+        let points = |values: [f64; 5]| -> Vec<Point> {
+            let point = |(x, value): (f64, f64)| Point {
+                x,
+                values: Some(value).into_iter().filter(|value| *value > 0.0).collect(),
+                failed: usize::from(value <= 0.0),
+                is_doubtful: false,
+                said: String::new(),
+            };
+            [1.0, 2.0, 3.0, 4.0, 5.0].into_iter().zip(values).map(point).collect()
+        };
+        let line = |index, values| Line {
+            subject: format!("subject {index}"),
+            look: look(index),
+            points: points(values),
+        };
+        let mut sheet = Sheet::new("t");
+        let (x, y) = (Axis::linear("n", Unit::Count, 5.0), Axis::linear("t", Unit::Time, 9.0));
+        let frame = Frame::draw(&mut sheet, 100.0, &x, &y, None);
+        let lines = [line(0, [1.0, 2.0, 0.0, 4.0, 5.0]), line(1, [1.0, 2.0, 0.0, 0.0, 5.0])];
+        draw(&mut sheet, &frame, (&x, &y), &lines, |line, point| {
+            format!("{}: {}", line.subject, point.text(Unit::Time))
+        });
+        let svg = sheet.finish();
+        assert_eq!(svg.matches("<polyline class=\"line s0\"").count(), 2, "before and after");
+        assert_eq!(svg.matches("<polyline class=\"line s1\"").count(), 1, "a point alone is no line");
+        assert_eq!(svg.matches("data-tip=\"subject 1: failed\"").count(), 2);
+        assert_eq!([3.0, 4.0, 5.0].map(|x| nothing_at(&lines, x)), [2, 1, 0]);
+    }
 }

@@ -1,7 +1,7 @@
 //! Memory over connections: what each stream of a flood made a subject grow by.
 
 use super::Chart;
-use super::data::{drawable, float, median_of, slug};
+use super::data::{Median, Rounds, drawable, failures, float, is_doubtful, legend_of_dagger, slug};
 use super::frame::{Axis, Frame};
 use super::legend::{self, Entry, Key};
 use super::mark::{Fill, Look, look, mark};
@@ -21,6 +21,8 @@ struct Round {
     /// From 1.
     number: usize,
     places: Vec<Place>,
+    /// There is a doubt about its memory.
+    is_doubtful: bool,
 }
 
 /// What the rounds of a subject have shown.
@@ -32,15 +34,18 @@ struct Growth {
     /// Which of the rounds ended with the median of their memory.
     middle: usize,
     /// Over the rounds.
-    bytes_per_connection: Option<f64>,
+    bytes_per_connection: Option<Median>,
 }
+
+/// What is asked of each run.
+const FIGURE: &str = "private_bytes_per_connection";
 
 /// A mark at about each so many of the axis, so that lines differ without colour and still are lines.
 const MARKS: u64 = 6;
 
 /// Of a load whose connections stay.
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
-    chart(load, &growths(experiment, load)).into_iter().collect()
+    chart(load, &growths(experiment, load), &failures(experiment, &load.name)).into_iter().collect()
 }
 
 fn growths(experiment: &Experiment, load: &Load) -> Vec<Growth> {
@@ -51,15 +56,19 @@ fn growths(experiment: &Experiment, load: &Load) -> Vec<Growth> {
     let subjects = experiment.plan().subjects.iter().enumerate();
     let growth = |(index, subject): (usize, &crate::plan::Subject)| {
         let measured = experiment.measured(&subject.name, &load.name);
-        let rounds = measured.map(|run| Round { number: run.round + 1, places: places(run, end) });
+        let rounds = measured.map(|run| Round {
+            number: run.round + 1,
+            places: places(run, end),
+            is_doubtful: [FIGURE, "private_bytes"].iter().any(|name| is_doubtful(run, name)),
+        });
         let rounds: Vec<_> = rounds.filter(|round| round.places.len() > 1).collect();
-        let figure = Figure::named("private_bytes_per_connection");
+        let each = Rounds::of(experiment, &subject.name, &load.name, &Figure::named(FIGURE), false);
         Some(Growth {
             subject: subject.name.clone(),
             look: look(index),
             middle: middle(&rounds)?,
             rounds,
-            bytes_per_connection: median_of(experiment, &subject.name, &load.name, &figure),
+            bytes_per_connection: each.median(),
         })
     };
     subjects.filter_map(growth).collect()
@@ -85,13 +94,13 @@ fn middle(rounds: &[Round]) -> Option<usize> {
     order.get(rounds.len().checked_sub(1)? / 2).copied()
 }
 
-fn chart(load: &Load, growths: &[Growth]) -> Option<Chart> {
+fn chart(load: &Load, growths: &[Growth], failures: &str) -> Option<Chart> {
     let all = || growths.iter().flat_map(|growth| &growth.rounds).flat_map(|round| &round.places);
     let most = all().map(|(connections, _)| *connections).max().filter(|most| *most > 0)?;
     let title = format!("{}: memory over connections", load.name);
     let mut sheet = Sheet::new(&title);
     let entry = |growth: &Growth| {
-        let each = growth.bytes_per_connection.map(|bytes| format!(", {} each", Unit::Bytes.text(bytes)));
+        let each = growth.bytes_per_connection.map(|bytes| format!(", {} each", bytes.text(Unit::Bytes)));
         let name = format!("{}{}", growth.subject, each.unwrap_or_default());
         Entry { key: Key::Curve(growth.look), name }
     };
@@ -112,11 +121,14 @@ fn chart(load: &Load, growths: &[Growth]) -> Option<Chart> {
     } else {
         ""
     };
+    let is_marked =
+        growths.iter().filter_map(|growth| growth.bytes_per_connection).any(|each| each.is_doubtful);
+    let dagger = legend_of_dagger(is_marked);
     Some(Chart {
         id: format!("memory-{}", slug(&load.name)),
         title,
         caption: format!(
-            "Private memory of all processes of a subject, second by second while connections opened.{faint}"
+            "Private memory of all processes of a subject, second by second while connections opened.{faint}{dagger}{failures}"
         ),
         svg: sheet.finish(),
         csv: csv(growths),
@@ -130,7 +142,8 @@ fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), growth: &Growt
         let places: Vec<_> = round.places.iter().map(at).collect();
         sheet.path(&format!("{}{faint}", growth.look.line()), &places);
     }
-    let places = &growth.rounds[growth.middle].places;
+    let Round { places, is_doubtful, .. } = &growth.rounds[growth.middle];
+    let (fill, doubt) = if *is_doubtful { (Fill::Hollow, ", doubtful") } else { (Fill::Full, "") };
     let (mut next, mut last) = (0, None);
     for (connections, bytes) in places {
         let place = at(&(*connections, *bytes));
@@ -140,11 +153,11 @@ fn draw(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), growth: &Growt
         }
         last = Some(place);
         if *connections >= next {
-            mark(sheet, growth.look, place, 3.5, Fill::Full, "");
+            mark(sheet, growth.look, place, 3.5, fill, "");
             next = connections.saturating_add((most / MARKS).max(1));
         }
-        let tip =
-            format!("{}, {connections} connections: {}", growth.subject, Unit::Bytes.text(float(*bytes)));
+        let bytes = Unit::Bytes.text(float(*bytes));
+        let tip = format!("{}, {connections} connections: {bytes}{doubt}", growth.subject);
         sheet.hit(place, &tip);
     }
 }
@@ -154,12 +167,17 @@ fn apart(a: (f64, f64), b: (f64, f64)) -> f64 {
 }
 
 fn csv(growths: &[Growth]) -> String {
-    let mut table = Table::new(&["subject", "round", "connections", "private_bytes"]);
+    let mut table = Table::new(&["subject", "round", "connections", "private_bytes", "doubtful"]);
     for growth in growths {
         for round in &growth.rounds {
             for (connections, bytes) in &round.places {
-                let cells = [round.number.to_string(), connections.to_string(), bytes.to_string()];
-                table.row([growth.subject.clone()].into_iter().chain(cells));
+                table.row([
+                    growth.subject.clone(),
+                    round.number.to_string(),
+                    connections.to_string(),
+                    bytes.to_string(),
+                    round.is_doubtful.to_string(),
+                ]);
             }
         }
     }
@@ -169,6 +187,7 @@ fn csv(growths: &[Growth]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Doubt;
     use crate::report::chart::threads::made::sample;
     use crate::report::made;
 
@@ -197,7 +216,7 @@ mod tests {
         let numbers: Vec<_> = growths[0].rounds.iter().map(|round| round.number).collect();
         assert_eq!((growths.len(), numbers, growths[0].middle), (1, vec![1, 3], 0));
         assert_eq!(growths[0].rounds[1].places, [(0, 1000), (50, 1150), (100, 1300), (100, 1300)]);
-        assert_eq!(growths[0].bytes_per_connection, Some(1024.0));
+        assert_eq!(growths[0].bytes_per_connection, Some(Median { value: 1024.0, is_doubtful: false }));
     }
 
     #[test]
@@ -207,5 +226,19 @@ mod tests {
         assert!(charts[0].svg.contains(">a, 1 KiB each</text>"), "{}", charts[0].svg);
         assert_eq!(charts[0].svg.matches("class=\"hit\"").count(), 3);
         assert_eq!(charts[0].csv.lines().count(), 1 + 2 * 4);
+        assert!(charts[0].caption.ends_with(" Failed: a in 1 of 3 rounds."), "{}", charts[0].caption);
+    }
+
+    #[test]
+    fn what_is_doubted_is_hollow_and_said() {
+        let mut experiment = grown();
+        let concerns = vec![FIGURE.to_owned()];
+        experiment.runs[0].doubts = vec![Doubt { sentence: "errors".to_owned(), concerns }];
+        let chart = charts(&experiment, &experiment.plan().loads[0]).remove(0);
+        assert!(chart.svg.contains(">a, 1 KiB† each</text>"), "{}", chart.svg);
+        assert!(chart.svg.contains("data-tip=\"a, 50 connections: 1.03 KiB, doubtful\""), "{}", chart.svg);
+        assert!(chart.svg.contains("class=\"s0 hollow\""));
+        assert!(chart.csv.contains("a,1,50,1050,true\r\n") && chart.csv.contains("a,3,50,1150,false\r\n"));
+        assert!(chart.caption.contains("† rests on rounds that are doubted."), "{}", chart.caption);
     }
 }

@@ -3,11 +3,11 @@
 use rudy_server::config::Time;
 
 use super::Chart;
-use super::data::{drawable, median_of, slug};
+use super::data::{Median, Rounds, drawable, failures, legend_of_dagger, slug};
 use super::frame::{Axis, Frame};
 use super::legend::{self, Entry, Key};
 use super::lines::{self, Line, Point};
-use super::mark::{Fill, Look, Shape, look, mark};
+use super::mark::look;
 use super::sheet::{Anchor, Sheet};
 use super::table::{Table, cell};
 use super::unit::{Figure, Unit};
@@ -22,7 +22,7 @@ struct Picture {
     caption: String,
     lines: Vec<Line>,
     /// The knee of each line, where one was looked for and found.
-    knees: Vec<Option<f64>>,
+    knees: Vec<Option<Median>>,
     /// What was to hold, and how long the p99 may be where that says so.
     slo: Option<(String, Option<f64>)>,
 }
@@ -43,15 +43,19 @@ fn search(experiment: &Experiment, load: &Load, slo: &str) -> Picture {
     let line = |(index, subject): (usize, &crate::plan::Subject)| {
         let run = middle(experiment.measured(&subject.name, &load.name).collect())?;
         let line = Line { subject: subject.name.clone(), look: look(index), points: steps(run) };
-        Some((line, median_of(experiment, &subject.name, &load.name, &figure)))
+        let knees = Rounds::of(experiment, &subject.name, &load.name, &figure, false);
+        Some((line, knees.median()))
     };
-    let (lines, knees) = subjects.filter_map(line).unzip();
+    let (lines, knees): (Vec<Line>, Vec<Option<Median>>) = subjects.filter_map(line).unzip();
+    let is_marked = knees.iter().flatten().any(|knee| knee.is_doubtful);
     Picture {
         id: format!("rates-{}", slug(&load.name)),
         title: format!("{}: latency over rate, and the knee", load.name),
         caption: format!(
             "The round with the median knee of each subject. Filled points held {slo}; hollow ones did not, and those on top \
-             had no answer. The dashed line is the median knee."
+             had no answer. The dashed line is the median knee.{}{}",
+            legend_of_dagger(is_marked),
+            failures(experiment, &load.name)
         ),
         lines,
         knees,
@@ -83,6 +87,7 @@ fn steps(run: &Run) -> Vec<Point> {
             None => points.push(Point {
                 x: step.rate_per_s,
                 values: value.into_iter().collect(),
+                failed: 0,
                 is_doubtful: !step.held,
                 said: step.words.clone(),
             }),
@@ -128,7 +133,8 @@ fn sweep(experiment: &Experiment, load: &Load) -> Option<Picture> {
         id: format!("rates-of-{}", slug(&load.path)),
         title: format!("{}: latency over rate", load.path),
         caption:
-            "The median of the rounds at each rate, and each round as a dot; hollow where most are doubtful."
+            "The median of the rounds at each rate, and each round as a dot; hollow where one of them is doubtful, and on \
+             top where all of them failed or had no answer."
                 .to_owned(),
         knees: vec![None; lines.len()],
         lines,
@@ -142,31 +148,23 @@ fn draw(picture: &Picture) -> Option<Chart> {
     let latencies = || points().flat_map(|point| &point.values).copied();
     latencies().next()?;
     let mut sheet = Sheet::new(&picture.title);
-    let entry = |(line, knee): (&Line, &Option<f64>)| {
-        let knee = knee.map(|knee| format!(", knee {}", Unit::Rate.text(knee))).unwrap_or_default();
+    let entry = |(line, knee): (&Line, &Option<Median>)| {
+        let knee = match knee {
+            Some(knee) => format!(", knee {}", knee.text(Unit::Rate)),
+            None if picture.slo.is_some() => ", no rate held".to_owned(),
+            None => String::new(),
+        };
         Entry { key: Key::Curve(line.look), name: format!("{}{knee}", line.subject) }
     };
     legend::draw(&mut sheet, &lines.iter().zip(knees).map(entry).collect::<Vec<_>>());
     let bound = picture.slo.as_ref().and_then(|(_, bound)| *bound);
-    let rates: Vec<f64> = points().map(|point| point.x).chain(knees.iter().flatten().copied()).collect();
+    let knees = knees.iter().flatten().map(|knee| knee.value);
+    let rates: Vec<f64> = points().map(|point| point.x).chain(knees).collect();
     let x = Axis::fitting("requests asked", Unit::Rate, rates.iter().copied());
     let y = Axis::log("latency, p99", Unit::Time, latencies().chain(bound));
     let frame = Frame::draw(&mut sheet, 230.0, &x, &y, None);
     bounds(&mut sheet, &frame, (&x, &y), picture);
     lines::draw(&mut sheet, &frame, (&x, &y), lines, tip);
-    for (line, point) in lines.iter().flat_map(|line| line.points.iter().map(move |point| (line, point))) {
-        if point.values.is_empty() {
-            let cross = Look { shape: Shape::Cross, ..line.look };
-            mark(
-                &mut sheet,
-                cross,
-                (frame.x(x.share(point.x)), frame.top),
-                4.0,
-                Fill::Hollow,
-                &tip(line, point),
-            );
-        }
-    }
     let (id, title, caption) = (picture.id.clone(), picture.title.clone(), picture.caption.clone());
     Some(Chart { id, title, caption, svg: sheet.finish(), csv: csv(picture) })
 }
@@ -175,7 +173,7 @@ fn draw(picture: &Picture) -> Option<Chart> {
 fn bounds(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), picture: &Picture) {
     for (line, knee) in picture.lines.iter().zip(&picture.knees) {
         if let Some(knee) = knee {
-            let x = frame.x(x.share(*knee));
+            let x = frame.x(x.share(knee.value));
             sheet.line(&format!("line thin dash {}", line.look.class), (x, frame.top), (x, frame.bottom));
         }
     }
@@ -187,21 +185,35 @@ fn bounds(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), picture: &Pi
 }
 
 fn tip(line: &Line, point: &Point) -> String {
-    let value = point.median().map_or("no answer".to_owned(), |median| Unit::Time.text(median));
+    let value = match point.median() {
+        Some(median) => format!("p99 {}", Unit::Time.text(median)),
+        None if point.failed > 0 => "failed".to_owned(),
+        None => "p99 no answer".to_owned(),
+    };
     let said = if point.said.is_empty() { String::new() } else { format!("; {}", point.said) };
-    format!("{}, {}: p99 {value}{said}", line.subject, Unit::Rate.text(point.x))
+    format!("{}, {}: {value}{said}", line.subject, Unit::Rate.text(point.x))
 }
 
 fn csv(picture: &Picture) -> String {
-    let mut table = Table::new(&["subject", "rate_per_s", "p99_s", "held", "knee_per_s"]);
-    // A sweep has nothing to hold.
-    let held =
-        |point: &Point| picture.slo.as_ref().map(|_| (!point.is_doubtful).to_string()).unwrap_or_default();
+    let columns = ["subject", "rate_per_s", "p99_s", "held", "knee_per_s", "doubtful", "failed_rounds"];
+    let mut table = Table::new(&columns);
     for (line, knee) in picture.lines.iter().zip(&picture.knees) {
         for point in &line.points {
+            // A sweep has nothing to hold; of a search it is the knee that may be doubtful.
+            let (held, is_doubtful) = match picture.slo {
+                Some(_) => ((!point.is_doubtful).to_string(), knee.is_some_and(|knee| knee.is_doubtful)),
+                None => (String::new(), point.is_doubtful),
+            };
             let row = |value: Option<f64>| {
-                let cells = [cell(Some(point.x)), cell(value), held(point), cell(*knee)];
-                [line.subject.clone()].into_iter().chain(cells).collect::<Vec<_>>()
+                [
+                    line.subject.clone(),
+                    point.x.to_string(),
+                    cell(value),
+                    held.clone(),
+                    cell(knee.map(|knee| knee.value)),
+                    is_doubtful.to_string(),
+                    point.failed.to_string(),
+                ]
             };
             if point.values.is_empty() {
                 table.row(row(None));
@@ -217,7 +229,7 @@ fn csv(picture: &Picture) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Step;
+    use crate::record::{Doubt, Step};
     use crate::report::made;
 
     const PLAN: &str = "rounds = 3\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[subject]]\nname = \"b\"\ncommand = [\"b\"]\n\
@@ -257,8 +269,8 @@ mod tests {
         let chart = charts_of(3).remove(0);
         assert_eq!(
             chart.csv,
-            "subject,rate_per_s,p99_s,held,knee_per_s\r\na,100,0.001,true,200\r\na,200,0.002,true,200\r\n\
-             a,200,0.004,true,200\r\na,400,,false,200\r\n"
+            "subject,rate_per_s,p99_s,held,knee_per_s,doubtful,failed_rounds\r\na,100,0.001,true,200,false,0\r\n\
+             a,200,0.002,true,200,false,0\r\na,200,0.004,true,200,false,0\r\na,400,,false,200,false,0\r\n"
         );
         assert!(chart.svg.contains(">a, knee 200/s</text>"), "{}", chart.svg);
         assert!(chart.svg.contains("data-tip=\"a, 400/s: p99 no answer; at 400\""));
@@ -268,8 +280,37 @@ mod tests {
     #[test]
     fn loads_of_one_path_at_several_rates_are_one_chart() {
         assert_eq!([charts_of(0).len(), charts_of(1).len(), charts_of(2).len()], [1, 0, 0]);
-        let rows = "a,100,0.001,,\r\n".repeat(3) + &"a,900,0.001,,\r\n".repeat(3);
+        let rows = "a,100,0.001,,,false,0\r\n".repeat(3) + &"a,900,0.001,,,false,0\r\n".repeat(3);
         assert!(charts_of(0)[0].csv.contains(&rows), "{}", charts_of(0)[0].csv);
+    }
+
+    #[test]
+    fn a_knee_that_is_doubted_and_one_that_was_not_found_are_said() {
+        let mut experiment = measured();
+        let is_of_knee = |run: &&mut Run| run.load == "k" && run.subject == "a";
+        let concerns = vec!["knee_per_s".to_owned()];
+        for run in experiment.runs.iter_mut().filter(is_of_knee).take(1) {
+            run.doubts = vec![Doubt { sentence: "errors".to_owned(), concerns: concerns.clone() }];
+        }
+        let chart = charts(&experiment, &experiment.plan().loads[3]).remove(0);
+        assert!(chart.svg.contains(">a, knee 200/s†</text>"), "{}", chart.svg);
+        assert!(chart.caption.contains('†') && chart.caption.ends_with(" Failed: b in 3 of 3 rounds."));
+        assert!(chart.csv.contains("a,400,,false,200,true,0\r\n"), "{}", chart.csv);
+        for run in experiment.runs.iter_mut().filter(is_of_knee) {
+            run.figures.clear();
+        }
+        let chart = charts(&experiment, &experiment.plan().loads[3]).remove(0);
+        assert!(chart.svg.contains(">a, no rate held</text>"), "{}", chart.svg);
+    }
+
+    #[test]
+    fn a_rate_at_which_a_subject_failed_is_shown_as_that() {
+        let experiment = made::experiment(PLAN, |turn| {
+            (turn.subject == "a" || turn.load != "fast").then(|| vec![("p99_ns", 1e6)])
+        });
+        let chart = charts(&experiment, &experiment.plan().loads[0]).remove(0);
+        assert!(chart.svg.contains("data-tip=\"b, 900/s: failed\""), "{}", chart.svg);
+        assert!(chart.csv.contains("b,900,,,,false,3\r\n"), "{}", chart.csv);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Time over how much was to be done: a line for each subject, and the heat map of how far each is from the best.
 
 use super::Chart;
-use super::data::{drawable, float, slug};
+use super::data::{dagger, drawable, float, legend_of_dagger, slug};
 use super::frame::{Axis, Frame};
 use super::legend;
 use super::lines::{self, Line, Point};
@@ -36,7 +36,10 @@ struct Family<'a> {
 pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
     let Some(family) = family(experiment, load) else { return Vec::new() };
     let lines = lines_of(experiment, &family);
-    [curves(&family, &lines), heat(&family, &lines)].into_iter().flatten().collect()
+    if lines.iter().flat_map(|line| &line.points).all(|point| point.values.is_empty()) {
+        return Vec::new();
+    }
+    [Some(curves(&family, &lines)), heat(&family, &lines)].into_iter().flatten().collect()
 }
 
 fn family<'a>(experiment: &'a Experiment, load: &Load) -> Option<Family<'a>> {
@@ -74,10 +77,7 @@ fn lines_of(experiment: &Experiment, family: &Family) -> Vec<Line> {
     experiment.plan().subjects.iter().enumerate().filter_map(line).collect()
 }
 
-fn curves(family: &Family, lines: &[Line]) -> Option<Chart> {
-    if lines.is_empty() {
-        return None;
-    }
+fn curves(family: &Family, lines: &[Line]) -> Chart {
     let title = format!("Time over {}", family.of);
     let mut sheet = Sheet::new(&title);
     legend::draw(&mut sheet, &lines::keys(lines));
@@ -86,25 +86,39 @@ fn curves(family: &Family, lines: &[Line]) -> Option<Chart> {
     let y = Axis::fitting("time", Unit::Time, points().flat_map(|point| &point.values).copied());
     let frame = Frame::draw(&mut sheet, 260.0, &x, &y, None);
     lines::draw(&mut sheet, &frame, (&x, &y), lines, |line, point| {
-        let said = if point.said.is_empty() { String::new() } else { format!(", {}", point.said) };
-        let time = point.median().map(|median| Unit::Time.text(median)).unwrap_or_default();
-        format!("{}, {} {}: {time}{said}", line.subject, digits(point.x), family.of)
+        format!("{}, {} {}: {}", line.subject, digits(point.x), family.of, said(point, ""))
     });
-    Some(Chart {
+    Chart {
         id: format!("time-over-{}", family.slug),
         title,
-        caption: "The median of the rounds, and each round as a dot.".to_owned(),
+        caption: "The median of the rounds, and each round as a dot; hollow where one of them is doubtful, and a cross on top where \
+                  all of them failed."
+            .to_owned(),
         svg: sheet.finish(),
         csv: csv(family, lines),
-    })
+    }
+}
+
+/// What a point shows, in words; `more` stands behind the time.
+fn said(point: &Point, more: &str) -> String {
+    let also = if point.said.is_empty() { String::new() } else { format!(", {}", point.said) };
+    format!("{}{more}{also}", point.text(Unit::Time))
 }
 
 fn csv(family: &Family, lines: &[Line]) -> String {
-    let mut table = Table::new(&["subject", family.of, "time_s", "time_median_s"]);
+    let columns = ["subject", family.of, "time_s", "time_median_s", "median_doubtful", "failed_rounds"];
+    let mut table = Table::new(&columns);
     for (line, point) in lines.iter().flat_map(|line| line.points.iter().map(move |point| (line, point))) {
+        let row = |value: Option<f64>| {
+            let numbers = [Some(point.x), value, point.median()].map(cell);
+            let rest = [point.is_doubtful.to_string(), point.failed.to_string()];
+            [line.subject.clone()].into_iter().chain(numbers).chain(rest)
+        };
+        if point.values.is_empty() {
+            table.row(row(None));
+        }
         for value in &point.values {
-            let cells = [Some(point.x), Some(*value), point.median()].map(cell);
-            table.row([line.subject.clone()].into_iter().chain(cells));
+            table.row(row(Some(*value)));
         }
     }
     table.finish()
@@ -116,32 +130,49 @@ fn heat(family: &Family, lines: &[Line]) -> Option<Chart> {
         return None;
     }
     let best = |size: u32| {
-        let times = lines.iter().filter_map(|line| at(line, size));
+        let times = lines.iter().filter_map(|line| at(line, size)?.median());
         times.fold(f64::INFINITY, f64::min)
     };
     let columns: Vec<(u32, f64)> = family.loads.iter().map(|(size, _)| (*size, best(*size))).collect();
     let title = format!("Time as a multiple of the best, over {}", family.of);
     let mut sheet = Sheet::new(&title);
     draw_heat(&mut sheet, family, &columns, lines);
-    let mut table = Table::new(&["subject", family.of, "time_median_s", "multiple_of_best"]);
-    for line in lines {
-        for (size, best) in &columns {
-            let time = at(line, *size);
-            let cells = [size.to_string(), cell(time), cell(time.and_then(|time| multiple(time, *best)))];
-            table.row([line.subject.clone()].into_iter().chain(cells));
-        }
-    }
+    let is_marked = lines.iter().flat_map(|line| &line.points).any(|point| point.is_doubtful);
     Some(Chart {
         id: format!("heat-over-{}", family.slug),
         title,
-        caption: "In each column the best is 1, and a darker cell takes longer; where there is none, nothing was measured.".to_owned(),
+        caption: format!(
+            "In each column the best is 1, and the more colour a cell has, the longer it took; a dash is what was not measured.{}",
+            legend_of_dagger(is_marked)
+        ),
         svg: sheet.finish(),
-        csv: table.finish(),
+        csv: csv_of_heat(family, &columns, lines),
     })
 }
 
-fn at(line: &Line, size: u32) -> Option<f64> {
-    line.points.iter().find(|point| point.x.total_cmp(&f64::from(size)).is_eq())?.median()
+fn csv_of_heat(family: &Family, columns: &[(u32, f64)], lines: &[Line]) -> String {
+    let names =
+        ["subject", family.of, "time_median_s", "multiple_of_best", "median_doubtful", "failed_rounds"];
+    let mut table = Table::new(&names);
+    for line in lines {
+        for (size, best) in columns {
+            let point = at(line, *size);
+            let time = point.and_then(Point::median);
+            table.row([
+                line.subject.clone(),
+                size.to_string(),
+                cell(time),
+                cell(time.and_then(|time| multiple(time, *best))),
+                point.is_some_and(|point| point.is_doubtful).to_string(),
+                point.map_or(0, |point| point.failed).to_string(),
+            ]);
+        }
+    }
+    table.finish()
+}
+
+fn at(line: &Line, size: u32) -> Option<&Point> {
+    line.points.iter().find(|point| point.x.total_cmp(&f64::from(size)).is_eq())
 }
 
 /// Nothing where the best took no time to speak of.
@@ -153,18 +184,22 @@ fn draw_heat(sheet: &mut Sheet, family: &Family, columns: &[(u32, f64)], lines: 
     let names = lines.iter().map(|line| width(&fitted(&line.subject, NAME_MAX))).fold(0.0, f64::max);
     let left = EDGE + names + 8.0;
     let wide = (WIDTH - EDGE - left) / float(columns.len() as u64);
-    let multiples = lines
-        .iter()
-        .flat_map(|line| columns.iter().filter_map(|(size, best)| multiple(at(line, *size)?, *best)));
+    let multiples = lines.iter().flat_map(|line| {
+        columns.iter().filter_map(|(size, best)| multiple(at(line, *size)?.median()?, *best))
+    });
     let worst = multiples.fold(1.0, f64::max);
     let mut top = sheet.bottom + 4.0;
     for line in lines {
         sheet.text_in(NAME_MAX, (left - 8.0, top + ROW / 2.0 + 4.0), Anchor::End, "", &line.subject);
         let mut x = left;
         for (size, best) in columns {
-            let found = at(line, *size).and_then(|time| Some((time, multiple(time, *best)?)));
             let place = Cell { x, top, wide };
-            place.draw(sheet, found, worst, &format!("{}, {size} {}", line.subject, family.of));
+            place.draw(
+                sheet,
+                at(line, *size),
+                (*best, worst),
+                &format!("{}, {size} {}", line.subject, family.of),
+            );
             x += wide;
         }
         top += ROW;
@@ -187,32 +222,43 @@ struct Cell {
 }
 
 impl Cell {
-    fn draw(&self, sheet: &mut Sheet, found: Option<(f64, f64)>, worst: f64, of: &str) {
-        // Equal factors are equal steps of shade.
-        let shade =
-            found.map_or(0.0, |(_, multiple)| if worst > 1.0 { multiple.ln() / worst.ln() } else { 0.0 });
-        let shade = if shade.is_finite() { shade.clamp(0.0, 1.0) } else { 0.0 };
-        let opacity = if found.is_some() { 0.08 + 0.87 * shade } else { 0.0 };
-        let (tip, text) = match found {
-            Some((time, multiple)) => {
-                let tip = format!("{of}: {}, {} times the best", Unit::Time.text(time), digits(multiple));
-                (tip, digits(multiple))
+    fn draw(&self, sheet: &mut Sheet, point: Option<&Point>, (best, worst): (f64, f64), of: &str) {
+        let multiple = point.and_then(|point| multiple(point.median()?, best));
+        let (tip, texts) = match (point, multiple) {
+            (Some(point), Some(multiple)) => {
+                let text = digits(multiple);
+                let tip = said(point, &format!(", {text} times the best"));
+                (tip, vec![text + dagger(point.is_doubtful)])
             }
-            None => (format!("{of}: nothing measured"), "–".to_owned()),
+            (Some(point), None) if point.failed > 0 => {
+                (said(point, ""), ["failed", "×"].map(str::to_owned).to_vec())
+            }
+            (point, _) => {
+                (point.map_or("nothing measured".to_owned(), |point| said(point, "")), vec!["–".to_owned()])
+            }
         };
+        let opacity = multiple.map_or(0.0, |multiple| opacity(multiple, worst));
         let attributes = format!("class=\"s0 cell\" fill-opacity=\"{opacity:.2}\"");
-        sheet.rectangle(&attributes, (self.x, self.top), (self.wide, ROW), &tip);
-        if width(&text) < self.wide {
-            let ink = if opacity > 0.6 { "on-shade" } else { "" };
+        sheet.rectangle(&attributes, (self.x, self.top), (self.wide, ROW), &format!("{of}: {tip}"));
+        if let Some(text) = texts.iter().find(|text| width(text) < self.wide) {
             let place = (self.x + self.wide / 2.0, self.top + ROW / 2.0 + 4.0);
-            sheet.text(place, Anchor::Middle, ink, &text);
+            let ink = if opacity > 0.6 { "on-shade" } else { "" };
+            sheet.text(place, Anchor::Middle, ink, text);
         }
     }
+}
+
+/// How strong the colour of a multiple is: equal factors are equal steps.
+fn opacity(multiple: f64, worst: f64) -> f64 {
+    let shade = if worst > 1.0 { multiple.ln() / worst.ln() } else { 0.0 };
+    let shade = if shade.is_finite() { shade.clamp(0.0, 1.0) } else { 0.0 };
+    0.08 + 0.87 * shade
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Doubt;
     use crate::report::made;
 
     fn experiment(loads: usize) -> Experiment {
@@ -246,9 +292,33 @@ mod tests {
         let charts = of(&experiment(3));
         assert_eq!(
             charts[1].csv,
-            "subject,n,time_median_s,multiple_of_best\r\na,100,1,1\r\na,200,2,1\r\na,300,3,1\r\nb,100,2,2\r\nb,200,4,2\r\nb,300,,\r\n"
+            "subject,n,time_median_s,multiple_of_best,median_doubtful,failed_rounds\r\n\
+             a,100,1,1,false,0\r\na,200,2,1,false,0\r\na,300,3,1,false,0\r\n\
+             b,100,2,2,false,0\r\nb,200,4,2,false,0\r\nb,300,,,false,2\r\n"
         );
         assert!(charts[1].svg.contains("data-tip=\"b, 200 n: 4 s, 2 times the best\""), "{}", charts[1].svg);
-        assert!(charts[1].svg.contains("data-tip=\"b, 300 n: nothing measured\""));
+        assert!(charts[1].svg.contains("data-tip=\"b, 300 n: failed\""), "{}", charts[1].svg);
+    }
+
+    #[test]
+    fn a_size_that_failed_is_in_the_lines_and_their_data() {
+        let chart = of(&experiment(3)).remove(0);
+        assert!(chart.svg.contains("data-tip=\"b, 300 n: failed\""), "{}", chart.svg);
+        assert!(chart.csv.ends_with("b,300,,,false,2\r\n"), "{}", chart.csv);
+    }
+
+    #[test]
+    fn what_rests_on_doubted_rounds_is_marked() {
+        let mut experiment = experiment(3);
+        let concerns = vec![FIGURE.to_owned()];
+        for run in experiment.runs.iter_mut().filter(|run| run.load == "2" && run.subject == "b").take(1) {
+            run.doubts = vec![Doubt { sentence: "errors".to_owned(), concerns: concerns.clone() }];
+        }
+        let charts = of(&experiment);
+        assert!(charts[0].svg.contains("data-tip=\"b, 200 n: 4 s, doubtful\""), "{}", charts[0].svg);
+        assert!(charts[1].svg.contains(">2†</text>"), "{}", charts[1].svg);
+        assert!(charts[1].svg.contains("data-tip=\"b, 200 n: 4 s, 2 times the best, doubtful\""));
+        assert!(charts[1].csv.contains("b,200,4,2,true,0\r\n"), "{}", charts[1].csv);
+        assert!(charts[1].caption.ends_with("† rests on rounds that are doubted."));
     }
 }

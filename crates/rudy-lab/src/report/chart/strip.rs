@@ -1,7 +1,7 @@
 //! A figure of all subjects under a load: a row for each of them, with every round's point in it.
 
 use super::Chart;
-use super::data::{Seen, median, seen, slug};
+use super::data::{Median, Rounds, legend_of_dagger, slug};
 use super::frame::{Axis, Frame};
 use super::legend::{self, Entry, Key};
 use super::mark::{Fill, Look, Shape, look, mark};
@@ -10,7 +10,6 @@ use super::table::{Table, cell};
 use super::unit::Figure;
 use crate::experiment::Experiment;
 use crate::plan::{Kind, Load};
-use crate::record::Outcome;
 
 /// A subject's rounds, or those of its control.
 #[derive(Debug)]
@@ -18,9 +17,8 @@ struct Row {
     name: String,
     look: Look,
     is_control: bool,
-    seen: Vec<Seen>,
-    median: Option<f64>,
-    failed: usize,
+    rounds: Rounds,
+    median: Option<Median>,
 }
 
 /// How high a row is, and that of a control.
@@ -56,7 +54,7 @@ fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> 
     let rows = rows(experiment, load, figure);
     // That nobody had an error needs no picture.
     let is_of_errors = figure.name == "errors";
-    if !rows.iter().flat_map(|row| &row.seen).any(|seen| !is_of_errors || seen.value > 0.0) {
+    if !rows.iter().flat_map(|row| &row.rounds.seen).any(|seen| !is_of_errors || seen.value > 0.0) {
         return None;
     }
     let title = format!("{load}: {}", figure.title);
@@ -66,7 +64,10 @@ fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> 
     Some(Chart {
         id: format!("{}-{}", slug(&figure.name), slug(load)),
         title,
-        caption: "A point for each round, the first on top in its row; the line is their median.".to_owned(),
+        caption: format!(
+            "A point for each round, the first on top in its row; the line is their median.{}",
+            legend_of_dagger(rows.iter().any(|row| row.median.is_some_and(|median| median.is_doubtful))),
+        ),
         svg: sheet.finish(),
         csv: csv(&rows, figure),
     })
@@ -76,27 +77,24 @@ fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> 
 fn rows(experiment: &Experiment, load: &str, figure: &Figure) -> Vec<Row> {
     let mut rows = Vec::new();
     for (index, subject) in experiment.plan().subjects.iter().enumerate() {
-        let all = seen(experiment, &subject.name, load, figure);
-        for is_control in [false, true] {
-            let seen: Vec<_> = all.iter().copied().filter(|seen| seen.is_control == is_control).collect();
-            let failed = experiment
-                .runs_of(&subject.name, load)
-                .filter(|run| run.is_control == is_control && run.outcome != Outcome::Measured)
-                .count();
-            // A control is shown below the subject that it belongs to, even if that has nothing to show itself.
-            let is_shown = !seen.is_empty() || failed > 0 || (!is_control && !all.is_empty());
+        let of = |is_control| Rounds::of(experiment, &subject.name, load, figure, is_control);
+        let (own, control) = (of(false), of(true));
+        let has_any = |rounds: &Rounds| !rounds.seen.is_empty() || rounds.failed > 0;
+        // A control is shown below the subject that it belongs to, even if that has nothing to show itself.
+        let is_own_shown = has_any(&own) || !control.seen.is_empty();
+        let is_control_shown = has_any(&control);
+        for (is_control, is_shown, rounds) in [(false, is_own_shown, own), (true, is_control_shown, control)]
+        {
             if !is_shown {
                 continue;
             }
-            let own = look(index);
             let shape = if is_control { Shape::Diamond } else { Shape::Circle };
             rows.push(Row {
                 name: subject.name.clone(),
-                look: Look { shape, ..own },
+                look: Look { shape, ..look(index) },
                 is_control,
-                median: median(seen.iter().map(|seen| seen.value).collect()),
-                seen,
-                failed,
+                median: rounds.median(),
+                rounds,
             });
         }
     }
@@ -106,11 +104,12 @@ fn rows(experiment: &Experiment, load: &str, figure: &Figure) -> Vec<Row> {
 /// What needs to be said of the marks.
 fn keys(rows: &[Row]) -> Vec<Entry> {
     let plain = |shape| Look { class: "soft", shape, is_dashed: false };
-    let any = |is: fn(&Seen) -> bool| rows.iter().flat_map(|row| &row.seen).any(is);
+    let is_doubtful = rows.iter().flat_map(|row| &row.rounds.seen).any(|seen| seen.is_doubtful);
+    let is_controlled = rows.iter().any(|row| row.is_control && !row.rounds.seen.is_empty());
     let keys = [
         (true, Shape::Circle, Fill::Full, "a round"),
-        (any(|seen| seen.is_control), Shape::Diamond, Fill::Full, "control: the same again"),
-        (any(|seen| seen.is_doubtful), Shape::Circle, Fill::Hollow, "doubtful"),
+        (is_controlled, Shape::Diamond, Fill::Full, "control: the same again"),
+        (is_doubtful, Shape::Circle, Fill::Hollow, "doubtful"),
     ];
     let shown = keys.into_iter().filter(|(is_there, ..)| *is_there);
     shown
@@ -119,13 +118,9 @@ fn keys(rows: &[Row]) -> Vec<Entry> {
 }
 
 fn draw(sheet: &mut Sheet, rows: &[Row], figure: &Figure) {
-    let values = rows.iter().flat_map(|row| &row.seen).map(|seen| seen.value);
+    let values = rows.iter().flat_map(|row| &row.rounds.seen).map(|seen| seen.value);
     let axis = Axis::fitting(&figure.title, figure.unit, values);
-    let value = |row: &Row| match row.median {
-        Some(median) => figure.unit.text(median),
-        None if row.failed > 0 => "failed".to_owned(),
-        None => "no figure".to_owned(),
-    };
+    let value = |row: &Row| row.rounds.text(figure.unit);
     let widest = |texts: &mut dyn Iterator<Item = String>| texts.map(|text| width(&text)).fold(0.0, f64::max);
     let names = widest(&mut rows.iter().map(|row| fitted(&row.name, NAME_MAX)));
     let values = widest(&mut rows.iter().map(value)) + 14.0;
@@ -140,14 +135,15 @@ fn draw(sheet: &mut Sheet, rows: &[Row], figure: &Figure) {
         points(sheet, &frame, &axis, row, figure, middle);
         let (name, class) = if row.is_control { ("control", "soft") } else { (row.name.as_str(), "") };
         sheet.text_in(NAME_MAX, (EDGE, middle + 4.0), Anchor::Start, class, name);
-        let below = if row.failed > 0 && row.median.is_some() { 7.0 } else { 0.0 };
+        let failed = row.rounds.failed;
+        let below = if failed > 0 && row.median.is_some() { 7.0 } else { 0.0 };
         sheet.text((WIDTH - EDGE, middle + 4.0 - below), Anchor::End, class, &value(row));
         if below > 0.0 {
             sheet.text(
                 (WIDTH - EDGE, middle + 4.0 + below),
                 Anchor::End,
                 "soft",
-                &format!("{} failed", row.failed),
+                &format!("{failed} failed"),
             );
         }
         top += height(row);
@@ -166,17 +162,17 @@ fn height_of_half(row: &Row) -> f64 {
 fn points(sheet: &mut Sheet, frame: &Frame, axis: &Axis, row: &Row, figure: &Figure, middle: f64) {
     let reach = height_of_half(row) - 6.0;
     if let Some(median) = row.median {
-        let x = frame.x(axis.share(median));
+        let x = frame.x(axis.share(median.value));
         let from = (x, middle - reach - 4.0);
         sheet.line(&format!("line {}", row.look.class), from, (x, middle + reach + 4.0));
     }
-    let last = row.seen.iter().map(|seen| seen.round).max().unwrap_or(0);
-    for seen in &row.seen {
+    let last = row.rounds.seen.iter().map(|seen| seen.round).max().unwrap_or(0);
+    for seen in &row.rounds.seen {
         #[expect(clippy::cast_precision_loss, reason = "rounds of an experiment")]
         let below = if last == 0 { 0.5 } else { seen.round as f64 / last as f64 };
         let place = (frame.x(axis.share(seen.value)), middle + (2.0 * below - 1.0) * reach);
         let fill = if seen.is_doubtful { Fill::Hollow } else { Fill::Full };
-        let again = if seen.is_control { ", control" } else { "" };
+        let again = if row.is_control { ", control" } else { "" };
         let doubt = if seen.is_doubtful { ", doubtful" } else { "" };
         let value = figure.unit.text(seen.value);
         let tip = format!("{}{again}, round {}: {value}{doubt}", row.name, seen.round + 1);
@@ -186,10 +182,10 @@ fn points(sheet: &mut Sheet, frame: &Frame, axis: &Axis, row: &Row, figure: &Fig
 
 fn csv(rows: &[Row], figure: &Figure) -> String {
     let mut table = Table::new(&["subject", "control", "round", &figure.name, "doubtful"]);
-    for (row, seen) in rows.iter().flat_map(|row| row.seen.iter().map(move |seen| (row, seen))) {
+    for (row, seen) in rows.iter().flat_map(|row| row.rounds.seen.iter().map(move |seen| (row, seen))) {
         table.row([
             row.name.clone(),
-            seen.is_control.to_string(),
+            row.is_control.to_string(),
             (seen.round + 1).to_string(),
             cell(Some(seen.value / figure.factor)),
             seen.is_doubtful.to_string(),
@@ -201,6 +197,7 @@ fn csv(rows: &[Row], figure: &Figure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Doubt;
     use crate::report::made;
 
     const PLAN: &str = "rounds = 3\n\
@@ -241,6 +238,20 @@ mod tests {
                 made::experiment(&plan, |turn| Some(vec![("errors", errors * f64::from(turn.round > 1))]));
             assert_eq!(of(&experiment).len(), charts);
         }
+    }
+
+    #[test]
+    fn a_median_of_doubted_rounds_is_marked() {
+        let mut experiment = experiment(800.0);
+        let concerns = vec!["requests_per_s".to_owned()];
+        experiment.runs[0].doubts = vec![Doubt { sentence: "errors".to_owned(), concerns }];
+        let chart = of(&experiment).remove(0);
+        assert!(
+            chart.svg.contains(">1,000/s†</text>") && chart.svg.contains(">800/s</text>"),
+            "{}",
+            chart.svg
+        );
+        assert!(chart.caption.ends_with("† rests on rounds that are doubted."), "{}", chart.caption);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Then and now: what a report has shown before, beside what its experiment shows today, on one axis.
 
 use super::Chart;
-use super::data::{drawable, float, median, seen, slug};
+use super::data::{Rounds, drawable, float, legend_of_dagger, slug};
 use super::frame::{Axis, Frame};
 use super::legend::{self, Entry, Key};
 use super::mark::{Fill, Look, Shape, look, mark};
@@ -17,7 +17,12 @@ struct Row {
     name: String,
     look: Look,
     is_then: bool,
-    value: f64,
+    /// Nothing where all rounds failed.
+    value: Option<f64>,
+    /// The same as it is written, or why it is not there.
+    text: String,
+    /// It rests on a run that is doubted.
+    is_doubtful: bool,
     /// What else is to be said of it.
     said: Option<String>,
     /// It has to do with the row above.
@@ -51,7 +56,7 @@ fn rows(experiment: &Experiment, load: &str, figure: &Figure) -> Vec<Row> {
             continue;
         };
         let subject = plan.subjects.iter().position(|subject| then.beside.as_ref() == Some(&subject.name));
-        rows.push(then_row(then, subject, value));
+        rows.push(then_row(then, subject, value, figure));
         // Two reports may have measured what is one subject today: it stands below the first of them.
         if let Some(place) = left.iter().position(|index| Some(*index) == subject) {
             left.remove(place);
@@ -64,18 +69,21 @@ fn rows(experiment: &Experiment, load: &str, figure: &Figure) -> Vec<Row> {
     rows
 }
 
-fn then_row(then: &Then, subject: Option<usize>, value: f64) -> Row {
+fn then_row(then: &Then, subject: Option<usize>, value: f64, figure: &Figure) -> Row {
     let class = subject.map_or("soft", |subject| look(subject).class);
     Row {
         name: then.subject.clone(),
         look: Look { class, shape: Shape::Square, is_dashed: false },
         is_then: true,
-        value,
+        value: Some(value),
+        text: figure.unit.text(value),
+        is_doubtful: false,
         said: then.said.clone(),
         belongs: false,
     }
 }
 
+/// What a subject shows today; nothing where it was not run, or has no such figure.
 fn now_row(
     experiment: &Experiment,
     load: &str,
@@ -84,11 +92,20 @@ fn now_row(
     belongs: bool,
 ) -> Option<Row> {
     let name = &experiment.plan().subjects[subject].name;
-    let rounds = seen(experiment, name, load, figure).into_iter().filter(|seen| !seen.is_control);
-    let values: Vec<f64> = rounds.map(|seen| seen.value).collect();
-    let said = (values.len() > 1).then(|| format!("the median of {} rounds", values.len()));
-    let look = Look { shape: Shape::Circle, ..look(subject) };
-    Some(Row { name: name.clone(), look, is_then: false, value: median(values)?, said, belongs })
+    let rounds = Rounds::of(experiment, name, load, figure, false);
+    let number = rounds.seen.len();
+    let median = (number > 1).then(|| format!("the median of {number} rounds"));
+    let said: Vec<String> = median.into_iter().chain(rounds.failures()).collect();
+    (number > 0 || rounds.failed > 0).then(|| Row {
+        name: name.clone(),
+        look: Look { shape: Shape::Circle, ..look(subject) },
+        is_then: false,
+        value: rounds.median().map(|median| median.value),
+        text: rounds.text(figure.unit),
+        is_doubtful: rounds.is_doubtful,
+        said: (!said.is_empty()).then(|| said.join(", ")),
+        belongs,
+    })
 }
 
 fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> {
@@ -102,17 +119,19 @@ fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> 
     let mut sheet = Sheet::new(&title);
     let plain = |shape| Look { class: "soft", shape, is_dashed: false };
     let entry = |shape, fill, name: &str| Entry { key: Key::Mark(plain(shape), fill), name: name.to_owned() };
-    legend::draw(
-        &mut sheet,
-        &[entry(Shape::Square, Fill::Hollow, &then), entry(Shape::Circle, Fill::Full, "today, median")],
-    );
+    let is_doubtful = rows.iter().any(|row| row.value.is_some() && row.is_doubtful);
+    let mut entries =
+        vec![entry(Shape::Square, Fill::Hollow, &then), entry(Shape::Circle, Fill::Full, "today, median")];
+    entries.extend(is_doubtful.then(|| entry(Shape::Circle, Fill::Hollow, "doubtful")));
+    legend::draw(&mut sheet, &entries);
     draw(&mut sheet, &rows, figure, &then);
     let from = if source.is_empty() { String::new() } else { format!(" Then: {source}.") };
     Some(Chart {
         id: format!("then-{}-{}", slug(&figure.name), slug(load)),
         title,
         caption: format!(
-            "What was shown then, and below it what the subject that it belongs to does today.{from}"
+            "What was shown then, and below it what the subject that it belongs to does today.{from}{}",
+            legend_of_dagger(is_doubtful)
         ),
         svg: sheet.finish(),
         csv: csv(&rows, figure),
@@ -126,37 +145,51 @@ fn year(source: &str) -> Option<&str> {
 }
 
 fn draw(sheet: &mut Sheet, rows: &[Row], figure: &Figure, then: &str) {
-    let axis = Axis::fitting(&figure.title, figure.unit, rows.iter().map(|row| row.value));
+    let axis = Axis::fitting(&figure.title, figure.unit, rows.iter().filter_map(|row| row.value));
     let widest = |texts: &mut dyn Iterator<Item = String>| texts.map(|text| width(&text)).fold(0.0, f64::max);
     let names = widest(&mut rows.iter().map(|row| fitted(&row.name, NAME_MAX)));
-    let values = widest(&mut rows.iter().map(|row| figure.unit.text(row.value))) + 14.0;
+    let values = widest(&mut rows.iter().map(|row| row.text.clone())) + 14.0;
     let frame = Frame::rows(sheet, float(rows.len() as u64) * ROW + 4.0, &axis, names, values);
     let mut y = frame.top + ROW / 2.0 + 2.0;
     for row in rows {
         if !row.belongs && y > frame.top + ROW {
             sheet.line("grid", (EDGE, y - ROW / 2.0), (WIDTH - EDGE, y - ROW / 2.0));
         }
-        let x = frame.x(axis.share(row.value));
-        let stem = if row.is_then { " dots" } else { "" };
-        sheet.line(&format!("line thin {}{stem}", row.look.class), (frame.left, y), (x, y));
-        let when = if row.is_then { then } else { "today" };
-        let said = row.said.as_ref().map(|said| format!(" ({said})")).unwrap_or_default();
-        let value = figure.unit.text(row.value);
-        let fill = if row.is_then { Fill::Hollow } else { Fill::Full };
-        mark(sheet, row.look, (x, y), 4.5, fill, &format!("{}, {when}: {value}{said}", row.name));
+        if let Some(value) = row.value {
+            let x = frame.x(axis.share(value));
+            let stem = if row.is_then { " dots" } else { "" };
+            sheet.line(&format!("line thin {}{stem}", row.look.class), (frame.left, y), (x, y));
+            let fill = if row.is_then || row.is_doubtful { Fill::Hollow } else { Fill::Full };
+            mark(sheet, row.look, (x, y), 4.5, fill, &tip(row, then, &figure.unit.text(value)));
+        }
         let class = if row.is_then { "soft" } else { "" };
         sheet.text_in(NAME_MAX, (EDGE, y + 4.0), Anchor::Start, class, &row.name);
-        sheet.text((WIDTH - EDGE, y + 4.0), Anchor::End, class, &value);
+        sheet.text((WIDTH - EDGE, y + 4.0), Anchor::End, class, &row.text);
         y += ROW;
     }
 }
 
+fn tip(row: &Row, then: &str, value: &str) -> String {
+    let when = if row.is_then { then } else { "today" };
+    let doubt = row.is_doubtful.then_some("doubtful");
+    let said: Vec<&str> = row.said.as_deref().into_iter().chain(doubt).collect();
+    let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) };
+    format!("{}, {when}: {value}{said}", row.name)
+}
+
 fn csv(rows: &[Row], figure: &Figure) -> String {
-    let mut table = Table::new(&["when", "subject", &figure.name, "said"]);
+    let mut table = Table::new(&["when", "subject", &figure.name, "doubtful", "said"]);
     for row in rows {
         let when = if row.is_then { "then" } else { "today" };
-        let said = row.said.clone().unwrap_or_default();
-        table.row([when.to_owned(), row.name.clone(), cell(Some(row.value / figure.factor)), said]);
+        let value = cell(row.value.map(|value| value / figure.factor));
+        let said = row.value.map_or(Some(&row.text), |_| row.said.as_ref());
+        table.row([
+            when.to_owned(),
+            row.name.clone(),
+            value,
+            row.is_doubtful.to_string(),
+            said.cloned().unwrap_or_default(),
+        ]);
     }
     table.finish()
 }
@@ -164,6 +197,7 @@ fn csv(rows: &[Row], figure: &Figure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Doubt;
     use crate::report::made;
 
     const PLAN: &str = "source = \"a report of 2014, on 12345 cores\"\nrounds = 3\n\
@@ -189,11 +223,31 @@ mod tests {
         );
         assert_eq!(
             charts[0].csv,
-            "when,subject,errors,said\r\nthen,Old,35,slow\r\ntoday,new,0,the median of 3 rounds\r\nthen,Gone,9,\r\n\
-             today,other,0,the median of 3 rounds\r\n"
+            "when,subject,errors,doubtful,said\r\nthen,Old,35,false,slow\r\n\
+             today,new,0,false,the median of 3 rounds\r\nthen,Gone,9,false,\r\n\
+             today,other,0,false,the median of 3 rounds\r\n"
         );
         assert!(charts[1].svg.contains("data-tip=\"Old, then, 2014: 106 s (slow)\""), "{}", charts[1].svg);
         assert!(charts[1].svg.contains("logarithmic") && !charts[0].svg.contains("logarithmic"));
+    }
+
+    #[test]
+    fn what_failed_or_is_doubted_today_is_shown_as_that() {
+        let mut experiment = made::experiment(PLAN, |turn| {
+            (turn.subject == "new" && turn.round < 2).then(|| vec![("time_s", 4.0)])
+        });
+        let doubt = Doubt { sentence: "errors".to_owned(), concerns: vec!["time_s".to_owned()] };
+        experiment.runs[0].doubts = vec![doubt];
+        let chart = charts(&experiment, &experiment.plan().loads[0]).pop().unwrap();
+        assert_eq!(
+            chart.csv,
+            "when,subject,time_s,doubtful,said\r\nthen,Old,106,false,slow\r\n\
+             today,new,4,true,\"the median of 2 rounds, 1 of 3 rounds failed\"\r\ntoday,other,,false,failed\r\n"
+        );
+        assert!(chart.svg.contains(">4 s†</text>") && chart.svg.contains(">failed</text>"), "{}", chart.svg);
+        let tip = "data-tip=\"new, today: 4 s (the median of 2 rounds, 1 of 3 rounds failed, doubtful)\"";
+        assert!(chart.svg.contains(tip), "{}", chart.svg);
+        assert_eq!(chart.svg.matches("class=\"s0 hollow\"").count(), 2, "that of then, and the doubtful one");
     }
 
     #[test]

@@ -64,8 +64,9 @@ pub(super) fn chart(plan: &Plan, load: &str, subject: &str, run: &Run) -> Option
         id: format!("threads-{}-{}", slug(load), slug(subject)),
         title,
         caption: format!(
-            "The first round of {subject}. Time is logarithmic, because what matters happens early; CPU is stacked by thread. \
-             Where open connections leave the dashed line, they came later than planned."
+            "Round {} of {subject}. Time is logarithmic, because what matters happens early; CPU is stacked by thread. \
+             Where open connections leave the dashed line, they came later than planned.",
+            run.round + 1
         ),
         svg: sheet.finish(),
         csv: csv(plan, &layers, shown),
@@ -185,11 +186,13 @@ mod tests {
     fn the_picture_has_ramp_connections_threads_and_memory() {
         let plan = "[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n[[load]]\nname = \"l\"\nkind = \"flood\"\n";
         let mut run = made::experiment(plan, |_| Some(Vec::new())).runs.remove(0);
+        run.round = 1;
         let cpu = |second: u32| [("core-0", 0.5 * f64::from(second)), ("core-1", 0.1 * f64::from(second))];
         run.samples = (0..=20).map(|second| sample(f64::from(second), &cpu(second))).collect();
         let plan = Plan::new(100, Duration::from_secs(5), Duration::from_secs(10));
         let chart = chart(&plan, "l", "a", &run).unwrap();
         let svg = &chart.svg;
+        assert!(chart.caption.starts_with("Round 2 of a."), "{}", chart.caption);
         assert_eq!(svg.matches("<polygon").count(), 2, "a layer for each thread");
         assert!(svg.contains("<polyline class=\"line thin dash\"") && svg.contains(MEMORY));
         assert!(svg.contains(">100 connections</text>") && svg.contains(">core-0</text>"));

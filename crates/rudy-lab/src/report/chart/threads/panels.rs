@@ -5,7 +5,7 @@ use super::{Layers, keys, stack, words};
 use crate::experiment::Experiment;
 use crate::record::Sample;
 use crate::report::chart::Chart;
-use crate::report::chart::data::slug;
+use crate::report::chart::data::{failures, slug};
 use crate::report::chart::frame::{Axis, Frame};
 use crate::report::chart::legend;
 use crate::report::chart::sheet::{Anchor, EDGE, Sheet};
@@ -17,7 +17,15 @@ const SECONDS_MIN: usize = 3;
 
 const PANEL: f64 = 62.0;
 
-/// Of the first round of each subject.
+/// A subject in the first of its rounds that was measured.
+struct Panel {
+    subject: String,
+    /// From 1.
+    round: usize,
+    layers: Layers,
+}
+
+/// Of each subject that has samples.
 pub(super) fn chart(experiment: &Experiment, load: &str) -> Option<Chart> {
     let subjects = experiment.plan().subjects.iter();
     let of = |subject: &crate::plan::Subject| {
@@ -25,9 +33,13 @@ pub(super) fn chart(experiment: &Experiment, load: &str) -> Option<Chart> {
         let samples: Vec<&Sample> = run.samples.iter().collect();
         let last = samples.last()?.t_s;
         let layers = Layers::new(&thinned(&samples, |t_s| t_s / last))?;
-        Some((subject.name.clone(), layers)).filter(|(_, layers)| layers.ends_s.len() >= SECONDS_MIN)
+        (layers.ends_s.len() >= SECONDS_MIN).then(|| Panel {
+            subject: subject.name.clone(),
+            round: run.round + 1,
+            layers,
+        })
     };
-    let panels: Vec<(String, Layers)> = subjects.filter_map(of).collect();
+    let panels: Vec<Panel> = subjects.filter_map(of).collect();
     if panels.is_empty() {
         return None;
     }
@@ -37,25 +49,29 @@ pub(super) fn chart(experiment: &Experiment, load: &str) -> Option<Chart> {
     Some(Chart {
         id: format!("threads-{}", slug(load)),
         title,
-        caption: "The first round of each subject: cores that were busy in each second, stacked by thread."
-            .to_owned(),
+        caption: format!(
+            "The first round of each subject that was measured: cores that were busy in each second, stacked by thread.{}",
+            failures(experiment, load)
+        ),
         svg: sheet.finish(),
         csv: csv(&panels),
     })
 }
 
-fn draw(sheet: &mut Sheet, panels: &[(String, Layers)]) {
-    let all = || panels.iter().map(|(_, layers)| layers);
+fn draw(sheet: &mut Sheet, panels: &[Panel]) {
+    let all = || panels.iter().map(|panel| &panel.layers);
     let most = all().flat_map(Layers::total).fold(0.0, f64::max);
     let last = all().filter_map(|layers| layers.ends_s.last().copied()).fold(0.0, f64::max);
     let (x, y) = (Axis::linear("time", Unit::Time, last), Axis::linear("CPU", Unit::Cores, most));
-    for (index, (name, layers)) in panels.iter().enumerate() {
+    for (index, Panel { subject, round, layers }) in panels.iter().enumerate() {
         sheet.bottom += 18.0;
-        sheet.text_in(400.0, (EDGE, sheet.bottom - 4.0), Anchor::Start, "name", name);
+        // That rounds before it failed is seen by its number.
+        let name = format!("{subject}, round {round}");
+        sheet.text_in(400.0, (EDGE, sheet.bottom - 4.0), Anchor::Start, "name", &name);
         legend::draw(sheet, &keys(layers));
         let frame = Frame::panel(sheet, PANEL, &x, &y, index + 1 == panels.len());
         stack(sheet, &frame, (&x, &y), layers);
-        tips(sheet, &frame, &x, name, layers);
+        tips(sheet, &frame, &x, subject, layers);
     }
 }
 
@@ -72,14 +88,37 @@ fn tips(sheet: &mut Sheet, frame: &Frame, x: &Axis, name: &str, layers: &Layers)
     }
 }
 
-fn csv(panels: &[(String, Layers)]) -> String {
-    let mut table = Table::new(&["subject", "thread", "t_s", "cpu_cores"]);
-    for (name, layers) in panels {
+fn csv(panels: &[Panel]) -> String {
+    let mut table = Table::new(&["subject", "round", "thread", "t_s", "cpu_cores"]);
+    for Panel { subject, round, layers } in panels {
         for layer in &layers.threads {
             for (end, cores) in layers.ends_s.iter().zip(&layer.cores) {
-                table.row([name.clone(), layer.name.clone(), end.to_string(), cores.to_string()]);
+                let cells = [round.to_string(), layer.name.clone(), end.to_string(), cores.to_string()];
+                table.row([subject.clone()].into_iter().chain(cells));
             }
         }
     }
     table.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::threads::made::sample;
+    use crate::report::made;
+
+    #[test]
+    fn the_round_that_is_shown_is_named_where_the_first_one_failed() {
+        let plan = "rounds = 3\n[[subject]]\nname = \"a\"\ncommand = [\"a\"]\n\
+                    [[load]]\nname = \"l\"\nkind = \"bench\"\n";
+        let mut experiment = made::experiment(plan, |turn| (turn.round > 0).then(Vec::new));
+        for run in &mut experiment.runs {
+            run.samples =
+                (0..5_u32).map(|second| sample(f64::from(second), &[("a", f64::from(second))])).collect();
+        }
+        let chart = chart(&experiment, "l").unwrap();
+        assert!(chart.svg.contains(">a, round 2</text>"), "{}", chart.svg);
+        assert!(chart.csv.contains("\r\na,2,a,1,1\r\n"), "{}", chart.csv);
+        assert!(chart.caption.ends_with(" Failed: a in 1 of 3 rounds."), "{}", chart.caption);
+    }
 }
