@@ -5,6 +5,8 @@
 //! and a [`legend`]. Whatever the records hold, what comes out is XML: what is no number is left out by whoever takes the data,
 //! and all text is escaped by the sheet.
 
+#[cfg(test)]
+mod contrast;
 mod data;
 mod frame;
 mod latency;

@@ -12,7 +12,7 @@ pub(super) const EDGE: f64 = 10.0;
 
 /// Colours, lines and text. It stands in each document, so that one can be shown alone. Subjects and layers set `color`, and
 /// what is drawn takes that.
-const STYLE: &str = include_str!("style.css");
+pub(super) const STYLE: &str = include_str!("style.css");
 
 /// A document that grows downwards.
 pub(super) struct Sheet {

@@ -242,17 +242,17 @@ impl Cell {
         sheet.rectangle(&attributes, (self.x, self.top), (self.wide, ROW), &format!("{of}: {tip}"));
         if let Some(text) = texts.iter().find(|text| width(text) < self.wide) {
             let place = (self.x + self.wide / 2.0, self.top + ROW / 2.0 + 4.0);
-            let ink = if opacity > 0.6 { "on-shade" } else { "" };
-            sheet.text(place, Anchor::Middle, ink, text);
+            sheet.text(place, Anchor::Middle, "", text);
         }
     }
 }
 
-/// How strong the colour of a multiple is: equal factors are equal steps.
-fn opacity(multiple: f64, worst: f64) -> f64 {
+/// How strong the colour of a multiple is: equal factors are equal steps. With more than two thirds of it, the text above it
+/// could not be read, in light or in dark.
+pub(super) fn opacity(multiple: f64, worst: f64) -> f64 {
     let shade = if worst > 1.0 { multiple.ln() / worst.ln() } else { 0.0 };
     let shade = if shade.is_finite() { shade.clamp(0.0, 1.0) } else { 0.0 };
-    0.08 + 0.87 * shade
+    0.06 + 0.6 * shade
 }
 
 #[cfg(test)]

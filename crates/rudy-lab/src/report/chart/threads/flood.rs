@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::layers::thinned;
-use super::{Layers, colour, keys, stack, words};
+use super::{Layers, colour, ink, keys, stack, words};
 use crate::record::{Run, Sample};
 use crate::report::chart::Chart;
 use crate::report::chart::data::{drawable, float, slug};
@@ -123,8 +123,7 @@ fn names(sheet: &mut Sheet, layers: &Layers, edges: &[Vec<(f64, f64)>]) {
             (floor - ceiling > 14.0).then(|| (top[start].0 + 4.0, f64::midpoint(floor, ceiling) + 4.0))
         });
         if let Some(place) = place {
-            let ink = if matches!(colour(layer, index), "s0" | "s3") { "on-dark" } else { "on" };
-            sheet.text(place, Anchor::Start, ink, &layer.name);
+            sheet.text(place, Anchor::Start, ink(colour(layer, index)), &layer.name);
         }
     }
 }

@@ -21,12 +21,8 @@ pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
             let plan = flood::Plan::new(*connections, ramp.0, time.0);
             let subjects = experiment.plan().subjects.iter();
             let chart = |subject: &crate::plan::Subject| {
-                flood::chart(
-                    &plan,
-                    &load.name,
-                    &subject.name,
-                    experiment.measured(&subject.name, &load.name).next()?,
-                )
+                let run = experiment.measured(&subject.name, &load.name).next()?;
+                flood::chart(&plan, &load.name, &subject.name, run)
             };
             subjects.filter_map(chart).collect()
         }
@@ -37,10 +33,15 @@ pub(super) fn charts(experiment: &Experiment, load: &Load) -> Vec<Chart> {
 }
 
 /// The colours of layers, the busiest first. None is that of the line of memory.
-const COLOURS: [&str; layers::NAMED_MAX + 1] = ["s5", "s4", "s2", "s7", "s3", "s0"];
+pub(super) const COLOURS: [&str; layers::NAMED_MAX + 1] = ["s5", "s4", "s2", "s7", "s3", "s0"];
 
 fn colour(layer: &Layer, index: usize) -> &'static str {
     if layer.is_rest { "rest" } else { COLOURS[index % COLOURS.len()] }
+}
+
+/// The class of a name on an area of this one.
+pub(super) fn ink(colour: &str) -> &'static str {
+    if colour == "s0" { "on-dark" } else { "on" }
 }
 
 /// Each layer with its name.
