@@ -21,6 +21,9 @@ struct Row {
     median: Option<Median>,
 }
 
+/// How many answers of a load at a rate are right.
+const NINES: &str = "nines";
+
 /// How high a row is, and that of a control.
 const ROW: f64 = 34.0;
 const CONTROL: f64 = 22.0;
@@ -38,7 +41,7 @@ fn figures(kind: &Kind) -> &'static [&'static str] {
     match kind {
         Kind::Bench { rate: None, .. } => &["requests_per_s", "cpu_us_per_request"],
         // How many requests come is then the generator's choice.
-        Kind::Bench { rate: Some(_), .. } => &["p99_ns", "cpu_us_per_request"],
+        Kind::Bench { rate: Some(_), .. } => &[NINES, "errors", "p99_ns", "cpu_us_per_request"],
         Kind::Burst { .. } | Kind::Sequence { .. } => &["time_s", "errors", "cpu_us_per_request"],
         Kind::Knee { .. } => &["knee_per_s"],
         // Shown over n, where there is more than one.
@@ -65,7 +68,13 @@ fn chart(experiment: &Experiment, load: &str, figure: &Figure) -> Option<Chart> 
         id: format!("{}-{}", slug(&figure.name), slug(load)),
         title,
         caption: format!(
-            "A point for each round, the first on top in its row; the line is their median.{}",
+            "A point for each round, the first on top in its row; the line is their median.{}{}",
+            // Without a failure it is the number of requests alone that says how much is proven.
+            if figure.name == NINES {
+                " Nines are as many as the answers prove: more requests prove more."
+            } else {
+                ""
+            },
             legend_of_dagger(rows.iter().any(|row| row.median.is_some_and(|median| median.is_doubtful))),
         ),
         svg: sheet.finish(),
@@ -238,6 +247,18 @@ mod tests {
                 made::experiment(&plan, |turn| Some(vec![("errors", errors * f64::from(turn.round > 1))]));
             assert_eq!(of(&experiment).len(), charts);
         }
+    }
+
+    #[test]
+    fn a_load_at_a_rate_shows_how_many_answers_are_right() {
+        let plan = PLAN.replace("\"bench\"", "\"bench\"\nrate = 100");
+        let experiment = made::experiment(&plan, |turn| {
+            Some(vec![("nines", 3.5), ("errors", f64::from(turn.subject == "b")), ("p99_ns", 1e6)])
+        });
+        let charts = of(&experiment);
+        let ids: Vec<_> = charts.iter().map(|chart| chart.id.as_str()).collect();
+        assert_eq!(ids, ["nines-l", "errors-l", "p99-ns-l"]);
+        assert!(charts[0].svg.contains(">3.50</text>") && charts[0].caption.contains("prove"));
     }
 
     #[test]

@@ -23,7 +23,8 @@ const LOADS: &str = "\
 [[load]]\nname = \"f\"\nkind = \"flood\"\nconnections = 100\nramp = \"5s\"\ntime = \"5s\"\n\
 [[load]]\nname = \"i\"\nkind = \"idle\"\nconnections = 100\nramp = \"5s\"\ntime = \"5s\"\n";
 
-const FIGURES: [&str; 8] = [
+const FIGURES: [&str; 9] = [
+    "nines",
     "requests_per_s",
     "cpu_us_per_request",
     "p99_ns",
@@ -132,8 +133,8 @@ fn every_kind_of_chart_is_there_and_none_without_data() {
     let kinds: HashSet<String> =
         charts(&usual(2)).iter().filter_map(|chart| Some(chart.id.split('-').next()?.to_owned())).collect();
     let expected = [
-        "cpu", "heat", "knee", "late", "latency", "memory", "private", "rates", "requests", "then",
-        "threads", "time",
+        "cpu", "errors", "heat", "knee", "late", "latency", "memory", "nines", "private", "rates",
+        "requests", "then", "threads", "time",
     ];
     assert!(expected.iter().all(|kind| kinds.contains(*kind)), "{kinds:?}");
     let mut empty = usual(2);
