@@ -16,7 +16,7 @@ impl Table {
 
     /// Adds a row.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells: Vec<_> = cells.into_iter().map(|cell| quoted(&cell)).collect();
+        let cells: Vec<_> = cells.into_iter().map(|cell| field(&cell)).collect();
         debug_assert_eq!(cells.len(), self.columns, "a cell for each column");
         self.text.push_str(&cells.join(","));
         self.text.push_str("\r\n");
@@ -33,12 +33,12 @@ pub(super) fn cell(value: Option<f64>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
-    }
+/// As a field. A spreadsheet would compute text that begins like a formula (CWE-1236): an apostrophe before it says that it is
+/// text. What is a number stays one.
+fn field(cell: &str) -> String {
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
+    let cell = format!("{}{cell}", if is_formula { "'" } else { "" });
+    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
 }
 
 #[cfg(test)]
@@ -51,5 +51,21 @@ mod tests {
         table.row(["a, \"b\"".to_owned(), cell(Some(1.5))]);
         table.row(["c".to_owned(), cell(None)]);
         assert_eq!(table.finish(), "subject,p99_ns\r\n\"a, \"\"b\"\"\",1.5\r\nc,\r\n");
+    }
+
+    #[test]
+    fn no_text_is_a_formula_and_a_number_stays_one() {
+        for (cell, in_csv) in [
+            ("=HYPERLINK(\"http://x\",\"y\")", "\"'=HYPERLINK(\"\"http://x\"\",\"\"y\"\")\""),
+            ("+1+1", "'+1+1"),
+            ("-x", "'-x"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("-1.5", "-1.5"),
+            ("1e-9", "1e-9"),
+            ("a=b", "a=b"),
+            ("", ""),
+        ] {
+            assert_eq!(field(cell), in_csv);
+        }
     }
 }
