@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use rudy_load::svg::escape;
 
-/// The width of every chart. Text of 12 units is still readable where a phone shows 328 pixels of it.
+/// The width of every chart. Text is 12 units high: 11 pixels where a chart is shown 440 pixels wide, and hard to read where it
+/// is shrunk to a phone's. There it is better scrolled.
 pub(super) const WIDTH: f64 = 480.0;
 
 /// What stays free on the left and on the right.

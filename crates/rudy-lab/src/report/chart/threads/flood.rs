@@ -65,7 +65,8 @@ pub(super) fn chart(plan: &Plan, load: &str, subject: &str, run: &Run) -> Option
         title,
         caption: format!(
             "Round {} of {subject}. Time is logarithmic, because what matters happens early; CPU is stacked by thread. \
-             Where open connections leave the dashed line, they came later than planned.",
+             Where open connections leave the dashed line, they came later than planned. CPU and memory have scales of their own \
+             for each subject: compare the numbers, not the heights.",
             run.round + 1
         ),
         svg: sheet.finish(),
