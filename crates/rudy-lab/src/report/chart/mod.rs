@@ -16,6 +16,7 @@ mod mark;
 mod memory;
 mod rates;
 mod scale;
+mod seconds;
 mod sheet;
 mod sizes;
 mod strip;
@@ -52,6 +53,7 @@ pub(crate) fn charts(experiment: &Experiment) -> Vec<Chart> {
         sizes::charts,
         rates::charts,
         latency::charts,
+        seconds::charts,
         strip::charts,
         memory::charts,
         threads::charts,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::wellformed;
 use super::*;
-use crate::record::{Doubt, Outcome, Run, Step};
+use crate::record::{Doubt, Interval, Outcome, Run, Step};
 use crate::report::chart::threads::made::sample;
 use crate::report::made;
 
@@ -65,6 +65,13 @@ fn fill(run: &mut Run, numbers: &[f64]) {
             sample.t_s = odd;
         }
     }
+    let interval = |second: u32| Interval {
+        t_s: f64::from(second),
+        requests_per_s: next(),
+        p50_ns: None,
+        p99_ns: (second != 2).then(&mut next),
+    };
+    run.intervals = (1..5).map(interval).collect();
     let step = |held| Step { rate_per_s: next(), p99_ns: Some(next()), held, words: "so & so".to_owned() };
     run.steps = [true, false].map(step).to_vec();
     run.steps.push(Step { rate_per_s: 5.0, p99_ns: None, held: false, words: String::new() });
@@ -134,7 +141,7 @@ fn every_kind_of_chart_is_there_and_none_without_data() {
         charts(&usual(2)).iter().filter_map(|chart| Some(chart.id.split('-').next()?.to_owned())).collect();
     let expected = [
         "cpu", "errors", "heat", "knee", "late", "latency", "memory", "nines", "private", "rates",
-        "requests", "then", "threads", "time",
+        "requests", "seconds", "then", "threads", "time",
     ];
     assert!(expected.iter().all(|kind| kinds.contains(*kind)), "{kinds:?}");
     let mut empty = usual(2);
