@@ -6,6 +6,9 @@ use super::analysis::words::{missing, ratio, rounds_of, sure};
 use super::analysis::{Answer, Cell, Compared, Controlled, Section, Table, then};
 use super::unit::{Figure, Unit, digits};
 
+/// What stands where there is nothing.
+pub(super) const NONE: &str = "–";
+
 /// Marks a number that rests on runs that are doubted, or not on all of them.
 pub(super) const DOUBTFUL: &str = "†";
 
@@ -188,14 +191,14 @@ pub(super) fn range(cell: &Cell, figure: &Figure) -> String {
 /// What was shown before, beside today's.
 pub(super) fn then(section: &Section) -> Rows {
     let head = ["under", "in", "then", "it was", "now", "it is", "now / then"];
-    let none = || "–".to_owned();
+    let none = || NONE.to_owned();
     let row = |row: &then::Row| {
         let figure = row.figure.as_ref();
         let value = |value: f64| figure.map_or(none(), |figure| figure.unit.text(value * figure.factor));
         let was = row.then.map_or(none(), |then| match (then.value.map(value), then.said) {
             (Some(value), Some(said)) => format!("{value} ({said})"),
             (Some(value), None) => value,
-            (None, said) => said.unwrap_or("–").to_owned(),
+            (None, said) => said.unwrap_or(NONE).to_owned(),
         });
         let is = row.now.zip(figure).map_or(none(), |((_, cell), figure)| spread(&cell, figure));
         vec![
@@ -203,7 +206,7 @@ pub(super) fn then(section: &Section) -> Rows {
             figure.map_or(none(), |figure| figure.title.clone()),
             row.then.map_or(none(), |then| then.subject.to_owned()),
             was,
-            row.now.map_or("–", |(subject, _)| subject).to_owned(),
+            row.now.map_or(NONE, |(subject, _)| subject).to_owned(),
             is,
             row.ratio().map_or(none(), ratio),
         ]

@@ -34,6 +34,10 @@ fn section(section: &Section) -> String {
     if tables.concat().contains(['†', '‡']) {
         say(&wrapped(rows::LEGEND, WIDTH).join("\n"));
     }
+    let then = then_and_now(section);
+    if !then.is_empty() {
+        say(&format!("\nthen and now:\n{then}"));
+    }
     for (title, troubles) in [("doubts", &section.doubts), ("failures", &section.failures)] {
         if !troubles.is_empty() {
             say(&format!("\n{title}:"));
@@ -43,6 +47,18 @@ fn section(section: &Section) -> String {
         }
     }
     text
+}
+
+/// What an older report shows, and what its subject of today shows, a line each. A table of it would be too wide.
+fn then_and_now(section: &Section) -> String {
+    let one = |row: &Vec<String>| {
+        let [load, figure, then, was, now, is, _] = row.as_slice() else { return Vec::new() };
+        let today = if now == rows::NONE { String::new() } else { format!("; {is} now ({now})") };
+        wrapped(&format!("{load}, {figure}: {was} then ({then}){today}"), WIDTH - 2)
+    };
+    let rows = rows::then(section).body;
+    let lines = rows.iter().filter(|row| row[2] != rows::NONE).flat_map(one);
+    lines.map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// The table of findings; where it has no room without the medians, and then with names cut.
@@ -206,6 +222,16 @@ mod tests {
             compared  under  in               medians   ratio  between  verdict\n\
             a / b     1k     CPU per request  7 / 7 µs  1.00            no verdict: 3 rounds, it takes 6\n";
         assert_eq!(shown(1, COMPARE), expected);
+    }
+
+    #[test]
+    fn what_was_shown_then_stands_beside_what_is_shown_now() {
+        let then = "[[then]]\nsubject = \"Old\"\nbeside = \"a\"\nload = \"1k\"\nfigures = { cpu_us_per_request = 70.0 }\n";
+        let text = shown(1, then);
+        assert!(
+            text.contains("\nthen and now:\n  1k, CPU per request: 70 µs then (Old); 7 µs now (a)\n"),
+            "{text}"
+        );
     }
 
     #[test]
