@@ -41,7 +41,7 @@ struct Quantity {
 }
 
 const QUANTITIES: [Quantity; 2] = [
-    Quantity { title: "requests answered", unit: Unit::Rate, of: |second| second.requests_per_s },
+    Quantity { title: "answers", unit: Unit::Rate, of: |second| second.requests_per_s },
     Quantity { title: "latency, p99", unit: Unit::Time, of: |second| second.p99_s },
 ];
 
