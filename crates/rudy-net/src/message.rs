@@ -92,6 +92,11 @@ impl Response {
         }
     }
 
+    /// Sends it with another status; a prepared head is taken apart for it.
+    pub fn set_status(&mut self, status: StatusCode) {
+        self.head = Head::Fields(status, std::mem::take(self.headers_mut()));
+    }
+
     /// The fields.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {

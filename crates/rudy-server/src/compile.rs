@@ -1,12 +1,14 @@
 //! From a configuration to what answers: folders are opened, fixed answers encoded, and what does not fit together is said.
 
+use rudy_http::semantics::path::RequestPath;
+
 use crate::config::files::problem_of;
 use crate::config::{self, Config, FilesTable, Place, Problem, RouteAuthorize};
 use crate::fastcgi::{Authorizer, Fastcgi};
 use crate::files::{Files, FilesOptions};
 use crate::handlers::{Broadcast, Delay, Info, Redirect, Respond, Status, Stream, Tail};
 use crate::php::Php;
-use crate::routing::{CanonicalPath, HostPattern, Hosts, PathPattern, Route, Router};
+use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router};
 
 /// Makes the routes of a configuration ready, or says everything that is wrong with them.
 pub(crate) fn compile(config: &Config) -> Result<Router<Target>, Vec<Problem>> {
@@ -23,7 +25,7 @@ pub(crate) fn compile(config: &Config) -> Result<Router<Target>, Vec<Problem>> {
             let authorizer = authorizer(route, of_site.as_ref(), &mut problems);
             match handler(site, route) {
                 Ok(handler) => {
-                    let target = Target { authorizer, handler };
+                    let target = Target { authorizer, allow_trace: route.allow_trace, handler };
                     routes.push(Route { paths: route.paths.clone(), handler: target });
                 }
                 Err(more) => problems.extend(more),
@@ -39,6 +41,8 @@ pub(crate) fn compile(config: &Config) -> Result<Router<Target>, Vec<Problem>> {
 pub(crate) struct Target {
     /// Who says who may come in; nobody is asked if absent.
     pub(crate) authorizer: Option<Authorizer>,
+    /// Whether TRACE gets to the handler.
+    pub(crate) allow_trace: bool,
     pub(crate) handler: Handler,
 }
 
@@ -82,7 +86,7 @@ fn authorizer(
 fn handler(site: &config::Site, route: &config::Route) -> Result<Handler, Vec<Problem>> {
     let place = &route.handler_place;
     match &route.handler {
-        config::Handler::Files(table) => open(table, place).map(Handler::Files),
+        config::Handler::Files(table) => open(table, site.runs_php(), place).map(Handler::Files),
         config::Handler::Redirect(table) => Redirect::new(table, &route.paths, place).map(Handler::Redirect),
         config::Handler::Respond(table) => Respond::new(table, place).map(Handler::Respond),
         config::Handler::Status(table) => Ok(Handler::Status(Status::new(table))),
@@ -99,9 +103,9 @@ fn handler(site: &config::Site, route: &config::Route) -> Result<Handler, Vec<Pr
 }
 
 /// Opens a folder. It is looked at even where the options are wrong, so that both are said at once.
-fn open(table: &FilesTable, place: &Place) -> Result<Files, Vec<Problem>> {
+fn open(table: &FilesTable, on_php_site: bool, place: &Place) -> Result<Files, Vec<Problem>> {
     let mut problems = Vec::new();
-    let options = table.options(place, &mut problems);
+    let options = FilesOptions { on_php_site, ..table.options(place, &mut problems) };
     let wrong = options.problems();
     problems.extend(wrong.iter().map(|error| problem_of(error, place)));
     let options = if wrong.is_empty() { options } else { FilesOptions::default() };
@@ -162,8 +166,10 @@ fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
 /// only known for the simplest ones.
 fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
     let taker = |path: &str| {
-        let path = CanonicalPath::parse(path.split(['?', '#']).next()?).ok()?;
-        site.routes.iter().position(|route| route.paths.iter().any(|pattern| pattern.matches(path.as_str())))
+        let path = RequestPath::parse(path.split(['?', '#']).next()?).ok()?;
+        site.routes
+            .iter()
+            .position(|route| route.paths.iter().any(|pattern| pattern.matches(path.as_bytes())))
     };
     for (number, route) in site.routes.iter().enumerate() {
         let config::Handler::Redirect(table) = &route.handler else { continue };

@@ -9,6 +9,7 @@ mod fastcgi;
 pub mod files;
 pub mod follow;
 mod handlers;
+mod internal_redirect;
 mod line_writer;
 mod local_time;
 mod methods;

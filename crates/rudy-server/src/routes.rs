@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use http::uri::Scheme;
 use http::{Method, StatusCode};
+use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_net::{Client, Local, Reply, Request, Response};
 
 use crate::compile::{Handler, Target};
+use crate::files::{Elsewhere, Outcome};
 use crate::handlers::Vitals;
-use crate::methods::{answer_unless_known, answer_unless_read};
-use crate::pages;
-use crate::routing::{Found, NotFound, Router, request_host};
+use crate::methods::{READ_METHODS, answer_others, answer_unless_known, answer_unless_read};
+use crate::routing::{NotFound, Router, request_host};
 use crate::topic::Topics;
+use crate::{internal_redirect, pages};
 
 /// Which handler answers which request, and what handlers share. Clones share everything.
 #[derive(Debug, Clone)]
@@ -21,8 +23,18 @@ pub(crate) struct Routes {
     pub(crate) topics: Arc<Topics>,
 }
 
+/// A request on its way to a handler.
+struct Asked<'a> {
+    client: &'a Client,
+    local: &'a Local<'a>,
+    /// The path that answers in place of the request's own, after an internal redirect.
+    instead: Option<RequestPath<'static>>,
+    /// Whether the authorizer of its route has allowed it.
+    is_admitted: bool,
+}
+
 impl Routes {
-    /// Answers a request: a client's, or one that an app has put in its place.
+    /// Answers a request of a client, or one that an application has put in its place.
     pub(crate) fn reply(self: &Arc<Self>, request: Request, client: &Client, local: &Local) -> Reply {
         // RFC 9110 §9.3.7: a question about the server as a whole.
         if request.uri().path() == "*" && request.method() == Method::OPTIONS {
@@ -35,53 +47,111 @@ impl Routes {
             let explanation = "This connection is not encrypted: https is not spoken on it.";
             return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }
-        match self.router.find(|| request_host(&request), request.uri().path()) {
-            Ok(found) => match &found.handler.authorizer {
-                Some(authorizer) => authorizer.call(request, client, local, self),
-                None => self.hand_over(request, client, local, &found),
-            },
-            Err(not_found) => answer_nobody(&request, not_found).into(),
-        }
+        self.route(request, Asked { client, local, instead: None, is_admitted: false })
     }
 
-    /// Answers a request that the authorizer of its route has let in.
+    /// Answers a request that the authorizer of the route for `path` has allowed.
     pub(crate) fn reply_to_admitted(
         self: &Arc<Self>,
         request: Request,
+        path: RequestPath<'static>,
         client: &Client,
         local: &Local,
     ) -> Reply {
-        // The request is the same and so are the routes, so this is the route whose authorizer was asked.
-        match self.router.find(|| request_host(&request), request.uri().path()) {
-            Ok(found) => self.hand_over(request, client, local, &found),
-            Err(not_found) => answer_nobody(&request, not_found).into(),
-        }
+        self.route(request, Asked { client, local, instead: Some(path), is_admitted: true })
     }
 
-    fn hand_over(
-        self: &Arc<Self>,
-        request: Request,
-        client: &Client,
-        local: &Local,
-        found: &Found<'_, Target>,
-    ) -> Reply {
-        match &found.handler.handler {
-            Handler::Files(files) => files.call(&request, &found.path_below(request.uri().path())),
-            Handler::Redirect(redirect) => redirect.answer(&request, found.pattern).into(),
+    /// Finds the route for a path, and has it answer. Everything that looks at the path looks at this one.
+    fn route(self: &Arc<Self>, request: Request, asked: Asked<'_>) -> Reply {
+        let Asked { client, local, instead, is_admitted } = asked;
+        let path = match instead.map_or_else(|| RequestPath::parse(request.uri().path()), Ok) {
+            Ok(path) => path,
+            Err(refusal) => return refuse_path(&request, refusal).into(),
+        };
+        let found = match self.router.find(|| request_host(&request), &path) {
+            Ok(found) => found,
+            Err(not_found) => return answer_nobody(&request, not_found).into(),
+        };
+        let Target { authorizer, allow_trace, handler } = found.handler;
+        if *request.method() == Method::TRACE && !allow_trace {
+            return refuse_trace(&request).into();
+        }
+        if let Some(authorizer) = authorizer.as_ref().filter(|_| !is_admitted) {
+            let path = path.into_owned();
+            return authorizer.call(request, path, client, local, self);
+        }
+        match handler {
+            Handler::Files(files) => {
+                let elsewhere = |file: &str| found.taken_elsewhere(&path, file);
+                let elsewhere: Option<Elsewhere<'_>> = found.has_other_routes().then_some(&elsewhere);
+                match files.call(&request, found.below(&path), elsewhere) {
+                    Outcome::Reply(reply) => reply,
+                    Outcome::Redirect { path, page_of } => {
+                        self.redirect(request, path, page_of, client, local)
+                    }
+                }
+            }
+            Handler::Redirect(redirect) => redirect.answer(&request, &path, found.pattern).into(),
             Handler::Respond(respond) => respond.answer(&request).into(),
             Handler::Status(status) => status.answer(&request, client, &self.vitals).into(),
-            Handler::Stream(stream) => stream.answer(&request).into(),
-            Handler::Broadcast(broadcast) => broadcast.call(request, client, &self.topics),
+            Handler::Stream(stream) => stream.answer(&request, &path).into(),
+            Handler::Broadcast(broadcast) => {
+                let path = path.into_owned();
+                broadcast.call(request, &path, client, &self.topics)
+            }
             Handler::Tail(tail) => tail.answer(&request, client).into(),
             Handler::Delay(delay) => delay.call(&request),
             Handler::Info(info) => info.answer(&request, client, &self.vitals).into(),
-            Handler::Fastcgi(fastcgi) => fastcgi.call(request, client, local, found.pattern, self),
+            Handler::Fastcgi(fastcgi) => {
+                let path = path.into_owned();
+                fastcgi.call(request, found.below(&path), found.pattern, client, local, self)
+            }
             Handler::Php(php) => {
-                let below = found.path_below(request.uri().path()).into_owned();
-                php.call(request, client, local, &below, self)
+                let path = path.into_owned();
+                php.call(request, found.below(&path), client, local, self)
             }
         }
     }
+
+    /// Answers with another path of the site, which the client does not see.
+    fn redirect(
+        self: &Arc<Self>,
+        request: Request,
+        path: RequestPath<'static>,
+        page_of: Option<StatusCode>,
+        client: &Client,
+        local: &Local,
+    ) -> Reply {
+        let fields = request.headers().clone();
+        let next = match page_of {
+            Some(status) => internal_redirect::for_page(request, status),
+            None => internal_redirect::same_request(request),
+        };
+        let reply = next
+            .map(|next| self.route(next, Asked { client, local, instead: Some(path), is_admitted: false }));
+        match (reply, page_of) {
+            (Some(page), Some(status)) => internal_redirect::as_page_of(status, page, fields),
+            (Some(reply), None) => reply,
+            // The page for an error leads on to the page for an error.
+            (None, Some(status)) => pages::error(status, &fields, "The request failed.").into(),
+            (None, None) => {
+                let explanation = "The routes of this site lead from one to another without an end.";
+                pages::error(StatusCode::INTERNAL_SERVER_ERROR, &fields, explanation).into()
+            }
+        }
+    }
+}
+
+fn refuse_path(request: &Request, refusal: PathError) -> Response {
+    // An unknown method is unknown wherever it is tried.
+    answer_unless_known(request).unwrap_or_else(|| {
+        pages::error(StatusCode::BAD_REQUEST, request.headers(), &format!("Refused: {refusal}."))
+    })
+}
+
+/// TRACE sends the request back, credentials that a proxy has added among them (RFC 9110 §9.3.8).
+fn refuse_trace(request: &Request) -> Response {
+    answer_others(request, READ_METHODS, "TRACE is not allowed here.")
 }
 
 fn answer_nobody(request: &Request, why: NotFound) -> Response {
@@ -92,7 +162,7 @@ fn answer_nobody(request: &Request, why: NotFound) -> Response {
             // RFC 9110 §7.4: a request for a host that nobody here answers for is misdirected.
             NotFound::Host => error(StatusCode::MISDIRECTED_REQUEST, "No site here is for this host."),
             NotFound::Path => error(StatusCode::NOT_FOUND, "There is nothing at this address."),
-            NotFound::BadPath(refusal) => error(StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
+            NotFound::Ambiguous(refusal) => error(StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
         }
     })
 }

@@ -10,6 +10,10 @@ use super::app::{AppTable, missing};
 use super::values::Size;
 use super::{Config, Handler, Place, Problem};
 use crate::fastcgi::Upstream;
+use crate::routing::PathPattern;
+
+/// How the names of PHP scripts end.
+pub(super) const PHP_SUFFIX: &str = ".php";
 
 /// An app that speaks FastCGI: php-fpm, or one in Perl, Python, Go, Rust.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -26,12 +30,12 @@ pub struct FastcgiTable {
     #[schemars(length(min = 1))]
     pub app_root: Option<PathBuf>,
     /// How the names of scripts end, as in `.php`: the path up to there is `SCRIPT_NAME`, the rest `PATH_INFO`; a path
-    /// without such a part is not passed on (404). If absent, `SCRIPT_NAME` is the path of the route, as `/app` of `/app/*`.
-    /// `php` has its own rules.
+    /// without such a part is not passed on (404). If absent, it is `.php` for routes such as `*.php`; for others
+    /// `SCRIPT_NAME` is the path of the route, as `/app` of `/app/*`. `php` has its own rules.
     #[schemars(length(min = 2))]
     pub split: Option<String>,
-    /// Whether the app is asked only for scripts that are files in `root`, where `split` tells what a script is (404 for
-    /// others). `false` where they are on another machine.
+    /// Whether the app is asked only for scripts that are files in `root` (404 for others); needs `split`. `false` where they
+    /// are on another machine, or where the app has one script for all paths.
     pub check_scripts: bool,
     /// Whether symbolic links to scripts and files may lead out of `root`.
     pub follow_symlinks: bool,
@@ -86,9 +90,24 @@ impl FastcgiTable {
         }
     }
 
+    /// Takes `.php` for the suffix of scripts where the paths of the route say so.
+    pub(super) fn choose_suffix(&mut self, paths: &[PathPattern]) {
+        if self.split.is_none() && paths.iter().all(|path| path.takes_only_names(PHP_SUFFIX)) {
+            self.split = Some(PHP_SUFFIX.to_owned());
+        }
+    }
+
     /// What the schema cannot say.
     pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
-        self.app.problems(place)
+        let mut problems = self.app.problems(place);
+        if self.root.is_some() && self.check_scripts && self.split.is_none() {
+            let title = "nothing says which part of a path is a script in `root`";
+            let problem = Problem::value(&place.key("root"), title).label("scripts here cannot be checked");
+            let help = "add `split = \".cgi\"` (how the names of scripts end), or `check_scripts = false` if the app has one \
+                        script for all paths";
+            problems.push(problem.help(help));
+        }
+        problems
     }
 
     /// What the schema cannot say of a PHP site.

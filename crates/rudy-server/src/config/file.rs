@@ -103,6 +103,10 @@ pub struct RouteTable {
     pub path: OneOrMany<PathPattern>,
     /// An app that is asked before the handler answers, and says who may come in, in place of the site's; `false` asks nobody.
     pub authorize: Option<RouteAuthorize>,
+    /// Whether the method TRACE reaches the app of this route. It sends a request back as it came, with the credentials that
+    /// proxies add; 405 otherwise.
+    #[serde(default)]
+    pub allow_trace: bool,
     /// Answers with files of a folder.
     pub files: Option<FilesTable>,
     /// Answers with another address.

@@ -37,6 +37,9 @@ pub struct FilesTable {
     pub headers: BTreeMap<String, String>,
     /// Whether names that begin with a dot are served (`/.well-known/` always is).
     pub hidden: bool,
+    /// Whether files that hold PHP are sent as they are (`.php`, `.phtml`, `.phar` and the like; on a site that runs PHP also
+    /// `.inc` and the copies that editors leave). They are not found (404) otherwise.
+    pub serve_source: bool,
     /// Whether symbolic links may lead out of the folder.
     pub follow_symlinks: bool,
     /// Whether `name.br`, `name.zst` and `name.gz` are sent for `name` to those who accept them.
@@ -104,10 +107,10 @@ impl FilesTable {
     /// The options that this table stands for; what is wrong in it goes to `problems`.
     pub(crate) fn options(&self, place: &Place, problems: &mut Vec<Problem>) -> FilesOptions {
         FilesOptions {
-            index: self.index.clone(),
+            index: self.index.iter().map(below_root).collect(),
             browse: self.browse,
-            try_files: self.try_files.clone(),
-            fallback: self.fallback.clone(),
+            try_files: self.try_files.iter().map(below_root).collect(),
+            fallback: self.fallback.as_ref().map(below_root),
             error_pages: self.error_pages(&place.key("error_pages"), problems),
             cache_control: self.cache_rules(&place.key("cache_control"), problems),
             headers: fields::read(&self.headers, &place.key("headers"), problems)
@@ -115,6 +118,8 @@ impl FilesTable {
                 .filter_map(|(name, value)| Some((name?, value)))
                 .collect(),
             hidden: self.hidden,
+            serve_source: self.serve_source,
+            on_php_site: false,
             follow_symlinks: self.follow_symlinks,
             precompressed: self.precompressed,
             compression: self.compression.options(),
@@ -131,7 +136,7 @@ impl FilesTable {
         for (key, page) in &self.error_pages {
             let status = key.parse().ok().filter(|status: &StatusCode| status.as_u16() >= 400);
             match status.filter(|status| status.as_u16() < 600) {
-                Some(status) => pages.push((status, page.clone())),
+                Some(status) => pages.push((status, below_root(page))),
                 None => problems.push(
                     Problem::key(&place.key(key), format!("\"{key}\" is not the status of an error"))
                         .label("expected 400 to 599"),
@@ -157,6 +162,11 @@ impl FilesTable {
         }
         rules
     }
+}
+
+/// A path below the root, which may be written as that of a request: `/404.html`.
+fn below_root(path: &String) -> String {
+    path.strip_prefix('/').unwrap_or(path).to_owned()
 }
 
 /// Where a table is wrong, as the handler sees it.
@@ -198,6 +208,7 @@ impl Default for FilesTable {
             cache_control: Vec::new(),
             headers: BTreeMap::new(),
             hidden: usual.hidden,
+            serve_source: usual.serve_source,
             follow_symlinks: usual.follow_symlinks,
             precompressed: usual.precompressed,
             compression: CompressionTable::Switch(usual.compression.is_some()),

@@ -187,6 +187,7 @@ impl Loader {
         let mut table: RouteTable = route.whole(&mut self.problems)?;
         let paths = table.path.as_slice().to_vec();
         let authorize = self.authorize(route, table.authorize.take());
+        let allow_trace = table.allow_trace;
         let mut handlers = table.handlers(route.folder);
         if let [(first, _), (second, _), ..] = handlers.as_slice() {
             let title = format!("a route has one handler, and this one has `{first}` and `{second}`");
@@ -194,7 +195,7 @@ impl Loader {
             self.problems.push(problem.also(&route.place.key(first), "the first"));
             return None;
         }
-        let Some((kind, handler)) = handlers.pop() else {
+        let Some((kind, mut handler)) = handlers.pop() else {
             if route.has_wrong_inside() {
                 return None;
             }
@@ -202,10 +203,14 @@ impl Loader {
             self.problems.push(problem.label(format!("expected {}", RouteTable::kinds())));
             return None;
         };
+        if let Handler::Fastcgi(table) = &mut handler {
+            table.choose_suffix(&paths);
+        }
         Some(Route {
             paths,
             handler,
             authorize,
+            allow_trace,
             place: route.place.clone(),
             paths_place: route.place.key("path"),
             handler_place: route.place.key(kind),

@@ -31,6 +31,7 @@ pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Place, Problem, Sources, visible};
 pub use engine::EngineOptions;
 pub use fastcgi::FastcgiTable;
+use fastcgi::PHP_SUFFIX;
 use file::{DelayTable, InfoTable, RedirectTable, RespondTable, Shutdown, StatusTable};
 pub use files::{CacheControlTable, CompressionOptions, CompressionTable, FilesTable};
 pub(crate) use limits::out_of_bounds;
@@ -87,6 +88,17 @@ pub struct Site {
     pub(crate) place: Place,
 }
 
+impl Site {
+    /// Whether a route of it runs PHP.
+    pub(crate) fn runs_php(&self) -> bool {
+        self.routes.iter().any(|route| match &route.handler {
+            Handler::Php(_) => true,
+            Handler::Fastcgi(table) => table.split.as_deref() == Some(PHP_SUFFIX),
+            _ => false,
+        })
+    }
+}
+
 /// A route: the paths it takes, and what answers them.
 #[derive(Debug, Clone)]
 pub struct Route {
@@ -96,6 +108,8 @@ pub struct Route {
     pub handler: Handler,
     /// Who says who may come in; whom the site asks if absent.
     pub authorize: Option<RouteAuthorize>,
+    /// Whether TRACE gets to the handler.
+    pub allow_trace: bool,
     /// Where the route stands.
     pub(crate) place: Place,
     /// Where the paths stand.
@@ -189,6 +203,7 @@ impl Route {
             paths: vec![PathPattern::everything()],
             handler,
             authorize: None,
+            allow_trace: false,
             place: place.clone(),
             paths_place: place.clone(),
             handler_place: place.clone(),

@@ -26,6 +26,7 @@ impl RouteTable {
         let Self {
             path: _,
             authorize: _,
+            allow_trace: _,
             mut files,
             redirect,
             mut respond,

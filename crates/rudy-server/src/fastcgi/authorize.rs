@@ -12,13 +12,14 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_fastcgi::cgi::Answer;
 use rudy_fastcgi::{ProtocolStatus, Role};
+use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Local, Reply, Request, Response};
 
 use super::answer::Begun;
 use super::app::App;
 use super::apps::Apps;
 use super::failure::Failure;
-use super::params::{Params, is_of_server};
+use super::params::{Params, Subject, is_of_server};
 use super::sendfile;
 use super::spill::Upload;
 use crate::config::{AuthorizeTable, Place, Problem};
@@ -73,31 +74,33 @@ impl Authorizer {
         self.0.app.log_to(log);
     }
 
-    /// Asks the app, and has `routes` answer if it lets the request in. The request's body waits where it is.
+    /// Asks the app, and has `routes` answer if it lets the request to `path` in. The request's body waits where it is.
     pub(crate) fn call(
         &self,
         request: Request,
+        path: RequestPath<'static>,
         client: &Client,
         local: &Local,
         routes: &Arc<Routes>,
     ) -> Reply {
-        let answer = self.clone().answer(request, *client, local.address(), routes.clone());
+        let answer = self.clone().answer(request, path, *client, local.address(), routes.clone());
         Reply::WhileWanted(Box::pin(answer))
     }
 
     async fn answer(
         self,
         request: Request,
+        path: RequestPath<'static>,
         client: Client,
         local: Option<SocketAddr>,
         routes: Arc<Routes>,
     ) -> Response {
         let (mut head, body) = request.into_parts();
-        match self.ask(&head, client, local).await {
+        match self.ask(&head, &path, client, local).await {
             Ok(Verdict::In(variables)) => {
                 head.extensions.insert(variables);
                 let request = Request::from_parts(head, body);
-                let reply = routes.reply_to_admitted(request, &client, &Local::known(local));
+                let reply = routes.reply_to_admitted(request, path, &client, &Local::known(local));
                 reply.response().await
             }
             Ok(Verdict::Out(response)) => response,
@@ -108,9 +111,16 @@ impl Authorizer {
         }
     }
 
-    async fn ask(&self, head: &Parts, client: Client, local: Option<SocketAddr>) -> Result<Verdict, Failure> {
+    async fn ask(
+        &self,
+        head: &Parts,
+        path: &RequestPath<'_>,
+        client: Client,
+        local: Option<SocketAddr>,
+    ) -> Result<Verdict, Failure> {
         let Shared { app, extra } = &*self.0;
-        let params = Params { head, client, local, script: None, root: None, content_length: None, extra };
+        let subject = Subject::Access(path);
+        let params = Params { head, client, local, subject, root: None, content_length: None, extra };
         // A question has no effect, so that it may be asked again.
         let begun = app.ask(Role::Authorizer, &params, Upload::empty(), true).await.map_err(name_role)?;
         if begun.head.kind == Answer::Document(StatusCode::OK) {

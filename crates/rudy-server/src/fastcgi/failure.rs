@@ -11,8 +11,8 @@ use rudy_fastcgi::cgi::HeadError;
 use rudy_fastcgi::{Fault, ProtocolStatus};
 use rudy_net::{RequestBodyError, Response};
 
-use super::redirect::HOPS_MAX;
 use super::upstream::Upstream;
+use crate::internal_redirect::HOPS_MAX;
 use crate::pages;
 
 /// Why there is no answer, or no more of it.

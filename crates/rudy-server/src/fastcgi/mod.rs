@@ -9,7 +9,7 @@
 //! 4. [`params`]: the app is told of the request. [`exchange`]: the body goes up while the answer comes down.
 //! 5. [`answer`]: the head becomes that of an answer, the rest is passed on as it comes. What the app says beside it goes to the
 //!    log ([`mod@stderr`]).
-//! 6. Or it says what is to answer in its place: another path of the site ([`redirect`]), or a file ([`sendfile`]).
+//! 6. Or it says what is to answer in its place: another path of the site ([`internal_redirect`]), or a file ([`sendfile`]).
 //! 7. No answer: a [`failure`], and whose fault it is.
 //!
 //! Before all that, and before any other handler, an app may be asked whether the request may come in ([`authorize`]): over the
@@ -26,7 +26,6 @@ mod link;
 mod params;
 mod pool;
 mod processes;
-mod redirect;
 mod script;
 mod sendfile;
 mod spill;
@@ -45,7 +44,7 @@ use http::request::Parts;
 use http_body::Body as _;
 use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::Answer;
-use rudy_http::semantics::path::PathError;
+use rudy_http::semantics::path::{PathBelow, PathError};
 use rudy_net::{Client, Local, Reply, Request, RequestBody, Response};
 
 use self::app::App;
@@ -53,7 +52,7 @@ pub use self::apps::Apps;
 pub(crate) use self::authorize::Authorizer;
 use self::failure::Failure;
 use self::folder::ScriptFolder;
-use self::params::Params;
+use self::params::{Params, Subject};
 pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
 use self::spill::{Spill, Upload};
@@ -62,9 +61,9 @@ use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
 use crate::files::Kind;
-use crate::pages;
 use crate::routes::Routes;
-use crate::routing::{CanonicalPath, PathPattern};
+use crate::routing::PathPattern;
+use crate::{internal_redirect, pages};
 
 /// An app and what it is told. Clones share everything.
 #[derive(Debug, Clone)]
@@ -89,11 +88,10 @@ impl Fastcgi {
     /// Makes the app's pool ready. Nothing is connected to yet.
     pub(crate) fn new(table: &FastcgiTable, place: &Place) -> Result<Self, Vec<Problem>> {
         let mut problems = table.problems(place);
-        let is_checked = table.check_scripts && table.split.is_some();
         let scripts = table
             .root
             .as_ref()
-            .filter(|_| is_checked)
+            .filter(|_| table.check_scripts)
             .map(|root| ScriptFolder::open(root, table.follow_symlinks));
         let scripts = scripts.transpose().map_err(|error| {
             let help = "the app is asked only for scripts that are there; where they are on another machine, \
@@ -152,16 +150,17 @@ impl Fastcgi {
         self.0.app.log_to(log);
     }
 
-    /// Answers a request that `pattern` of its route has taken.
+    /// Answers a request that `pattern` of its route has taken; `path` is the part of its path below the route.
     pub(crate) fn call(
         &self,
         request: Request,
+        path: PathBelow<'_>,
+        pattern: &PathPattern,
         client: &Client,
         local: &Local,
-        pattern: &PathPattern,
         routes: &Arc<Routes>,
     ) -> Reply {
-        let script = match self.script(&request, pattern) {
+        let script = match self.script(path, pattern) {
             Ok(script) => script,
             Err(refusal) => {
                 let explanation = format!("Refused: {refusal}.");
@@ -170,12 +169,12 @@ impl Fastcgi {
         };
         let Some(script) = script else { return not_found(&request) };
         let is_there = match &self.0.scripts {
-            Some(_) => self.kind(script.file().trim_start_matches('/')).map(|kind| kind == Some(Kind::File)),
-            None => Ok(true),
+            Some(_) => std::str::from_utf8(script.file()).map_or(Ok(None), |file| self.kind(file)),
+            None => Ok(Some(Kind::File)),
         };
         match is_there {
-            Ok(true) => self.run(request, client, local, script, routes),
-            Ok(false) => not_found(&request),
+            Ok(Some(Kind::File)) => self.run(request, client, local, script, routes),
+            Ok(_) => not_found(&request),
             Err(failure) => self.refuse(&request, client, &failure).into(),
         }
     }
@@ -196,9 +195,10 @@ impl Fastcgi {
         Reply::WhileWanted(Box::pin(asked.answer(body)))
     }
 
-    /// What there is at a path beneath the folder of the scripts.
+    /// What there is at a path beneath the folder of the scripts, with or without a slash before it.
     pub(crate) fn kind(&self, path: &str) -> Result<Option<Kind>, Failure> {
         let Some(scripts) = &self.0.scripts else { return Ok(None) };
+        let path = path.trim_start_matches('/');
         scripts.kind(path).map_err(|error| Failure::Script(scripts.path().join(path), error.into()))
     }
 
@@ -208,18 +208,17 @@ impl Fastcgi {
         failure.answer(request.headers())
     }
 
-    fn script(&self, request: &Request, pattern: &PathPattern) -> Result<Option<Script>, PathError> {
-        let path = request.uri().path();
-        let below = pattern.strip(path);
-        let path = CanonicalPath::parse(path)?;
-        // Nothing has no spelling.
-        let below = if below.is_empty() { 0 } else { CanonicalPath::parse(&below)?.as_str().len() };
-        Ok(match &self.0.split {
-            Some(ending) => Script::split(path.as_str(), below, ending),
-            None if pattern.is_prefix() => Some(Script::mounted(path.as_str(), below)),
+    fn script(&self, path: PathBelow<'_>, pattern: &PathPattern) -> Result<Option<Script>, PathError> {
+        match &self.0.split {
+            Some(ending) => Script::split(path, ending),
+            None if pattern.is_prefix() => Script::mounted(path).map(Some),
             // All of it is the route's.
-            None => Some(Script::mounted(path.as_str(), 0)),
-        })
+            None => {
+                let whole = 0..path.as_bytes().len();
+                path.check_separators(whole.clone())?;
+                Script::until(path, whole.end).map(Some)
+            }
+        }
     }
 }
 
@@ -267,7 +266,7 @@ impl Asked {
             head,
             client: *client,
             local: *local,
-            script: Some(script),
+            subject: Subject::Script(script),
             root: shared.root.as_deref(),
             content_length: body.length(),
             extra: &shared.extra,
@@ -289,7 +288,7 @@ impl Asked {
 
     /// Answers as if the client had asked for another path.
     async fn redirect(&self, target: String) -> Result<Response, Failure> {
-        let Some(request) = redirect::instead(&self.head, &target) else {
+        let Some(request) = internal_redirect::for_target(&self.head, &target) else {
             return Err(Failure::Redirects(target));
         };
         let reply = self.routes.reply(request, &self.client, &Local::known(self.local));
@@ -299,6 +298,8 @@ impl Asked {
 
 #[cfg(test)]
 mod tests {
+    use rudy_http::semantics::path::RequestPath;
+
     use super::*;
 
     #[test]
@@ -326,10 +327,13 @@ mod tests {
         ] {
             let split = split.map(str::to_owned);
             let app = Fastcgi::ready(&FastcgiTable { split, ..FastcgiTable::default() }, None, None);
-            let request = http::Request::builder().uri(path).body(RequestBody::empty()).unwrap();
-            let script = app.script(&request, &pattern.parse().unwrap()).unwrap();
-            let found = script.as_ref().map(|script| (script.name.as_str(), script.path_info.as_str()));
-            assert_eq!(found, expected, "{pattern} {path}");
+            let pattern: PathPattern = pattern.parse().unwrap();
+            let path = RequestPath::parse(path).unwrap();
+            let script = app.script(path.below(pattern.mount()), &pattern).unwrap();
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let found = script.map(|script| (text(&script.name), text(&script.path_info)));
+            let expected = expected.map(|(name, path_info)| (name.to_owned(), path_info.to_owned()));
+            assert_eq!(found, expected, "{pattern} {path:?}");
         }
     }
 }

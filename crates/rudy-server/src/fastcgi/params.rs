@@ -4,14 +4,17 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::BytesMut;
+use http::StatusCode;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::ParamsEncoder;
+use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Peer};
 
 use super::authorize::Variables;
 use super::script::Script;
+use crate::internal_redirect::PageOf;
 use crate::routing::without_port;
 
 /// One request, as its app is told of it.
@@ -20,15 +23,23 @@ pub(super) struct Params<'a> {
     pub(super) client: Client,
     /// Where the client has reached us; not known of a Unix socket.
     pub(super) local: Option<SocketAddr>,
-    /// `None` for an authorizer, which is asked of the request as such: it is told neither of a script nor of the body's
-    /// length (FastCGI 1.0 §6.3).
-    pub(super) script: Option<&'a Script>,
+    pub(super) subject: Subject<'a>,
     /// The folder of the scripts as the app sees it, without a slash at its end.
     pub(super) root: Option<&'a str>,
     /// The length of the request's body.
     pub(super) content_length: Option<u64>,
     /// What the configuration adds or replaces.
     pub(super) extra: &'a [(String, String)],
+}
+
+/// What an app is asked for.
+#[derive(Clone, Copy)]
+pub(super) enum Subject<'a> {
+    /// To run a script.
+    Script(&'a Script),
+    /// To say who may have what is at a path, as an authorizer: it gets neither a script nor the length of the body
+    /// (FastCGI 1.0 §6.3).
+    Access(&'a RequestPath<'a>),
 }
 
 impl Params<'_> {
@@ -38,8 +49,9 @@ impl Params<'_> {
         params.push("GATEWAY_INTERFACE", b"CGI/1.1");
         params.push("SERVER_SOFTWARE", concat!("rudy/", env!("CARGO_PKG_VERSION")).as_bytes());
         self.encode_request(&mut params);
-        if let Some(script) = self.script {
-            self.encode_script(script, &mut params);
+        match self.subject {
+            Subject::Script(script) => self.encode_script(script, &mut params),
+            Subject::Access(path) => self.encode_path(path, &mut params),
         }
         self.encode_client(&mut params);
         self.encode_fields(&mut params);
@@ -57,8 +69,6 @@ impl Params<'_> {
     fn encode_request(&self, params: &mut Encoder<'_>) {
         let Parts { method, uri, version, .. } = self.head;
         params.push("REQUEST_METHOD", method.as_str().as_bytes());
-        let target = uri.path_and_query().map_or("*", |target| target.as_str());
-        params.push("REQUEST_URI", target.as_bytes());
         params.push("QUERY_STRING", uri.query().unwrap_or_default().as_bytes());
         params.push("REQUEST_SCHEME", b"http");
         let protocol = if *version == http::Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
@@ -67,7 +77,7 @@ impl Params<'_> {
         let content_type = self.head.headers.get(header::CONTENT_TYPE);
         params.push("CONTENT_TYPE", content_type.map_or(b"", |value| value.as_bytes()));
         match self.content_length {
-            _ if self.script.is_none() => {}
+            _ if matches!(self.subject, Subject::Access(_)) => {}
             // Many apps take an empty text for a number that is wrong.
             Some(length) if length > 0 || content_type.is_some() => {
                 params.push_number("CONTENT_LENGTH", length);
@@ -97,19 +107,43 @@ impl Params<'_> {
         }
     }
 
+    /// The target as the client has sent it.
+    fn target(&self) -> &[u8] {
+        self.head.uri.path_and_query().map_or(b"*", |target| target.as_str().as_bytes())
+    }
+
+    /// The path in the spelling that the route was found by, so that no other spelling of it gets another decision.
+    fn encode_path(&self, path: &RequestPath<'_>, params: &mut Encoder<'_>) {
+        params.push("DOCUMENT_URI", path.as_bytes());
+        // A question mark of the path would begin the query.
+        let mut target = Vec::with_capacity(path.as_bytes().len());
+        for (index, piece) in path.as_bytes().split(|byte| *byte == b'?').enumerate() {
+            target.extend_from_slice(if index == 0 { b"" } else { b"%3F" });
+            target.extend_from_slice(piece);
+        }
+        if let Some(query) = self.head.uri.query() {
+            target.push(b'?');
+            target.extend_from_slice(query.as_bytes());
+        }
+        params.push("REQUEST_URI", &target);
+        params.push("ORIGINAL_URI", self.target());
+    }
+
     fn encode_script(&self, script: &Script, params: &mut Encoder<'_>) {
         let Script { name, path_info, .. } = script;
-        params.push("SCRIPT_NAME", name.as_bytes());
-        params.push("PATH_INFO", path_info.as_bytes());
-        params.push("DOCUMENT_URI", [name.as_bytes(), path_info.as_bytes()].concat().as_slice());
+        params.push("REQUEST_URI", self.target());
+        params.push("SCRIPT_NAME", name);
+        params.push("PATH_INFO", path_info);
+        params.push("DOCUMENT_URI", &[&name[..], path_info].concat());
         let Some(root) = self.root else { return };
         params.push("DOCUMENT_ROOT", root.as_bytes());
-        params.push("SCRIPT_FILENAME", [root.as_bytes(), script.file().as_bytes()].concat().as_slice());
-        if !path_info.is_empty() {
-            params.push("PATH_TRANSLATED", [root.as_bytes(), path_info.as_bytes()].concat().as_slice());
+        params.push("SCRIPT_FILENAME", &[root.as_bytes(), script.file()].concat());
+        if !path_info.is_empty() && script.is_translatable {
+            params.push("PATH_TRANSLATED", &[root.as_bytes(), path_info].concat());
         }
-        // php-cgi runs nothing unless it is told that a server has sent it here (`cgi.force_redirect`).
-        params.push("REDIRECT_STATUS", b"200");
+        // php-cgi runs nothing unless a server has sent it here (`cgi.force_redirect`).
+        let page_of = self.head.extensions.get().map_or(StatusCode::OK, |PageOf(status)| *status);
+        params.push("REDIRECT_STATUS", page_of.as_str().as_bytes());
     }
 
     fn encode_client(&self, params: &mut Encoder<'_>) {
@@ -166,13 +200,14 @@ impl Params<'_> {
 pub(super) fn is_of_server(name: &str) -> bool {
     const PREFIXES: [&str; 8] =
         ["HTTP_", "SERVER_", "REQUEST_", "SCRIPT_", "PATH_", "DOCUMENT_", "CONTENT_", "FCGI_"];
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 9] = [
         "GATEWAY_INTERFACE",
         "QUERY_STRING",
         "REMOTE_ADDR",
         "REMOTE_PORT",
         "REDIRECT_STATUS",
         "HTTPS",
+        "ORIGINAL_URI",
         "PHP_VALUE",
         "PHP_ADMIN_VALUE",
     ];

@@ -10,7 +10,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use rudy_fastcgi::cgi::{Answer, Head};
-use rudy_http::semantics::path::{RelativePath, encode};
+use rudy_http::semantics::path::{RequestPath, encode};
 use rudy_net::{Request, RequestBody, Response};
 
 use super::failure::Failure;
@@ -49,6 +49,7 @@ impl Sendfile {
             index: Vec::new(),
             // The app says what may be sent, and of which type it is.
             hidden: true,
+            serve_source: true,
             precompressed: false,
             compression: None,
             follow_symlinks: table.follow_symlinks,
@@ -70,12 +71,14 @@ impl Sendfile {
         answer: Head,
         wanted: &Wanted,
     ) -> Result<Response, Failure> {
-        let path = self.path(wanted).ok_or_else(|| wanted.failure(StatusCode::BAD_GATEWAY, OUTSIDE))?;
+        let outside = || wanted.failure(StatusCode::BAD_GATEWAY, OUTSIDE);
+        let path = self.path(wanted).ok_or_else(outside)?;
+        let path = RequestPath::parse(&path).map_err(|_| outside())?;
         let status = match answer.kind {
             Answer::Document(status) => status,
             Answer::LocalRedirect(_) => StatusCode::OK,
         };
-        let response = self.files.call(&request(asked, status), &path).response().await;
+        let response = self.files.send(&request(asked, status), path.below(0)).response().await;
         match response.status() {
             StatusCode::NOT_FOUND => Err(wanted.failure(StatusCode::NOT_FOUND, MISSING)),
             StatusCode::FORBIDDEN => Err(wanted.failure(StatusCode::FORBIDDEN, FORBIDDEN)),
@@ -94,7 +97,7 @@ impl Sendfile {
             encode(text)
         };
         let path = if path.starts_with('/') { path } else { format!("/{path}") };
-        RelativePath::parse(&path).is_ok().then_some(path)
+        RequestPath::parse(&path).is_ok_and(|path| path.below(0).in_folder().is_ok()).then_some(path)
     }
 }
 

@@ -16,14 +16,18 @@ use rudy_http::semantics::conditional::Validators;
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::semantics::etag::EntityTag;
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
+use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::range::Span;
 use rudy_net::{Body, FileRange, Part, Response};
 
+use super::find::Elsewhere;
 use super::root::{Opened, Root, Stat};
 
 /// What a path was found to lead to. Immutable but for the time of its last check: a change makes a new one.
 #[derive(Debug)]
 pub(super) struct Entry {
+    /// The file's path below the root: that of its index for a folder.
+    pub(super) path: Arc<str>,
     pub(super) plain: Representation,
     /// In the order of [`Coding::COMPRESSED`].
     pub(super) coded: [Coded; 3],
@@ -111,6 +115,7 @@ impl Entry {
             all[index] = coded;
         }
         Self {
+            path: self.path.clone(),
             plain: self.plain.clone(),
             coded: all,
             evidence: self.evidence.clone(),
@@ -118,6 +123,11 @@ impl Entry {
             settled: self.settled,
             checked_ms: AtomicU64::new(self.checked_ms.load(Ordering::Relaxed)),
         }
+    }
+
+    /// The path of the site that the file has, if it is not the one that was asked for and another route takes it.
+    pub(super) fn leads_to(&self, asked: &str, elsewhere: Elsewhere<'_>) -> Option<RequestPath<'static>> {
+        if *self.path == *asked { None } else { elsewhere(&self.path) }
     }
 
     /// Whether every path that led here still shows what it did.

@@ -1,19 +1,51 @@
 //! From a path to what it leads to: index files, `try_files`, the fallback.
 
 use rudy_http::semantics::media_type;
-use rudy_http::semantics::path::RelativePath;
+use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 
 use super::entry::Evidence;
 use super::failure::Failure;
 use super::options::{FilesOptions, PATH};
 use super::root::{Kind, Opened, Root, is_absence};
+use super::source;
+
+/// A request's path as one in the folder that is served.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FolderPath<'a> {
+    /// As it was asked for: empty, or beginning with a slash. An entry is kept under it.
+    pub(super) key: &'a str,
+    /// What it was made of.
+    pub(super) below: PathBelow<'a>,
+}
+
+impl<'a> FolderPath<'a> {
+    pub(super) fn new(path: PathBelow<'a>) -> Result<Self, PathError> {
+        Ok(Self { key: path.in_folder()?, below: path })
+    }
+
+    /// Without a slash at either end; empty for the folder itself.
+    pub(super) fn name(self) -> &'a str {
+        let name = self.key.strip_prefix('/').unwrap_or(self.key);
+        name.strip_suffix('/').unwrap_or(name)
+    }
+
+    /// Whether it ended in a slash, and so names a folder.
+    pub(super) fn names_directory(self) -> bool {
+        self.key.ends_with('/')
+    }
+}
+
+/// Says of a file's path below the root where else in the site a request for it leads, if another route takes it.
+pub(crate) type Elsewhere<'a> = &'a dyn Fn(&str) -> Option<RequestPath<'static>>;
 
 /// What a path leads to.
 pub(super) enum Found {
     /// A file, its path below the root, and what was looked at on the way.
     File { opened: Opened, path: String, evidence: Vec<Evidence> },
-    /// What the operator named: it is looked up as if it had been asked for.
+    /// A file that the operator named, by its path below the root.
     Instead(String),
+    /// A path of the site that another route takes.
+    Elsewhere(RequestPath<'static>),
     /// A folder that was asked for without its slash.
     Directory,
     /// A folder without an index, to be listed.
@@ -21,36 +53,46 @@ pub(super) enum Found {
 }
 
 /// Looks for what `path` leads to.
-pub(super) fn find(root: &Root, options: &FilesOptions, path: &RelativePath) -> Result<Found, Failure> {
-    if path.is_hidden() && !options.hidden {
+pub(super) fn find(
+    root: &Root,
+    options: &FilesOptions,
+    path: FolderPath<'_>,
+    elsewhere: Option<Elsewhere<'_>>,
+) -> Result<Found, Failure> {
+    if path.below.is_hidden() && !options.hidden {
         // Not 403: whether it is there is nobody's business.
         return Err(Failure::NotFound);
     }
-    let mut search = Search { root, options, evidence: Vec::new() };
+    let mut search = Search { root, options, elsewhere, evidence: Vec::new() };
     let found = if options.try_files.is_empty() {
-        search.look(path.as_str(), path.names_directory())?
+        search.look(path.name(), path.names_directory())?
     } else {
         search.try_patterns(path)?
     };
-    let fallback = || options.fallback.as_ref().filter(|_| !names_known_kind(path.as_str()));
-    found.or_else(|| Some(Found::Instead(fallback()?.clone()))).ok_or(Failure::NotFound)
+    let fallback = || options.fallback.as_ref().filter(|_| !names_known_kind(path.name()));
+    found.or_else(|| Some(search.named(fallback()?))).ok_or(Failure::NotFound)
 }
 
 struct Search<'a> {
     root: &'a Root,
     options: &'a FilesOptions,
+    elsewhere: Option<Elsewhere<'a>>,
     evidence: Vec<Evidence>,
 }
 
 impl Search<'_> {
-    fn try_patterns(&mut self, path: &RelativePath) -> Result<Option<Found>, Failure> {
+    fn try_patterns(&mut self, path: FolderPath<'_>) -> Result<Option<Found>, Failure> {
         for pattern in &self.options.try_files {
             let found = match pattern.strip_prefix(PATH) {
-                Some("") => self.look(path.as_str(), path.names_directory())?,
+                Some("") => self.look(path.name(), path.names_directory())?,
                 // A folder has no suffix: "a/" must not be answered with "a.html", whose links would lead astray.
                 _ if path.names_directory() && pattern.contains(PATH) => None,
-                _ if pattern.contains(PATH) => self.look(&pattern.replace(PATH, path.as_str()), false)?,
-                _ => self.root.stat_beneath(pattern).map(|_| Found::Instead(pattern.clone())),
+                _ if pattern.contains(PATH) => self.look(&pattern.replace(PATH, path.name()), false)?,
+                _ => match self.named(pattern) {
+                    // Whether there is a file says nothing of what another route answers.
+                    Found::Instead(file) => self.root.stat_beneath(&file).map(|_| Found::Instead(file)),
+                    found => Some(found),
+                },
             };
             if found.is_some() {
                 return Ok(found);
@@ -65,7 +107,7 @@ impl Search<'_> {
         }
         let Some(opened) = self.open(path)? else { return Ok(None) };
         match opened.stat.kind {
-            Kind::File => Ok(Some(self.file(opened, path))),
+            Kind::File => Ok(self.file(opened, path)),
             // Only what the address with a slash would answer is worth a redirect.
             Kind::Directory => Ok(self.look_inside(path)?.map(|_| Found::Directory)),
             Kind::Other => Ok(None),
@@ -78,16 +120,33 @@ impl Search<'_> {
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
             if let Some(opened) = self.open(&path)?
                 && opened.stat.kind == Kind::File
+                && let Some(found) = self.file(opened, &path)
             {
-                return Ok(Some(self.file(opened, &path)));
+                return Ok(Some(found));
             }
         }
         let is_folder = || self.root.stat_beneath(folder).is_some_and(|stat| stat.kind == Kind::Directory);
         Ok((self.options.browse && is_folder()).then_some(Found::Listing))
     }
 
-    fn file(&mut self, opened: Opened, path: &str) -> Found {
-        Found::File { opened, path: path.to_owned(), evidence: std::mem::take(&mut self.evidence) }
+    /// A file that is there; nothing if it is source.
+    fn file(&mut self, opened: Opened, path: &str) -> Option<Found> {
+        if let Some(target) = self.taken(path) {
+            return Some(Found::Elsewhere(target));
+        }
+        if source::is_kept_back(path, self.options) {
+            return None;
+        }
+        Some(Found::File { opened, path: path.to_owned(), evidence: std::mem::take(&mut self.evidence) })
+    }
+
+    /// A file that the operator named.
+    fn named(&self, path: &str) -> Found {
+        self.taken(path).map_or_else(|| Found::Instead(path.to_owned()), Found::Elsewhere)
+    }
+
+    fn taken(&self, path: &str) -> Option<RequestPath<'static>> {
+        self.elsewhere.and_then(|elsewhere| elsewhere(path))
     }
 
     /// Opens a path and remembers what was there.

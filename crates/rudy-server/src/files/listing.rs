@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::options::FilesOptions;
 use super::root::{Kind, Root};
+use super::source;
 
 /// How a listing is sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +81,8 @@ enum ItemKind {
 }
 
 impl Listing {
-    /// Reads a folder below the root. Shown is what would be served: hidden names, links that lead out, devices, and names
-    /// that no address can hold (not UTF-8, or with a backslash) are left out.
+    /// Reads a folder below the root. Shown is what would be served: hidden names, source, links that lead out, devices, and
+    /// names that no address can hold (not UTF-8, or with a backslash) are left out.
     pub(super) fn read(root: &Root, options: &FilesOptions, folder: &str, order: Order) -> io::Result<Self> {
         let opened = root.open_file(folder)?;
         let mut entries = Vec::new();
@@ -97,7 +98,9 @@ impl Listing {
                 break;
             }
             let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
-            entries.extend(Item::of(root, &path, name));
+            let is_sent =
+                |item: &Item| item.kind == ItemKind::Directory || !source::is_kept_back(&item.name, options);
+            entries.extend(Item::of(root, &path, name).filter(is_sent));
         }
         sort(&mut entries, order);
         let path = if folder.is_empty() { "/".to_owned() } else { format!("/{folder}/") };

@@ -6,13 +6,12 @@ use std::sync::atomic::AtomicU64;
 use http::HeaderValue;
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
-use rudy_http::semantics::path::RelativePath;
 
 use super::entry::{self, Coded, Content, Entry, Evidence, Representation};
 use super::failure::Failure;
 use super::find::open_if_there;
 use super::root::{Kind, Opened, Stat};
-use super::{Files, clock};
+use super::{Files, clock, source};
 
 /// The files that hold an open file's codings, in the order of [`Coding::COMPRESSED`].
 type Siblings = [Option<Opened>; 3];
@@ -27,7 +26,9 @@ impl Files {
             return Ok((key, entry));
         }
         let opened = open_if_there(&self.0.root, path)?;
-        let Some(opened) = opened.filter(|opened| opened.stat.kind == Kind::File) else {
+        let is_sent =
+            |opened: &Opened| opened.stat.kind == Kind::File && !source::is_kept_back(path, &self.0.options);
+        let Some(opened) = opened.filter(is_sent) else {
             self.say_missing(path);
             return Err(Failure::NotFound);
         };
@@ -46,10 +47,7 @@ impl Files {
     ) -> Arc<Entry> {
         let siblings = self.siblings(path, &mut evidence);
         let entry = Arc::new(self.load(opened, path, siblings, evidence));
-        // A raw path with a percent sign is encoded, a key is not: one must never be taken for the other.
-        if !key.contains('%') {
-            self.0.entries.insert(key, entry.clone());
-        }
+        self.0.entries.insert(key, entry.clone());
         entry
     }
 
@@ -92,7 +90,7 @@ impl Files {
             _ => Coded::No,
         });
         let checked_ms = AtomicU64::new(clock::monotonic_ms());
-        Entry { plain, coded, evidence: evidence.into(), stat, settled, checked_ms }
+        Entry { path: path.into(), plain, coded, evidence: evidence.into(), stat, settled, checked_ms }
     }
 
     fn compresses(&self, stat: &Stat, media_type: &HeaderValue) -> bool {
@@ -100,18 +98,6 @@ impl Files {
             (compression.size_min..=compression.size_max).contains(&stat.size)
                 && media_type::is_compressible(media_type)
         })
-    }
-}
-
-/// What an entry is kept under: the decoded path with its slashes. Most raw paths are equal to it, and are found at once;
-/// other spellings of the path lead to the same entry and take no room of their own.
-pub(super) fn key_of(path: &RelativePath) -> String {
-    match (path.as_str(), path.names_directory()) {
-        ("", true) => "/".to_owned(),
-        // The root without its slash is an address of its own: it is redirected.
-        ("", false) => String::new(),
-        (segments, true) => format!("/{segments}/"),
-        (segments, false) => format!("/{segments}"),
     }
 }
 

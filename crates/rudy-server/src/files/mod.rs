@@ -9,7 +9,7 @@
 //!    What was found is read by [`load`].
 //! 4. [`respond`]: conditions, ranges and codings choose what is sent of the entry; [`compress`] makes a coding that is
 //!    not there.
-//! 5. No file: [`redirect`], [`listing`], or a [`failure`] and its page ([`crate::pages`]).
+//! 5. No file: a redirect to the folder's address, [`listing`], or a [`failure`] and its page ([`crate::pages`]).
 
 mod cache;
 pub(crate) mod clock;
@@ -20,12 +20,13 @@ mod find;
 mod listing;
 mod load;
 mod options;
-mod redirect;
 mod respond;
 mod root;
+mod source;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -34,7 +35,7 @@ use std::sync::{Arc, OnceLock};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_http::semantics::negotiation;
-use rudy_http::semantics::path::RelativePath;
+use rudy_http::semantics::path::{PathBelow, RequestPath, encode_query};
 use rudy_net::{Reply, Request, Response};
 use tokio::sync::Semaphore;
 
@@ -43,7 +44,8 @@ use crate::{methods, pages};
 use cache::Entries;
 use entry::Entry;
 use failure::Failure;
-use find::{Found, find};
+pub(crate) use find::Elsewhere;
+use find::{FolderPath, Found, find};
 use options::CacheRules;
 pub use options::{CacheRule, Compression, FilesError, FilesOptions};
 pub(crate) use root::{Kind, Root};
@@ -66,12 +68,27 @@ struct Shared {
     streams: Arc<Semaphore>,
 }
 
+/// What the handler makes of a request.
+pub(crate) enum Outcome {
+    /// It answers.
+    Reply(Reply),
+    /// Another route of the site answers: that of the index, the fallback, a file of `try_files`, or the page for an error.
+    Redirect {
+        /// The path that the other route takes.
+        path: RequestPath<'static>,
+        /// The error, if it is a page for one.
+        page_of: Option<StatusCode>,
+    },
+}
+
 /// What there is for a path.
-enum Resolved {
+enum Resolved<'a> {
     /// An entry, and what it is kept under.
-    Entry(String, Arc<Entry>),
+    Entry(Cow<'a, str>, Arc<Entry>),
     /// Something else.
     Reply(Reply),
+    /// A path that another route takes.
+    Elsewhere(RequestPath<'static>),
 }
 
 impl Files {
@@ -103,30 +120,80 @@ impl Files {
         self.0.log.get_or_init(|| log);
     }
 
-    /// Answers a request. `path` is the part of the request's path below the route: still percent-encoded, empty or
-    /// beginning with a slash.
+    /// Answers a request, or says which path of the site does. `path` is the part of the request's path below the route;
+    /// `elsewhere` knows the other routes, if there are any.
     ///
     /// Opening and checking a file happen here and block for as long as the file system takes; reading a folder and
     /// compressing happen elsewhere.
-    #[must_use]
-    pub fn call(&self, request: &Request, path: &str) -> Reply {
-        if let Some(answer) = methods::answer_unless_read(request) {
-            return Reply::Now(self.dress(answer));
+    pub(crate) fn call(
+        &self,
+        request: &Request,
+        path: PathBelow<'_>,
+        elsewhere: Option<Elsewhere<'_>>,
+    ) -> Outcome {
+        let reply = match self.answer(request, path, elsewhere) {
+            Outcome::Reply(reply) => reply,
+            redirect @ Outcome::Redirect { .. } => return redirect,
+        };
+        if let (Reply::Now(response), Some(elsewhere)) = (&reply, elsewhere)
+            && let Some(page) = self.page_for(response.status())
+            && let Some(path) = elsewhere(page)
+        {
+            return Outcome::Redirect { path, page_of: Some(response.status()) };
         }
-        if let Some(reply) = self.answer_known(request, path) {
-            return reply;
-        }
-        match self.resolve(request, path) {
-            Resolved::Entry(key, entry) => self.respond(request, &key, &entry),
-            Resolved::Reply(reply) => reply,
+        Outcome::Reply(reply)
+    }
+
+    /// Answers a request by the files of this folder alone.
+    pub(crate) fn send(&self, request: &Request, path: PathBelow<'_>) -> Reply {
+        match self.call(request, path, None) {
+            Outcome::Reply(reply) => reply,
+            Outcome::Redirect { .. } => {
+                unreachable!("nothing leads elsewhere where no other routes are known")
+            }
         }
     }
 
-    /// Answers a request as [`Self::call`] does, if what is at the path is known, and the request is one to read.
-    pub(crate) fn answer_known(&self, request: &Request, path: &str) -> Option<Reply> {
+    fn answer(&self, request: &Request, path: PathBelow<'_>, elsewhere: Option<Elsewhere<'_>>) -> Outcome {
+        let path = match FolderPath::new(path) {
+            Ok(path) => path,
+            Err(refusal) => {
+                let explanation = format!("Refused: {refusal}.");
+                return Outcome::Reply(
+                    self.error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into(),
+                );
+            }
+        };
+        if let Some(answer) = methods::answer_unless_read(request) {
+            // The other route may have an answer to this method.
+            return match elsewhere.and_then(|elsewhere| self.leads_to(path, elsewhere)) {
+                Some(path) if methods::is_known(request.method()) => {
+                    Outcome::Redirect { path, page_of: None }
+                }
+                _ => Outcome::Reply(self.dress(answer).into()),
+            };
+        }
+        match self.resolve(request, path, elsewhere) {
+            Resolved::Entry(key, entry) => Outcome::Reply(self.respond(request, &key, &entry)),
+            Resolved::Reply(reply) => Outcome::Reply(reply),
+            Resolved::Elsewhere(path) => Outcome::Redirect { path, page_of: None },
+        }
+    }
+
+    /// The path of the site that a path of this folder leads to, if another route takes it.
+    fn leads_to(&self, path: FolderPath<'_>, elsewhere: Elsewhere<'_>) -> Option<RequestPath<'static>> {
+        match find(&self.0.root, &self.0.options, path, Some(elsewhere)) {
+            Ok(Found::Elsewhere(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Answers a request as [`Self::send`] does, if what is at the path is known, and the request is one to read.
+    pub(crate) fn answer_known(&self, request: &Request, path: PathBelow<'_>) -> Option<Reply> {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        let entry = self.0.entries.get(path).filter(|entry| is_read && self.is_current(entry, path))?;
-        Some(self.respond(request, path, &entry))
+        let key = path.in_folder().ok().filter(|_| is_read)?;
+        let entry = self.0.entries.get(key).filter(|entry| self.is_current(entry, key))?;
+        Some(self.respond(request, key, &entry))
     }
 
     /// The answer for an error, with the page that the operator gave for it or one of ours; `explanation` is a sentence for
@@ -138,9 +205,7 @@ impl Files {
 
     /// Puts the operator's page and fields into an answer of ours.
     fn dress(&self, mut answer: Response) -> Response {
-        let status = answer.status();
-        let page = self.0.options.error_pages.iter().find(|(of, _)| *of == status);
-        match page.map(|(_, path)| self.named(path)) {
+        match self.page_for(answer.status()).map(|path| self.named(path)) {
             Some(Ok((_, entry))) => {
                 if let Some(media_type) = entry.plain.whole.headers().get(CONTENT_TYPE) {
                     answer.headers_mut().insert(CONTENT_TYPE, media_type.clone());
@@ -153,6 +218,11 @@ impl Files {
         }
         entry::add_extra(answer.headers_mut(), &self.0.extra);
         answer
+    }
+
+    /// The page that the operator gave for an error.
+    fn page_for(&self, status: StatusCode) -> Option<&str> {
+        self.0.options.error_pages.iter().find(|(of, _)| *of == status).map(|(_, path)| path.as_str())
     }
 
     /// Whether an entry may be sent without looking for it anew. Who finds the time to be over looks; the others, in that
@@ -171,58 +241,65 @@ impl Files {
         current
     }
 
-    /// What there is for a path that is not known under this spelling.
-    fn resolve(&self, request: &Request, path: &str) -> Resolved {
-        // A route that takes all of the path leaves nothing; whether a slash was there is seen in the whole of it.
-        let path = if path.is_empty() && request.uri().path().ends_with('/') { "/" } else { path };
-        let parsed = match RelativePath::parse(path) {
-            Ok(parsed) => parsed,
-            Err(refusal) => {
-                return self.fail(request, StatusCode::BAD_REQUEST, &format!("Refused: {refusal}."));
-            }
-        };
-        let key = load::key_of(&parsed);
-        if let Some(entry) = self.0.entries.get(&key)
-            && self.is_current(&entry, &key)
+    /// What there is for a path.
+    fn resolve<'a>(
+        &self,
+        request: &Request,
+        path: FolderPath<'a>,
+        elsewhere: Option<Elsewhere<'_>>,
+    ) -> Resolved<'a> {
+        if let Some(entry) = self.0.entries.get(path.key)
+            && self.is_current(&entry, path.key)
         {
-            return Resolved::Entry(key, entry);
+            return match elsewhere.and_then(|elsewhere| entry.leads_to(path.name(), elsewhere)) {
+                Some(path) => Resolved::Elsewhere(path),
+                None => Resolved::Entry(path.key.into(), entry),
+            };
         }
         self.follow_root(clock::monotonic_ms());
-        match find(&self.0.root, &self.0.options, &parsed) {
-            Ok(Found::File { opened, path, evidence }) => {
-                let entry = self.load_and_keep(&key, opened, &path, evidence);
-                Resolved::Entry(key, entry)
+        match find(&self.0.root, &self.0.options, path, elsewhere) {
+            Ok(Found::File { opened, path: file, evidence }) => {
+                let entry = self.load_and_keep(path.key, opened, &file, evidence);
+                Resolved::Entry(path.key.into(), entry)
             }
             Ok(Found::Instead(name)) => match self.named(&name) {
-                Ok((key, entry)) => Resolved::Entry(key, entry),
+                Ok((key, entry)) => Resolved::Entry(key.into(), entry),
                 Err(failure) => self.answer_failure(request, &failure),
             },
-            Ok(Found::Directory) => Resolved::Reply(Reply::Now(self.redirect(request))),
-            Ok(Found::Listing) => Resolved::Reply(self.list(request, parsed)),
+            Ok(Found::Elsewhere(path)) => Resolved::Elsewhere(path),
+            Ok(Found::Directory) => Resolved::Reply(Reply::Now(self.redirect(request, path.below))),
+            Ok(Found::Listing) => Resolved::Reply(self.list(request, path.name().to_owned())),
             Err(failure) => self.answer_failure(request, &failure),
         }
     }
 
-    fn answer_failure(&self, request: &Request, failure: &Failure) -> Resolved {
+    fn answer_failure(&self, request: &Request, failure: &Failure) -> Resolved<'static> {
         self.say(failure);
         let (status, explanation) = failure.answer();
         self.fail(request, status, explanation)
     }
 
-    fn fail(&self, request: &Request, status: StatusCode, explanation: &str) -> Resolved {
+    fn fail(&self, request: &Request, status: StatusCode, explanation: &str) -> Resolved<'static> {
         Resolved::Reply(Reply::Now(self.error(status, request.headers(), explanation)))
     }
 
     /// Sends a request for a folder without its slash to the address that has one.
-    pub(crate) fn redirect(&self, request: &Request) -> Response {
+    ///
+    /// It is a path that begins with one slash: `//host/` would be the address of another host (RFC 3986 §4.2).
+    pub(crate) fn redirect(&self, request: &Request, path: PathBelow<'_>) -> Response {
+        let query = request.uri().query().map(|query| format!("?{}", encode_query(query)));
+        let folder = path.whole().encoded_from(0);
+        let location = format!("{}/{}", folder.trim_end_matches('/'), query.unwrap_or_default());
         let mut response = Response::new(StatusCode::MOVED_PERMANENTLY);
-        response.headers_mut().insert(LOCATION, redirect::with_slash(request.uri()));
+        // All of it is visible ASCII; if that were wrong, the site's first page is a place to go on from.
+        let location = HeaderValue::try_from(location).unwrap_or(HeaderValue::from_static("/"));
+        response.headers_mut().insert(LOCATION, location);
         entry::add_extra(response.headers_mut(), &self.0.extra);
         response
     }
 
     /// Reads the folder on the pool for blocking work: thousands of entries take milliseconds.
-    fn list(&self, request: &Request, folder: RelativePath) -> Reply {
+    fn list(&self, request: &Request, folder: String) -> Reply {
         let files = self.clone();
         let headers = request.headers().clone();
         let offers = ["text/html", "application/json"];
@@ -230,10 +307,9 @@ impl Files {
         let order = listing::Order::from_query(request.uri().query().unwrap_or_default());
         Reply::Later(Box::pin(async move {
             let reader = files.clone();
-            let path = folder.as_str().to_owned();
+            let path = folder.clone();
             let page = tokio::task::spawn_blocking(move || {
-                let listing =
-                    listing::Listing::read(&reader.0.root, &reader.0.options, folder.as_str(), order)?;
+                let listing = listing::Listing::read(&reader.0.root, &reader.0.options, &folder, order)?;
                 if json { listing.to_json() } else { listing.to_html() }
             });
             match page.await.map_err(io::Error::other).flatten() {

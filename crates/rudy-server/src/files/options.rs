@@ -11,7 +11,6 @@ use http::header::{
     LAST_MODIFIED, TRANSFER_ENCODING,
 };
 use http::{HeaderName, HeaderValue, StatusCode};
-use rudy_http::semantics::path::RelativePath;
 
 /// How a folder is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +33,10 @@ pub struct FilesOptions {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Whether names that begin with a dot are served (`/.well-known/` always is).
     pub hidden: bool,
+    /// Whether PHP files are sent: what runs on a server is its source, and holds passwords.
+    pub serve_source: bool,
+    /// Whether the site runs PHP, so that includes and copies beside its scripts are source too.
+    pub on_php_site: bool,
     /// Whether symbolic links may lead out of the root. If not, those that do (absolute ones among them) are not found.
     pub follow_symlinks: bool,
     /// Whether `name.br`, `name.zst` and `name.gz` are sent for `name` to those who accept them.
@@ -63,6 +66,8 @@ impl Default for FilesOptions {
             cache_control: Vec::new(),
             headers: Vec::new(),
             hidden: false,
+            serve_source: false,
+            on_php_site: false,
             follow_symlinks: false,
             precompressed: true,
             compression: Some(Compression::default()),
@@ -205,8 +210,8 @@ const OURS: [HeaderName; 10] = [
 
 /// Whether a path in the options, not percent-encoded, stays below the root and names something there.
 fn is_below(path: &str) -> bool {
-    let encoded = rudy_http::semantics::path::encode(path);
-    RelativePath::parse(&encoded).is_ok_and(|parsed| !parsed.as_str().is_empty())
+    let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['\\', '\0']);
+    path.split('/').all(is_name)
 }
 
 /// The rules for `Cache-Control`, ready to be asked.

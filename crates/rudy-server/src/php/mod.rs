@@ -4,8 +4,8 @@
 //!
 //! 1. Asked for lately and sent by the [`files`](crate::files) handler: it is sent again.
 //! 2. [`mod@decide`]: what the path leads to.
-//! 3. A script is run by the [`fastcgi`](crate::fastcgi) handler, everything else is sent by the files handler, which is given
-//!    no path of anything that may be source.
+//! 3. A script is run by the [`fastcgi`](crate::fastcgi) handler, everything else is sent by the files handler, which keeps
+//!    source back.
 
 mod decide;
 
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use http::StatusCode;
-use rudy_http::semantics::path::RelativePath;
+use rudy_http::semantics::path::PathBelow;
 use rudy_net::{Client, Local, Reply, Request};
 
 use self::decide::{Plan, decide};
@@ -24,7 +24,6 @@ use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, Fastcgi, Script};
 use crate::files::{Files, FilesOptions};
 use crate::routes::Routes;
-use crate::routing::CanonicalPath;
 
 /// A PHP site.
 #[derive(Debug)]
@@ -47,7 +46,11 @@ impl Php {
     }
 
     fn open(table: &FastcgiTable, root: &Path, place: &Place) -> Result<Self, Vec<Problem>> {
-        let options = FilesOptions { follow_symlinks: table.follow_symlinks, ..FilesOptions::default() };
+        let options = FilesOptions {
+            follow_symlinks: table.follow_symlinks,
+            on_php_site: true,
+            ..FilesOptions::default()
+        };
         let files = Files::open(root, options).map_err(|error| vec![problem_of(&error, place)])?;
         Ok(Self { files, app: Fastcgi::of_php(table, root, place)? })
     }
@@ -67,52 +70,38 @@ impl Php {
         self.app.log_to(log.clone());
     }
 
-    /// Answers a request. `below` is the part of its path below the route.
+    /// Answers a request; `path` is the part of its path below the route.
     pub(crate) fn call(
         &self,
         request: Request,
+        path: PathBelow<'_>,
         client: &Client,
         local: &Local,
-        below: &str,
         routes: &Arc<Routes>,
     ) -> Reply {
         // A folder may have got an `index.php` that goes before what was sent for it.
-        if !below.ends_with('/')
-            && let Some(reply) = self.files.answer_known(&request, below)
+        if !path.names_directory()
+            && let Some(reply) = self.files.answer_known(&request, path)
         {
             return reply;
         }
-        let path = match RelativePath::parse(below) {
-            Ok(path) => path,
-            Err(refusal) => {
-                return self.error(&request, StatusCode::BAD_REQUEST, &format!("Refused: {refusal}."));
-            }
-        };
-        match decide(&path, |path| self.app.kind(path)) {
-            Ok(Plan::Run { script, path_info }) => {
-                let script = Script::new(&mount(&request, below), &script, path_info);
-                self.app.run(request, client, local, script, routes)
-            }
-            Ok(Plan::Send) => self.files.call(&request, below),
-            Ok(Plan::AddSlash) => self.files.redirect(&request).into(),
+        let script = match decide(path, |path| self.app.kind(path)) {
+            Ok(Plan::RunNamed(end)) => Script::until(path, end),
+            Ok(Plan::Run(script)) => Ok(Script::new(path.mount(), script.as_bytes())),
+            Ok(Plan::Send) => return self.files.send(&request, path),
+            Ok(Plan::AddSlash) => return self.files.redirect(&request, path).into(),
             Ok(Plan::Nothing) => {
-                self.error(&request, StatusCode::NOT_FOUND, "There is nothing at this address.")
+                return self.error(&request, StatusCode::NOT_FOUND, "There is nothing at this address.");
             }
-            Err(failure) => self.app.refuse(&request, client, &failure).into(),
+            Err(failure) => return self.app.refuse(&request, client, &failure).into(),
+        };
+        match script {
+            Ok(script) => self.app.run(request, client, local, script, routes),
+            Err(refusal) => self.error(&request, StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
         }
     }
 
     fn error(&self, request: &Request, status: StatusCode, explanation: &str) -> Reply {
         self.files.error(status, request.headers(), explanation).into()
     }
-}
-
-/// The part of the path that is the route's, decoded: `/blog` of `/blog/2026`, for the route `/blog/*`.
-fn mount(request: &Request, below: &str) -> String {
-    let canonical =
-        |path| CanonicalPath::parse(path).map(|path| path.as_str().to_owned()).unwrap_or_default();
-    let whole = canonical(request.uri().path());
-    // Nothing has no spelling.
-    let below = if below.is_empty() { String::new() } else { canonical(below) };
-    whole.strip_suffix(&below).map(str::to_owned).unwrap_or_default()
 }

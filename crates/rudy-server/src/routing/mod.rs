@@ -1,18 +1,14 @@
 //! From a request to the handler that answers it: the site by host, the route by path.
 
-mod canonical;
 mod host;
 mod path;
 
-pub(crate) use canonical::CanonicalPath;
 pub use host::HostPattern;
 pub(crate) use host::{Hosts, without_port};
 pub use path::PathPattern;
 
-use std::borrow::Cow;
-
 use http::header;
-use rudy_http::semantics::path::PathError;
+use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 use rudy_net::Request;
 
 /// The host that a request is for, as it was sent. The authority of an absolute target comes before Host
@@ -43,13 +39,33 @@ pub(crate) struct Route<H> {
 pub(crate) struct Found<'r, H> {
     pub(crate) pattern: &'r PathPattern,
     pub(crate) handler: &'r H,
+    /// All routes of its site.
+    site: &'r [Route<H>],
 }
 
 impl<H> Found<'_, H> {
-    /// The part of a request's path that the handler looks at, still encoded: below the folder for `/docs/*`, the whole
-    /// path for others. Empty or beginning with a slash.
-    pub(crate) fn path_below<'p>(&self, path: &'p str) -> Cow<'p, str> {
-        self.pattern.strip(path)
+    /// The part of a request's path that the handler looks at: below the folder for `/docs/*`, the whole path for others.
+    pub(crate) fn below<'p>(&self, path: &'p RequestPath<'_>) -> PathBelow<'p> {
+        path.below(self.pattern.mount())
+    }
+
+    /// Whether the site has more than this route.
+    pub(crate) fn has_other_routes(&self) -> bool {
+        self.site.len() > 1
+    }
+
+    /// The path of a file in the folder of the handler, if another route of the site takes it.
+    pub(crate) fn taken_elsewhere(&self, path: &RequestPath<'_>, file: &str) -> Option<RequestPath<'static>> {
+        let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
+        let target = RequestPath::from_decoded(format!("{mount}/{file}"));
+        let route = self.site.iter().find(|route| route.takes(&target).is_some())?;
+        (!std::ptr::eq(&raw const route.handler, self.handler)).then_some(target)
+    }
+}
+
+impl<H> Route<H> {
+    fn takes(&self, path: &RequestPath<'_>) -> Option<&PathPattern> {
+        self.paths.iter().find(|pattern| pattern.matches(path.as_bytes()))
     }
 }
 
@@ -60,8 +76,8 @@ pub(crate) enum NotFound {
     Host,
     /// The site has no route for this path.
     Path,
-    /// The path cannot be compared with anything.
-    BadPath(PathError),
+    /// The path reads in two ways, and they lead to different routes.
+    Ambiguous(PathError),
 }
 
 impl<H> Router<H> {
@@ -74,26 +90,29 @@ impl<H> Router<H> {
         self.sites.iter().flatten().map(|route| &route.handler)
     }
 
-    /// The first route of the host's site that takes the path. A site whose first route takes everything is answered
-    /// without a look at the path.
+    /// The first route of the host's site that takes the path.
+    ///
+    /// Many applications read an encoded slash as a separator: `/admin%2Fx` is `/admin/x` to them. So that the route
+    /// `/admin/*` cannot be passed by, a path with an encoded slash has to lead to the same route in both readings, unless the
+    /// pattern that takes it has the encoded slash itself.
     pub(crate) fn find<'h>(
         &self,
         host: impl FnOnce() -> &'h [u8],
-        path: &str,
+        path: &RequestPath<'_>,
     ) -> Result<Found<'_, H>, NotFound> {
-        let routes = self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(NotFound::Host)?;
-        if let Some(Route { paths, handler }) = routes.first()
-            && let [pattern] = paths.as_slice()
-            && pattern.is_everything()
+        let site = self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(NotFound::Host)?;
+        let first = |path: &RequestPath<'_>| {
+            let mut taking = site.iter().filter_map(|route| Some((route, route.takes(path)?)));
+            taking.next().ok_or(NotFound::Path)
+        };
+        let (route, pattern) = first(path)?;
+        if !pattern.has_encoded_slash()
+            && let Some(decoded) = path.with_slashes_decoded().map_err(NotFound::Ambiguous)?
+            && first(&decoded).is_ok_and(|(other, _)| !std::ptr::eq(other, route))
         {
-            return Ok(Found { pattern, handler });
+            return Err(NotFound::Ambiguous(PathError::EncodedSlash));
         }
-        let path = CanonicalPath::parse(path).map_err(NotFound::BadPath)?;
-        routes
-            .iter()
-            .flat_map(|route| route.paths.iter().map(|pattern| Found { pattern, handler: &route.handler }))
-            .find(|found| found.pattern.matches(path.as_str()))
-            .ok_or(NotFound::Path)
+        Ok(Found { pattern, handler: &route.handler, site })
     }
 }
 
@@ -120,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_first_route_in_written_order_is_taken() {
-        let router = router(&[(&["a.org"], &["/x", "/x/*", "*.php", "/*"]), (&[], &["/x"])]);
+        let router = router(&[(&["a.org"], &["/x", "/x/*", "*.php", "/q%2F*", "/*"]), (&[], &["/x"])]);
         for (host, path, handler) in [
             ("a.org", "/x", Ok("0/x")),
             ("a.org", "/%78", Ok("0/x")),
@@ -128,34 +147,43 @@ mod tests {
             ("a.org", "/x/y.php", Ok("0/x/*")),
             ("a.org", "/y.ph%70", Ok("0*.php")),
             ("a.org", "/y", Ok("0/*")),
-            ("a.org", "/y/../x", Err(NotFound::BadPath(PathError::DotSegment))),
+            ("a.org", "/y/../x", Ok("0/x")),
+            ("a.org", "/y%2Fz", Ok("0/*")),
+            ("a.org", "/x/y%2Fz", Ok("0/x/*")),
+            ("a.org", "/q%2Fz", Ok("0/q%2F*")),
+            ("a.org", "/x%2Fy", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
+            ("a.org", "/y%2F..%2Fx%2Fy", Err(NotFound::Ambiguous(PathError::EncodedSlash))),
+            ("a.org", "/x/..%2F..%2F..%2Fy", Err(NotFound::Ambiguous(PathError::AboveRoot))),
             ("b.org", "/x", Ok("1/x")),
             ("b.org", "/y", Err(NotFound::Path)),
         ] {
-            let found = router.find(|| host.as_bytes(), path).map(|found| found.handler.as_str());
-            assert_eq!(found, handler, "{host} {path}");
+            let path = RequestPath::parse(path).unwrap();
+            let found = router.find(|| host.as_bytes(), &path).map(|found| found.handler.as_str());
+            assert_eq!(found, handler, "{host} {path:?}");
         }
     }
 
     #[test]
     fn a_host_of_nobody_is_not_found_without_a_default_site() {
-        assert_eq!(router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", "/").unwrap_err(), NotFound::Host);
+        let root = RequestPath::parse("/").unwrap();
+        assert_eq!(router(&[(&["a.org"], &["/*"])]).find(|| b"b.org", &root).unwrap_err(), NotFound::Host);
     }
 
     proptest::proptest! {
         /// However a file's path is spelled, the route that takes the file takes the request.
         #[test]
-        fn no_spelling_gets_around_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%){0,4}") {
+        fn no_spelling_gets_around_a_route(path in "/{1,2}(p|%70|P|q)(a|%61|/|//|%2e|\\.|%2f|\\\\|%00|%|p){0,5}") {
             let router = router(&[(&[], &["/p/*", "/pa", "/*"])]);
+            let Ok(path) = RequestPath::parse(&path) else { return Ok(()) };
             let Ok(found) = router.find(|| b"", &path) else { return Ok(()) };
             // What the files handler would open.
-            let file = rudy_http::semantics::path::RelativePath::parse(&path).unwrap();
-            let expected = match file.as_str() {
-                "pa" if !file.names_directory() => "0/pa",
-                inside if inside == "p" || inside.starts_with("p/") => "0/p/*",
+            let Ok(file) = path.below(0).in_folder() else { return Ok(()) };
+            let expected = match file {
+                "/pa" => "0/pa",
+                inside if inside == "/p" || inside.starts_with("/p/") => "0/p/*",
                 _ => "0/*",
             };
-            proptest::prop_assert_eq!(found.handler, expected, "{}", path);
+            proptest::prop_assert_eq!(found.handler, expected, "{:?}", path);
         }
     }
 }

@@ -496,6 +496,7 @@ error_pages = {{ 404 = "404.html" }}
 cache_control = [{{ pattern = "*.css", value = "max-age=60" }}]
 headers = {{ X-Frame-Options = "DENY" }}
 hidden = true
+serve_source = true
 follow_symlinks = true
 precompressed = false
 compression = {{ level = 9, size_min = 1, size_max = "1MiB", streams = 3 }}
@@ -523,6 +524,9 @@ listing_entries = 7
         cache_control,
         headers,
         hidden,
+        serve_source,
+        // No key: it follows from the other routes of the site.
+        on_php_site: _,
         follow_symlinks,
         precompressed,
         compression,
@@ -533,7 +537,9 @@ listing_entries = 7
         listing_entries,
     } = options;
     assert!(index != usual.index && browse && !try_files.is_empty() && fallback.is_some());
-    assert!(!error_pages.is_empty() && !cache_control.is_empty() && !headers.is_empty() && hidden);
+    assert!(
+        !error_pages.is_empty() && !cache_control.is_empty() && !headers.is_empty() && hidden && serve_source
+    );
     assert!(follow_symlinks && !precompressed && compression != usual.compression);
     assert!(memory_bytes != usual.memory_bytes && memory_file_bytes != usual.memory_file_bytes);
     assert!(open_files == 9 && revalidate_after != usual.revalidate_after && listing_entries == 7);

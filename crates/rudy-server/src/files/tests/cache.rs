@@ -9,9 +9,7 @@ use super::*;
 use crate::error_log::ErrorLog;
 
 fn head_of(site: &Site, path: &str) -> Arc<rudy_http::h1::Prepared> {
-    let Reply::Now(response) = site.files.call(&Request::new(RequestBody::empty()), path) else {
-        panic!("a file needs no waiting")
-    };
+    let Reply::Now(response) = site.send_get(path) else { panic!("a file needs no waiting") };
     let Head::Prepared(head) = response.head else { panic!("the head was encoded beforehand") };
     head
 }
@@ -50,9 +48,7 @@ fn a_large_file_fits_with_its_codings_or_is_not_read_into_memory() {
                 coding
             );
         }
-        let Reply::Now(response) = site.files.call(&Request::new(RequestBody::empty()), "/a.txt") else {
-            panic!("a file needs no waiting")
-        };
+        let Reply::Now(response) = site.send_get("/a.txt") else { panic!("a file needs no waiting") };
         assert_eq!(matches!(response.body, Body::Bytes(_)), in_memory);
         assert!(Arc::ptr_eq(&head_of(&site, "/a.txt"), &head_of(&site, "/a.txt")), "it is kept");
         assert!(site.get_with("/a.txt", &[("accept-encoding", "br")]).at_once);
@@ -143,9 +139,7 @@ fn a_changed_file_is_compressed_anew() {
 #[test]
 fn a_file_replaced_while_it_is_sent_goes_out_as_it_was() {
     let site = Site::with_options(&[("a.bin", "before")], on_disk());
-    let Reply::Now(response) = site.files.call(&Request::new(RequestBody::empty()), "/a.bin") else {
-        panic!("a file needs no waiting")
-    };
+    let Reply::Now(response) = site.send_get("/a.bin") else { panic!("a file needs no waiting") };
     let Body::File(range) = response.body else { panic!("it is not kept in memory") };
     site.write("new", "after it");
     fs::rename(site.folder.path().join("new"), site.folder.path().join("a.bin")).unwrap();

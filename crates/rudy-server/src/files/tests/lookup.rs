@@ -84,7 +84,10 @@ fn a_route_that_takes_the_whole_path_still_knows_of_the_slash() {
     let call = |uri: &'static str| {
         let mut request = Request::new(RequestBody::empty());
         *request.uri_mut() = uri.parse().unwrap();
-        let Reply::Now(response) = site.files.call(&request, "") else { panic!("a file needs no waiting") };
+        let path = RequestPath::parse(uri).unwrap();
+        let Reply::Now(response) = site.files.send(&request, path.below("/docs".len())) else {
+            panic!("a file needs no waiting")
+        };
         (response.status().as_u16(), response.headers().get("location").cloned())
     };
     assert_eq!(call("/docs/"), (200, None));
@@ -164,9 +167,9 @@ fn errors_have_the_pages_they_were_given() {
     let refused = site.ask(&Method::POST, "/", &[]);
     assert_eq!((refused.brief(), refused.field("allow")), ((405, "<p>not here</p>"), "GET, HEAD, OPTIONS"));
     // A page that is not there is no reason to fail.
-    let answer = site.get("/%");
+    let answer = site.get("/a%2Fb");
     assert_eq!(answer.status, 400);
-    assert!(answer.text().contains("percent sign"), "{}", answer.text());
+    assert!(answer.text().contains("encoded slash"), "{}", answer.text());
     let response = site.files.error(StatusCode::NOT_FOUND, &HeaderMap::new(), "");
     assert_eq!((response.status().as_u16(), response.body.length()), (404, Some(15)));
 }
@@ -199,6 +202,53 @@ fn cache_control_goes_by_the_first_pattern_that_matches() {
     }
     let not_modified = site.get_with("/other.css", &[("if-none-match", "*")]);
     assert_eq!((not_modified.status.as_u16(), not_modified.field("cache-control")), (304, "max-age=60"));
+}
+
+#[test]
+fn source_is_kept_back_wherever_its_name_comes_from() {
+    let contents = [
+        ("index.php", "<?php 1"),
+        ("index.html", "page"),
+        ("CONFIG.PHP", "<?php 2"),
+        ("page.php", "<?php 3"),
+        ("db.inc", "password"),
+        ("404.php", "<?php 4"),
+    ];
+    let options = || FilesOptions {
+        index: vec!["index.php".into(), "index.html".into()],
+        try_files: vec!["{path}".into(), "{path}.php".into()],
+        fallback: Some("page.php".into()),
+        error_pages: vec![(StatusCode::NOT_FOUND, "404.php".into())],
+        browse: true,
+        ..FilesOptions::default()
+    };
+    let site = Site::with_options(&contents, options());
+    for (path, status) in [
+        ("/index.php", 404),
+        ("/CONFIG.PHP", 404),
+        ("/page", 404),
+        ("/else", 404),
+        ("/db.inc", 200),
+        ("/", 200),
+    ] {
+        let answer = site.get(path);
+        assert_eq!(answer.status, status, "{path}");
+        assert!(!answer.text().contains("<?php"), "{path}: {}", answer.text());
+    }
+    let site = Site::with_options(&contents, FilesOptions { on_php_site: true, ..options() });
+    assert_eq!(site.get("/db.inc").status, 404);
+    let site = Site::with_options(&contents, FilesOptions { serve_source: true, ..options() });
+    assert_eq!(site.get("/CONFIG.PHP").brief(), (200, "<?php 2"));
+}
+
+#[test]
+fn a_listing_names_no_source() {
+    let options = FilesOptions { browse: true, ..FilesOptions::default() };
+    let site = Site::with_options(&[("a.php", "x"), ("b.txt", "x"), ("c.php/d.txt", "x")], options);
+    let listing = site.get_with("/", &[("accept", "application/json")]);
+    let shown: Vec<_> =
+        ["a.php", "b.txt", "c.php"].map(|name| listing.text().contains(&format!("\"{name}\""))).into();
+    assert_eq!(shown, [false, true, true]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, Method, StatusCode};
+use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Body, FileRange, Part, Reply, Request, RequestBody};
 use tempfile::TempDir;
 
@@ -56,6 +57,11 @@ impl Site {
         write(&self.folder, path, content, age);
     }
 
+    /// What is sent for a GET, unread.
+    fn send_get(&self, path: &str) -> Reply {
+        self.files.send(&Request::new(RequestBody::empty()), RequestPath::parse(path).unwrap().below(0))
+    }
+
     fn get(&self, path: &str) -> Answer {
         self.ask(&Method::GET, path, &[])
     }
@@ -77,7 +83,11 @@ impl Site {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let (response, at_once) = match self.files.call(&request, path) {
+            let Ok(path) = RequestPath::parse(path) else {
+                let status = StatusCode::BAD_REQUEST;
+                return Answer { status, headers: HeaderMap::new(), body: Vec::new(), at_once: true };
+            };
+            let (response, at_once) = match self.files.send(&request, path.below(0)) {
                 Reply::Now(response) => (response, true),
                 Reply::Later(future) | Reply::WhileWanted(future) => (future.await, false),
             };

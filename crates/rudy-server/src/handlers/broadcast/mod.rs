@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, StatusCode, header};
+use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Reply, Request, Response};
 
 use self::publish::receive;
@@ -14,7 +15,7 @@ use crate::config::file::Audience;
 use crate::config::{BroadcastTable, Place, Problem, StreamFormat};
 use crate::methods::answer_others;
 use crate::pages;
-use crate::routing::{CanonicalPath, HostPattern, request_host};
+use crate::routing::{HostPattern, request_host};
 use crate::topic::{History, Topic, Topics};
 
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
@@ -56,25 +57,37 @@ impl Broadcast {
     }
 
     /// Answers a request: listens with GET, publishes with POST or PUT.
-    pub(crate) fn call(&self, request: Request, client: &Client, topics: &Topics) -> Reply {
+    pub(crate) fn call(
+        &self,
+        request: Request,
+        path: &RequestPath<'_>,
+        client: &Client,
+        topics: &Topics,
+    ) -> Reply {
         match *request.method() {
-            Method::GET | Method::HEAD => self.listen(&request, client, topics).into(),
-            Method::POST | Method::PUT => self.publish(request, client, topics),
+            Method::GET | Method::HEAD => self.listen(&request, path, client, topics).into(),
+            Method::POST | Method::PUT => self.publish(request, path, client, topics),
             _ => answer_others(&request, METHODS, "Listen with GET, publish with POST or PUT.").into(),
         }
     }
 
-    fn listen(&self, request: &Request, client: &Client, topics: &Topics) -> Response {
+    fn listen(
+        &self,
+        request: &Request,
+        path: &RequestPath<'_>,
+        client: &Client,
+        topics: &Topics,
+    ) -> Response {
         if let Some(refusal) = self.listeners.refuse(request, client) {
             return refusal;
         }
-        match self.topic(request, topics) {
+        match self.topic(path, topics) {
             Ok(topic) => self.subscribe.answer(&topic, request),
             Err(none) => none.refuse(request),
         }
     }
 
-    fn publish(&self, request: Request, client: &Client, topics: &Topics) -> Reply {
+    fn publish(&self, request: Request, path: &RequestPath<'_>, client: &Client, topics: &Topics) -> Reply {
         let forbidden = |explanation| pages::error(StatusCode::FORBIDDEN, request.headers(), explanation);
         if self.publishers == Audience::Loopback && !client.peer.is_local() {
             return forbidden("Only the server's own machine may publish here.").into();
@@ -82,7 +95,7 @@ impl Broadcast {
         if is_from_another_site(&request) {
             return forbidden("A page of another site may not publish here.").into();
         }
-        match self.topic(&request, topics) {
+        match self.topic(path, topics) {
             Ok(topic) => {
                 let (head, body) = request.into_parts();
                 Reply::Later(Box::pin(receive(topic, body, self.history, head.headers)))
@@ -91,14 +104,13 @@ impl Broadcast {
         }
     }
 
-    fn topic(&self, request: &Request, topics: &Topics) -> Result<Arc<Topic>, NoTopic> {
-        // The route has taken this path, so it is one.
-        let path = CanonicalPath::parse(request.uri().path()).map_err(|_| NoTopic::BadName)?;
-        if path.as_str().len() > NAME_BYTES_MAX {
+    fn topic(&self, path: &RequestPath<'_>, topics: &Topics) -> Result<Arc<Topic>, NoTopic> {
+        let name = path.below(0).in_folder().map_err(|_| NoTopic::BadName)?;
+        if name.len() > NAME_BYTES_MAX {
             return Err(NoTopic::LongName);
         }
         let now = Instant::now();
-        let topic = topics.get(&self.site, path.as_str(), self.topics_max, self.history_time, now);
+        let topic = topics.get(&self.site, name, self.topics_max, self.history_time, now);
         topic.ok_or(NoTopic::TooMany)
     }
 }

@@ -16,7 +16,8 @@ fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, 
     }
     let request = request.body(RequestBody::empty()).unwrap();
     let client = Client { peer: Peer::Ip((peer, 1).into()), number: 1, request: 1 };
-    match broadcast(table).unwrap().call(request, &client, &topics) {
+    let path = RequestPath::parse(request.uri().path()).unwrap().into_owned();
+    match broadcast(table).unwrap().call(request, &path, &client, &topics) {
         Reply::Now(response) => response,
         // An empty body has all of its pieces.
         Reply::Later(later) | Reply::WhileWanted(later) => {
@@ -57,8 +58,7 @@ fn a_host_more_leaves_the_topics_of_a_site() {
     let topic_of = |hosts: &[&str]| {
         let hosts: Vec<HostPattern> = hosts.iter().map(|host| host.parse().unwrap()).collect();
         let broadcast = Broadcast::new(&toml::from_str("").unwrap(), &hosts, &Place::nowhere()).unwrap();
-        let request = http::Request::get("/news").body(RequestBody::empty()).unwrap();
-        broadcast.topic(&request, &topics).ok().unwrap()
+        broadcast.topic(&RequestPath::parse("/news").unwrap(), &topics).ok().unwrap()
     };
     let before = topic_of(&["a.org"]);
     assert!(Arc::ptr_eq(&before, &topic_of(&["a.org", "www.a.org"])));
@@ -96,7 +96,8 @@ fn names_and_topics_are_bounded() {
     let topics = Topics::default();
     let listen = |target: &str| {
         let request = http::Request::get(target).body(RequestBody::empty()).unwrap();
-        broadcast.listen(&request, &Client { peer: Peer::Unix, number: 1, request: 1 }, &topics)
+        let path = RequestPath::parse(target).unwrap();
+        broadcast.listen(&request, &path, &Client { peer: Peer::Unix, number: 1, request: 1 }, &topics)
     };
     let first = listen("/caf%C3%A9");
     assert_eq!(listen("/caf%c3%a9").status(), 200, "another spelling of the same path");

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rudy_http::h1::Prepared;
+use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Body, Request, Response};
 
 use self::spread::Spread;
@@ -86,11 +87,11 @@ impl Stream {
     }
 
     /// Answers a request with a stream of its own.
-    pub(crate) fn answer(&self, request: &Request) -> Response {
+    pub(crate) fn answer(&self, request: &Request, path: &RequestPath<'_>) -> Response {
         if let Some(answer) = answer_unless_read(request) {
             return answer;
         }
-        let path = if self.keeps_path { shown(request.uri().path()) } else { Box::default() };
+        let path: Box<str> = if self.keeps_path { path.encoded_from(0).into() } else { Box::default() };
         if path.len() > PATH_BYTES_MAX {
             let explanation = format!("The path of a stream has {PATH_BYTES_MAX} bytes at most.");
             return pages::error(StatusCode::URI_TOO_LONG, request.headers(), &explanation);
@@ -125,17 +126,6 @@ pub(super) fn fields(format: StreamFormat) -> HeaderMap {
 fn last_event_id(request: &Request) -> u64 {
     let id = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
     id.and_then(|id| id.parse().ok()).unwrap_or(0)
-}
-
-/// A path as it came, but for what may not stand in one (RFC 3986 §3.3): nothing of it breaks a line, or out of the quotes
-/// or the markup that it is put into.
-fn shown(path: &str) -> Box<str> {
-    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/%".contains(&byte);
-    if path.bytes().all(is_fit) {
-        return path.into();
-    }
-    let encoded = |byte: u8| if is_fit(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    path.bytes().map(encoded).collect::<String>().into()
 }
 
 #[cfg(test)]

@@ -17,6 +17,10 @@ fn request(path: &str) -> Request {
     http::Request::get(path).body(RequestBody::empty()).unwrap()
 }
 
+fn ask(stream: &Stream, request: &Request) -> Response {
+    stream.answer(request, &RequestPath::parse(request.uri().path()).unwrap())
+}
+
 fn request_after(id: &'static str) -> Request {
     let mut request = request("/");
     request.headers_mut().insert("last-event-id", HeaderValue::from_static(id));
@@ -45,7 +49,7 @@ impl Client {
 
     fn asking(table: &str, request: &Request) -> Self {
         let start = Instant::now();
-        let Body::Live(live) = stream(table).answer(request).body else { panic!("a stream") };
+        let Body::Live(live) = ask(&stream(table), request).body else { panic!("a stream") };
         Self { live, start }
     }
 
@@ -172,9 +176,9 @@ fn a_chunk_that_never_comes_due_does_not_panic() {
 #[test]
 fn events_are_numbered_and_nothing_of_a_path_breaks_their_lines() {
     for (path, as_it_is_shown) in [
-        ("/a%0Ab%0D%00", "/a%0Ab%0D%00"),
-        ("/caf%c3%a9?query#part", "/caf%c3%a9"),
-        ("/%", "/%"),
+        ("/a%0Ab%0D", "/a%0Ab%0D"),
+        ("/caf%c3%a9?query#part", "/caf%C3%A9"),
+        ("/a%2fb%25", "/a%2Fb%25"),
         ("/{\"}|^", "/%7B%22%7D%7C%5E"),
     ] {
         let Ok(uri) = path.parse::<http::Uri>() else { panic!("{path} is let through by `http`") };
@@ -213,7 +217,7 @@ fn a_browser_that_comes_back_goes_on_after_what_it_had() {
 #[test]
 fn a_browser_that_had_all_is_told_not_to_come_back() {
     for (id, status) in [("2", 200), ("3", 204), ("4", 204)] {
-        assert_eq!(stream("format = 'sse'\ncount = 3").answer(&request_after(id)).status(), status, "{id}");
+        assert_eq!(ask(&stream("format = 'sse'\ncount = 3"), &request_after(id)).status(), status, "{id}");
     }
 }
 
@@ -221,7 +225,7 @@ fn a_browser_that_had_all_is_told_not_to_come_back() {
 fn the_head_keeps_everybody_between_from_gathering_chunks() {
     for (table, content_type) in [("", "text/plain; charset=utf-8"), ("format = 'sse'", "text/event-stream")]
     {
-        let response = stream(table).answer(&request("/"));
+        let response = ask(&stream(table), &request("/"));
         assert_eq!(response.status(), StatusCode::OK);
         for (name, value) in [
             ("content-type", content_type),
@@ -238,9 +242,9 @@ fn the_head_keeps_everybody_between_from_gathering_chunks() {
 #[test]
 fn what_a_stream_keeps_of_a_request_is_bounded() {
     let long = format!("/{}", "a".repeat(PATH_BYTES_MAX));
-    assert_eq!(stream("").answer(&request(&long)).status(), 414);
-    assert_eq!(stream("").answer(&request(&long[1..])).status(), 200);
-    assert_eq!(stream("text = '{n}'\nwelcome = ''").answer(&request(&long)).status(), 200);
+    assert_eq!(ask(&stream(""), &request(&long)).status(), 414);
+    assert_eq!(ask(&stream(""), &request(&long[1..])).status(), 200);
+    assert_eq!(ask(&stream("text = '{n}'\nwelcome = ''"), &request(&long)).status(), 200);
     assert!(size_of::<Ticks>() <= 56, "{} bytes", size_of::<Ticks>());
 }
 
@@ -248,7 +252,7 @@ fn what_a_stream_keeps_of_a_request_is_bounded() {
 fn a_stream_is_only_read() {
     let mut request = request("/");
     *request.method_mut() = Method::POST;
-    assert_eq!(stream("").answer(&request).status(), 405);
+    assert_eq!(ask(&stream(""), &request).status(), 405);
 }
 
 #[test]

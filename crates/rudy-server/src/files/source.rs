@@ -1,0 +1,62 @@
+//! Files that hold the source of programs, which a web server runs and does not send: passwords of databases stand in them.
+
+use super::options::FilesOptions;
+
+/// What PHP's servers run or show as source by default, in Debian's packages and in the manual.
+const PHP: [&str; 11] =
+    ["php", "php3", "php4", "php5", "php6", "php7", "php8", "phtml", "pht", "phps", "phar"];
+
+/// What is included by scripts, and the copies that editors and people leave beside them.
+const BESIDE_PHP: [&str; 4] = ["inc", "bak", "swp", "orig"];
+
+/// Whether a file of this name is not sent.
+pub(super) fn is_kept_back(path: &str, options: &FilesOptions) -> bool {
+    !options.serve_source && is_source(path, options.on_php_site)
+}
+
+/// Whether a file may hold source, by its name in any case: on a file system that does not tell cases apart, `X.PHP` is
+/// `x.php`. On a site that runs PHP so may includes, copies (`x.php~`, `x.inc.bak`) and what scripts are packed in (`x.php.gz`).
+fn is_source(path: &str, on_php_site: bool) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    let mut extensions = name.split('.').skip(1);
+    let last = extensions.clone().last().unwrap_or_default();
+    let is_php = |extension: &str| PHP.contains(&extension.trim_end_matches('~'));
+    PHP.contains(&last)
+        || on_php_site && (name.ends_with('~') || BESIDE_PHP.contains(&last) || extensions.any(is_php))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_is_told_by_the_name() {
+        for (path, anywhere, on_php_site) in [
+            ("a.php", true, true),
+            ("x/A.PHP", true, true),
+            ("a.php3", true, true),
+            ("a.PHP8", true, true),
+            ("a.phtml", true, true),
+            ("a.pht", true, true),
+            ("a.phps", true, true),
+            ("a.phar", true, true),
+            ("a.inc", false, true),
+            ("a.INC", false, true),
+            ("a.php~", false, true),
+            ("notes~", false, true),
+            ("a.php.bak", false, true),
+            ("dump.sql.bak", false, true),
+            ("a.swp", false, true),
+            ("a.orig", false, true),
+            ("a.php.gz", false, true),
+            ("a.html", false, false),
+            ("php", false, false),
+            ("a.php/b.css", false, false),
+            ("phpinfo.txt", false, false),
+            ("bak", false, false),
+        ] {
+            assert_eq!(is_source(path, false), anywhere, "{path}");
+            assert_eq!(is_source(path, true), on_php_site, "{path} on a PHP site");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Internal redirects: another path of the site answers, and the client does not see it.
+//!
+//! They come from applications (local redirects, RFC 3875 §6.2.2) and from the `files` handler, where its index, its fallback,
+//! its `try_files` or its error page is a path that another route takes. The access rules of that route apply.
+
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING,
+};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use rudy_net::{Reply, Request, RequestBody, Response};
+
+use crate::pages;
+
+/// How many follow each other at most: as many as nginx allows, and more than any site needs.
+pub(crate) const HOPS_MAX: u32 = 10;
+
+/// How many internal redirects have led to a request, in its extensions.
+#[derive(Debug, Clone, Copy)]
+struct Hops(u32);
+
+/// The status that an error page is sent with, in the extensions of the request for it. An application reads it as
+/// `REDIRECT_STATUS`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageOf(pub(crate) StatusCode);
+
+/// What describes a body.
+const OF_BODY: [HeaderName; 5] = [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING];
+
+/// What asks for a version or a part of the resource that the client named.
+const OF_RESOURCE: [HeaderName; 6] =
+    [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE];
+
+/// The same request, one internal redirect later; `None` after [`HOPS_MAX`] of them.
+pub(crate) fn same_request(mut request: Request) -> Option<Request> {
+    let extensions = request.extensions_mut();
+    let hops = extensions.get::<Hops>().map_or(0, |hops| hops.0);
+    let page_of = extensions.remove::<PageOf>();
+    // What the authorizer of the route before has said of the request is not for this one.
+    extensions.clear();
+    extensions.insert(Hops(hops + 1));
+    page_of.map(|page_of| extensions.insert(page_of));
+    (hops < HOPS_MAX).then_some(request)
+}
+
+/// The request for the target of a local redirect; `None` after [`HOPS_MAX`] internal redirects.
+///
+/// It is a GET without a body, as the section has it, or a HEAD if that was asked; its host and its other fields are those of
+/// the client.
+pub(crate) fn for_target(head: &Parts, target: &str) -> Option<Request> {
+    // What is no target was refused when the response was read.
+    let target: PathAndQuery = target.parse().ok()?;
+    let mut request = without_body(head, &[]);
+    let mut uri = head.uri.clone().into_parts();
+    uri.path_and_query = Some(target);
+    *request.uri_mut() = Uri::from_parts(uri).ok()?;
+    same_request(request)
+}
+
+/// The request for the page of an error; `None` after [`HOPS_MAX`] internal redirects, or if the error is that of a page.
+pub(crate) fn for_page(request: Request, status: StatusCode) -> Option<Request> {
+    let (head, _) = request.into_parts();
+    if head.extensions.get::<PageOf>().is_some() {
+        return None;
+    }
+    let mut request = without_body(&head, &OF_RESOURCE);
+    request.extensions_mut().insert(PageOf(status));
+    same_request(request)
+}
+
+fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
+    let mut request = Request::new(RequestBody::empty());
+    *request.method_mut() = if head.method == Method::HEAD { Method::HEAD } else { Method::GET };
+    *request.uri_mut() = head.uri.clone();
+    *request.version_mut() = head.version;
+    *request.headers_mut() = head.headers.clone();
+    for name in OF_BODY.iter().chain(dropped) {
+        request.headers_mut().remove(name);
+    }
+    if let Some(hops) = head.extensions.get::<Hops>() {
+        request.extensions_mut().insert(*hops);
+    }
+    request
+}
+
+/// Makes of the response to the request for an error's page the response to the request that failed. A page that fails itself
+/// is replaced by a plain one.
+pub(crate) fn as_page_of(status: StatusCode, page: Reply, fields: HeaderMap) -> Reply {
+    let apply = move |mut page: Response| {
+        if page.status() != StatusCode::OK {
+            return pages::error(status, &fields, "The page for this error is not available.");
+        }
+        page.set_status(status);
+        page
+    };
+    match page {
+        Reply::Now(page) => Reply::Now(apply(page)),
+        Reply::Later(page) => Reply::Later(Box::pin(async move { apply(page.await) })),
+        Reply::WhileWanted(page) => Reply::WhileWanted(Box::pin(async move { apply(page.await) })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(method: &str, uri: &str) -> Parts {
+        let request = http::Request::builder().method(method).uri(uri).header("content-length", "3");
+        request.header("host", "a.org").header("cookie", "a=1").body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn the_other_request_is_a_get_without_a_body_for_the_same_host() {
+        for (method, uri, expected_method, expected_uri) in [
+            ("POST", "/form?x", "GET", "/thanks?id=1"),
+            ("HEAD", "/form", "HEAD", "/thanks?id=1"),
+            ("GET", "http://b.org/form", "GET", "http://b.org/thanks?id=1"),
+        ] {
+            let other = for_target(&head(method, uri), "/thanks?id=1").unwrap();
+            assert_eq!(
+                (other.method().as_str(), other.uri().to_string().as_str()),
+                (expected_method, expected_uri)
+            );
+            let mut names: Vec<_> = other.headers().keys().map(HeaderName::as_str).collect();
+            names.sort_unstable();
+            assert_eq!(names, ["cookie", "host"]);
+        }
+    }
+
+    #[test]
+    fn what_goes_round_in_circles_ends() {
+        let mut head = head("GET", "/");
+        let mut hops = 0;
+        while let Some(other) = for_target(&head, "/again") {
+            hops += 1;
+            head = other.into_parts().0;
+        }
+        assert_eq!(hops, HOPS_MAX);
+    }
+}
