@@ -7,7 +7,7 @@ use rudy_http::semantics::conditional::{Validators, evaluate};
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::semantics::etag::{EntityTag, FileIdentity};
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding, choose_media_type};
-use rudy_http::semantics::path::{RelativePath, encode};
+use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::range::{self, Ranges};
 
 fuzz_target!(|data: &[u8]| {
@@ -27,18 +27,26 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// What is accepted stays below the root, and means the same when it is encoded and read again.
+/// A canonical path stays below the root, and is itself when it is encoded and read again.
 fn path(value: &[u8]) {
     let Ok(text) = std::str::from_utf8(value) else { return };
-    let Ok(path) = RelativePath::parse(text) else { return };
-    let decoded = path.as_str();
-    assert!(
-        !decoded.starts_with('/') && !decoded.ends_with('/') && !decoded.contains(['\0', '\\']),
-        "{decoded:?}"
-    );
-    assert!(decoded.split('/').all(|segment| segment != "." && segment != ".."), "{decoded:?}");
-    let again = RelativePath::parse(&encode(decoded)).expect("what was accepted is accepted again");
-    assert_eq!(again.as_str(), decoded);
+    let Ok(path) = RequestPath::parse(text) else { return };
+    let bytes = path.as_bytes();
+    assert!(bytes.starts_with(b"/") && !bytes.contains(&0), "{path:?}");
+    let mut segments = bytes.split(|byte| *byte == b'/');
+    assert!(segments.all(|segment| segment != b"." && segment != b".."), "{path:?}");
+    let again = RequestPath::parse(&path.encoded_from(0)).map(RequestPath::into_owned);
+    assert_eq!(again.as_ref(), Ok(&path));
+    let below = path.below(0);
+    if let Ok(name) = below.in_folder() {
+        assert!(!name.contains('\\'), "{name:?}");
+    }
+    for start in (0..bytes.len()).filter(|at| bytes[*at] == b'/') {
+        if let Ok(info) = below.path_info(start) {
+            let mut segments = info.split(|byte| *byte == b'/');
+            assert!(segments.all(|segment| segment != b"." && segment != b".."), "{path:?}");
+        }
+    }
 }
 
 /// Every part lies within the representation, none touches another, and together they are no more than it.

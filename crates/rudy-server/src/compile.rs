@@ -5,7 +5,7 @@ use rudy_http::semantics::path::RequestPath;
 use crate::config::files::problem_of;
 use crate::config::{self, Config, FilesTable, Place, Problem, RouteAuthorize};
 use crate::fastcgi::{Authorizer, Fastcgi};
-use crate::files::{Files, FilesOptions};
+use crate::files::{Files, FilesOptions, is_kept_back};
 use crate::handlers::{Broadcast, Delay, Info, Redirect, Respond, Status, Stream, Tail};
 use crate::php::Php;
 use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router};
@@ -19,6 +19,7 @@ pub(crate) fn compile(config: &Config) -> Result<Router<Target>, Vec<Problem>> {
         add_hosts(&mut hosts, config, number, &mut problems);
         unreachable_routes(site, &mut problems);
         endless_redirects(site, &mut problems);
+        source_that_is_not_run(site, &mut problems);
         let of_site = site_authorizer(site, &mut problems);
         let mut routes = Vec::new();
         for route in &site.routes {
@@ -182,6 +183,32 @@ fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
             problems.push(
                 problem.label("taken by this same route").also(&route.paths_place, "which takes these"),
             );
+        }
+    }
+}
+
+/// A page of a `files` route that holds source is sent to nobody: either another route runs it, or it is a mistake.
+fn source_that_is_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
+    for route in &site.routes {
+        let config::Handler::Files(table) = &route.handler else { continue };
+        let place = &route.handler_place;
+        let options = FilesOptions { on_php_site: site.runs_php(), ..table.options(place, &mut Vec::new()) };
+        let is_run = |page: &str| {
+            route.paths.iter().all(|pattern| {
+                let mount = &pattern.to_string()[..pattern.mount()];
+                let path = format!("{mount}/{page}");
+                let mut others = site.routes.iter().filter(|other| !std::ptr::eq(*other, route));
+                others.any(|other| other.paths.iter().any(|pattern| pattern.matches(path.as_bytes())))
+            })
+        };
+        for (key, page) in options.named_pages() {
+            if is_kept_back(page, &options) && !is_run(page) {
+                let title = format!("\"{page}\" is the source of a program, and no route runs it");
+                let problem = Problem::value(&place.key(key), title).label("would not be sent");
+                let help =
+                    "add a route such as \"*.php\" with `fastcgi` before this one, or `serve_source = true`";
+                problems.push(problem.help(help));
+            }
         }
     }
 }

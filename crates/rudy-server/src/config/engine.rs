@@ -98,7 +98,13 @@ impl Config {
             };
             format!("{} never ends: with the engine `{model}` {what}", paths.join(" "))
         });
-        self.ignored.iter().cloned().chain(endless).chain(self.absent_sockets()).collect()
+        self.ignored
+            .iter()
+            .cloned()
+            .chain(endless)
+            .chain(self.absent_sockets())
+            .chain(self.reopened_folders())
+            .collect()
     }
 }
 

@@ -14,6 +14,7 @@ mod include;
 mod limits;
 mod load;
 mod nearest;
+mod path_info;
 mod processes;
 mod route;
 mod schema;

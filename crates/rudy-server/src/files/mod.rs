@@ -49,6 +49,7 @@ use find::{FolderPath, Found, find};
 use options::CacheRules;
 pub use options::{CacheRule, Compression, FilesError, FilesOptions};
 pub(crate) use root::{Kind, Root};
+pub(crate) use source::is_kept_back;
 
 /// A folder as a site. Clones share everything.
 #[derive(Debug, Clone)]

@@ -167,6 +167,14 @@ impl std::error::Error for FilesError {
 }
 
 impl FilesOptions {
+    /// The pages that are named one by one, each with its option.
+    pub(crate) fn named_pages(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let literals = self.try_files.iter().filter(|path| !path.contains(PATH));
+        (literals.map(|path| ("try_files", path.as_str())))
+            .chain(self.fallback.iter().map(|path| ("fallback", path.as_str())))
+            .chain(self.error_pages.iter().map(|(_, path)| ("error_pages", path.as_str())))
+    }
+
     /// Whatever is wrong and would show only when it is used.
     pub(crate) fn problems(&self) -> Vec<FilesError> {
         let paths = (self.index.iter().map(|path| ("index", path)))

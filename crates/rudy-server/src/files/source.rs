@@ -10,7 +10,7 @@ const PHP: [&str; 11] =
 const BESIDE_PHP: [&str; 4] = ["inc", "bak", "swp", "orig"];
 
 /// Whether a file of this name is not sent.
-pub(super) fn is_kept_back(path: &str, options: &FilesOptions) -> bool {
+pub(crate) fn is_kept_back(path: &str, options: &FilesOptions) -> bool {
     !options.serve_source && is_source(path, options.on_php_site)
 }
 

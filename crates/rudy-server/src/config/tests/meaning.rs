@@ -205,6 +205,75 @@ fn a_php_site_needs_three_lines() {
 }
 
 #[test]
+fn a_closed_folder_that_a_front_controller_opens_again_is_worth_a_notice() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rudy.toml");
+    std::fs::create_dir(folder.path().join("app")).unwrap();
+    let notices = |path: &str, closed: &str, mount: &str| {
+        let text = format!(
+            "[[site]]\n[[site.route]]\npath = {path}\n{closed}\n\
+             [[site.route]]\npath = '{mount}/*'\nphp = {{ root = 'app' }}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let notices = Config::load(&file).unwrap().notices();
+        notices.into_iter().filter(|notice| notice.contains("PATH_INFO")).collect::<Vec<_>>()
+    };
+    let refuse = "respond = { status = 403 }";
+    assert_eq!(notices("'/admin/*'", refuse, ""), [""; 0], "there is no front controller");
+    std::fs::write(folder.path().join("app/index.php"), "").unwrap();
+    let expected = "\"/admin/*\" is closed, but \"/index.php/admin/*\" runs the script with the same path as PATH_INFO: close \
+                    that too, by path = [\"/admin/*\", \"/index.php/admin/*\"]";
+    assert_eq!(notices("'/admin/*'", refuse, ""), [expected]);
+    let authorize = "files = { root = 'app' }\nauthorize = { address = '127.0.0.1:1' }";
+    assert_eq!(notices("'/admin/*'", authorize, ""), [expected]);
+    assert!(notices("'/blog/admin'", refuse, "/blog")[0].contains("\"/blog/index.php/admin\" runs"));
+    for (path, closed, mount) in [
+        ("['/admin/*', '/index.php/admin/*']", refuse, ""),
+        ("['/admin/*', '/index.php/*']", refuse, ""),
+        ("'/admin/*'", "respond = { body = 'hello' }", ""),
+        ("'/admin/*'", refuse, "/blog"),
+        ("'*.bak'", refuse, ""),
+    ] {
+        assert_eq!(notices(path, closed, mount), [""; 0], "{path}");
+    }
+}
+
+#[test]
+fn a_php_route_checks_scripts_without_being_told_their_suffix() {
+    let load = |path: &str, table: &str| {
+        let text = format!(
+            "[[site]]\n[[site.route]]\npath = '{path}'\nfastcgi = {{ address = '127.0.0.1:1', {table} }}"
+        );
+        load(&[("rudy.toml", &text)])
+    };
+    let suffix = |config: &Config| match &config.sites[0].routes[0].handler {
+        Handler::Fastcgi(table) => table.split.clone(),
+        _ => None,
+    };
+    assert_eq!(suffix(&load("*.php", "root = '/'").unwrap()).as_deref(), Some(".php"));
+    assert_eq!(suffix(&load("/app/**/*.php", "root = '/'").unwrap()).as_deref(), Some(".php"));
+    assert_eq!(suffix(&load("*.php", "root = '/', split = '.x'").unwrap()).as_deref(), Some(".x"));
+    assert_eq!(suffix(&load("/app/*", "root = '/', check_scripts = false").unwrap()), None);
+    let error = load("/app/*", "root = '/'").unwrap_err();
+    assert!(error.contains("nothing says which part of a path is a script in `root`"), "{error}");
+}
+
+#[test]
+fn a_page_that_is_source_and_that_no_route_runs_is_an_error() {
+    let load = |php: &str, table: &str| {
+        let text = format!("[[site]]\n{php}\n[[site.route]]\npath = '/*'\nfiles = {{ root = '/', {table} }}");
+        load(&[("rudy.toml", &text)])
+    };
+    let fallback = "fallback = 'index.php'";
+    let error = load("", fallback).unwrap_err();
+    assert!(error.contains("\"index.php\" is the source of a program, and no route runs it"), "{error}");
+    load("", "error_pages = { 404 = '404.phtml' }").unwrap_err();
+    load("", "try_files = ['{path}', 'x.php']").unwrap_err();
+    load("", "fallback = 'index.php', serve_source = true").unwrap();
+    load("[[site.route]]\npath = '*.php'\nfastcgi = { address = '127.0.0.1:1' }", fallback).unwrap();
+}
+
+#[test]
 fn what_is_wrong_with_a_php_site_is_said() {
     for (text, expected) in [
         ("[[site]]\nphp = 'none'", "cannot open the folder none"),
