@@ -7,6 +7,7 @@ mod backlog;
 mod disk;
 mod faults;
 mod gone;
+mod paths;
 mod queue;
 mod site;
 mod started;

@@ -1,0 +1,235 @@
+//! One path for everybody: what applications and authorizers receive of it, and that no spelling gets around a route.
+//!
+//! `tests/src/bin/spellings.rs` puts the same questions to any server.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use rudy_fastcgi::Role;
+use rudy_tests::fastcgi::{App, Peer, variable};
+use rudy_tests::{Answer, Server};
+use tempfile::TempDir;
+
+/// Responds with all variables, a line each, and the length of the body. As an authorizer it refuses what begins with
+/// `/secret`.
+fn echo(mut peer: Peer) {
+    while let Some(params) = peer.request() {
+        let pairs = params.iter().map(|(name, value)| [name, b"=", value, b"\n"].concat());
+        let all = pairs.collect::<Vec<_>>().concat();
+        if peer.role() == Role::Authorizer {
+            let is_secret = variable(&params, "REQUEST_URI").starts_with("/secret");
+            let head: &[u8] =
+                if is_secret { b"Status: 403\r\n\r\n" } else { b"Status: 200\r\nVariable-SEEN: yes\r\n\r\n" };
+            // What it was told goes to the application, so that a test can see it.
+            let told = ["REQUEST_URI", "DOCUMENT_URI", "ORIGINAL_URI"];
+            let told: String = told
+                .iter()
+                .map(|name| format!("Variable-TOLD_{name}: {}\r\n", variable(&params, name)))
+                .collect();
+            let end = head.len() - 2;
+            peer.answer(&[&head[..end], told.as_bytes(), &head[end..]].concat());
+            continue;
+        }
+        let Some(bytes) = peer.body() else { return };
+        peer.answer(
+            &[b"Content-Type: text/plain\r\n\r\n", &all[..], format!("BODY={bytes}\n").as_bytes()].concat(),
+        );
+    }
+}
+
+struct Site {
+    // The server goes first: the threads of the application end with its connections.
+    server: Server,
+    _app: App,
+    _folder: TempDir,
+}
+
+impl Site {
+    /// `{app}` and `{root}` in the routes stand for the application's address and a folder with these files.
+    fn start(files: &[(&str, &str)], routes: &str) -> Self {
+        let app = App::start(echo);
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("it is in the folder")).expect("the folder is ours");
+            fs::write(path, text).expect("the folder is ours");
+        }
+        let routes =
+            routes.replace("{app}", &app.address()).replace("{root}", &folder.path().display().to_string());
+        let server = Server::config(&format!("listen = ['127.0.0.1:0']\n[[site]]\n{routes}"));
+        Self { server, _app: app, _folder: folder }
+    }
+
+    fn ask(&self, line: &[u8], body: &str) -> Answer {
+        let mut connection = self.server.connect();
+        let fields = format!(
+            " HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        connection.send(&[line, fields.as_bytes()].concat());
+        connection.answer()
+    }
+
+    fn get(&self, target: &str) -> Answer {
+        self.ask(format!("GET {target}").as_bytes(), "")
+    }
+}
+
+/// What the application was told.
+fn told(answer: &Answer) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let pair = |line: &[u8]| {
+        let equals = line.iter().position(|byte| *byte == b'=')?;
+        Some((line[..equals].to_vec(), line[equals + 1..].to_vec()))
+    };
+    answer.body.split(|byte| *byte == b'\n').filter_map(pair).collect()
+}
+
+fn value<'a>(told: &'a BTreeMap<Vec<u8>, Vec<u8>>, name: &str) -> Option<&'a [u8]> {
+    told.get(name.as_bytes()).map(Vec::as_slice)
+}
+
+#[test]
+fn applications_receive_the_target_as_sent_and_path_info_decoded() {
+    let site = Site::start(&[], "[[site.route]]\npath = '/app/*'\nfastcgi = { address = '{app}' }\n");
+    for (target, path_info) in [
+        ("/app/A%2FB", &b"/A/B"[..]),
+        ("/app/A%2fB?c=%2F", b"/A/B"),
+        ("/app/@scope%2fname", b"/@scope/name"),
+        ("/app/a%5Cb", b"/a\\b"),
+        ("/app/caf%E9", b"/caf\xE9"),
+        ("/app/caf%C3%A9", "/café".as_bytes()),
+        ("/app//x/./y/../z", b"/x/z"),
+        ("/%61pp/x", b"/x"),
+        ("/app/a%252Fb", b"/a%2Fb"),
+    ] {
+        let answer = site.get(target);
+        assert_eq!(answer.status, 200, "{target}");
+        let told = told(&answer);
+        assert_eq!(value(&told, "REQUEST_URI"), Some(target.as_bytes()), "{target}");
+        assert_eq!(value(&told, "SCRIPT_NAME"), Some(&b"/app"[..]), "{target}");
+        assert_eq!(value(&told, "PATH_INFO"), Some(path_info), "{target}");
+    }
+    for target in ["/app/..%2Fx", "/app/x%2F.", "/app/%00", "/app/%2", "/app/../../x"] {
+        assert_eq!(site.get(target).status, 400, "{target}");
+    }
+}
+
+#[test]
+fn path_translated_is_left_out_where_no_folder_has_the_path() {
+    let site = Site::start(
+        &[("x.php", "")],
+        "[[site.route]]\npath = '/*'\nfastcgi = { address = '{app}', root = '{root}', split = '.php' }\n",
+    );
+    for (target, has_path) in
+        [("/x.php/a", true), ("/x.php/a%2Fb", false), ("/x.php/a%5Cb", false), ("/x.php", false)]
+    {
+        let told = told(&site.get(target));
+        assert_eq!(value(&told, "PATH_TRANSLATED").is_some(), has_path, "{target}");
+    }
+    for (target, status) in [("/a%2Fx.php", 400), ("/a%5Cx.php", 400), ("/y.php", 404), ("/caf%E9.php", 404)]
+    {
+        assert_eq!(site.get(target).status, status, "{target}");
+    }
+}
+
+#[test]
+fn an_authorizer_gets_the_path_that_the_route_was_found_by() {
+    let routes = "authorize = { address = '{app}' }\n\
+                  [[site.route]]\npath = '/app/*'\nfastcgi = { address = '{app}' }\n\
+                  [[site.route]]\npath = '/*'\nfiles = { root = '{root}' }\n";
+    let site = Site::start(&[("secret/a.txt", "TOPSECRET"), ("open.txt", "open")], routes);
+    for target in [
+        "/secret/a.txt",
+        "/%73ecret/a.txt",
+        "//secret/a.txt",
+        "/./secret/a.txt",
+        "/x/../secret/a.txt",
+        "/%2e/secret//a.txt",
+        "/%2e%2e%2Fsecret/a.txt",
+        "/secret%2Fa.txt",
+        "http://test//secret/a.txt",
+    ] {
+        let answer = site.get(target);
+        assert!(matches!(answer.status, 400 | 403), "{target}: {}", answer.status);
+        assert!(!answer.body.ends_with(b"TOPSECRET"), "{target}");
+    }
+    assert_eq!(site.get("//open.txt").text(), "open");
+    let told = told(&site.get("/app//%61/../b%3Fc%2fd?e=%66"));
+    for (name, expected) in [
+        ("TOLD_REQUEST_URI", "/app/b%3Fc%2Fd?e=%66"),
+        ("TOLD_DOCUMENT_URI", "/app/b?c%2Fd"),
+        ("TOLD_ORIGINAL_URI", "/app//%61/../b%3Fc%2fd?e=%66"),
+        ("REQUEST_URI", "/app//%61/../b%3Fc%2fd?e=%66"),
+        ("SEEN", "yes"),
+    ] {
+        assert_eq!(value(&told, name), Some(expected.as_bytes()), "{name}");
+    }
+}
+
+#[test]
+fn what_the_route_of_scripts_takes_is_run_and_never_sent() {
+    let routes = "[[site.route]]\npath = '*.php'\nfastcgi = { address = '{app}', root = '{root}' }\n\
+                  [[site.route]]\npath = '/*'\n[site.route.files]\nroot = '{root}'\n\
+                  index = ['index.php']\nfallback = 'index.php'\nerror_pages = { 404 = 'sorry.php' }\n";
+    let source = "<?php $password = 'hunter2';";
+    let files = [
+        ("index.php", source),
+        ("sub/index.php", source),
+        ("sorry.php", source),
+        ("db.inc", source),
+        ("a.txt", "a"),
+    ];
+    let site = Site::start(&files, routes);
+    for (line, script, status) in [
+        ("GET /", "/index.php", 200),
+        ("GET /sub/", "/sub/index.php", 200),
+        ("GET /sub/?q=1", "/sub/index.php", 200),
+        ("POST /", "/index.php", 200),
+        ("GET /pretty/url", "/index.php", 200),
+        ("PUT /pretty/url", "/index.php", 200),
+        ("GET /missing.css", "/sorry.php", 404),
+        ("GET /db.inc", "/sorry.php", 404),
+        ("GET /index.php", "/index.php", 200),
+    ] {
+        // Twice: the second time the entry may be known.
+        for _ in 0..2 {
+            let answer = site.ask(line.as_bytes(), "a=b");
+            assert_eq!(answer.status, status, "{line}");
+            let told = told(&answer);
+            let (method, target) = line.split_once(' ').expect("a method and a target");
+            assert_eq!(value(&told, "SCRIPT_NAME"), Some(script.as_bytes()), "{line}");
+            assert_eq!(value(&told, "REQUEST_URI"), Some(target.as_bytes()), "{line}");
+            assert_eq!(value(&told, "REQUEST_METHOD"), Some(method.as_bytes()), "{line}");
+            let expected = if status == 404 { ["404", "0"] } else { ["200", "3"] };
+            assert_eq!(value(&told, "REDIRECT_STATUS"), Some(expected[0].as_bytes()), "{line}");
+            assert_eq!(value(&told, "BODY"), Some(expected[1].as_bytes()), "{line}");
+        }
+    }
+    assert_eq!(site.get("/a.txt").text(), "a");
+    for target in ["/index.PHP", "/x/../%69ndex.phP", "/index.php~", "/index.php%00", "/index.php%2F"] {
+        let answer = site.get(target);
+        assert!(!answer.body.windows(7).any(|word| word == b"hunter2"), "{target}");
+    }
+}
+
+#[test]
+fn the_access_rules_of_the_route_that_takes_an_index_hold_for_it() {
+    let routes = "[[site.route]]\npath = '/closed/index.html'\nauthorize = { address = '{app}', params = { REQUEST_URI = '/secret' } }\n\
+                  files = { root = '{root}' }\n\
+                  [[site.route]]\npath = '/*'\nfiles = { root = '{root}' }\n";
+    let site = Site::start(&[("closed/index.html", "closed"), ("open/index.html", "open")], routes);
+    assert_eq!(site.get("/open/").text(), "open");
+    for target in ["/closed/", "/closed/", "/closed/index.html"] {
+        assert_eq!(site.get(target).status, 403, "{target}");
+    }
+}
+
+#[test]
+fn trace_reaches_an_application_only_where_a_route_allows_it() {
+    let routes = "[[site.route]]\npath = '/traced/*'\nallow_trace = true\nfastcgi = { address = '{app}' }\n\
+                  [[site.route]]\npath = '/*'\nfastcgi = { address = '{app}' }\n";
+    let site = Site::start(&[], routes);
+    assert_eq!(site.ask(b"TRACE /traced/x", "").status, 200);
+    let refused = site.ask(b"TRACE /x", "");
+    assert_eq!((refused.status, refused.field("allow").is_some()), (405, true));
+}
