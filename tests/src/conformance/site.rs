@@ -15,6 +15,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header, request};
+use rudy_http::RawTarget;
 
 /// The date of every answer in the cases.
 pub const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -61,10 +62,14 @@ pub fn reads_body(request: &request::Parts) -> bool {
     request.uri.path() == "/echo"
 }
 
-/// How a request is written down in `saw` lines.
+/// How a request is written down in `saw` lines: with its target as sent, where a URI cannot hold that with escapes for all
+/// but printable characters.
 #[must_use]
 pub fn describe(request: &request::Parts) -> String {
-    format!("{} {}", request.method, request.uri)
+    match request.extensions.get::<RawTarget>() {
+        Some(raw) => format!("{} {}", request.method, raw.as_bytes().escape_ascii()),
+        None => format!("{} {}", request.method, request.uri),
+    }
 }
 
 /// How a body that was read is written down: `body hello`, then `trailer x-a: b` for each.

@@ -1,5 +1,7 @@
 //! `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2).
 
+use std::net::Ipv6Addr;
+
 /// The parts of a valid authority without user information: the host, which may be empty, and the port, if there is a
 /// colon before it.
 pub(super) fn split_authority(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
@@ -20,9 +22,18 @@ pub(super) fn split_authority(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// What lies between the brackets: an IPv6 address. (`IPvFuture` of RFC 3986 §3.2.2 has never had a use.)
+/// What lies between the brackets (RFC 3986 §3.2.2): an IPv6 address, or one of a later version of IP.
 fn is_ip_literal(address: &[u8]) -> bool {
-    std::str::from_utf8(address).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
+    let is_ipv6 = || std::str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
+    is_ipv6() || is_ip_future(address)
+}
+
+/// `"v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" )`. No such version exists; the syntax is valid all the same.
+fn is_ip_future(address: &[u8]) -> bool {
+    let [b'v' | b'V', rest @ ..] = address else { return false };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let is_text = |byte: &u8| *byte == b':' || REG_NAME[usize::from(*byte)];
+    matches!(&rest[digits..], [b'.', text @ ..] if digits > 0 && !text.is_empty() && text.iter().all(is_text))
 }
 
 /// How much of `value` is a name (RFC 3986 §3.2.2): unreserved, sub-delims, and escapes of two digits.
@@ -80,6 +91,8 @@ mod tests {
             (":80", "", Some("80")),
             ("[::1]", "[::1]", None),
             ("[::ffff:1.2.3.4]:65535", "[::ffff:1.2.3.4]", Some("65535")),
+            ("[v1.fe:x]", "[v1.fe:x]", None),
+            ("[VF.a!b]:80", "[VF.a!b]", Some("80")),
             ("caf%C3%A9", "caf%C3%A9", None),
             ("a_b~!$&'()*+,;=", "a_b~!$&'()*+,;=", None),
         ];
@@ -91,7 +104,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_none() {
-        let invalid: [&[u8]; 17] = [
+        let invalid: [&[u8]; 23] = [
             b"a:65536",
             b"a:+1",
             b"a:1:2",
@@ -108,6 +121,12 @@ mod tests {
             b"[]",
             b"[::1]a",
             b"[fe80::1%25eth0]",
+            b"[v]",
+            b"[v1]",
+            b"[v1.]",
+            b"[v.a]",
+            b"[vg.a]",
+            b"[v1.a@b]",
             b"\xc3\xa4",
         ];
         for value in invalid {

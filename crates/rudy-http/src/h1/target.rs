@@ -1,25 +1,48 @@
 //! The four forms of a request target (RFC 9112 §3.2).
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use http::{Method, Uri};
 
 use super::host::split_authority;
+use crate::RawTarget;
 
-/// A target in the form that goes with the method.
-pub(super) fn parse_target(target: Bytes, method: &Method) -> Option<Uri> {
+/// The target at `place` in `head`, in the form that goes with the method. It is a URI's equivalent and the bytes themselves
+/// where a [`Uri`] cannot hold them.
+///
+/// A target holds visible ASCII but `#`, and the bytes beyond ASCII, in its path as in its query: RFC 3986 has fewer, but
+/// nginx, lighttpd and Apache all take these. Clients do not send fragments (RFC 9112 §3.2), and Apache rejects them, too.
+pub(super) fn parse_target(
+    head: &Bytes,
+    place: Range<usize>,
+    method: &Method,
+) -> Option<(Uri, Option<RawTarget>)> {
+    let target = &head[place.clone()];
     let first = target.first().copied();
-    // A fragment is not sent to a server (RFC 9112 §3.2); `Uri` would drop it without a word.
+    // `Uri` would drop a fragment without a word.
     if target.contains(&b'#') {
         return None;
     }
-    let uri = Uri::from_maybe_shared(target).ok()?;
+    let (uri, raw) = match Uri::from_maybe_shared(head.slice(place.clone())) {
+        Ok(uri) => (uri, None),
+        Err(_) => {
+            let raw = RawTarget::new(head.slice(place));
+            (Uri::from_maybe_shared(raw.escaped()?).ok()?, Some(raw))
+        }
+    };
     let allowed = match (method, first) {
         (&Method::CONNECT, _) => is_authority_form(&uri),
         (_, Some(b'/')) => true,
         (&Method::OPTIONS, Some(b'*')) => uri.path() == "*",
         _ => is_absolute_form(&uri),
     };
-    allowed.then_some(uri)
+    allowed.then_some((uri, raw))
+}
+
+/// Whether Host has to name the host: `*` is about no host in particular, and an absolute form names it (RFC 9112 §3.2.2).
+pub(super) fn needs_host(uri: &Uri) -> bool {
+    uri.scheme().is_none() && uri.path() != "*"
 }
 
 /// `uri-host ":" port`: only CONNECT has it, and it has nothing else (RFC 9112 §3.2.3).

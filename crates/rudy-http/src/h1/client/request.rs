@@ -3,15 +3,15 @@
 use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::header::{self, HeaderMap};
-use http::{Method, Version};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Uri, Version};
 
 use super::Asked;
 use crate::h1::BodyLength;
 use crate::h1::encode::{put_content_length, put_field};
 use crate::h1::fields::list;
 use crate::h1::host::split_authority;
-use crate::h1::target::parse_target;
+use crate::h1::target::{needs_host, parse_target};
 
 /// The head of a request, which has not been encoded yet.
 ///
@@ -103,22 +103,30 @@ impl RequestHead<'_> {
         if !matches!(self.version, Version::HTTP_10 | Version::HTTP_11) {
             return Err(RequestError::UnsupportedVersion(self.version));
         }
-        // The parser takes bytes beyond ASCII, which a URI has none of (RFC 3986 §2).
-        let target = Bytes::copy_from_slice(self.target.as_bytes());
-        if !self.target.is_ascii() || parse_target(target, self.method).is_none() {
-            return Err(RequestError::BadTarget(self.target.to_owned()));
-        }
-        self.check_host()?;
+        self.check_host(&self.parse_target()?)?;
         self.check_framing()
     }
 
+    fn parse_target(&self) -> Result<Uri, RequestError> {
+        let target = Bytes::copy_from_slice(self.target.as_bytes());
+        match parse_target(&target, 0..target.len(), self.method) {
+            // The parser takes bytes that a URI has none of (RFC 3986 §2).
+            Some((uri, None)) if self.target.is_ascii() => Ok(uri),
+            _ => Err(RequestError::BadTarget(self.target.to_owned())),
+        }
+    }
+
     /// RFC 9112 §3.2: exactly one Host on HTTP/1.1, never two, always a valid one.
-    fn check_host(&self) -> Result<(), RequestError> {
+    fn check_host(&self, target: &Uri) -> Result<(), RequestError> {
+        let is_valid = |host: &HeaderValue| {
+            let host = split_authority(host.as_bytes());
+            host.is_some_and(|(host, _)| !host.is_empty() || !needs_host(target))
+        };
         let mut hosts = self.fields.get_all(header::HOST).iter();
         match (hosts.next(), hosts.next()) {
             (None, _) if self.version == Version::HTTP_11 => Err(RequestError::MissingHost),
             (Some(_), Some(_)) => Err(RequestError::RepeatedHost),
-            (Some(host), None) if split_authority(host.as_bytes()).is_none() => {
+            (Some(host), None) if !is_valid(host) => {
                 Err(RequestError::BadHost(String::from_utf8_lossy(host.as_bytes()).into_owned()))
             }
             _ => Ok(()),
@@ -248,10 +256,13 @@ mod tests {
         let host = |fields: &[(&str, &str)]| encode(("GET", "/", Version::HTTP_11), fields, NONE).map(drop);
         assert_eq!(host(&[]), Err(RequestError::MissingHost));
         assert_eq!(host(&[HOST, HOST]), Err(RequestError::RepeatedHost));
-        for wrong in ["a b", "u@a", "a/b", "a:x", "[::1", "a:65536"] {
+        for wrong in ["a b", "u@a", "a/b", "a:x", "[::1", "a:65536", "", ":80"] {
             assert_eq!(host(&[("host", wrong)]), Err(RequestError::BadHost(wrong.to_owned())));
         }
-        assert_eq!(host(&[("host", "")]), Ok(()), "where the target has no authority");
+        for (method, target) in [("OPTIONS", "*"), ("GET", "http://a/")] {
+            let sent = encode((method, target, Version::HTTP_11), &[("host", "")], NONE).map(drop);
+            assert_eq!(sent, Ok(()), "{target} needs no host beside it");
+        }
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use bytes::BytesMut;
-use http::header::{self, HeaderMap, HeaderValue};
-use http::{StatusCode, Version};
+use http::{HeaderMap, StatusCode, Version};
 
 use super::answer_head::{AnswerHead, encode_head_end};
 use super::body::BodyDecoder;
@@ -137,10 +136,8 @@ impl ServerConnection {
 
     fn encode_refusal(&self, refusal: Refusal, date: &DateLine, out: &mut BytesMut) {
         let text = format!("{}: {refusal}\n", refusal.status());
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         let length = text.len() as u64;
-        AnswerHead::Fields(refusal.status(), &headers).encode(out);
+        AnswerHead::Fields(refusal.status(), &refusal.fields()).encode(out);
         encode_head_end(Framing::Length(length), Some(length), Some("close"), date, out);
         // RFC 9110 §9.3.2: no content for HEAD, even one that was only begun.
         let is_begun = self.sending == Sending::Nothing && asks_for_head(&self.pending);

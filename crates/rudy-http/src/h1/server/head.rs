@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Request, Version};
+use http::{Method, Request, Version};
 
 use super::Refusal;
 use super::request_line::RequestLine;
@@ -11,6 +11,7 @@ use crate::h1::BodyLength;
 use crate::h1::fields::{list, parse_fields};
 use crate::h1::host::split_authority;
 use crate::h1::lines::Section;
+use crate::h1::target::needs_host;
 
 /// A request as its head describes it.
 #[derive(Debug)]
@@ -33,12 +34,15 @@ impl Head {
         // One copy, shared by the target and all values.
         let bytes = Bytes::copy_from_slice(bytes);
         let method = line.method(&bytes)?;
-        let uri = line.target(&bytes, &method)?;
+        let (uri, raw_target) = line.target(&bytes, &method)?;
         let mut request = Request::new(BodyLength::Known(0));
         let fields = request.headers_mut();
         let mut seen = Seen::default();
         parse_fields(&bytes, line.end(), section.fields, fields, |name, value| seen.note(name, value))?;
-        seen.check_host(line.version)?;
+        seen.check_host(line.version, needs_host(&uri))?;
+        if method == Method::CONNECT {
+            return Err(Refusal::ConnectNotAllowed);
+        }
         let body = if seen.framing { body_length(fields, line.version)? } else { BodyLength::Known(0) };
         if matches!(body, BodyLength::Known(length) if length > limits.body_bytes) {
             return Err(Refusal::BodyTooLarge);
@@ -50,6 +54,9 @@ impl Head {
         *request.uri_mut() = uri;
         *request.version_mut() = line.version;
         *request.body_mut() = body;
+        if let Some(raw_target) = raw_target {
+            request.extensions_mut().insert(raw_target);
+        }
         Ok(Self { request, keep_alive, expects_continue })
     }
 }
@@ -65,14 +72,16 @@ struct Seen {
     /// How many Host there are.
     hosts: usize,
     bad_host: bool,
+    empty_host: bool,
 }
 
 impl Seen {
     fn note(&mut self, name: &HeaderName, value: &HeaderValue) {
         if name == header::HOST {
             self.hosts += 1;
-            // It is empty where the target has no authority (RFC 9112 §3.2).
-            self.bad_host |= split_authority(value.as_bytes()).is_none();
+            let host = split_authority(value.as_bytes()).map(|(host, _)| host);
+            self.bad_host |= host.is_none();
+            self.empty_host |= host.is_some_and(<[u8]>::is_empty);
         }
         self.framing |= name == header::CONTENT_LENGTH || name == header::TRANSFER_ENCODING;
         self.connection |= name == header::CONNECTION;
@@ -80,10 +89,10 @@ impl Seen {
     }
 
     /// RFC 9112 §3.2: exactly one Host on HTTP/1.1, never two, always a valid one.
-    fn check_host(self, version: Version) -> Result<(), Refusal> {
+    fn check_host(self, version: Version, needs_host: bool) -> Result<(), Refusal> {
         match self.hosts {
             0 if version == Version::HTTP_11 => Err(Refusal::MissingHost),
-            1 if self.bad_host => Err(Refusal::BadHost),
+            1 if self.bad_host || (self.empty_host && needs_host) => Err(Refusal::BadHost),
             0 | 1 => Ok(()),
             _ => Err(Refusal::RepeatedHost),
         }

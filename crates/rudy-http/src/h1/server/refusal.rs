@@ -3,8 +3,14 @@
 use std::fmt;
 
 use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderValue};
 
 use crate::h1::malformed::Malformed;
+
+/// What a 405 has to list (RFC 9110 §15.5.6). The target of CONNECT is no resource with methods of its own, so these are the
+/// methods of RFC 9110 and RFC 5789 that some resource of a server may take: files take the first two and OPTIONS, and an
+/// application any. TRACE is not among them: it would send credentials back.
+const ALLOWED: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// What a peer did that it gets no service for. After a refusal the connection is always closed: where its next message
 /// would begin is not known, or not trusted.
@@ -32,6 +38,9 @@ pub enum Refusal {
     BodyTooLarge,
     /// A body slower than the minimum rate.
     BodyTooSlow,
+    /// CONNECT: this server makes no tunnels (RFC 9110 §9.3.6). The one refusal of a request that is well formed, because
+    /// its target is no resource that a service could answer for.
+    ConnectNotAllowed,
     /// An Expect other than `100-continue` (RFC 9110 §10.1.1).
     ExpectationFailed,
     /// A field continued on the next line (RFC 9112 §5.2).
@@ -61,12 +70,23 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The fields of the response, but those of every one.
+    pub(super) fn fields(self) -> HeaderMap {
+        let mut fields = HeaderMap::new();
+        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if self == Self::ConnectNotAllowed {
+            fields.insert(header::ALLOW, HeaderValue::from_static(ALLOWED));
+        }
+        fields
+    }
+
     /// The status that goes on the wire.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
             Self::BodyTooSlow | Self::HeadTooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::ConnectNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
             Self::ExpectationFailed => StatusCode::EXPECTATION_FAILED,
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -121,6 +141,7 @@ impl fmt::Display for Refusal {
             Self::BadTransferCoding => "Transfer-Encoding does not end in one chunked, or came with HTTP/1.0",
             Self::BareLineFeed => "a line ends in LF without CR",
             Self::BodyTooLarge => "the request body is larger than the limit",
+            Self::ConnectNotAllowed => "this server makes no tunnels: CONNECT is for proxies",
             Self::BodyTooSlow => "the request body came more slowly than the minimum rate",
             Self::ExpectationFailed => "the only expectation known here is 100-continue",
             Self::FoldedField => "a field is continued on the next line",

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::{Method, Uri, Version};
 
 use super::Refusal;
-use crate::Limits;
 use crate::h1::target::parse_target;
+use crate::{Limits, RawTarget};
 
 /// Where the parts of a request line lie in the head, and the version it names.
 #[derive(Debug, Clone)]
@@ -53,10 +53,9 @@ impl RequestLine {
     }
 
     /// The target, in one of the four forms of RFC 9112 §3.2; which one is allowed depends on the method.
-    pub(super) fn target(&self, head: &Bytes, method: &Method) -> Result<Uri, Refusal> {
+    pub(super) fn target(&self, head: &Bytes, method: &Method) -> Result<(Uri, Option<RawTarget>), Refusal> {
         let start = (self.start + self.method_length + 1) as usize;
-        let target = head.slice(start..start + self.target_length as usize);
-        parse_target(target, method).ok_or(Refusal::BadTarget)
+        parse_target(head, start..start + self.target_length as usize, method).ok_or(Refusal::BadTarget)
     }
 }
 
@@ -103,8 +102,8 @@ mod tests {
         let line = RequestLine::split(&head, 2..head.len() - 2, &Limits::default())?;
         assert_eq!(line.end(), head.len());
         let method = line.method(&head)?;
-        let target = line.target(&head, &method)?;
-        Ok((method, target))
+        let (uri, _) = line.target(&head, &method)?;
+        Ok((method, uri))
     }
 
     #[test]
@@ -157,6 +156,7 @@ mod tests {
             ("GET", "http://a"),
             ("GET", "https://[::1]:443/b"),
             ("GET", "HTTP://a/"),
+            ("GET", "http://[v1.fe:x]/"),
             ("CONNECT", "a:443"),
             ("CONNECT", "[::1]:443"),
         ];
@@ -175,7 +175,12 @@ mod tests {
             ("GET", "http://u@a/"),
             ("GET", "http://a:x/"),
             ("GET", "ftp://a/"),
+            ("GET", "http://a<b/"),
+            ("GET", "a<b:80"),
+            ("OPTIONS", "*<"),
             ("GET", "/#"),
+            ("GET", "/<#"),
+            ("GET", "/?#"),
             ("GET", "/a#b"),
             ("CONNECT", "/"),
             ("CONNECT", "*"),
@@ -184,6 +189,7 @@ mod tests {
             ("CONNECT", ":443"),
             ("CONNECT", "http://a:443/"),
             ("CONNECT", "a:443/b"),
+            ("CONNECT", "a:443/<"),
         ];
         for (method, target) in invalid {
             assert_eq!(read(method, target).map(drop), Err(Refusal::BadTarget), "{method} {target}");
@@ -191,11 +197,30 @@ mod tests {
     }
 
     #[test]
-    fn a_target_has_no_control_characters() {
-        for byte in (0..=b' ').chain([0x7f]) {
-            let head = Bytes::from([b"GET /a", &[byte][..], b" HTTP/1.1"].concat());
-            let target = split(&head).and_then(|line| line.target(&head, &Method::GET));
-            assert!(target.is_err(), "{}", byte.escape_ascii());
+    fn a_path_and_a_query_hold_the_same_bytes_and_come_as_sent() {
+        for byte in 0..=u8::MAX {
+            for before in [&b"/a"[..], b"/?a", b"http://a/b", b"http://a?"] {
+                let target = [before, &[byte], b"c"].concat();
+                let head = Bytes::from([b"GET ", &target[..], b" HTTP/1.1"].concat());
+                let parsed = split(&head).and_then(|line| line.target(&head, &Method::GET));
+                let is_accepted = (byte > b' ' && byte != b'#' && byte != 0x7f) || byte >= 0x80;
+                assert_eq!(parsed.is_ok(), is_accepted, "{}", target.escape_ascii());
+                let Ok((uri, raw)) = parsed else { continue };
+                match raw {
+                    None => assert_eq!(uri.to_string().as_bytes(), uri_text(&target)),
+                    Some(raw) => {
+                        assert_eq!(raw.as_bytes(), target);
+                        let escape = format!("%{byte:02X}");
+                        assert!(uri.to_string().contains(&escape), "{uri}");
+                    }
+                }
+            }
         }
+    }
+
+    /// What [`Uri`] writes for `http://a?`: a path of its own.
+    fn uri_text(target: &[u8]) -> Vec<u8> {
+        let text = target.strip_prefix(b"http://a?").map(|query| [b"http://a/?", query].concat());
+        text.unwrap_or_else(|| target.to_vec())
     }
 }
