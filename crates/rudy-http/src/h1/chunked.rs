@@ -2,6 +2,7 @@
 
 use http::HeaderMap;
 
+use super::chunk_extension::Extension;
 use super::fields::parse_trailers;
 use super::lines::Lines;
 use super::malformed::Malformed;
@@ -15,10 +16,8 @@ const SIZE_DIGITS_MAX: u8 = 16;
 enum Await {
     /// A digit of a chunk's size, or what ends it; so many digits have come.
     Size { digits: u8 },
-    /// White space after the size: only an extension may follow (`BWS ";"`).
-    Extension,
-    /// The text of an extension, to its CR. Nobody reads it; it may hold no control characters.
-    ExtensionText,
+    /// More of the extensions after a chunk's size, or their CR.
+    Extension(Extension),
     /// The LF after a chunk's size.
     SizeLineFeed,
     /// Bytes of a chunk.
@@ -120,25 +119,19 @@ impl Chunked {
             (Await::Size { digits: 0 }, _) => {
                 return Err(Malformed::BadChunk("a chunk size is not a hexadecimal number"));
             }
-            (Await::Size { .. }, b'\r' | b';' | b' ' | b'\t') => {
+            (Await::Size { .. }, b'\r') => {
                 self.begin_chunk(limits)?;
-                self.after_size(byte, limits)?
+                Await::SizeLineFeed
+            }
+            (Await::Size { .. }, b';' | b' ' | b'\t') => {
+                self.begin_chunk(limits)?;
+                self.extend(Extension::BeforeSemicolon, byte, limits)?
             }
             (Await::Size { .. }, _) => {
                 return Err(Malformed::BadChunk("a chunk size is not a hexadecimal number"));
             }
-            (Await::Extension, b';' | b' ' | b'\t') => self.after_size(byte, limits)?,
-            (Await::Extension, _) => {
-                return Err(Malformed::BadChunk("a chunk size is followed by neither CRLF nor an extension"));
-            }
-            (Await::ExtensionText, b'\r') => Await::SizeLineFeed,
-            (Await::ExtensionText, b'\t' | b' '..=b'~' | 0x80..) => {
-                self.count_extension(limits)?;
-                Await::ExtensionText
-            }
-            (Await::ExtensionText, _) => {
-                return Err(Malformed::BadChunk("a chunk extension has characters it may not have"));
-            }
+            (Await::Extension(extension), b'\r') if extension.may_end() => Await::SizeLineFeed,
+            (&Await::Extension(extension), _) => self.extend(extension, byte, limits)?,
             (Await::SizeLineFeed, b'\n') if self.remaining == 0 => Await::Trailers(Lines::default()),
             (Await::SizeLineFeed, b'\n') => Await::Data,
             (Await::SizeLineFeed, _) => return Err(Malformed::BadChunk("a chunk size does not end in CRLF")),
@@ -157,21 +150,18 @@ impl Chunked {
         if self.total > limits.body_bytes { Err(Malformed::BodyTooLarge) } else { Ok(()) }
     }
 
-    /// `chunk-size [ chunk-ext ] CRLF`, `chunk-ext = *( BWS ";" BWS … )`: what the byte behind the size leads to.
-    fn after_size(&mut self, byte: u8, limits: &Limits) -> Result<Await, Malformed> {
-        if byte == b'\r' {
-            return Ok(Await::SizeLineFeed);
-        }
-        self.count_extension(limits)?;
-        Ok(if byte == b';' { Await::ExtensionText } else { Await::Extension })
-    }
-
-    fn count_extension(&mut self, limits: &Limits) -> Result<(), Malformed> {
+    /// One byte of the extensions.
+    fn extend(&mut self, extension: Extension, byte: u8, limits: &Limits) -> Result<Await, Malformed> {
+        let Some(next) = extension.next(byte) else {
+            return Err(Malformed::BadChunk(
+                "a chunk size is followed by neither CRLF nor extensions of the form ;name or ;name=value",
+            ));
+        };
         self.extension_bytes = self.extension_bytes.saturating_add(1);
         if self.extension_bytes as usize > limits.chunk_extension_bytes {
             return Err(Malformed::BadChunk("chunk extensions are longer than the limit"));
         }
-        Ok(())
+        Ok(Await::Extension(next))
     }
 }
 
@@ -183,7 +173,7 @@ mod tests {
 
     const LIMITS: fn() -> Limits = || Limits {
         body_bytes: 40,
-        chunk_extension_bytes: 6,
+        chunk_extension_bytes: 12,
         head_bytes: 32,
         head_fields: 2,
         ..Limits::default()
@@ -228,10 +218,7 @@ mod tests {
             let size = usize::from_str_radix(&line[..digits], 16).ok().filter(|_| digits <= 16)?;
             let extension = &line[digits..];
             extension_bytes += extension.len();
-            let is_extension =
-                extension.is_empty() || extension.trim_start_matches([' ', '\t']).starts_with(';');
-            let has_control = extension.chars().any(|character| character.is_control() && character != '\t');
-            if !is_extension || has_control || extension_bytes > LIMITS().chunk_extension_bytes {
+            if !is_extensions(extension) || extension_bytes > LIMITS().chunk_extension_bytes {
                 return None;
             }
             rest = behind;
@@ -262,12 +249,49 @@ mod tests {
         is_small.then_some((data.into_bytes(), input.len() - rest.len(), trailers))
     }
 
+    /// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`, with a token for a name and a token or a quoted string
+    /// for a value.
+    fn is_extensions(text: &str) -> bool {
+        if text.is_empty() {
+            return true;
+        }
+        let bws = |text: &'_ str| text.len() - text.trim_start_matches([' ', '\t']).len();
+        let behind_token = |text: &str| {
+            let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+            text.find(|c| !is_token(c)).unwrap_or(text.len())
+        };
+        let Some(rest) = text[bws(text)..].strip_prefix(';') else { return false };
+        let rest = &rest[bws(rest)..];
+        let name = behind_token(rest);
+        let rest = &rest[name..];
+        let Some(value) = rest[bws(rest)..].strip_prefix('=') else {
+            return name > 0 && is_extensions(rest);
+        };
+        let value = &value[bws(value)..];
+        let length = if value.starts_with('"') { quoted_length(value) } else { Some(behind_token(value)) };
+        name > 0 && length.is_some_and(|length| length > 0 && is_extensions(&value[length..]))
+    }
+
+    /// How long the quoted string is with which a text begins.
+    fn quoted_length(text: &str) -> Option<usize> {
+        let is_control = |character: char| character.is_control() && character != '\t';
+        let mut characters = text.char_indices().skip(1);
+        loop {
+            match characters.next()? {
+                (at, '"') => return Some(at + 1),
+                (_, '\\') if is_control(characters.next()?.1) => return None,
+                (_, character) if is_control(character) => return None,
+                _ => {}
+            }
+        }
+    }
+
     /// Chunked bodies, mostly well formed.
     fn body() -> impl Strategy<Value = String> {
         let chunk = "[a-z\r\n]{1,20}".prop_map(|data| format!("{:x}\r\n{data}\r\n", data.len()));
+        let extended = "(;[ab]|[ \t]|=|\"[a\\\\;\u{e4}]{0,3}\"|[;=\"\\\\\\[a]){0,4}"
+            .prop_map(|extensions| format!("3{extensions}\r\nabc\r\n"));
         let odd = proptest::sample::select(vec![
-            "3;a\r\nabc\r\n",
-            "03 ; b\r\nabc\r\n",
             "3 \r\nabc\r\n",
             "3\nabc\r\n",
             "3\r\nabcd\r\n",
@@ -297,8 +321,44 @@ mod tests {
             "0\r\n\n",
             "",
         ]);
-        let middle = proptest::collection::vec(prop_oneof![4 => chunk, 1 => odd], 0..5);
+        let middle = proptest::collection::vec(prop_oneof![4 => chunk, 1 => extended, 1 => odd], 0..5);
         (middle, end).prop_map(|(middle, end)| middle.concat() + end)
+    }
+
+    #[test]
+    fn extensions_are_names_and_perhaps_values() {
+        let body = |extensions: &str| [b"3", extensions.as_bytes(), b"\r\nabc\r\n0\r\n\r\n"].concat();
+        for (extensions, is_valid) in [
+            (";a", true),
+            (";a;b", true),
+            (";a=b", true),
+            (" ; a = b ;c", true),
+            (";a=\"\"", true),
+            (";a=\"b;\\\"\"", true),
+            (";a=\"\t\u{e4}\";b", true),
+            (" ", false),
+            (";", false),
+            (";a;", false),
+            (";;a", false),
+            (";a ", false),
+            (";a=", false),
+            (";a=b ", false),
+            (";=b", false),
+            (";a b", false),
+            (";a==b", false),
+            (";bad[=x", false),
+            (";a=b[", false),
+            (";a=\u{e4}", false),
+            (";a=\"x", false),
+            (";a=\"x\\\"", false),
+            (";a=\"x\"y", false),
+            (";a=\"\0\"", false),
+            (";a=\"\\\0\"", false),
+            (";a=\"\x7f\"", false),
+        ] {
+            assert_eq!(is_extensions(extensions), is_valid, "{extensions:?}");
+            assert_eq!(decode([&body(extensions)[..]]).is_ok(), is_valid, "{extensions:?}");
+        }
     }
 
     proptest! {

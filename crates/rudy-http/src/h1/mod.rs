@@ -12,6 +12,7 @@
 
 pub mod client;
 
+mod chunk_extension;
 mod chunked;
 mod encode;
 mod fields;
@@ -22,6 +23,7 @@ mod malformed;
 mod pace;
 mod server;
 mod target;
+mod token;
 
 pub use length::{BodyLength, Framing};
 pub use pace::Pace;

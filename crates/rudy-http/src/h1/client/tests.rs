@@ -202,6 +202,19 @@ fn lengths_that_are_none() {
 }
 
 #[test]
+fn chunk_extensions_keep_to_their_grammar() {
+    let answer = |extensions: &str| {
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2{extensions}\r\nhi\r\n0\r\n\r\n")
+    };
+    for valid in [" ; a = b", ";a=\"\\\"\""] {
+        check(&[("§7.1.1", GET, &answer(valid), "200 Chunked, \"hi\", reusable")], false);
+    }
+    for wrong in [";", ";a=", ";a[", ";a=\"x"] {
+        check(&[("§7.1.1", GET, &answer(wrong), "200 Chunked, BadChunk")], false);
+    }
+}
+
+#[test]
 fn status_lines() {
     let answer = |line: &str| format!("{line}\r\nContent-Length: 0\r\n\r\n");
     for valid in [
