@@ -11,7 +11,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 pub struct RawTarget(Bytes);
 
 impl RawTarget {
-    pub(crate) fn new(target: Bytes) -> Self {
+    /// For a request whose URI cannot be made of these bytes.
+    #[must_use]
+    pub fn new(target: Bytes) -> Self {
         Self(target)
     }
 

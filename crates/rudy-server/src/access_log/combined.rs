@@ -48,9 +48,13 @@ fn put_request_line(asked: Option<&Asked>, line: &mut Vec<u8>) {
     line.push(b'"');
     put_escaped(asked.method.as_str().as_bytes(), line);
     line.push(b' ');
-    let start = line.len();
-    put(line, format_args!("{}", asked.target));
-    escape_from(start, line);
+    if let Some(raw) = &asked.raw_target {
+        put_escaped(raw.as_bytes(), line);
+    } else {
+        let start = line.len();
+        put(line, format_args!("{}", asked.target));
+        escape_from(start, line);
+    }
     put(line, format_args!(" {}\"", version_text(asked.version)));
 }
 

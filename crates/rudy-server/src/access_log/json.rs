@@ -42,8 +42,10 @@ pub(super) fn dropped(lines: u64, time: &impl Display) -> String {
 
 fn put_asked(asked: &Asked, line: &mut Vec<u8>) {
     put_text("method", asked.method.as_str().as_bytes(), line);
-    // A target is ASCII, but may hold quotes and backslashes.
-    put_text("target", asked.target.to_string().as_bytes(), line);
+    match &asked.raw_target {
+        Some(raw) => put_text("target", raw.as_bytes(), line),
+        None => put_text("target", asked.target.to_string().as_bytes(), line),
+    }
     put_text("version", version_text(asked.version).as_bytes(), line);
     for (name, value) in
         [("host", &asked.host), ("referer", &asked.referer), ("user_agent", &asked.user_agent)]

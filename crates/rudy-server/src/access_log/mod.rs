@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderName, HeaderValue, Method, Uri, Version, header};
+use rudy_http::RawTarget;
 use rudy_net::{Client, Ended, Observer, Outcome, Request};
 
 use crate::error_log::ErrorLog;
@@ -147,6 +148,8 @@ struct Record<'a> {
 struct Asked {
     method: Method,
     target: Uri,
+    /// The target as sent, where a URI cannot hold it.
+    raw_target: Option<RawTarget>,
     version: Version,
     host: Option<HeaderValue>,
     referer: Option<HeaderValue>,
@@ -159,6 +162,7 @@ impl Asked {
         Self {
             method: request.method().clone(),
             target: request.uri().clone(),
+            raw_target: request.extensions().get().cloned(),
             version: request.version(),
             host: field(header::HOST),
             referer: field(header::REFERER),

@@ -2,6 +2,7 @@
 
 use std::io::Seek;
 
+use bytes::Bytes;
 use http::StatusCode;
 use rudy_net::{Peer, RequestBody};
 
@@ -112,6 +113,15 @@ fn quotes_in_a_target_are_escaped() {
     let (combined, json) = lines(&client("192.0.2.7:1"), Some(&asked), None, &outcome());
     assert!(combined.contains("\"GET /a\\x22b HTTP/1.1\""), "{combined}");
     assert!(json.contains("\"target\":\"/a\\\"b\""), "{json}");
+}
+
+#[test]
+fn a_target_that_no_uri_holds_is_written_as_sent() {
+    let mut asked = request("/%3Ca%3E?%FF", &[]);
+    asked.raw_target = Some(RawTarget::new(Bytes::from_static(b"/<a>?\xff")));
+    let (combined, json) = lines(&client("192.0.2.7:1"), Some(&asked), None, &outcome());
+    assert!(combined.contains("\"GET /<a>?\\xFF HTTP/1.1\""), "{combined}");
+    assert!(json.contains("\"target\":\"/<a>?\u{fffd}\""), "{json}");
 }
 
 proptest::proptest! {
