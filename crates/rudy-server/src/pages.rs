@@ -3,13 +3,14 @@
 use http::header::{ACCEPT, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rudy_http::semantics::negotiation::choose_media_type;
+use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Body, Response};
 
 /// An error, as a page for those who ask for one (`headers` are the request's) and as a line of text for all others.
 /// `explanation` is one or two sentences for whoever reads it; markup in it is escaped.
 #[must_use]
 pub fn error(status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
-    let reason = status.canonical_reason().unwrap_or("Error");
+    let reason = reason_phrase(status).unwrap_or("Error");
     let offers = ["text/plain", "text/html"];
     let html = choose_media_type(headers.get_all(ACCEPT), &offers) == Some(offers[1]);
     let (media_type, text) = if html {
@@ -58,5 +59,12 @@ mod tests {
             page("*/*"),
             ("text/plain; charset=utf-8".parse().unwrap(), "404 Not Found\nNo <b> here.\n".into())
         );
+    }
+
+    #[test]
+    fn a_page_has_the_reason_phrase_of_the_status_line() {
+        let response = error(StatusCode::PAYLOAD_TOO_LARGE, &HeaderMap::new(), "No.");
+        let Body::Bytes(bytes) = &response.body else { panic!("a page is in memory") };
+        assert_eq!(&bytes[..], b"413 Content Too Large\nNo.\n");
     }
 }

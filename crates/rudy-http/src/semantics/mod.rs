@@ -7,6 +7,7 @@
 //! - [`negotiation`]: `Accept-Encoding` and `Accept` (§12.5).
 //! - [`media_type`]: what a file name says of its content (§8.3).
 //! - [`path`]: a request's path as a path below a folder.
+//! - [`reason`]: the reason phrases of status codes (§15).
 
 pub mod conditional;
 pub mod date;
@@ -15,3 +16,4 @@ pub mod media_type;
 pub mod negotiation;
 pub mod path;
 pub mod range;
+pub mod reason;

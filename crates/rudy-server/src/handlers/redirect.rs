@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_http::h1::Prepared;
 use rudy_http::semantics::path::{RequestPath, encode_query};
+use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Body, Request, Response};
 
 use crate::config::file::RedirectTable;
@@ -86,7 +87,7 @@ fn fields(location: HeaderValue) -> HeaderMap {
 }
 
 fn note(status: StatusCode) -> Bytes {
-    format!("{} {}: see Location\n", status.as_str(), status.canonical_reason().unwrap_or_default()).into()
+    format!("{} {}: see Location\n", status.as_str(), reason_phrase(status).unwrap_or_default()).into()
 }
 
 type Wrong = (String, String);

@@ -14,6 +14,7 @@ use super::{DateLine, Receiving, Refusal, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::Framing;
 use crate::h1::encode::{encode_chunk, encode_last_chunk};
+use crate::semantics::reason::reason_phrase;
 
 impl ServerConnection {
     /// The service wants the request's body: tells a client that waits for that (RFC 9110 §10.1.1).
@@ -135,9 +136,10 @@ impl ServerConnection {
     }
 
     fn encode_refusal(&self, refusal: Refusal, date: &DateLine, out: &mut BytesMut) {
-        let text = format!("{}: {refusal}\n", refusal.status());
+        let status = refusal.status();
+        let text = format!("{} {}: {refusal}\n", status.as_str(), reason_phrase(status).unwrap_or_default());
         let length = text.len() as u64;
-        AnswerHead::Fields(refusal.status(), &refusal.fields()).encode(out);
+        AnswerHead::Fields(status, &refusal.fields()).encode(out);
         encode_head_end(Framing::Length(length), Some(length), Some("close"), date, out);
         // RFC 9110 §9.3.2: no content for HEAD, even one that was only begun.
         let is_begun = self.sending == Sending::Nothing && asks_for_head(&self.pending);

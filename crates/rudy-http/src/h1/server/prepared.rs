@@ -5,6 +5,7 @@ use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName};
 
 use crate::h1::encode::put_field;
+use crate::semantics::reason::reason_phrase;
 
 /// The head of an answer that is given again and again: its status line and fields already as they go on the wire.
 ///
@@ -59,7 +60,7 @@ pub(super) fn encode_head(status: StatusCode, headers: &HeaderMap, out: &mut imp
     out.put_slice(status.as_str().as_bytes());
     out.put_u8(b' ');
     // The reason phrase may be empty, but the space before it may not be left out (RFC 9112 §4).
-    out.put_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.put_slice(reason_phrase(status).unwrap_or_default().as_bytes());
     out.put_slice(b"\r\n");
     for (name, value) in headers.iter().filter(|(name, _)| !OF_THE_CONNECTION.contains(name)) {
         put_field(name.as_str(), value.as_bytes(), out);

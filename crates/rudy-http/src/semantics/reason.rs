@@ -1,0 +1,25 @@
+//! Reason phrases (RFC 9110 §15).
+
+use http::StatusCode;
+
+/// The reason phrase of a status code. `None` if no standard gives it one.
+///
+/// The `http` crate has the phrases of RFC 7231 for the codes that RFC 9110 renamed, and a slip in 203.
+///
+/// ```
+/// use http::StatusCode;
+/// use rudy_http::semantics::reason::reason_phrase;
+///
+/// assert_eq!(reason_phrase(StatusCode::PAYLOAD_TOO_LARGE), Some("Content Too Large"));
+/// assert_eq!(reason_phrase(StatusCode::NOT_FOUND), Some("Not Found"));
+/// assert_eq!(reason_phrase(StatusCode::from_u16(299).unwrap()), None);
+/// ```
+#[must_use]
+pub fn reason_phrase(status: StatusCode) -> Option<&'static str> {
+    match status.as_u16() {
+        203 => Some("Non-Authoritative Information"),
+        413 => Some("Content Too Large"),
+        422 => Some("Unprocessable Content"),
+        _ => status.canonical_reason(),
+    }
+}
