@@ -280,6 +280,12 @@ impl Peer {
         self.flush();
     }
 
+    /// Ends the request with an application status.
+    pub fn exit(&mut self, app_status: u32) {
+        self.machine.end(self.id, app_status, ProtocolStatus::RequestComplete, &mut self.output);
+        self.flush();
+    }
+
     /// Sends a whole answer.
     pub fn answer(&mut self, bytes: &[u8]) {
         encode_stream(Kind::Stdout, self.id, bytes, &mut self.output);

@@ -17,6 +17,12 @@ use crate::site::{answer_with, wait_for_end};
 const CASES: &[(&str, u16)] = &[
     ("allow", 200),
     ("allow-with-a-body", 200),
+    ("allow-without-a-status", 200),
+    ("allow-without-a-status-and-fail", 502),
+    ("allow-and-fail", 502),
+    ("allow-without-a-status-and-close", 502),
+    ("say-an-empty-line", 502),
+    ("end-in-the-head", 502),
     ("refuse", 403),
     ("ask-for-a-password", 401),
     ("send-to-log-in", 302),
@@ -68,6 +74,24 @@ fn decide(params: &Params, peer: &mut Peer, tell: &Sender<String>) -> bool {
     }
     match what {
         "allow" => peer.answer(ALLOW),
+        "allow-without-a-status" => peer.answer(b"Variable-REMOTE_USER: ann\r\n\r\n"),
+        "allow-without-a-status-and-fail" => {
+            peer.stdout(b"Variable-REMOTE_USER: ann\r\n\r\n");
+            peer.stdout_end();
+            peer.exit(1);
+        }
+        "allow-and-fail" => {
+            peer.stdout(ALLOW);
+            peer.stdout_end();
+            peer.exit(1);
+        }
+        "allow-without-a-status-and-close" => {
+            peer.stdout(b"Variable-REMOTE_USER: ann\r\n\r\n");
+            peer.stdout_end();
+            return false;
+        }
+        "say-an-empty-line" => peer.answer(b"\r\n"),
+        "end-in-the-head" => peer.answer(b"Variable-REMOTE_USER: ann\r\n"),
         "allow-with-a-body" => peer.answer(&[ALLOW, b"nobody sees this"].concat()),
         "allow-with-too-much-of-a-body" => peer.answer(&[ALLOW.to_vec(), vec![b'a'; 1_000_000]].concat()),
         "refuse" => peer.answer(b"Status: 403 No\r\nVariable-REMOTE_USER: eve\r\n\r\nnot you"),
@@ -201,6 +225,15 @@ fn only_a_200_that_was_ended_lets_a_request_in_and_the_next_is_served() {
         guarded.told();
         assert_eq!(guarded.ask("GET /open", "").text(), "open", "{model}");
         assert_eq!(guarded.told(), [""; 0], "{model}: nobody is asked");
+    });
+}
+
+#[test]
+fn fields_without_a_status_are_a_200_with_its_variables() {
+    on_every_engine(|model| {
+        let guarded = Guarded::start(model, decide);
+        let answer = guarded.ask("GET /app/x", &does("allow-without-a-status"));
+        assert_eq!(answer.text(), "Some(\"ann\") with 0 bytes", "{model}");
     });
 }
 
@@ -351,6 +384,7 @@ fn the_log_names_the_authorizer_and_what_is_wrong_with_it() {
         ("hang-before-the-head", "GET /page of 127.0.0.1"),
         ("know-no-such-role", "`authorize` needs an app that was written for that role"),
         ("close-before-the-end", "the app did not end the request behind its 200"),
+        ("allow-and-fail", "the authorizer ended its 200 with the application status 1"),
         ("name-a-script", "the app says Variable-SCRIPT_FILENAME, which is the server's to say"),
         ("name-a-file", "an authorizer has no files sent"),
         ("allow-with-too-much-of-a-body", "longer than 65536 bytes: is this the right app?"),

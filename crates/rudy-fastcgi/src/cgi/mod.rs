@@ -59,6 +59,8 @@ pub enum Answer {
 /// ```
 #[derive(Debug, Default)]
 pub struct HeadDecoder {
+    /// Whether any field makes a head.
+    is_of_authorizer: bool,
     /// What came of it before; nothing where one piece holds all of it.
     kept: Vec<u8>,
     /// Where the line begins that is not whole yet.
@@ -70,6 +72,14 @@ impl HeadDecoder {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For the response of an authorizer, of which nothing has come. It has no document, and so no `Content-Type`: fields alone
+    /// are a 200 (FastCGI 1.0 §6.3, RFC 3875 §6.3.3). At least one is needed, because an empty line is what a failing script
+    /// prints, too.
+    #[must_use]
+    pub fn of_authorizer() -> Self {
+        Self { is_of_authorizer: true, ..Self::default() }
     }
 
     /// Takes a piece of the answer. `None` if all of it belongs to the head and more has to come; else the head, and how many
@@ -88,7 +98,7 @@ impl HeadDecoder {
         let all = if before > 0 { &self.kept } else { piece };
         match find_end(all, &mut self.line) {
             Some(end) if end <= limits.head_bytes => {
-                let head = parse(&all[..end], limits)?;
+                let head = parse(&all[..end], self.is_of_authorizer, limits)?;
                 self.kept = Vec::new();
                 Ok(Some((end - before, head)))
             }
@@ -124,7 +134,7 @@ fn find_end(bytes: &[u8], line: &mut usize) -> Option<usize> {
     None
 }
 
-fn parse(bytes: &[u8], limits: &Limits) -> Result<Head, HeadError> {
+fn parse(bytes: &[u8], is_of_authorizer: bool, limits: &Limits) -> Result<Head, HeadError> {
     let mut parts = Parts::default();
     let mut count = 0;
     for line in bytes.split(|byte| *byte == b'\n') {
@@ -138,7 +148,7 @@ fn parse(bytes: &[u8], limits: &Limits) -> Result<Head, HeadError> {
         }
         parts.take_line(line, count == 1)?;
     }
-    parts.finish()
+    parts.finish(is_of_authorizer)
 }
 
 /// What is known of a head so far.
@@ -204,7 +214,7 @@ impl Parts {
         }
     }
 
-    fn finish(self) -> Result<Head, HeadError> {
+    fn finish(self, is_of_authorizer: bool) -> Result<Head, HeadError> {
         let Self { status, mut fields, content_length, left_out } = self;
         let kind = match (status, fields.get(header::LOCATION)) {
             (Some(status), _) => Answer::Document(status),
@@ -216,6 +226,7 @@ impl Parts {
                 _ => Answer::Document(StatusCode::FOUND),
             },
             (None, None) if fields.contains_key(header::CONTENT_TYPE) => Answer::Document(StatusCode::OK),
+            (None, None) if is_of_authorizer && !fields.is_empty() => Answer::Document(StatusCode::OK),
             (None, None) => return Err(HeadError::NeitherTypeNorStatus),
         };
         Ok(Head { kind, fields, content_length, left_out })

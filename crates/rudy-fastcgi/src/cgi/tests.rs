@@ -11,8 +11,11 @@ fn limits() -> Limits {
 
 /// What becomes of an answer that comes in `pieces`: its head, then whatever is behind it.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+    read_with(HeadDecoder::new(), pieces)
+}
+
+fn read_with<'a>(mut decoder: HeadDecoder, pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     let limits = limits();
-    let mut decoder = HeadDecoder::new();
     let mut pieces = pieces.into_iter();
     while let Some(piece) = pieces.next() {
         match decoder.decode(piece, &limits) {
@@ -80,6 +83,29 @@ fn documents_and_redirections() {
         ("bytes beyond ASCII", "Content-Type: a/b\nX: é\n\n", "200 content-type=a/b x=\\xc3\\xa9 "),
         ("lengths", "Status: 200\nContent-Length: 5\ncontent-length:5\n\n", "200 content-length=5 (5) "),
     ]);
+}
+
+#[test]
+fn fields_alone_are_a_200_of_an_authorizer() {
+    for (input, expected) in [
+        ("Variable-A: b\n\n", "200 variable-a=b "),
+        ("X: y\r\n\r\nbody", "200 x=y body"),
+        ("Status: 403\n\n", "403 "),
+        ("Location: /a\n\n", "local /a "),
+        ("\n", "NeitherTypeNorStatus"),
+        ("Connection: close\n\n", "NeitherTypeNorStatus"),
+        ("Variable-A: b\n", "Cut"),
+        ("", "Empty"),
+    ] {
+        for at in 0..=input.len() {
+            let (first, second) = input.as_bytes().split_at(at);
+            assert_eq!(
+                read_with(HeadDecoder::of_authorizer(), [first, second]),
+                expected,
+                "{input:?} at {at}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body::{Frame, SizeHint};
-use rudy_fastcgi::Limits;
 use rudy_fastcgi::cgi::{Answer, Head, HeadDecoder};
+use rudy_fastcgi::{Limits, Role};
 use rudy_net::{Body, Response};
 
 use super::exchange::Exchange;
@@ -23,8 +23,11 @@ pub(super) struct Begun {
 }
 
 /// Waits for the head of the answer.
-pub(super) async fn begin(mut exchange: Exchange, limits: &Limits) -> Result<Begun, Failure> {
-    let mut decoder = HeadDecoder::new();
+pub(super) async fn begin(mut exchange: Exchange, role: Role, limits: &Limits) -> Result<Begun, Failure> {
+    let mut decoder = match role {
+        Role::Authorizer => HeadDecoder::of_authorizer(),
+        Role::Responder | Role::Filter => HeadDecoder::new(),
+    };
     loop {
         let piece = poll_fn(|cx| exchange.poll_piece(cx)).await;
         let Some(piece) = piece else { return Err(Failure::Head(decoder.end_of_input())) };
@@ -43,14 +46,20 @@ impl Begun {
         self.head
     }
 
-    /// Passes over the body, `most` bytes of it, to the end that the app itself has to set.
+    /// Passes over the body, `most` bytes of it, to the end that the app itself has to set, with the application status of
+    /// success.
     pub(super) async fn end(mut self, most: usize) -> Result<(), Failure> {
         let mut passed = self.rest.len();
         while passed <= most {
             match poll_fn(|cx| self.exchange.poll_piece(cx)).await {
                 Some(piece) => passed += piece?.len(),
-                None if self.exchange.is_ended() => return Ok(()),
-                None => return Err(Failure::Unended),
+                None => {
+                    return match self.exchange.app_status() {
+                        Some(0) => Ok(()),
+                        Some(app_status) => Err(Failure::AppStatus(app_status)),
+                        None => Err(Failure::Unended),
+                    };
+                }
             }
         }
         Err(Failure::Verbose(most))

@@ -94,7 +94,7 @@ impl App {
         let answer_time = self.table.answer_time.0;
         let exchange =
             Exchange::begin(lease, role, params, body, self.limits.clone(), answer_time, Stderr::new(whose))?;
-        answer::begin(exchange, &self.limits).await
+        answer::begin(exchange, role, &self.limits).await
     }
 
     /// A request put to it, for the log.

@@ -34,8 +34,8 @@ pub(super) struct Exchange {
     is_sent: bool,
     /// All of the answer has come, and only the end of the request is missing.
     is_said: bool,
-    /// The app has ended the request, so that nothing is missing.
-    is_ended: bool,
+    /// With which the app has ended the request, so that nothing is missing.
+    app_status: Option<u32>,
     limits: Limits,
     answer_time: Duration,
     /// When the app is too slow. The timer is made when something is waited for first.
@@ -70,7 +70,7 @@ impl Exchange {
             upload,
             is_sent: false,
             is_said: false,
-            is_ended: false,
+            app_status: None,
             limits,
             answer_time,
             timer: None,
@@ -103,9 +103,10 @@ impl Exchange {
         self.lease.is_none()
     }
 
-    /// Whether the app itself has ended the request. It may not have, and its answer be whole nevertheless.
-    pub(super) fn is_ended(&self) -> bool {
-        self.is_ended
+    /// The application status with which the app itself has ended the request. It may not have, and its answer be whole
+    /// nevertheless.
+    pub(super) fn app_status(&self) -> Option<u32> {
+        self.app_status
     }
 
     /// Passes over the rest of the answer, if it is short and comes soon; else the app is told to give it up. Nobody waits for
@@ -182,8 +183,8 @@ impl Exchange {
             self.stderr.take(&news.stderr);
             self.is_said |= news.is_said;
             match news.end {
-                Some(ProtocolStatus::RequestComplete) => self.finish(),
-                Some(refused) => return Poll::Ready(Err(Failure::Refused(refused))),
+                Some((app_status, ProtocolStatus::RequestComplete)) => self.finish(app_status),
+                Some((_, refused)) => return Poll::Ready(Err(Failure::Refused(refused))),
                 None => {}
             }
             if let Some(piece) = news.piece() {
@@ -194,8 +195,8 @@ impl Exchange {
     }
 
     /// The answer is complete. The connection serves others, unless the app may still wait for what it did not read.
-    fn finish(&mut self) {
-        self.is_ended = true;
+    fn finish(&mut self, app_status: u32) {
+        self.app_status = Some(app_status);
         let is_whole = self.upload.is_none();
         self.leave(is_whole, !is_whole);
     }

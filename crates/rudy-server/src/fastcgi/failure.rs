@@ -62,6 +62,8 @@ pub(crate) enum Failure {
         /// Why not.
         why: &'static str,
     },
+    /// An authorizer lets a request in, and ends with this application status, which is not that of success.
+    AppStatus(u32),
     /// The app's answer had no end of the request behind it, which says that it was meant.
     Unended,
     /// An authorizer lets a request in with a body of more bytes than this.
@@ -157,6 +159,7 @@ impl Failure {
             Self::Slow(_) => "the app is too slow",
             Self::Lost(_) | Self::Unsent(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
             Self::Fault(_)
+            | Self::AppStatus(_)
             | Self::Head(_)
             | Self::Length { .. }
             | Self::Variable { .. }
@@ -206,6 +209,11 @@ impl fmt::Display for Failure {
                  written for that role, and this one answers requests",
             ),
             Self::Variable { name, why } => write!(f, "the app says Variable-{name}, {why}"),
+            Self::AppStatus(app_status) => write!(
+                f,
+                "the authorizer ended its 200 with the application status {app_status}; only 0 lets a request in, the status \
+                 of success"
+            ),
             Self::Unended => f.write_str(
                 "the app did not end the request behind its 200 (FCGI_END_REQUEST), which lets nobody in",
             ),

@@ -92,8 +92,8 @@ pub(super) struct News {
     pub(super) stderr: BytesMut,
     /// That was all of its answer.
     pub(super) is_said: bool,
-    /// It is over.
-    pub(super) end: Option<ProtocolStatus>,
+    /// It is over: the application status and the protocol status.
+    pub(super) end: Option<(u32, ProtocolStatus)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +121,7 @@ impl News {
             Event::Stdout { data, .. } => self.stdout.extend_from_slice(data),
             Event::StdoutEnd { .. } => self.is_said = true,
             Event::Stderr { data, .. } => self.stderr.extend_from_slice(data),
-            Event::End { protocol_status, .. } => self.end = Some(protocol_status),
+            Event::End { app_status, protocol_status, .. } => self.end = Some((app_status, protocol_status)),
             _ => {}
         }
     }
