@@ -41,8 +41,12 @@ struct State {
     serial: u64,
     /// A request has ended that the connection was not to be kept for.
     closes: bool,
-    /// Of those, whose bodies had not come as a whole.
+    /// Of those, whose bodies had not come as a whole: not more than may be open, because the machine still reads them.
     draining: Vec<RequestId>,
+    /// One was refused that the connection was not to be kept for. The machine passes over its body without a word, so that
+    /// only the web server's close or [`DRAIN_TIME`] ends the wait for it. Not its number: a peer may have any number of requests
+    /// refused while another is served.
+    drains_refused: bool,
 }
 
 /// A request, as far as something may still come for it.
@@ -81,6 +85,7 @@ impl Shared {
             serial: 0,
             closes: false,
             draining: Vec::new(),
+            drains_refused: false,
         };
         Self { state: Mutex::new(state), writer: tokio::sync::Mutex::new(writer), ended: Notify::new() }
     }
@@ -328,7 +333,7 @@ impl<H: Handler> Connection<H> {
         }
         match (state.incoming.is_empty(), state.closes) {
             (true, _) if has_ended => Phase::Over,
-            (true, true) if !state.draining.is_empty() => Phase::Draining,
+            (true, true) if state.drains_refused || !state.draining.is_empty() => Phase::Draining,
             (true, closes) if closes || self.stops => Phase::Over,
             _ => Phase::Serving,
         }
@@ -368,8 +373,7 @@ fn note<H>(
             encode_end(id, 0, status, out);
             if !keep_connection {
                 state.closes = true;
-                // Nothing will tell when it has come; the web server closes, or time ends it.
-                state.draining.push(id);
+                state.drains_refused = true;
             }
         }
         Event::Abort { id } => {
@@ -416,4 +420,29 @@ impl Incoming {
 /// How much a filter is to filter (section 6.4).
 fn data_length(params: &Params) -> Option<u64> {
     std::str::from_utf8(params.get("FCGI_DATA_LENGTH")?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Response;
+
+    use super::super::{Concurrency, Server};
+    use super::*;
+
+    #[test]
+    fn refused_requests_leave_nothing_behind() {
+        let server = Server::new(Concurrency::Tasks { at_most: 1 });
+        let handler = |_: http::Request<Body>| async { Response::new(String::new()) };
+        let responder = Responder::new(&server, handler);
+        let shared = Shared::new(Box::new(tokio::io::sink()));
+        let (mut state, mut out) = (shared.state(), BytesMut::new());
+        for number in (1..=u16::MAX).cycle().take(100_000) {
+            let id = RequestId::new(number).expect("it is not 0");
+            let refused = Event::Refused { id, status: ProtocolStatus::Overloaded, keep_connection: false };
+            note(&mut state, refused, &responder, false, &mut out);
+            assert_eq!((out.len(), state.incoming.len(), state.draining.len()), (16, 0, 0));
+            out.clear();
+        }
+        assert!(state.closes);
+    }
 }

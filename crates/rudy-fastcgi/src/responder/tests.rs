@@ -404,6 +404,26 @@ async fn as_many_requests_as_run_at_once_may_share_a_connection_and_more_if_the_
 }
 
 #[tokio::test]
+async fn a_connection_on_which_many_requests_are_refused_serves_the_open_one_and_closes() {
+    let narrow = Limits { open_requests: 1, ..Limits::default() };
+    let app = App::serve(Server::new(TASKS).limits(narrow), echo);
+    let mut peer = app.connect().await;
+    let running = peer.begin(Role::Responder, true, &[]).await;
+    for _ in 0..1000 {
+        let refused = peer.begin(Role::Responder, false, &[]).await;
+        let answer = peer.end(refused).await;
+        assert_eq!(answer.end, Some((0, ProtocolStatus::CannotMultiplex)));
+    }
+    peer.body(running, b"x").await;
+    peer.finish(running).await;
+    assert!(peer.end(running).await.out.ends_with('x'));
+    // Those behind might still send bodies, so the app waits for the web server's end.
+    peer.socket.shutdown().await.expect("it is connected");
+    assert!(!peer.read().await, "the app closes");
+    app.stop().await;
+}
+
+#[tokio::test]
 async fn a_waiting_body_that_would_hold_up_others_is_refused_and_one_alone_waits() {
     let door = Arc::new(Semaphore::new(0));
     let opens = door.clone();
