@@ -12,13 +12,18 @@ const FLOORS: &[(&str, u8)] = &[
     ("rudy-http", 0),
     ("rudy-fastcgi", 0),
     ("rudy-stats", 0),
-    ("rudy-net", 1),
     ("rudy-observe", 1),
-    ("rudy-server", 2),
-    ("rudy-load", 2),
-    ("rudy-lab", 3),
-    ("rudy", 4),
+    ("rudy-socket-file", 1),
+    ("rudy-net", 2),
+    ("rudy-server", 3),
+    ("rudy-load", 3),
+    ("rudy-lab", 4),
+    ("rudy", 5),
 ];
+
+/// The floor of what only a feature brings into a crate, where that is not the crate's own: the library to write FastCGI apps
+/// with makes sockets, and may lean on what is below rudy-net.
+const FEATURE_FLOORS: &[(&str, u8)] = &[("rudy-fastcgi", 2)];
 
 /// Members that stand outside the building: nothing may depend on them.
 const OUTSIDE: &[&str] = &["fastcgi-info", "rudy-tests", "xtask"];
@@ -81,6 +86,10 @@ impl Graph {
         Ok(())
     }
 
+    fn is_optional(&self, member: &str, dependency: &str) -> bool {
+        self.optional.get(member).is_some_and(|optional| optional.contains(dependency))
+    }
+
     /// The packages that are compiled into `member` without its features, each with the chain of packages that brings it.
     fn tree(&self, member: &str) -> BTreeMap<String, String> {
         let start = self.built_in.keys().filter(|label| name(label) == member);
@@ -112,6 +121,7 @@ pub(super) fn upward(graph: &Graph) -> Vec<String> {
             problems.push(format!("{member} has no floor: give it one in xtask/src/tidy/floors.rs"));
         }
         for dependency in dependencies.iter().filter(|d| graph.members.contains_key(*d)) {
+            let own = if graph.is_optional(member, dependency) { feature_floor(member) } else { own };
             match (own, floor(dependency)) {
                 (Some(own), Some(below)) if below >= own => {
                     problems.push(format!("{member} (floor {own}) depends on {dependency} (floor {below})"));
@@ -162,6 +172,11 @@ fn floor(member: &str) -> Option<u8> {
     FLOORS.iter().find(|(name, _)| *name == member).map(|(_, floor)| *floor)
 }
 
+fn feature_floor(member: &str) -> Option<u8> {
+    let own = FEATURE_FLOORS.iter().find(|(name, _)| *name == member).map(|(_, floor)| *floor);
+    own.or_else(|| floor(member))
+}
+
 fn floor_0() -> impl Iterator<Item = &'static str> {
     FLOORS.iter().filter(|(_, floor)| *floor == 0).map(|(name, _)| *name)
 }
@@ -205,7 +220,21 @@ mod tests {
     #[test]
     fn a_dependency_upward_is_named() {
         let problems = upward(&graph(&[("rudy-http", &["rudy-net"]), ("rudy-net", &[])]));
-        assert_eq!(problems, ["rudy-http (floor 0) depends on rudy-net (floor 1)"]);
+        assert_eq!(problems, ["rudy-http (floor 0) depends on rudy-net (floor 2)"]);
+    }
+
+    #[test]
+    fn what_only_a_feature_brings_may_be_on_a_higher_floor_where_the_list_says_so() {
+        let mut graph = graph(&[
+            ("rudy-fastcgi", &["rudy-socket-file"]),
+            ("rudy-http", &["rudy-socket-file"]),
+            ("rudy-socket-file", &[]),
+        ]);
+        assert_eq!(upward(&graph).len(), 2, "without a feature");
+        for member in ["rudy-fastcgi", "rudy-http"] {
+            graph.optional.insert(member.into(), ["rudy-socket-file".to_string()].into());
+        }
+        assert_eq!(upward(&graph), ["rudy-http (floor 0) depends on rudy-socket-file (floor 1)"]);
     }
 
     #[test]

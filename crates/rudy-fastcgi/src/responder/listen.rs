@@ -5,11 +5,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use rudy_socket_file::SocketFile;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{tcp, unix};
 
@@ -30,14 +31,18 @@ pub enum Listen {
 /// The environment variable that names the addresses that may connect (section 3.2).
 const PEERS: &str = "FCGI_WEB_SERVER_ADDRS";
 
+/// Connections that wait until they are accepted, for a Unix socket: what the kernel allows by default
+/// (`net.core.somaxconn`). A web server opens many at once when an app has just been restarted.
+const BACKLOG: i32 = 4096;
+
 /// A socket that listens.
 #[derive(Debug)]
 pub(super) struct Listener {
+    /// The socket file that we have made. It goes before the socket.
+    file: Option<SocketFile>,
     socket: Socket,
     /// Who may connect by TCP; anybody, where it does not say.
     peers: Option<Vec<IpAddr>>,
-    /// The socket file that we have made.
-    file: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -48,9 +53,10 @@ enum Socket {
 
 /// A socket that listens, on a runtime.
 pub(super) struct Acceptor {
+    /// It goes before the socket.
+    _file: Option<SocketFile>,
     socket: AsyncSocket,
     peers: Option<Vec<IpAddr>>,
-    _file: Option<SocketFile>,
 }
 
 enum AsyncSocket {
@@ -81,14 +87,14 @@ impl Listener {
             Listen::Descriptor => inherited().map_err(failed)?,
             Listen::Tcp(address) => Socket::Tcp(std::net::TcpListener::bind(address).map_err(failed)?),
             Listen::Unix(path) => {
-                remove_stale(path).map_err(failed)?;
-                let socket = UnixListener::bind(path).map_err(failed)?;
-                file = Some(path.clone());
+                let bound = rudy_socket_file::bind(path, None, BACKLOG);
+                let (socket, made) = bound.map_err(|error| failed(error.into()))?;
+                file = Some(made);
                 Socket::Unix(socket)
             }
         };
         let peers = std::env::var(PEERS).ok().map(|list| peers(&list)).transpose()?;
-        Ok(Self { socket, peers, file })
+        Ok(Self { file, socket, peers })
     }
 
     /// Where it listens, as [`Listen`] has it.
@@ -105,7 +111,6 @@ impl Listener {
 
     /// Goes on on the runtime that we are on.
     pub(super) fn start(self) -> io::Result<Acceptor> {
-        let file = self.file.map(SocketFile);
         let socket = match self.socket {
             Socket::Tcp(socket) => {
                 socket.set_nonblocking(true)?;
@@ -116,7 +121,7 @@ impl Listener {
                 AsyncSocket::Unix(tokio::net::UnixListener::from_std(socket)?)
             }
         };
-        Ok(Acceptor { socket, peers: self.peers, _file: file })
+        Ok(Acceptor { _file: self.file, socket, peers: self.peers })
     }
 }
 
@@ -185,16 +190,6 @@ impl Reader {
     }
 }
 
-/// A socket file that goes with its listener.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // Somebody else may have removed it, or may listen there by now; neither is ours to mend.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// The socket on descriptor 0. It is duplicated, so that the number stays taken.
 fn inherited() -> io::Result<Socket> {
     let descriptor: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
@@ -224,14 +219,6 @@ fn inherited() -> io::Result<Socket> {
 
 /// What the system says of a descriptor that is no socket: the same number on all that we build for.
 const ENOTSOCK: i32 = 88;
-
-/// Removes a socket file that a listener has left behind. One on which somebody listens stays, and `bind` will say so.
-fn remove_stale(path: &Path) -> io::Result<()> {
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
-        _ => Ok(()),
-    }
-}
 
 /// `FCGI_WEB_SERVER_ADDRS`: addresses with commas between them.
 fn peers(list: &str) -> Result<Vec<IpAddr>, ServeError> {
@@ -302,5 +289,29 @@ mod tests {
         let listener = Listener::bind(&listen).expect("the file is stale");
         assert_eq!(listener.address(), listen);
         assert!(matches!(Listener::bind(&listen), Err(ServeError::CannotListen { .. })));
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let path = folder.path().join("notes");
+        std::fs::write(&path, "mine").expect("a temp folder can hold a file");
+        let error = Listener::bind(&Listen::Unix(path.clone())).expect_err("it is no socket");
+        assert!(error.to_string().contains("is not a socket"), "{error}");
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"mine");
+    }
+
+    #[test]
+    fn only_the_socket_file_of_its_own_is_removed_with_a_listener() {
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let path = folder.path().join("socket");
+        let listen = Listen::Unix(path.clone());
+        let first = Listener::bind(&listen).expect("nothing is there");
+        std::fs::remove_file(&path).expect("it is there");
+        let second = Listener::bind(&listen).expect("nothing is there any more");
+        drop(first);
+        assert!(path.exists(), "it is another's");
+        drop(second);
+        assert!(!path.exists());
     }
 }

@@ -31,23 +31,21 @@ impl Extension {
     pub(super) fn next(self, byte: u8) -> Option<Self> {
         let is_token = TOKEN[usize::from(byte)];
         Some(match (self, byte) {
-            (
-                Self::BeforeSemicolon | Self::BeforeName | Self::AfterName | Self::BeforeValue,
-                b' ' | b'\t',
-            ) => self,
-            (Self::Name, b' ' | b'\t') => Self::AfterName,
-            (Self::Token | Self::AfterQuoted, b' ' | b'\t') => Self::BeforeSemicolon,
+            (Self::BeforeName | Self::BeforeValue, b' ' | b'\t') => self,
+            (Self::Name | Self::AfterName, b' ' | b'\t') => Self::AfterName,
+            (Self::BeforeSemicolon | Self::Token | Self::AfterQuoted, b' ' | b'\t') => Self::BeforeSemicolon,
             (
                 Self::BeforeSemicolon | Self::Name | Self::AfterName | Self::Token | Self::AfterQuoted,
                 b';',
             ) => Self::BeforeName,
-            (Self::Name | Self::AfterName, b'=') => Self::BeforeValue,
             (Self::BeforeName | Self::Name, _) if is_token => Self::Name,
+            (Self::Name | Self::AfterName, b'=') => Self::BeforeValue,
             (Self::BeforeValue | Self::Token, _) if is_token => Self::Token,
-            (Self::BeforeValue, b'"') => Self::Quoted,
             (Self::Quoted, b'"') => Self::AfterQuoted,
             (Self::Quoted, b'\\') => Self::Escape,
-            (Self::Quoted | Self::Escape, b'\t' | b' '..=b'~' | 0x80..) => Self::Quoted,
+            (Self::BeforeValue, b'"') | (Self::Quoted | Self::Escape, b'\t' | b' '..=b'~' | 0x80..) => {
+                Self::Quoted
+            }
             _ => return None,
         })
     }

@@ -24,12 +24,11 @@ pub(super) fn parse_target(
     if target.contains(&b'#') {
         return None;
     }
-    let (uri, raw) = match Uri::from_maybe_shared(head.slice(place.clone())) {
-        Ok(uri) => (uri, None),
-        Err(_) => {
-            let raw = RawTarget::new(head.slice(place));
-            (Uri::from_maybe_shared(raw.escaped()?).ok()?, Some(raw))
-        }
+    let (uri, raw) = if let Ok(uri) = Uri::from_maybe_shared(head.slice(place.clone())) {
+        (uri, None)
+    } else {
+        let raw = RawTarget::new(head.slice(place));
+        (Uri::from_maybe_shared(raw.escaped()?).ok()?, Some(raw))
     };
     let allowed = match (method, first) {
         (&Method::CONNECT, _) => is_authority_form(&uri),

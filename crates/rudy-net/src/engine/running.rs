@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
+use rudy_socket_file::SocketFile;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -14,7 +15,7 @@ use super::carrier::Carrier;
 use super::lane::{Lane, Order, Shared};
 use super::{Engine, Reporter, Source, Stopped, Wait};
 use crate::Worker;
-use crate::listen::{Address, Bound, Listener, Ownership, Socket, SocketFile};
+use crate::listen::{Address, Bound, Listener, Ownership, Socket};
 
 /// A longer grace time is taken for this one: as good as for ever, and no clock overflows.
 const GRACE_TIME_MAX: Duration = Duration::from_hours(24 * 365);

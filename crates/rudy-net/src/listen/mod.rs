@@ -19,7 +19,8 @@ pub use address::{Address, AddressError};
 pub use error::ListenError;
 pub use inherited::Inherited;
 pub use owner::Owner;
-pub(crate) use unix::SocketFile;
+
+use rudy_socket_file::SocketFile;
 
 use crate::close::close_listener;
 
