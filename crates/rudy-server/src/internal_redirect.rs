@@ -10,6 +10,7 @@ use http::header::{
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use rudy_http::RawTarget;
 use rudy_net::{Reply, Request, RequestBody, Response};
 
 use crate::pages;
@@ -37,11 +38,12 @@ const OF_RESOURCE: [HeaderName; 6] =
 pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     let extensions = request.extensions_mut();
     let hops = extensions.get::<Hops>().map_or(0, |hops| hops.0);
-    let page_of = extensions.remove::<PageOf>();
+    let (page_of, target) = (extensions.remove::<PageOf>(), extensions.remove::<RawTarget>());
     // What the authorizer of the route before has said of the request is not for this one.
     extensions.clear();
     extensions.insert(Hops(hops + 1));
     page_of.map(|page_of| extensions.insert(page_of));
+    target.map(|target| extensions.insert(target));
     (hops < HOPS_MAX).then_some(request)
 }
 
@@ -67,6 +69,7 @@ pub(crate) fn for_page(request: Request, status: StatusCode) -> Option<Request> 
     }
     let mut request = without_body(&head, &OF_RESOURCE);
     request.extensions_mut().insert(PageOf(status));
+    head.extensions.get::<RawTarget>().map(|target| request.extensions_mut().insert(target.clone()));
     same_request(request)
 }
 

@@ -101,6 +101,8 @@ fn applications_receive_the_target_as_sent_and_path_info_decoded() {
         ("/app//x/./y/../z", b"/x/z"),
         ("/%61pp/x", b"/x"),
         ("/app/a%252Fb", b"/a%2Fb"),
+        ("/app/\"<{|}>?q=<\"é>", b"/\"<{|}>"),
+        ("/app/é", "/é".as_bytes()),
     ] {
         let answer = site.get(target);
         assert_eq!(answer.status, 200, "{target}");

@@ -3,6 +3,7 @@
 use std::fmt::{Arguments, Display};
 use std::io::Write;
 
+use rudy_http::semantics::path::RequestPath;
 use rudy_net::Peer;
 
 use super::{Asked, Record, ended_word, micros, version_text};
@@ -45,6 +46,10 @@ fn put_asked(asked: &Asked, line: &mut Vec<u8>) {
     match &asked.raw_target {
         Some(raw) => put_text("target", raw.as_bytes(), line),
         None => put_text("target", asked.target.to_string().as_bytes(), line),
+    }
+    // What routes were compared with: other spellings of a path have the same value here.
+    if let Ok(path) = RequestPath::parse(asked.target.path()) {
+        put_text("path", path.as_bytes(), line);
     }
     put_text("version", version_text(asked.version).as_bytes(), line);
     for (name, value) in

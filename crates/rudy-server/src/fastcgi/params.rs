@@ -9,6 +9,7 @@ use http::header::{self, HeaderName};
 use http::request::Parts;
 use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::ParamsEncoder;
+use rudy_http::RawTarget;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Peer};
 
@@ -67,9 +68,9 @@ impl Params<'_> {
     }
 
     fn encode_request(&self, params: &mut Encoder<'_>) {
-        let Parts { method, uri, version, .. } = self.head;
+        let Parts { method, version, .. } = self.head;
         params.push("REQUEST_METHOD", method.as_str().as_bytes());
-        params.push("QUERY_STRING", uri.query().unwrap_or_default().as_bytes());
+        params.push("QUERY_STRING", self.query().unwrap_or_default());
         params.push("REQUEST_SCHEME", b"http");
         let protocol = if *version == http::Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
         params.push("SERVER_PROTOCOL", protocol.as_bytes());
@@ -109,7 +110,22 @@ impl Params<'_> {
 
     /// The target as the client has sent it.
     fn target(&self) -> &[u8] {
-        self.head.uri.path_and_query().map_or(b"*", |target| target.as_str().as_bytes())
+        match self.raw_target() {
+            Some(target) => target.path_and_query(),
+            None => self.head.uri.path_and_query().map_or(b"*", |target| target.as_str().as_bytes()),
+        }
+    }
+
+    /// The query as the client has sent it.
+    fn query(&self) -> Option<&[u8]> {
+        match self.raw_target() {
+            Some(target) => target.query(),
+            None => self.head.uri.query().map(str::as_bytes),
+        }
+    }
+
+    fn raw_target(&self) -> Option<&RawTarget> {
+        self.head.extensions.get()
     }
 
     /// The path in the spelling that the route was found by, so that no other spelling of it gets another decision.
@@ -121,9 +137,9 @@ impl Params<'_> {
             target.extend_from_slice(if index == 0 { b"" } else { b"%3F" });
             target.extend_from_slice(piece);
         }
-        if let Some(query) = self.head.uri.query() {
+        if let Some(query) = self.query() {
             target.push(b'?');
-            target.extend_from_slice(query.as_bytes());
+            target.extend_from_slice(query);
         }
         params.push("REQUEST_URI", &target);
         params.push("ORIGINAL_URI", self.target());
