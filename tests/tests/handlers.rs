@@ -1,7 +1,12 @@
 //! Every handler that gives an answer with an end, on every engine: the answers are the same to the byte.
 
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
+
 use rudy_net::engine::Model;
 use rudy_tests::{Answer, Server, engines};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 const SITE: &str = r#"
@@ -12,6 +17,10 @@ root = "."
 [[site.route]]
 path = "/list/*"
 files = { root = ".", browse = true }
+
+[[site.route]]
+path = "/unkept/*"
+files = { root = ".", memory_bytes = 0 }
 
 [[site.route]]
 path = "/old/*"
@@ -36,6 +45,7 @@ const REQUESTS: &[&str] = &[
     "GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET /large.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=-70000\r\n\r\n",
     "GET /large.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: zstd\r\n\r\n",
+    "GET /unkept/large.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: zstd\r\n\r\n",
     "GET /list/ HTTP/1.1\r\nHost: a\r\nAccept: application/json\r\n\r\n",
     "GET /none HTTP/1.1\r\nHost: a\r\n\r\n",
     "DELETE /page.html HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcde",
@@ -83,7 +93,7 @@ fn every_engine_gives_the_same_answers() {
         })
         .collect();
     let statuses: Vec<u16> = expected.iter().map(|answer| answer.status).collect();
-    assert_eq!(statuses, [200, 304, 206, 200, 200, 206, 200, 200, 404, 405, 308, 203, 200]);
+    assert_eq!(statuses, [200, 304, 206, 200, 200, 206, 200, 200, 200, 404, 405, 308, 203, 200]);
     for model in engines() {
         let server = server(&folder, model, &["--keep-alive"]);
         let mut connection = server.connect();
@@ -112,5 +122,77 @@ fn an_engine_with_few_threads_closes_after_each_answer_unless_told_otherwise() {
         if model.is_scarce() {
             assert!(connection.is_closed(), "{model}");
         }
+    }
+}
+
+/// Text that shrinks to no less than a half, so that its compressed form is more than the sockets take.
+fn hexadecimal(bytes: usize) -> String {
+    let mut state = 1_u64;
+    let mut digits = String::with_capacity(bytes + 16);
+    while digits.len() < bytes {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        write!(digits, "{state:016x}").expect("a string takes it");
+    }
+    digits
+}
+
+#[test]
+fn clients_that_do_not_read_switch_no_compression_off() {
+    let folder = folder();
+    std::fs::write(folder.path().join("huge.txt"), hexadecimal(12 * 1024 * 1024))
+        .expect("the folder is ours");
+    std::fs::write(folder.path().join("small.css"), "a { color: red }\n".repeat(200))
+        .expect("the folder is ours");
+    let server = server(&folder, Model::PerCore, &[]);
+    // Kept in memory, and compressed while it is sent.
+    for path in ["/huge.txt", "/unkept/huge.txt"] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: zstd\r\n\r\n");
+        let slow: Vec<_> = (0..20)
+            .map(|_| {
+                let mut connection = server.connect();
+                set_socket_recv_buffer_size(connection.socket(), 4096).expect("a small buffer may be had");
+                connection.send(request.as_bytes());
+                let head = connection.head();
+                assert_eq!(head.field("content-encoding"), Some("zstd"), "{path}");
+                connection
+            })
+            .collect();
+        for coding in ["gzip", "br"] {
+            let mut connection = server.connect();
+            let path = path.replace("huge.txt", "small.css");
+            connection.send(
+                format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n").as_bytes(),
+            );
+            assert_eq!(connection.answer().field("content-encoding"), Some(coding), "{path}");
+        }
+        drop(slow);
+    }
+}
+
+#[test]
+fn a_reload_opens_no_file_again() {
+    let folder = folder();
+    let mut server = server(&folder, Model::PerCore, &[]);
+    let open = |server: &Server| {
+        let links = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("it runs");
+        let links = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
+        links.filter(|target| target.starts_with(folder.path())).count()
+    };
+    assert_eq!(open(&server), 0, "no request came yet");
+    // An hour old: a file that was just changed is not kept open.
+    let file =
+        std::fs::File::options().write(true).open(folder.path().join("large.bin")).expect("it is there");
+    file.set_modified(SystemTime::now() - Duration::from_hours(1)).expect("the file is ours");
+    let mut connections = Vec::new();
+    for _ in 0..4 {
+        let mut connection = server.connect();
+        connection.send(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(connection.answer().status, 200);
+        // It keeps its generation in use.
+        connections.push(connection);
+        assert_eq!(open(&server), 2, "the folder and the file");
+        server.forget_lines();
+        server.signal(Signal::HUP);
+        server.wait_for_line("the configuration was read again");
     }
 }

@@ -11,6 +11,7 @@ use crate::compile::{Handler, compile};
 use crate::config::{Config, Diagnostics};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::Apps;
+use crate::files::Folders;
 use crate::handlers::Vitals;
 use crate::routes::Routes;
 use crate::topic::Topics;
@@ -26,10 +27,11 @@ pub struct App {
 }
 
 impl App {
-    /// Makes everything ready that can be: opens folders, reads fixed bodies, encodes fixed heads. The errors are all there are.
-    pub fn new(config: &Config) -> Result<Self, Diagnostics> {
-        let router =
-            compile(config).map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
+    /// Makes everything ready that can be: checks folders, reads fixed bodies, encodes fixed heads. The errors are all there are.
+    /// What `folders` keeps of a folder under the same options stays in use.
+    pub fn new(config: &Config, folders: &Folders) -> Result<Self, Diagnostics> {
+        let router = compile(config, folders)
+            .map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
         let routes = Routes { router: Arc::new(router), vitals: Arc::default(), topics: Arc::default() };
         Ok(Self {
             routes: Arc::new(routes),
@@ -128,7 +130,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rudy.toml");
         std::fs::write(&file, text).unwrap();
-        let app = Config::load(&file).and_then(|config| App::new(&config));
+        let app = Config::load(&file).and_then(|config| App::new(&config, &Folders::default()));
         app.unwrap_or_else(|errors| panic!("{errors}"))
     }
 
@@ -323,5 +325,22 @@ mod tests {
         }
         assert_eq!(ask(&app, "GET", "a.org", "/a").headers()[header::LOCATION], "/a/");
         assert_eq!(ask(&app, "GET", "a.org", "/docs").headers()[header::LOCATION], "/docs/");
+    }
+
+    #[test]
+    fn a_reload_keeps_what_is_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.txt"), "text").unwrap();
+        std::fs::write(folder.path().join("rudy.toml"), "[[site]]\nroot = '.'\n").unwrap();
+        let folders = Folders::default();
+        let body = |app: &App| {
+            let Body::Bytes(body) = ask(app, "GET", "a.org", "/a.txt").body else {
+                panic!("it is in memory")
+            };
+            body.as_ptr()
+        };
+        let load = || Config::load(&folder.path().join("rudy.toml"));
+        let [old, new] = [(); 2].map(|()| App::new(&load().unwrap(), &folders).unwrap());
+        assert_eq!(body(&old), body(&new));
     }
 }

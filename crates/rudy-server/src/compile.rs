@@ -5,13 +5,15 @@ use rudy_http::semantics::path::RequestPath;
 use crate::config::files::problem_of;
 use crate::config::{self, Config, FilesTable, Place, Problem, RouteAuthorize};
 use crate::fastcgi::{Authorizer, Fastcgi};
-use crate::files::{Files, FilesOptions, is_kept_back};
+use crate::files::{Files, FilesOptions, Folders, is_kept_back};
 use crate::handlers::{Broadcast, Delay, Info, Redirect, Respond, Status, Stream, Tail};
 use crate::php::Php;
 use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router};
 
-/// Makes the routes of a configuration ready, or says everything that is wrong with them.
-pub(crate) fn compile(config: &Config) -> Result<Router<Target>, Vec<Problem>> {
+/// Makes the routes of a configuration ready, or says everything that is wrong with them. Their folders, and what is kept of
+/// them, are those of `folders`.
+pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Target>, Vec<Problem>> {
+    folders.forget_unused();
     let mut problems = config.engine.problems(&Place::file(0));
     let mut hosts = Hosts::default();
     let mut sites = Vec::new();
@@ -24,7 +26,7 @@ pub(crate) fn compile(config: &Config) -> Result<Router<Target>, Vec<Problem>> {
         let mut routes = Vec::new();
         for route in &site.routes {
             let authorizer = authorizer(route, of_site.as_ref(), &mut problems);
-            match handler(site, route) {
+            match handler(site, route, folders) {
                 Ok(handler) => {
                     let target = Target { authorizer, allow_trace: route.allow_trace, handler };
                     routes.push(Route { paths: route.paths.clone(), handler: target });
@@ -84,10 +86,10 @@ fn authorizer(
     }
 }
 
-fn handler(site: &config::Site, route: &config::Route) -> Result<Handler, Vec<Problem>> {
+fn handler(site: &config::Site, route: &config::Route, folders: &Folders) -> Result<Handler, Vec<Problem>> {
     let place = &route.handler_place;
     match &route.handler {
-        config::Handler::Files(table) => open(table, site.runs_php(), place).map(Handler::Files),
+        config::Handler::Files(table) => open(table, site.runs_php(), place, folders).map(Handler::Files),
         config::Handler::Redirect(table) => Redirect::new(table, &route.paths, place).map(Handler::Redirect),
         config::Handler::Respond(table) => Respond::new(table, place).map(Handler::Respond),
         config::Handler::Status(table) => Ok(Handler::Status(Status::new(table))),
@@ -98,19 +100,24 @@ fn handler(site: &config::Site, route: &config::Route) -> Result<Handler, Vec<Pr
         config::Handler::Tail(table) => Tail::new(table, place).map(Handler::Tail),
         config::Handler::Delay(table) => Delay::new(table, place).map(Handler::Delay),
         config::Handler::Info(table) => Ok(Handler::Info(Info::new(table))),
-        config::Handler::Fastcgi(table) => Fastcgi::new(table, place).map(Handler::Fastcgi),
-        config::Handler::Php(table) => Php::new(table, place).map(Handler::Php),
+        config::Handler::Fastcgi(table) => Fastcgi::new(table, place, folders).map(Handler::Fastcgi),
+        config::Handler::Php(table) => Php::new(table, place, folders).map(Handler::Php),
     }
 }
 
 /// Opens a folder. It is looked at even where the options are wrong, so that both are said at once.
-fn open(table: &FilesTable, on_php_site: bool, place: &Place) -> Result<Files, Vec<Problem>> {
+fn open(
+    table: &FilesTable,
+    on_php_site: bool,
+    place: &Place,
+    folders: &Folders,
+) -> Result<Files, Vec<Problem>> {
     let mut problems = Vec::new();
     let options = FilesOptions { on_php_site, ..table.options(place, &mut problems) };
     let wrong = options.problems();
     problems.extend(wrong.iter().map(|error| problem_of(error, place)));
     let options = if wrong.is_empty() { options } else { FilesOptions::default() };
-    match Files::open(&table.root, options) {
+    match Files::open(&table.root, options, folders) {
         Ok(files) if problems.is_empty() => return Ok(files),
         Ok(_) => {}
         Err(error) => problems.push(problem_of(&error, place)),

@@ -23,6 +23,7 @@ mod topic;
 
 pub use app::App;
 pub use fastcgi::{Apps, Upstream};
+pub use files::Folders;
 pub use handlers::Vitals;
 pub use routing::{HostPattern, PathPattern};
 pub use topic::Topics;

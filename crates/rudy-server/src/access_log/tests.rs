@@ -61,7 +61,7 @@ fn an_exchange_is_told_in_full() {
     assert_eq!(
         json,
         "{\"time\":\"T\",\"peer\":\"192.0.2.7\",\"peer_port\":5000,\"connection\":7,\"method\":\"GET\",\
-         \"target\":\"/a?b=c\",\"version\":\"HTTP/1.1\",\"host\":\"example.org\",\
+         \"target\":\"/a?b=c\",\"path\":\"/a\",\"version\":\"HTTP/1.1\",\"host\":\"example.org\",\
          \"referer\":\"https://example.org/\",\"user_agent\":\"curl/8\",\"status\":200,\"body_bytes\":512,\
          \"duration_us\":812,\"wait_us\":790,\"ended\":\"complete\"}\n"
     );

@@ -46,11 +46,12 @@ pub struct FilesTable {
     pub precompressed: bool,
     /// Whether and how text is compressed on the fly: `true`, `false`, or a table.
     pub compression: CompressionTable,
-    /// Bytes of file content kept in memory, all files together; 0 keeps nothing.
+    /// Bytes of file content kept in memory, all files together; 0 keeps nothing. With `compression` a quarter of it is for
+    /// larger files that were compressed. Routes with the same folder and the same options share it.
     pub memory_bytes: Size,
     /// Bytes of the largest file that is kept in memory.
     pub memory_file_bytes: Size,
-    /// Descriptors of larger files that are kept open.
+    /// Descriptors of larger files that are kept open. A file that is unused for a minute is closed.
     #[schemars(range(max = 1_000_000))]
     pub open_files: u32,
     /// How long an answer from memory may go unchecked against the file system.
@@ -92,7 +93,7 @@ pub struct CompressionOptions {
     pub size_min: Size,
     /// Bytes of the largest file that is compressed; larger ones are sent as they are.
     pub size_max: Size,
-    /// Files that are compressed at once; further ones are sent as they are. Each takes up to 5 MiB.
+    /// Larger files that are compressed at the same time; further ones are sent uncompressed. Each takes up to 5 MiB.
     #[schemars(range(max = 10_000))]
     pub streams: u32,
 }

@@ -23,6 +23,7 @@ use super::schema::schema_of;
 use super::values::{EngineName, ListenAddress};
 use super::{AccessLogOptions, Config, EngineOptions, Handler, Route, Site};
 use crate::access_log::{Destination, Format};
+use crate::files::Folders;
 use crate::routing::HostPattern;
 
 impl Config {
@@ -36,7 +37,7 @@ impl Config {
         if problems.is_empty() {
             return Ok(config);
         }
-        problems.extend(crate::compile::compile(&config).err().unwrap_or_default());
+        problems.extend(crate::compile::compile(&config, &Folders::default()).err().unwrap_or_default());
         Err(Diagnostics::new(config.sources, problems))
     }
 }

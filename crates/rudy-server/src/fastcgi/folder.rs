@@ -1,11 +1,12 @@
 //! The folder of the scripts, looked into before an app is asked.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 use rustix::io::Errno;
 
-use crate::files::{FilesError, Kind, Root, clock};
+use crate::files::{FilesError, Folders, Kind, Root, clock};
 
 /// How long it may go unnoticed that a script is no more, or that the path of the folder leads elsewhere: as for files.
 const CHECK_MS: u64 = 1000;
@@ -17,15 +18,15 @@ const KNOWN: usize = 1024;
 /// A folder of scripts.
 #[derive(Debug)]
 pub(super) struct ScriptFolder {
-    root: Root,
+    root: Arc<Root>,
     /// When each was seen last, of the clock that only goes forward. Only what is a file: what is not there yet is looked for
     /// each time, so that it is found as soon as it is there, and nobody fills this with what there is not.
     known: Cache<Box<str>, u64>,
 }
 
 impl ScriptFolder {
-    pub(super) fn open(path: &Path, follow_symlinks: bool) -> Result<Self, FilesError> {
-        Ok(Self { root: Root::open(path, follow_symlinks, CHECK_MS)?, known: Cache::new(KNOWN) })
+    pub(super) fn open(path: &Path, follow_symlinks: bool, folders: &Folders) -> Result<Self, FilesError> {
+        Ok(Self { root: folders.root(path, follow_symlinks)?, known: Cache::new(KNOWN) })
     }
 
     /// Its own path.
@@ -39,10 +40,33 @@ impl ScriptFolder {
         if self.known.get(path).is_some_and(|seen_ms| now_ms.saturating_sub(seen_ms) < CHECK_MS) {
             return Ok(Some(Kind::File));
         }
-        let kind = self.root.kind(path)?;
+        let kind = self.root.kind(path, CHECK_MS)?;
         if kind == Some(Kind::File) {
             self.known.insert(path.into(), now_ms);
         }
         Ok(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handlers_share_a_folder_and_one_that_is_gone_is_an_error() {
+        let outer = tempfile::tempdir().unwrap();
+        let path = outer.path().join("scripts");
+        std::fs::create_dir(&path).unwrap();
+        let folders = Folders::default();
+        let [one, other] = [(); 2].map(|()| ScriptFolder::open(&path, false, &folders).unwrap());
+        assert!(Arc::ptr_eq(&one.root, &other.root));
+        assert_eq!(one.kind(""), Ok(Some(Kind::Directory)));
+        assert_eq!(one.kind("a.php"), Ok(None));
+        std::fs::remove_dir(&path).unwrap();
+        let again = Folders::default();
+        std::fs::create_dir(&path).unwrap();
+        let closed = ScriptFolder::open(&path, false, &again).unwrap();
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(closed.kind("a.php"), Err(Errno::NOENT));
     }
 }

@@ -60,7 +60,7 @@ pub use self::upstream::Upstream;
 use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
-use crate::files::Kind;
+use crate::files::{Folders, Kind};
 use crate::routes::Routes;
 use crate::routing::PathPattern;
 use crate::{internal_redirect, pages};
@@ -86,19 +86,19 @@ struct Shared {
 
 impl Fastcgi {
     /// Makes the app's pool ready. Nothing is connected to yet.
-    pub(crate) fn new(table: &FastcgiTable, place: &Place) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn new(table: &FastcgiTable, place: &Place, folders: &Folders) -> Result<Self, Vec<Problem>> {
         let mut problems = table.problems(place);
         let scripts = table
             .root
             .as_ref()
             .filter(|_| table.check_scripts)
-            .map(|root| ScriptFolder::open(root, table.follow_symlinks));
+            .map(|root| ScriptFolder::open(root, table.follow_symlinks, folders));
         let scripts = scripts.transpose().map_err(|error| {
             let help = "the app is asked only for scripts that are there; where they are on another machine, \
                         `check_scripts = false` has them passed on unseen";
             vec![problem_of(&error, place).help(help)]
         });
-        match (scripts, open_sendfile(table, place)) {
+        match (scripts, open_sendfile(table, place, folders)) {
             (Ok(scripts), Ok(sendfile)) if problems.is_empty() => {
                 return Ok(Self::ready(table, scripts, sendfile));
             }
@@ -110,10 +110,15 @@ impl Fastcgi {
     }
 
     /// The app of a PHP site, whose scripts are in `root`.
-    pub(crate) fn of_php(table: &FastcgiTable, root: &Path, place: &Place) -> Result<Self, Vec<Problem>> {
-        let scripts = ScriptFolder::open(root, table.follow_symlinks);
+    pub(crate) fn of_php(
+        table: &FastcgiTable,
+        root: &Path,
+        place: &Place,
+        folders: &Folders,
+    ) -> Result<Self, Vec<Problem>> {
+        let scripts = ScriptFolder::open(root, table.follow_symlinks, folders);
         let scripts = scripts.map_err(|error| vec![problem_of(&error, place)])?;
-        Ok(Self::ready(table, Some(scripts), open_sendfile(table, place)?))
+        Ok(Self::ready(table, Some(scripts), open_sendfile(table, place, folders)?))
     }
 
     fn ready(table: &FastcgiTable, scripts: Option<ScriptFolder>, sendfile: Option<Sendfile>) -> Self {
@@ -222,8 +227,12 @@ impl Fastcgi {
     }
 }
 
-fn open_sendfile(table: &FastcgiTable, place: &Place) -> Result<Option<Sendfile>, Vec<Problem>> {
-    let open = |root: &PathBuf| Sendfile::open(root, table);
+fn open_sendfile(
+    table: &FastcgiTable,
+    place: &Place,
+    folders: &Folders,
+) -> Result<Option<Sendfile>, Vec<Problem>> {
+    let open = |root: &PathBuf| Sendfile::open(root, table, folders);
     let opened = table.sendfile_root.as_ref().map(open).transpose();
     opened.map_err(|error| vec![Problem::value(&place.key("sendfile_root"), error.to_string())])
 }

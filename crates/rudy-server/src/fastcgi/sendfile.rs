@@ -16,7 +16,7 @@ use rudy_net::{Request, RequestBody, Response};
 use super::failure::Failure;
 use crate::config::FastcgiTable;
 use crate::error_log::ErrorLog;
-use crate::files::{Files, FilesError, FilesOptions};
+use crate::files::{Files, FilesError, FilesOptions, Folders};
 
 /// nginx's, whose value is a URI's path; Apache's and old lighttpd's, whose value is a path of the file system.
 const NAMES: [HeaderName; 3] = [
@@ -44,7 +44,7 @@ pub(super) struct Wanted {
 }
 
 impl Sendfile {
-    pub(super) fn open(root: &Path, table: &FastcgiTable) -> Result<Self, FilesError> {
+    pub(super) fn open(root: &Path, table: &FastcgiTable, folders: &Folders) -> Result<Self, FilesError> {
         let options = FilesOptions {
             index: Vec::new(),
             // The app says what may be sent, and of which type it is.
@@ -55,7 +55,7 @@ impl Sendfile {
             follow_symlinks: table.follow_symlinks,
             ..FilesOptions::default()
         };
-        let files = Files::open(root, options)?;
+        let files = Files::open(root, options, folders)?;
         let root = std::path::absolute(root).map_err(|error| FilesError::Root(root.to_owned(), error))?;
         Ok(Self { root, files })
     }
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_file_is_named_by_its_path_or_by_that_of_a_uri() {
         let folder = tempfile::tempdir().unwrap();
-        let sendfile = Sendfile::open(folder.path(), &FastcgiTable::default()).unwrap();
+        let sendfile = Sendfile::open(folder.path(), &FastcgiTable::default(), &Folders::default()).unwrap();
         let root = folder.path().display().to_string();
         for (name, value, expected) in [
             ("x-accel-redirect", "/a/b%20c.pdf", Some("/a/b%20c.pdf")),

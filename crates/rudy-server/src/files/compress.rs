@@ -1,19 +1,22 @@
-//! Compression on the fly: small files once, larger ones while they are sent.
+//! Compression on the fly: once, into memory; what has no room there, while it is sent.
 
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::Frame;
 use rudy_http::semantics::negotiation::Coding;
 use rudy_net::FileRange;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::JoinHandle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::root::Stat;
 
+/// How many pieces are compressed at a time for one folder; further ones wait for their turn, the first first. More threads than
+/// that would only compete for the cores. A client that reads slowly holds no permit: it has its piece.
+pub(super) const PIECES_MAX: usize = 16;
 /// Bytes read from the file for one piece. A piece is what one slow client holds.
 const PIECE_BYTES: usize = 64 * 1024;
 /// The window of Brotli and Zstandard as a power of two: 256 KiB, enough for a page. It bounds Zstandard's tables too.
@@ -22,11 +25,54 @@ const WINDOW: u32 = 18;
 const BROTLI_LEVEL_MAX: u32 = 6;
 const BROTLI_BUFFER_BYTES: usize = 4096;
 
-/// All of `content`, compressed.
-pub(super) fn whole(content: &[u8], coding: Coding, level: u8) -> io::Result<Vec<u8>> {
-    let mut encoder = Encoder::new(coding, level, content.len() as u64)?;
-    encoder.write(content)?;
-    encoder.finish()
+/// All of `content`, compressed; `None` if that is not smaller.
+pub(super) async fn bytes(
+    content: Bytes,
+    coding: Coding,
+    level: u8,
+    pieces: &Arc<Semaphore>,
+) -> io::Result<Option<Bytes>> {
+    let work = move || {
+        let mut encoder = Encoder::new(coding, level, content.len() as u64)?;
+        encoder.write(&content)?;
+        let output = encoder.finish()?;
+        Ok((output.len() < content.len()).then(|| output.into_boxed_slice().into()))
+    };
+    in_turn(pieces.clone(), work).await
+}
+
+/// All of a file, compressed; `None` if that is not smaller.
+pub(super) async fn file(
+    file: FileRange,
+    coding: Coding,
+    level: u8,
+    pieces: &Arc<Semaphore>,
+) -> io::Result<Option<Bytes>> {
+    let length = file.length;
+    let mut output = Vec::new();
+    let mut worker = Some(Box::new(Worker::new(file, coding, level)?));
+    while let Some(next) = worker {
+        let (piece, rest) = in_turn(pieces.clone(), move || next.next_piece()).await?;
+        output.extend_from_slice(&piece);
+        if output.len() as u64 >= length {
+            return Ok(None);
+        }
+        worker = rest;
+    }
+    Ok(Some(output.into_boxed_slice().into()))
+}
+
+/// Does `work` on the pool for blocking work, with a permit for as long as it lasts.
+async fn in_turn<T: Send + 'static>(
+    pieces: Arc<Semaphore>,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let permit = pieces.acquire_owned().await.map_err(io::Error::other)?;
+    let work = move || {
+        let _permit = permit;
+        work()
+    };
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 /// One coding's encoder, writing into memory.
@@ -96,24 +142,30 @@ impl Encoder {
 /// a client who reads slowly costs memory for one piece and an encoder, and nothing else.
 pub(super) struct CompressedFile {
     state: State,
+    pieces: Arc<Semaphore>,
+    /// For the memory of the encoder.
     _permit: OwnedSemaphorePermit,
 }
 
 enum State {
     Idle(Box<Worker>),
-    Busy(JoinHandle<io::Result<(Bytes, Option<Box<Worker>>)>>),
+    Busy(Pin<Box<dyn Future<Output = io::Result<Piece>> + Send>>),
     Over,
 }
+
+/// What was compressed, and the worker for the next piece, if there is more.
+type Piece = (Bytes, Option<Box<Worker>>);
 
 impl CompressedFile {
     pub(super) fn new(
         file: FileRange,
         coding: Coding,
         level: u8,
+        pieces: Arc<Semaphore>,
         permit: OwnedSemaphorePermit,
     ) -> io::Result<Self> {
-        let worker = Worker { encoder: Encoder::new(coding, level, file.length)?, file, position: 0 };
-        Ok(Self { state: State::Idle(Box::new(worker)), _permit: permit })
+        let state = State::Idle(Box::new(Worker::new(file, coding, level)?));
+        Ok(Self { state, pieces, _permit: permit })
     }
 }
 
@@ -129,14 +181,15 @@ impl http_body::Body for CompressedFile {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Over => return Poll::Ready(None),
                 State::Idle(worker) => {
-                    self.state = State::Busy(tokio::task::spawn_blocking(move || worker.next_piece()));
+                    let piece = in_turn(self.pieces.clone(), move || worker.next_piece());
+                    self.state = State::Busy(Box::pin(piece));
                 }
                 State::Busy(mut task) => {
-                    let Poll::Ready(done) = Pin::new(&mut task).poll(cx) else {
+                    let Poll::Ready(done) = task.as_mut().poll(cx) else {
                         self.state = State::Busy(task);
                         return Poll::Pending;
                     };
-                    let (piece, worker) = done??;
+                    let (piece, worker) = done?;
                     self.state = worker.map_or(State::Over, State::Idle);
                     return Poll::Ready(Some(Ok(Frame::data(piece))));
                 }
@@ -152,8 +205,12 @@ struct Worker {
 }
 
 impl Worker {
+    fn new(file: FileRange, coding: Coding, level: u8) -> io::Result<Self> {
+        Ok(Self { encoder: Encoder::new(coding, level, file.length)?, file, position: 0 })
+    }
+
     /// Reads until something comes out; the worker comes back with it unless the file is at its end.
-    fn next_piece(mut self: Box<Self>) -> io::Result<(Bytes, Option<Box<Self>>)> {
+    fn next_piece(mut self: Box<Self>) -> io::Result<Piece> {
         let mut input = vec![0; PIECE_BYTES];
         loop {
             let left = self.file.length - self.position;

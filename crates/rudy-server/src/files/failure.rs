@@ -57,14 +57,21 @@ impl Files {
         }
     }
 
-    /// Sees whether the root's path leads elsewhere by now, and tells the operator if it leads nowhere.
-    pub(super) fn follow_root(&self, now_ms: u64) {
-        if let (Err(cause), Some(log)) = (self.0.root.follow(now_ms), self.0.log.get()) {
-            let root = self.0.root.path().display();
-            let message =
-                format!("cannot open the root {root} anew: {cause}; the folder that is open is served on");
-            log.repeated("a root cannot be opened anew", &message);
+    /// Sees whether the root's path leads elsewhere by now. If it leads nowhere, the operator reads that in the log; it is a
+    /// failure only if the folder is not open.
+    pub(super) fn follow_root(&self, now_ms: u64) -> Result<(), Failure> {
+        let root = &self.0.root;
+        let Err(cause) = root.follow(now_ms, self.0.revalidate_after_ms) else { return Ok(()) };
+        if !root.is_open() {
+            return Err(Failure::Refused { path: String::new(), cause: cause.into() });
         }
+        if let Some(log) = self.0.log.get() {
+            let root = root.path().display();
+            let message =
+                format!("cannot open the root {root} again: {cause}; the open folder is still served");
+            log.repeated("a root cannot be opened again", &message);
+        }
+        Ok(())
     }
 }
 

@@ -8,8 +8,10 @@
 //! 3. [`mod@find`]: not known: index files, `try_files`, the fallback, opened beneath the root ([`root`]).
 //!    What was found is read by [`load`].
 //! 4. [`respond`]: conditions, ranges and codings choose what is sent of the entry; [`compress`] makes a coding that is
-//!    not there.
+//!    not there, once.
 //! 5. No file: a redirect to the folder's address, [`listing`], or a [`failure`] and its page ([`crate::pages`]).
+//!
+//! [`folders`] shares roots and caches among routes and generations, and closes what is unused.
 
 mod cache;
 pub(crate) mod clock;
@@ -17,6 +19,7 @@ mod compress;
 mod entry;
 mod failure;
 mod find;
+mod folders;
 mod listing;
 mod load;
 mod options;
@@ -46,6 +49,7 @@ use entry::Entry;
 use failure::Failure;
 pub(crate) use find::Elsewhere;
 use find::{FolderPath, Found, find};
+pub use folders::Folders;
 use options::CacheRules;
 pub use options::{CacheRule, Compression, FilesError, FilesOptions};
 pub(crate) use root::{Kind, Root};
@@ -57,16 +61,34 @@ pub struct Files(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    root: Root,
+    root: Arc<Root>,
     options: FilesOptions,
     cache_rules: CacheRules,
     extra: HeaderMap,
     entries: Entries,
     revalidate_after_ms: u64,
-    memory_file_bytes: u64,
     log: OnceLock<ErrorLog>,
-    /// One permit for each file that may be compressed at a time.
-    streams: Arc<Semaphore>,
+    /// One permit for each larger file that may be compressed at a time: for the memory of its encoder.
+    encoders: Arc<Semaphore>,
+    /// One permit for each piece that may be compressed at a time.
+    pieces: Arc<Semaphore>,
+}
+
+impl Shared {
+    fn new(root: Arc<Root>, options: FilesOptions) -> Result<Self, FilesError> {
+        let streams = options.compression.as_ref().map_or(0, |compression| compression.streams);
+        Ok(Self {
+            root,
+            cache_rules: CacheRules::new(&options.cache_control)?,
+            extra: options.headers.iter().cloned().collect(),
+            entries: Entries::new(&options),
+            revalidate_after_ms: u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX),
+            log: OnceLock::new(),
+            encoders: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
+            pieces: Arc::new(Semaphore::new(compress::PIECES_MAX)),
+            options,
+        })
+    }
 }
 
 /// What the handler makes of a request.
@@ -93,26 +115,19 @@ enum Resolved<'a> {
 }
 
 impl Files {
-    /// Opens a folder to be served. Says now what would go wrong later: a folder that is not there, a kernel without
-    /// `openat2`, options that make no sense.
-    pub fn open(root: impl AsRef<Path>, options: FilesOptions) -> Result<Self, FilesError> {
+    /// A folder to be served, with all that `folders` already keeps of it under the same options. Says now what would go wrong
+    /// later: a folder that is not there, a kernel without `openat2`, options that make no sense.
+    pub fn open(
+        root: impl AsRef<Path>,
+        options: FilesOptions,
+        folders: &Folders,
+    ) -> Result<Self, FilesError> {
         if let Some(problem) = options.problems().into_iter().next() {
             return Err(problem);
         }
-        let revalidate_after_ms = u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX);
-        let streams = options.compression.as_ref().map_or(0, |compression| compression.streams);
-        let memory_file_bytes = cache::largest_file_bytes(options.memory_bytes, options.memory_file_bytes);
-        Ok(Self(Arc::new(Shared {
-            root: Root::open(root.as_ref(), options.follow_symlinks, revalidate_after_ms)?,
-            cache_rules: CacheRules::new(&options.cache_control)?,
-            extra: options.headers.iter().cloned().collect(),
-            entries: Entries::new(options.memory_bytes, memory_file_bytes, options.open_files),
-            memory_file_bytes,
-            revalidate_after_ms,
-            log: OnceLock::new(),
-            streams: Arc::new(Semaphore::new(streams.min(Semaphore::MAX_PERMITS))),
-            options,
-        })))
+        let root = folders.root(root.as_ref(), options.follow_symlinks)?;
+        let shared = folders.files(&root.clone(), options, |options| Shared::new(root, options))?;
+        Ok(Self(shared))
     }
 
     /// Says in `log` what the file system refuses and what the options name in vain. The first log stays; without one
@@ -234,8 +249,8 @@ impl Files {
             return true;
         }
         entry.checked_ms.store(now_ms, Ordering::Relaxed);
-        self.follow_root(now_ms);
-        let current = entry.holds(&self.0.root);
+        // The lookup that follows a failure says what is wrong.
+        let current = self.follow_root(now_ms).is_ok() && entry.holds(&self.0.root);
         if !current {
             self.0.entries.remove(key);
         }
@@ -257,7 +272,9 @@ impl Files {
                 None => Resolved::Entry(path.key.into(), entry),
             };
         }
-        self.follow_root(clock::monotonic_ms());
+        if let Err(failure) = self.follow_root(clock::monotonic_ms()) {
+            return self.answer_failure(request, &failure);
+        }
         match find(&self.0.root, &self.0.options, path, elsewhere) {
             Ok(Found::File { opened, path: file, evidence }) => {
                 let entry = self.load_and_keep(path.key, opened, &file, evidence);

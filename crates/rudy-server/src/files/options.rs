@@ -13,7 +13,7 @@ use http::header::{
 use http::{HeaderName, HeaderValue, StatusCode};
 
 /// How a folder is served.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FilesOptions {
     /// Names that are looked for, in this order, where a path names a folder.
     pub index: Vec<String>,
@@ -43,11 +43,12 @@ pub struct FilesOptions {
     pub precompressed: bool,
     /// Whether and how text is compressed on the fly.
     pub compression: Option<Compression>,
-    /// Bytes of file content kept in memory, all files together; 0 keeps nothing.
+    /// Bytes of file content kept in memory, all files together; 0 keeps nothing. With [`Self::compression`] a quarter of it is
+    /// for larger files that were compressed.
     pub memory_bytes: u64,
-    /// Bytes of the largest file that is kept in memory; more than an eighth of [`Self::memory_bytes`] counts as that eighth.
+    /// Bytes of the largest file that is kept in memory; more than an eighth of the memory for files counts as that eighth.
     pub memory_file_bytes: u64,
-    /// Descriptors of larger files that are kept open.
+    /// Descriptors of larger files that are kept open. A file that is unused for a minute is closed.
     pub open_files: usize,
     /// How long an answer from memory may go unchecked against the file system.
     pub revalidate_after: Duration,
@@ -83,7 +84,7 @@ impl Default for FilesOptions {
 }
 
 /// A `Cache-Control` for the files whose path below the root matches.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CacheRule {
     /// A glob: `*` and `?` match slashes too, so that `*.css` means every style sheet.
     pub pattern: String,
@@ -92,7 +93,7 @@ pub struct CacheRule {
 }
 
 /// How text is compressed on the fly.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Compression {
     /// From 1 (fast) to [`Compression::LEVEL_MAX`] (small), for every coding; Brotli stops at 6.
     pub level: u8,
@@ -100,8 +101,9 @@ pub struct Compression {
     pub size_min: u64,
     /// Bytes of the largest file that is compressed; larger ones are sent as they are.
     pub size_max: u64,
-    /// How many files are compressed at once; further ones are sent as they are. Those kept in memory are compressed once,
-    /// larger ones anew while they are sent, for as long as that takes. Each takes up to 5 MiB (Brotli).
+    /// How many larger files are compressed at a time; further ones are sent uncompressed. Each takes up to 5 MiB (Brotli), for
+    /// as long as its client reads if the result has no room in memory. Files up to [`FilesOptions::memory_file_bytes`] do not
+    /// count.
     pub streams: usize,
 }
 
@@ -112,7 +114,8 @@ impl Compression {
 
 impl Default for Compression {
     fn default() -> Self {
-        Self { level: 5, size_min: 1024, size_max: 16 * 1024 * 1024, streams: 16 }
+        // 64 encoders take 320 MiB at most, and only if the results have no room in memory and the clients read slowly.
+        Self { level: 5, size_min: 1024, size_max: 16 * 1024 * 1024, streams: 64 }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::sync::Arc;
 
 use http::header::{CONTENT_RANGE, CONTENT_TYPE, RANGE};
@@ -9,10 +10,10 @@ use http::{HeaderMap, Method, StatusCode};
 use rudy_http::semantics::conditional::{self, Verdict};
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::range::{self, Ranges, Span};
-use rudy_net::{Body, Part, Reply, Request, Response};
-use tokio::sync::OwnedSemaphorePermit;
+use rudy_net::{Body, FileRange, Part, Reply, Request, Response};
 
 use super::Files;
+use super::cache::{Compressed, Version};
 use super::compress::{self, CompressedFile};
 use super::entry::{Choice, Coded, Content, Entry, Representation};
 
@@ -64,60 +65,79 @@ impl Files {
         }
     }
 
-    /// Answers with a coding that is to be made. The conditions come first: they may spare the work.
+    /// Answers with a coding that is made on the fly. The conditions come first: they may spare the work.
     fn respond_compressed(&self, request: &Request, key: &str, entry: &Arc<Entry>, coding: Coding) -> Reply {
-        let Some(compression) = &self.0.options.compression else {
-            return Reply::Now(self.answer_conditional(request, &entry.plain));
-        };
+        let version = Version { path: key.into(), coding, stat: entry.stat };
+        if let Some(compressed) = self.0.entries.compressed.get(&version) {
+            self.put_into_entry(&version, entry, &compressed);
+            let ready = compressed.as_deref().unwrap_or(&entry.plain);
+            return Reply::Now(self.answer_conditional(request, ready));
+        }
         let made = entry.plain.made(entry.plain.content.clone(), &entry.stat, coding);
         let verdict = conditional::evaluate(request.method(), request.headers(), &made.validators);
         if matches!(verdict, Verdict::NotModified | Verdict::PreconditionFailed) {
             return Reply::Now(self.answer_conditional(request, &made));
         }
-        // Encoders take memory. When as many are at work as may be, the file is sent as it is.
-        let Ok(permit) = self.0.streams.clone().try_acquire_owned() else {
-            return Reply::Now(entry.plain.answer_whole());
-        };
-        match &entry.plain.content {
-            Content::Memory(_) => self.compress_once(key, entry, coding, compression.level, permit),
-            Content::File(file) => match CompressedFile::new(file.clone(), coding, compression.level, permit)
-            {
-                Ok(body) => Reply::Now(Response::prepared(made.whole.clone(), Body::Stream(Box::pin(body)))),
-                Err(_) => Reply::Now(entry.plain.answer_whole()),
-            },
+        if let Content::File(file) = &entry.plain.content
+            && !self.0.entries.has_room_for_compressed(file.length)
+        {
+            return Reply::Now(
+                self.stream(file, coding, &made).unwrap_or_else(|| entry.plain.answer_whole()),
+            );
+        }
+        let (files, entry) = (self.clone(), entry.clone());
+        Reply::Later(Box::pin(async move {
+            let Ok(compressed) = files.compress_once(&version, &entry).await else {
+                return entry.plain.answer_whole();
+            };
+            files.put_into_entry(&version, &entry, &compressed);
+            compressed.as_deref().unwrap_or(&entry.plain).answer_whole()
+        }))
+    }
+
+    /// Compresses a file while it is sent; `None` if as many encoders are in use as may be.
+    fn stream(&self, file: &FileRange, coding: Coding, made: &Representation) -> Option<Response> {
+        let permit = self.0.encoders.clone().try_acquire_owned().ok()?;
+        let pieces = self.0.pieces.clone();
+        let body = CompressedFile::new(file.clone(), coding, self.level(), pieces, permit).ok()?;
+        Some(Response::prepared(made.whole.clone(), Body::Stream(Box::pin(body))))
+    }
+
+    /// Compresses a file and keeps the result. Requests for the same version wait for that result rather than get the file as it
+    /// is: to wait takes a fraction of a second once, a file of several times the size takes each of them longer.
+    async fn compress_once(&self, version: &Version, entry: &Entry) -> io::Result<Compressed> {
+        let compress = self.compress(version.coding, entry);
+        if entry.settled {
+            self.0.entries.compressed.get_or_insert_async(version, compress).await
+        } else {
+            // Equal times may hide another content.
+            compress.await
         }
     }
 
-    /// Compresses on the pool for blocking work and keeps the result. Two who ask at once both do the work.
-    fn compress_once(
-        &self,
-        key: &str,
-        entry: &Arc<Entry>,
-        coding: Coding,
-        level: u8,
-        permit: OwnedSemaphorePermit,
-    ) -> Reply {
-        let (files, key, entry) = (self.clone(), key.to_owned(), entry.clone());
-        Reply::Later(Box::pin(async move {
-            let source = entry.clone();
-            let work = tokio::task::spawn_blocking(move || {
-                let _permit = permit;
-                let Content::Memory(plain) = &source.plain.content else { return None };
-                let bytes = compress::whole(plain, coding, level).ok()?;
-                (bytes.len() < plain.len()).then(|| Content::Memory(bytes.into()))
-            });
-            // What does not shrink, or fails, is sent as it is from now on.
-            let coded = match work.await {
-                Ok(Some(content)) => Coded::Made(entry.plain.made(content, &entry.stat, coding)),
-                _ => Coded::No,
-            };
-            let response = match &coded {
-                Coded::Made(made) => made.answer_whole(),
-                _ => entry.plain.answer_whole(),
-            };
-            files.0.entries.replace(&key, &entry, Arc::new(entry.with(coding, coded)));
-            response
-        }))
+    async fn compress(&self, coding: Coding, entry: &Entry) -> io::Result<Compressed> {
+        let (level, pieces) = (self.level(), &self.0.pieces);
+        let bytes = match &entry.plain.content {
+            Content::Memory(plain) => compress::bytes(plain.clone(), coding, level, pieces).await?,
+            Content::File(file) => {
+                let _permit = self.0.encoders.try_acquire().map_err(io::Error::other)?;
+                compress::file(file.clone(), coding, level, pieces).await?
+            }
+        };
+        let made = |bytes| Arc::new(entry.plain.made(Content::Memory(bytes), &entry.stat, coding));
+        Ok(bytes.map(made))
+    }
+
+    /// Has the entry of a small file answer for the coding from now on.
+    fn put_into_entry(&self, version: &Version, entry: &Arc<Entry>, compressed: &Compressed) {
+        if matches!(entry.plain.content, Content::Memory(_)) {
+            let coded = compressed.as_deref().map_or(Coded::No, |made| Coded::Made(made.clone()));
+            self.0.entries.replace(&version.path, entry, Arc::new(entry.with(version.coding, coded)));
+        }
+    }
+
+    fn level(&self) -> u8 {
+        self.0.options.compression.as_ref().map_or(1, |compression| compression.level)
     }
 }
 

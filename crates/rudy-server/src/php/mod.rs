@@ -22,7 +22,7 @@ use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, Fastcgi, Script};
-use crate::files::{Files, FilesOptions};
+use crate::files::{Files, FilesOptions, Folders};
 use crate::routes::Routes;
 
 /// A PHP site.
@@ -34,9 +34,9 @@ pub(crate) struct Php {
 
 impl Php {
     /// Opens the folder and makes the app's pool ready. Nothing is connected to yet.
-    pub(crate) fn new(table: &FastcgiTable, place: &Place) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn new(table: &FastcgiTable, place: &Place, folders: &Folders) -> Result<Self, Vec<Problem>> {
         let mut problems = table.problems_of_php(place);
-        match table.root.as_ref().map(|root| Self::open(table, root, place)) {
+        match table.root.as_ref().map(|root| Self::open(table, root, place, folders)) {
             Some(Ok(php)) if problems.is_empty() => return Ok(php),
             Some(Err(more)) => problems.extend(more),
             // That there is no root is one of the problems.
@@ -45,14 +45,19 @@ impl Php {
         Err(problems)
     }
 
-    fn open(table: &FastcgiTable, root: &Path, place: &Place) -> Result<Self, Vec<Problem>> {
+    fn open(
+        table: &FastcgiTable,
+        root: &Path,
+        place: &Place,
+        folders: &Folders,
+    ) -> Result<Self, Vec<Problem>> {
         let options = FilesOptions {
             follow_symlinks: table.follow_symlinks,
             on_php_site: true,
             ..FilesOptions::default()
         };
-        let files = Files::open(root, options).map_err(|error| vec![problem_of(&error, place)])?;
-        Ok(Self { files, app: Fastcgi::of_php(table, root, place)? })
+        let files = Files::open(root, options, folders).map_err(|error| vec![problem_of(&error, place)])?;
+        Ok(Self { files, app: Fastcgi::of_php(table, root, place, folders)? })
     }
 
     /// Starts the app's processes, where it is Rudy that does.

@@ -19,9 +19,9 @@ use rudy_net::listen::Address;
 
 use self::exit::Failure;
 use self::server::Server;
-use crate::App;
 use crate::access_log::{Destination, Format};
 use crate::config::{AccessLogOptions, Config, FilesTable, json_schema};
+use crate::{App, Folders};
 
 /// What `rudy serve` is asked to do.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ pub fn serve(options: Options) -> Exit {
 #[must_use]
 pub fn check(path: &Path) -> Exit {
     // Making it ready finds what reading it does not: folders that are not there, routes that never answer.
-    match Config::load(path).and_then(|config| App::new(&config).map(|_| config)) {
+    match Config::load(path).and_then(|config| App::new(&config, &Folders::default()).map(|_| config)) {
         Ok(config) => print(&config.describe()),
         Err(diagnostics) => Failure::Config(diagnostics).tell(),
     }

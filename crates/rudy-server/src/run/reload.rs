@@ -30,7 +30,8 @@ impl Server {
         let same_log = config.access_log == self.config.access_log;
         let access_log =
             if same_log { self.access_log.clone() } else { open_access_log(&config, &self.errors)? };
-        let app = build(&config, access_log.as_ref(), &self.errors, &self.vitals, &self.topics)?;
+        let access = access_log.as_ref();
+        let app = build(&config, access, &self.errors, &self.vitals, &self.topics, &self.folders)?;
         let new = missing_in(&self.config.listen, &config.listen);
         let gone = missing_in(&config.listen, &self.config.listen);
         let listeners = self.bind_in_place_of(&gone, &new)?;

@@ -16,7 +16,7 @@ use super::{Options, announce};
 use crate::access_log::AccessLog;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
-use crate::{App, Apps, Topics, Vitals};
+use crate::{App, Apps, Folders, Topics, Vitals};
 
 /// A server that runs.
 pub(super) struct Server {
@@ -27,6 +27,7 @@ pub(super) struct Server {
     pub(super) access_log: Option<AccessLog>,
     pub(super) vitals: Arc<Vitals>,
     pub(super) topics: Arc<Topics>,
+    pub(super) folders: Folders,
     pub(super) apps: Apps,
     inherited: Inherited,
     pub(super) generations: Arc<Generations>,
@@ -48,8 +49,9 @@ impl Server {
         let access_log = open_access_log(&config, &errors)?;
         let vitals = Arc::new(Vitals::new());
         let topics = Arc::new(Topics::default());
+        let folders = Folders::default();
         let apps = Apps::default();
-        let app = build(&config, access_log.as_ref(), &errors, &vitals, &topics)?;
+        let app = build(&config, access_log.as_ref(), &errors, &vitals, &topics, &folders)?;
         let inherited = take_inherited()?;
 
         if let Err(error) = raise_descriptor_limit() {
@@ -68,6 +70,7 @@ impl Server {
             access_log,
             vitals,
             topics,
+            folders,
             apps,
             inherited,
             generations,
@@ -218,8 +221,9 @@ pub(super) fn build(
     errors: &ErrorLog,
     vitals: &Arc<Vitals>,
     topics: &Arc<Topics>,
+    folders: &Folders,
 ) -> Result<App, Failure> {
-    let app = App::new(config).map_err(Failure::Config)?;
+    let app = App::new(config, folders).map_err(Failure::Config)?;
     let app = app.with_vitals(vitals.clone()).with_topics(topics.clone()).with_error_log(errors.clone());
     Ok(match access_log {
         Some(log) => app.with_access_log(log.clone()),

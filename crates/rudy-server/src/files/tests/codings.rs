@@ -168,9 +168,121 @@ fn text_that_does_not_shrink_is_sent_as_it_is() {
 }
 
 #[test]
-fn larger_text_is_compressed_while_it_is_sent() {
+fn larger_text_is_compressed_once_and_kept() {
     let text = longer_text();
     let site = Site::with(&[("a.txt", &text)]);
+    for coding in ["gzip", "zstd", "br"] {
+        let accept = [("accept-encoding", coding)];
+        let first = site.get_with("/a.txt", &accept);
+        assert!(!first.at_once && decode(coding, &first.body) == text.as_bytes(), "{coding}");
+        let second = site.get_with("/a.txt", &accept);
+        assert!(second.at_once, "{coding} is kept");
+        assert_eq!((&second.headers, &second.body), (&first.headers, &first.body));
+        let fields = [("accept-encoding", coding), ("if-none-match", first.field("etag"))];
+        assert_eq!(site.get_with("/a.txt", &fields).status, 304);
+    }
+    site.write_old("a.txt", &text.replace("line", "verse"), Duration::from_mins(1));
+    site.files.0.entries.remove("/a.txt");
+    let changed = site.get_with("/a.txt", &[("accept-encoding", "gzip")]);
+    assert!(decode("gzip", &changed.body).starts_with(b"verse 0"));
+}
+
+#[test]
+fn larger_text_that_does_not_shrink_is_sent_as_it_is() {
+    let mut state = 1_u64;
+    let mut byte = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    let noise: Vec<u8> = (0..100_000).map(|_| byte()).collect();
+    let site = Site::with(&[]);
+    let path = site.folder.path().join("a.txt");
+    fs::write(&path, noise).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_hours(1)).unwrap();
+    for coding in ["gzip", "zstd", "br"] {
+        assert_eq!(site.get_with("/a.txt", &[("accept-encoding", coding)]).field("content-encoding"), "");
+        assert!(site.get_with("/a.txt", &[("accept-encoding", coding)]).at_once, "it is not tried again");
+    }
+}
+
+#[test]
+fn requests_at_the_same_time_have_a_file_compressed_once() {
+    let (small, large) = (long_text(), longer_text());
+    let site = Site::with(&[("small.css", &small), ("large.txt", &large)]);
+    let mut request = Request::new(RequestBody::empty());
+    request.headers_mut().insert("accept-encoding", "br".parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for path in ["/small.css", "/large.txt"] {
+        let [first, second] = [(); 2].map(|()| site.files.call(&request, path).response());
+        let (first, second) = runtime.block_on(async { tokio::join!(first, second) });
+        let (Body::Bytes(first), Body::Bytes(second)) = (first.body, second.body) else {
+            panic!("both get what is kept in memory")
+        };
+        assert_eq!(first.as_ptr(), second.as_ptr(), "{path}");
+    }
+}
+
+#[test]
+fn a_request_that_is_given_up_does_not_keep_others_waiting() {
+    let site = Site::with(&[("large.txt", &longer_text())]);
+    let mut request = Request::new(RequestBody::empty());
+    request.headers_mut().insert("accept-encoding", "br".parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut first = Box::pin(site.files.call(&request, "/large.txt").response());
+        let begun = std::future::poll_fn(|cx| std::task::Poll::Ready(first.as_mut().poll(cx).is_pending()));
+        assert!(begun.await);
+        let second = site.files.call(&request, "/large.txt").response();
+        let (second, ()) = tokio::join!(second, async { drop(first) });
+        assert!(matches!(second.body, Body::Bytes(_)));
+        assert_eq!(second.headers()["content-encoding"], "br");
+    });
+}
+
+/// Options under which `longer_text` has no room in memory and `long_text` has.
+fn little_memory() -> FilesOptions {
+    FilesOptions { memory_bytes: 512 * 1024, ..FilesOptions::default() }
+}
+
+#[test]
+fn clients_that_do_not_read_hold_up_no_compression() {
+    let site = Site::with_options(&[("a.css", &long_text()), ("large.txt", &longer_text())], little_memory());
+    let mut request = Request::new(RequestBody::empty());
+    request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut unread = Vec::new();
+    for _ in 0..2 * super::super::compress::PIECES_MAX {
+        let Reply::Now(response) = site.files.call(&request, "/large.txt") else {
+            panic!("it is compressed while it is sent")
+        };
+        let Body::Stream(mut frames) = response.body else { panic!("it has no room in memory") };
+        let first = std::future::poll_fn(|cx| frames.as_mut().poll_frame(cx));
+        assert!(runtime.block_on(first).unwrap().is_ok());
+        unread.push(frames);
+    }
+    assert_eq!(site.get_with("/a.css", &[("accept-encoding", "zstd")]).field("content-encoding"), "zstd");
+}
+
+#[test]
+fn no_more_encoders_are_in_use_than_may_be() {
+    let compression = Compression { streams: 1, ..Compression::default() };
+    let options = FilesOptions { compression: Some(compression), ..little_memory() };
+    let site = Site::with_options(&[("large.txt", &longer_text())], options);
+    let mut request = Request::new(RequestBody::empty());
+    request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
+    let first = site.files.call(&request, "/large.txt");
+    let coding =
+        || site.get_with("/large.txt", &[("accept-encoding", "zstd")]).field("content-encoding").to_owned();
+    assert_eq!(coding(), "");
+    drop(first);
+    assert_eq!(coding(), "zstd");
+}
+
+#[test]
+fn text_without_room_in_memory_is_compressed_while_it_is_sent() {
+    let text = longer_text();
+    let site = Site::with_options(&[("a.txt", &text)], little_memory());
     for coding in ["gzip", "zstd", "br"] {
         let answer = site.get_with("/a.txt", &[("accept-encoding", coding)]);
         assert_eq!(answer.field("content-encoding"), coding);
@@ -196,7 +308,7 @@ fn when_too_many_are_compressed_the_next_is_sent_as_it_is() {
 
 #[tokio::test]
 async fn a_file_that_changes_while_it_is_compressed_breaks_the_answer_off() {
-    let site = Site::with(&[("a.txt", &longer_text())]);
+    let site = Site::with_options(&[("a.txt", &longer_text())], little_memory());
     let mut request = Request::new(RequestBody::empty());
     request.headers_mut().insert("accept-encoding", "gzip".parse().unwrap());
     let Reply::Now(response) = site.files.send(&request, RequestPath::parse("/a.txt").unwrap().below(0))

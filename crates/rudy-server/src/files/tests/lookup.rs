@@ -289,7 +289,10 @@ fn extra_fields_are_on_every_answer() {
 #[test]
 fn what_makes_no_sense_is_said_at_the_start() {
     let folder = TempDir::new().unwrap();
-    let open = |options: FilesOptions| Files::open(folder.path(), options).map(drop).unwrap_err().to_string();
+    let folders = Folders::default();
+    let open = |options: FilesOptions| {
+        Files::open(folder.path(), options, &folders).map(drop).unwrap_err().to_string()
+    };
     let default = FilesOptions::default;
     let rule = CacheRule { pattern: "a[".into(), value: "x".parse().unwrap() };
     for (options, expected) in [
@@ -323,8 +326,11 @@ fn what_makes_no_sense_is_said_at_the_start() {
         let message = open(options);
         assert!(message.contains(expected), "{message}");
     }
-    let missing = Files::open(folder.path().join("missing"), default()).map(drop).unwrap_err();
+    let missing = Files::open(folder.path().join("missing"), default(), &folders).map(drop).unwrap_err();
     assert!(matches!(missing, FilesError::Root(..)), "{missing}");
     fs::write(folder.path().join("file"), "").unwrap();
-    assert!(matches!(Files::open(folder.path().join("file"), default()), Err(FilesError::Root(..))));
+    assert!(matches!(
+        Files::open(folder.path().join("file"), default(), &folders),
+        Err(FilesError::Root(..))
+    ));
 }

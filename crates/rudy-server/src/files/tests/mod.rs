@@ -3,6 +3,7 @@
 mod cache;
 mod codings;
 mod conditions;
+mod folders;
 mod listing;
 mod lookup;
 mod paths;
@@ -16,7 +17,7 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Body, FileRange, Part, Reply, Request, RequestBody};
 use tempfile::TempDir;
 
-use super::{Files, FilesOptions};
+use super::{Files, FilesOptions, Folders};
 
 /// A folder and its handler.
 struct Site {
@@ -40,11 +41,15 @@ impl Site {
     }
 
     fn with_options(contents: &[(&str, &str)], options: FilesOptions) -> Self {
+        Self::in_folders(contents, options, &Folders::default())
+    }
+
+    fn in_folders(contents: &[(&str, &str)], options: FilesOptions, folders: &Folders) -> Self {
         let folder = TempDir::new().unwrap();
         for (path, content) in contents {
             write(&folder, path, content, Duration::from_hours(1));
         }
-        let files = Files::open(folder.path(), options).unwrap();
+        let files = Files::open(folder.path(), options, folders).unwrap();
         Self { folder, files }
     }
 

@@ -15,7 +15,7 @@ fn site_beside_a_secret(options: FilesOptions) -> Site {
     write(&folder, "site/a.txt", "a", Duration::from_hours(1));
     write(&folder, "site/deep/b.txt", "b", Duration::from_hours(1));
     write(&folder, "site/%2e%2e", "percent", Duration::from_hours(1));
-    let files = Files::open(folder.path().join("site"), options).unwrap();
+    let files = Files::open(folder.path().join("site"), options, &Folders::default()).unwrap();
     Site { folder, files }
 }
 

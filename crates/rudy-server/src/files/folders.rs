@@ -1,0 +1,164 @@
+//! The folders of a server and what is kept of them, shared by all sites, routes and generations of the configuration.
+//!
+//! A folder is opened at the first request for it. Folders and files that go unused are closed by a thread that exists only
+//! while something is open, so a deleted file gives its space back although no further request comes.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use super::options::{FilesError, FilesOptions};
+use super::root::{self, Directory, Root};
+use super::{Shared, clock};
+
+/// How long an unused file or folder stays open, as nginx has it (`open_file_cache inactive`).
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How many times within the idle timeout the thread looks for what is over.
+const SWEEPS: u32 = 4;
+
+/// The most folders that are open at a time: a quarter of the usual soft limit of 1024 descriptors. A request for one more closes
+/// the least recently used one; to open it again takes a few microseconds.
+const OPEN_FOLDERS_MAX: usize = 256;
+
+/// The folders of a server: one for the life of the process. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Folders(Arc<Registry>);
+
+#[derive(Debug)]
+struct Registry {
+    state: Mutex<State>,
+    idle_timeout: Duration,
+    open_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By absolute path, and whether links may lead out of it.
+    roots: HashMap<(PathBuf, bool), Weak<Root>>,
+    files: HashMap<(PathBuf, FilesOptions), Weak<Shared>>,
+    /// The folders that are open, in the order in which they were opened.
+    open: Vec<Weak<Directory>>,
+    /// Whether the thread exists that closes what is unused.
+    is_swept: bool,
+}
+
+impl Default for Folders {
+    fn default() -> Self {
+        Self::with_bounds(IDLE_TIMEOUT, OPEN_FOLDERS_MAX)
+    }
+}
+
+impl Folders {
+    pub(super) fn with_bounds(idle_timeout: Duration, open_max: usize) -> Self {
+        Self(Arc::new(Registry { state: Mutex::default(), idle_timeout, open_max }))
+    }
+
+    /// The folder at `path`, closed until a request needs it. What would fail then is an error now.
+    pub(crate) fn root(&self, path: &Path, follow_symlinks: bool) -> Result<Arc<Root>, FilesError> {
+        root::check(path, follow_symlinks)?;
+        let absolute = std::path::absolute(path).map_err(|error| FilesError::Root(path.to_owned(), error))?;
+        let mut state = self.lock();
+        let known = state.roots.entry((absolute.clone(), follow_symlinks)).or_default();
+        if let Some(root) = known.upgrade() {
+            return Ok(root);
+        }
+        let root = Arc::new(Root::new(absolute, follow_symlinks, self.clone()));
+        *known = Arc::downgrade(&root);
+        Ok(root)
+    }
+
+    /// What is kept of this folder under these options: what another route or generation keeps, or what `make` makes.
+    pub(super) fn files(
+        &self,
+        root: &Root,
+        options: FilesOptions,
+        make: impl FnOnce(FilesOptions) -> Result<Shared, FilesError>,
+    ) -> Result<Arc<Shared>, FilesError> {
+        let key = (root.path().to_owned(), options);
+        let mut state = self.lock();
+        if let Some(shared) = state.files.get(&key).and_then(Weak::upgrade) {
+            return Ok(shared);
+        }
+        let shared = Arc::new(make(key.1.clone())?);
+        state.files.insert(key, Arc::downgrade(&shared));
+        Ok(shared)
+    }
+
+    /// Forgets what no generation uses any more.
+    pub(crate) fn forget_unused(&self) {
+        let mut state = self.lock();
+        state.roots.retain(|_, root| root.strong_count() > 0);
+        state.files.retain(|_, shared| shared.strong_count() > 0);
+    }
+
+    /// Keeps `directory` open as `opened`. At the bound, the least recently used folder is closed.
+    pub(super) fn keep_open(&self, directory: &Arc<Directory>, opened: Arc<OwnedFd>) {
+        let mut state = self.lock();
+        if directory.open.swap(Some(opened)).is_some() {
+            return;
+        }
+        state.open.retain(|other| other.strong_count() > 0);
+        if state.open.len() >= self.0.open_max {
+            let used = |other: &Weak<Directory>| other.upgrade().map_or(0, |other| other.used_ms());
+            let oldest = (0..state.open.len()).min_by_key(|&index| used(&state.open[index]));
+            if let Some(oldest) = oldest.and_then(|index| state.open.remove(index).upgrade()) {
+                oldest.open.store(None);
+            }
+        }
+        state.open.push(Arc::downgrade(directory));
+        if !state.is_swept {
+            // If the system has no room for a thread, the next folder that is opened tries again.
+            state.is_swept = self.start_sweeping().is_ok();
+        }
+    }
+
+    fn start_sweeping(&self) -> std::io::Result<()> {
+        let registry = Arc::downgrade(&self.0);
+        let period = self.0.idle_timeout / SWEEPS;
+        let run = move || {
+            loop {
+                thread::sleep(period);
+                let Some(registry) = registry.upgrade() else { return };
+                if !Self(registry).sweep(clock::monotonic_ms()) {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("files".to_owned()).spawn(run).map(drop)
+    }
+
+    /// Closes what was last used longer than the idle timeout before `now_ms`; returns whether anything is still open.
+    pub(super) fn sweep(&self, now_ms: u64) -> bool {
+        let idle_ms = u64::try_from(self.0.idle_timeout.as_millis()).unwrap_or(u64::MAX);
+        let mut state = self.lock();
+        state.open.retain(|directory| {
+            let Some(directory) = directory.upgrade() else { return false };
+            let is_used = directory.used_ms() >= now_ms.saturating_sub(idle_ms);
+            if !is_used {
+                directory.open.store(None);
+            }
+            is_used
+        });
+        let all: Vec<_> = state.files.values().filter_map(Weak::upgrade).collect();
+        // The close of a deleted file frees its blocks, which takes time.
+        drop(state);
+        let mut has_files = false;
+        for files in all {
+            // A file that is used is also checked once the check time is over.
+            let unused_ms = idle_ms.saturating_add(files.revalidate_after_ms);
+            has_files |= files.entries.close_unused(now_ms.saturating_sub(unused_ms));
+        }
+        let mut state = self.lock();
+        state.is_swept = has_files || !state.open.is_empty();
+        state.is_swept
+    }
+
+    /// A panic while it was held has left lists that are whole.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
