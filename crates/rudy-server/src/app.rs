@@ -328,6 +328,26 @@ mod tests {
     }
 
     #[test]
+    fn what_a_files_route_has_sent_is_not_what_a_php_route_sends() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().display();
+        std::fs::write(folder.path().join("index.php"), "<?php secret();").unwrap();
+        let socket = folder.path().join("nobody.sock");
+        let app = app(&format!(
+            "[[site]]\nroot = '{root}'\n[[site]]\nhosts = ['php.org']\n[[site.route]]\npath = '/*'\n\
+             php = {{ root = '{root}', address = 'unix:{}' }}\n",
+            socket.display()
+        ));
+        // Whatever the route for files makes of it.
+        drop(ask(&app, "GET", "a.org", "/index.php"));
+        let request = http::Request::builder().uri("/index.php").header(header::HOST, "php.org");
+        let request = request.body(RequestBody::empty()).unwrap();
+        let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
+        let reply = app.call(request, &client, &Local::known(None)).reply;
+        assert!(!matches!(reply, Reply::Now(_)), "the app is asked, and nothing is sent before that");
+    }
+
+    #[test]
     fn a_reload_keeps_what_is_in_memory() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.txt"), "text").unwrap();

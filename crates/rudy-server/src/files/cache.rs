@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use rudy_http::semantics::negotiation::Coding;
+use tokio::sync::Semaphore;
 
 use super::entry::{Content, Entry, Representation};
 use super::options::FilesOptions;
@@ -43,8 +44,9 @@ pub(super) struct Entries {
     /// In one piece, because each result must find room. Its lock is taken for larger files only, and once for each coding of a
     /// small one, whose entry then has the result.
     pub(super) compressed: Cache<Version, Compressed, ByBytes>,
+    /// A permit for each KiB of larger files that may be compressed into memory at a time: as much as is kept of them.
+    pub(super) room: Semaphore,
     file_bytes_max: u64,
-    compressed_bytes: u64,
 }
 
 impl Entries {
@@ -61,19 +63,16 @@ impl Entries {
             small: by_bytes(small_bytes, pieces),
             open: Cache::with_weighter(options.open_files, options.open_files as u64, ByDescriptors),
             compressed: by_bytes(share, 1),
+            room: Semaphore::new(
+                usize::try_from(share / 1024).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS),
+            ),
             file_bytes_max,
-            compressed_bytes: share,
         }
     }
 
     /// The largest file that is kept in memory.
     pub(super) fn file_bytes_max(&self) -> u64 {
         self.file_bytes_max
-    }
-
-    /// Whether a file of this size is kept in memory when it is compressed.
-    pub(super) fn has_room_for_compressed(&self, bytes: u64) -> bool {
-        bytes <= self.compressed_bytes
     }
 
     pub(super) fn get(&self, path: &str) -> Option<Arc<Entry>> {

@@ -39,6 +39,7 @@ struct Registry {
 struct State {
     /// By absolute path, and whether links may lead out of it.
     roots: HashMap<(PathBuf, bool), Weak<Root>>,
+    /// By folder and options.
     files: HashMap<(PathBuf, FilesOptions), Weak<Shared>>,
     /// The folders that are open, in the order in which they were opened.
     open: Vec<Weak<Directory>>,

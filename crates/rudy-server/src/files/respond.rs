@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, StatusCode};
 use rudy_http::semantics::conditional::{self, Verdict};
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::range::{self, Ranges, Span};
-use rudy_net::{Body, FileRange, Part, Reply, Request, Response};
+use rudy_net::{Body, Part, Reply, Request, Response};
 
 use super::Files;
 use super::cache::{Compressed, Version};
@@ -78,17 +78,10 @@ impl Files {
         if matches!(verdict, Verdict::NotModified | Verdict::PreconditionFailed) {
             return Reply::Now(self.answer_conditional(request, &made));
         }
-        if let Content::File(file) = &entry.plain.content
-            && !self.0.entries.has_room_for_compressed(file.length)
-        {
-            return Reply::Now(
-                self.stream(file, coding, &made).unwrap_or_else(|| entry.plain.answer_whole()),
-            );
-        }
         let (files, entry) = (self.clone(), entry.clone());
         Reply::Later(Box::pin(async move {
             let Ok(compressed) = files.compress_once(&version, &entry).await else {
-                return entry.plain.answer_whole();
+                return files.stream(&entry, coding, &made).unwrap_or_else(|| entry.plain.answer_whole());
             };
             files.put_into_entry(&version, &entry, &compressed);
             compressed.as_deref().unwrap_or(&entry.plain).answer_whole()
@@ -96,7 +89,8 @@ impl Files {
     }
 
     /// Compresses a file while it is sent; `None` if as many encoders are in use as may be.
-    fn stream(&self, file: &FileRange, coding: Coding, made: &Representation) -> Option<Response> {
+    fn stream(&self, entry: &Entry, coding: Coding, made: &Representation) -> Option<Response> {
+        let Content::File(file) = &entry.plain.content else { return None };
         let permit = self.0.encoders.clone().try_acquire_owned().ok()?;
         let pieces = self.0.pieces.clone();
         let body = CompressedFile::new(file.clone(), coding, self.level(), pieces, permit).ok()?;
@@ -104,7 +98,8 @@ impl Files {
     }
 
     /// Compresses a file and keeps the result. Requests for the same version wait for that result rather than get the file as it
-    /// is: to wait takes a fraction of a second once, a file of several times the size takes each of them longer.
+    /// is: to wait takes a fraction of a second once, a file of several times the size takes each of them longer. It fails at once
+    /// where there is no room for the result.
     async fn compress_once(&self, version: &Version, entry: &Entry) -> io::Result<Compressed> {
         let compress = self.compress(version.coding, entry);
         if entry.settled {
@@ -120,7 +115,9 @@ impl Files {
         let bytes = match &entry.plain.content {
             Content::Memory(plain) => compress::bytes(plain.clone(), coding, level, pieces).await?,
             Content::File(file) => {
-                let _permit = self.0.encoders.try_acquire().map_err(io::Error::other)?;
+                let kibibytes = u32::try_from(file.length.div_ceil(1024)).map_err(io::Error::other)?;
+                let _room = self.0.entries.room.try_acquire_many(kibibytes).map_err(io::Error::other)?;
+                let _encoder = self.0.encoders.try_acquire().map_err(io::Error::other)?;
                 compress::file(file.clone(), coding, level, pieces).await?
             }
         };

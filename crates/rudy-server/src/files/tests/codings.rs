@@ -214,7 +214,7 @@ fn requests_at_the_same_time_have_a_file_compressed_once() {
     request.headers_mut().insert("accept-encoding", "br".parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for path in ["/small.css", "/large.txt"] {
-        let [first, second] = [(); 2].map(|()| site.files.call(&request, path).response());
+        let [first, second] = [(); 2].map(|()| site.send(&request, path).response());
         let (first, second) = runtime.block_on(async { tokio::join!(first, second) });
         let (Body::Bytes(first), Body::Bytes(second)) = (first.body, second.body) else {
             panic!("both get what is kept in memory")
@@ -230,10 +230,10 @@ fn a_request_that_is_given_up_does_not_keep_others_waiting() {
     request.headers_mut().insert("accept-encoding", "br".parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        let mut first = Box::pin(site.files.call(&request, "/large.txt").response());
+        let mut first = Box::pin(site.send(&request, "/large.txt").response());
         let begun = std::future::poll_fn(|cx| std::task::Poll::Ready(first.as_mut().poll(cx).is_pending()));
         assert!(begun.await);
-        let second = site.files.call(&request, "/large.txt").response();
+        let second = site.send(&request, "/large.txt").response();
         let (second, ()) = tokio::join!(second, async { drop(first) });
         assert!(matches!(second.body, Body::Bytes(_)));
         assert_eq!(second.headers()["content-encoding"], "br");
@@ -253,9 +253,7 @@ fn clients_that_do_not_read_hold_up_no_compression() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut unread = Vec::new();
     for _ in 0..2 * super::super::compress::PIECES_MAX {
-        let Reply::Now(response) = site.files.call(&request, "/large.txt") else {
-            panic!("it is compressed while it is sent")
-        };
+        let response = runtime.block_on(site.send(&request, "/large.txt").response());
         let Body::Stream(mut frames) = response.body else { panic!("it has no room in memory") };
         let first = std::future::poll_fn(|cx| frames.as_mut().poll_frame(cx));
         assert!(runtime.block_on(first).unwrap().is_ok());
@@ -265,13 +263,30 @@ fn clients_that_do_not_read_hold_up_no_compression() {
 }
 
 #[test]
+fn what_is_compressed_at_the_same_time_has_a_bound_and_the_rest_is_streamed() {
+    let text = longer_text();
+    // Room for one of them at a time.
+    let options = FilesOptions { memory_bytes: 4 * 256 * 1024, ..FilesOptions::default() };
+    let site = Site::with_options(&[("a.txt", &text), ("b.txt", &text)], options);
+    let mut request = Request::new(RequestBody::empty());
+    request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let [first, second] = ["/a.txt", "/b.txt"].map(|path| site.send(&request, path).response());
+    let (first, second) = runtime.block_on(async { tokio::join!(first, second) });
+    assert!(matches!(first.body, Body::Bytes(_)) && matches!(second.body, Body::Stream(_)));
+    assert!(!site.get_with("/b.txt", &[("accept-encoding", "zstd")]).at_once);
+    assert!(site.get_with("/b.txt", &[("accept-encoding", "zstd")]).at_once, "the room is free again");
+}
+
+#[test]
 fn no_more_encoders_are_in_use_than_may_be() {
     let compression = Compression { streams: 1, ..Compression::default() };
     let options = FilesOptions { compression: Some(compression), ..little_memory() };
     let site = Site::with_options(&[("large.txt", &longer_text())], options);
     let mut request = Request::new(RequestBody::empty());
     request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
-    let first = site.files.call(&request, "/large.txt");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let first = runtime.block_on(site.send(&request, "/large.txt").response());
     let coding =
         || site.get_with("/large.txt", &[("accept-encoding", "zstd")]).field("content-encoding").to_owned();
     assert_eq!(coding(), "");
@@ -311,10 +326,7 @@ async fn a_file_that_changes_while_it_is_compressed_breaks_the_answer_off() {
     let site = Site::with_options(&[("a.txt", &longer_text())], little_memory());
     let mut request = Request::new(RequestBody::empty());
     request.headers_mut().insert("accept-encoding", "gzip".parse().unwrap());
-    let Reply::Now(response) = site.files.send(&request, RequestPath::parse("/a.txt").unwrap().below(0))
-    else {
-        panic!("the file is known at once")
-    };
+    let response = site.send(&request, "/a.txt").response().await;
     let Body::Stream(mut frames) = response.body else { panic!("it is compressed while it is sent") };
     site.write("a.txt", "short now");
     let mut last = None;

@@ -64,7 +64,12 @@ impl Site {
 
     /// What is sent for a GET, unread.
     fn send_get(&self, path: &str) -> Reply {
-        self.files.send(&Request::new(RequestBody::empty()), RequestPath::parse(path).unwrap().below(0))
+        self.send(&Request::new(RequestBody::empty()), path)
+    }
+
+    /// What is sent for a request to this path, unread.
+    fn send(&self, request: &Request, path: &str) -> Reply {
+        self.files.send(request, RequestPath::parse(path).unwrap().below(0))
     }
 
     fn get(&self, path: &str) -> Answer {
