@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -14,8 +15,8 @@ pub trait Service: Send + Sync + 'static {
     /// Answers one request. Must not block: what has to wait goes into [`Reply::Later`].
     fn call(&self, request: Request, client: &Client, local: &Local) -> Call;
 
-    /// The limits under which its connections live.
-    fn limits(&self) -> &Limits;
+    /// The limits for the next request of each connection. Shared, so that an exchange keeps them and not the service.
+    fn limits(&self) -> &Arc<Limits>;
 
     /// A peer was refused before there was a request to answer (a bad head, a timeout); `reason` says why, in words.
     fn refused(&self, client: &Client, reason: &str, outcome: &Outcome);

@@ -19,6 +19,11 @@ impl Worker {
     /// Asks every connection to end: idle ones at once, the others after the answer under way.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.wake_connections();
+    }
+
+    /// Has idle connections look again at what they wait for.
+    pub(crate) fn wake_connections(&self) {
         self.timers.wake_all();
     }
 

@@ -16,12 +16,12 @@ use crate::handlers::Vitals;
 use crate::routes::Routes;
 use crate::topic::Topics;
 
-/// Everything that answers requests under one configuration. A reload makes another one; connections under way keep the
-/// one they began with.
+/// Everything that answers requests under one configuration. A reload makes another one, which answers from the next request
+/// head on; an exchange in progress keeps what it needs of the one it began with.
 #[derive(Debug)]
 pub struct App {
     routes: Arc<Routes>,
-    limits: Limits,
+    limits: Arc<Limits>,
     access_log: Option<AccessLog>,
     error_log: Option<ErrorLog>,
 }
@@ -35,7 +35,7 @@ impl App {
         let routes = Routes { router: Arc::new(router), vitals: Arc::default(), topics: Arc::default() };
         Ok(Self {
             routes: Arc::new(routes),
-            limits: config.limits_in_effect(),
+            limits: Arc::new(config.limits_in_effect()),
             access_log: None,
             error_log: None,
         })
@@ -104,7 +104,7 @@ impl Service for App {
         Call { reply: self.routes.reply(request, client, local), observer }
     }
 
-    fn limits(&self) -> &Limits {
+    fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
 

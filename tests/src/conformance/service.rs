@@ -39,6 +39,7 @@ impl Sites {
 
 impl Source for Sites {
     type Service = Site;
+    type Current = Arc<Site>;
 
     fn current(&self) -> Arc<Site> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -47,13 +48,13 @@ impl Source for Sites {
 
 /// Serves the site, and notes what it is told.
 pub struct Site {
-    limits: Limits,
+    limits: Arc<Limits>,
     saw: Arc<Mutex<Vec<String>>>,
 }
 
 impl Site {
     fn new(limits: &rudy_http::Limits) -> Arc<Self> {
-        let limits = Limits { http: limits.clone(), ..Limits::default() };
+        let limits = Arc::new(Limits { http: limits.clone(), ..Limits::default() });
         Arc::new(Self { limits, saw: Arc::default() })
     }
 
@@ -76,7 +77,7 @@ impl Service for Site {
         Call { reply, observer: None }
     }
 
-    fn limits(&self) -> &Limits {
+    fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
 

@@ -15,9 +15,10 @@ use super::record::{Record, refused};
 use super::sending::{SendFault, Sending};
 use super::upload::{Upload, UploadFault};
 use crate::close::Ending;
+use crate::engine::Source;
 use crate::scratch::with_scratch;
 use crate::transport::Transport;
-use crate::{Body, Ended, Live, Response, Service, Upgrade};
+use crate::{Body, Ended, Live, Response, Upgrade};
 
 /// How an exchange ends for its connection.
 pub(super) enum Finish {
@@ -103,7 +104,7 @@ impl Exchange {
     }
 
     /// Moves everything that can move. Ready when the exchange is over.
-    pub(super) fn poll<T: Transport, S: Service>(
+    pub(super) fn poll<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -121,9 +122,9 @@ impl Exchange {
                 Some(TimeFault::PeerStalled) => result = self.end(Ended::PeerStalled, Ending::Cut),
             }
         }
-        connection.worker.counters.sent_bytes.add(self.sending.sent_bytes - sent_before);
+        connection.context.worker.counters.sent_bytes.add(self.sending.sent_bytes - sent_before);
         if result.is_pending() {
-            let limits = &connection.service.limits().http;
+            let limits = &connection.limits.http;
             let upload = self.upload.as_ref().and_then(|upload| upload.deadline(limits));
             let deadline = [upload, self.sending.deadline(limits)].into_iter().flatten().min();
             connection.timer.set(deadline, cx.waker());
@@ -132,12 +133,12 @@ impl Exchange {
     }
 
     /// Whose time is over, if anybody's.
-    fn fault_of_time<T: Transport, S: Service>(
+    fn fault_of_time<T: Transport, S: Source>(
         &mut self,
         connection: &Connection<T, S>,
         now: Instant,
     ) -> Option<TimeFault> {
-        let limits = &connection.service.limits().http;
+        let limits = &connection.limits.http;
         if let Some(upload) = &mut self.upload
             && upload.deadline(limits).is_some_and(|deadline| deadline <= now)
         {
@@ -147,7 +148,7 @@ impl Exchange {
         self.sending.has_stalled(&connection.io, limits, now).then_some(TimeFault::PeerStalled)
     }
 
-    fn poll_all<T: Transport, S: Service>(
+    fn poll_all<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -188,7 +189,7 @@ impl Exchange {
     }
 
     /// Moves the request's body, or notices that the peer has gone.
-    fn poll_input<T: Transport, S: Service>(
+    fn poll_input<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -223,7 +224,7 @@ impl Exchange {
     }
 
     /// Writes what is encoded while the service is still at work: answers before this one, `100 Continue`.
-    fn poll_flush<T: Transport, S: Service>(
+    fn poll_flush<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -240,7 +241,7 @@ impl Exchange {
     }
 
     /// The service has answered.
-    fn begin<T: Transport, S: Service>(
+    fn begin<T: Transport, S: Source>(
         &mut self,
         mut response: Response,
         connection: &mut Connection<T, S>,
@@ -275,7 +276,7 @@ impl Exchange {
     }
 
     /// The peer is refused in the middle of its request: told so if no answer has begun, cut off otherwise.
-    fn refuse<T: Transport, S: Service>(
+    fn refuse<T: Transport, S: Source>(
         &mut self,
         refusal: Refusal,
         connection: &mut Connection<T, S>,
@@ -285,7 +286,7 @@ impl Exchange {
         if !matches!(self.answer, Answer::Waiting(_)) {
             return self.end(Ended::Cut, Ending::Cut);
         }
-        connection.worker.counters.refused.add(1);
+        connection.context.worker.counters.refused.add(1);
         with_scratch(now, |scratch| {
             connection.machine.refuse(refusal, &scratch.date, &mut scratch.out);
             self.sending.replace(&scratch.out);
@@ -294,13 +295,13 @@ impl Exchange {
         self.answer = Answer::Refused;
         match self.records.last_mut() {
             Some(record) if record.observer.is_some() => record.begin(refusal.status()),
-            _ => refused(&*connection.service, &connection.client(), refusal, now),
+            _ => refused(&*connection.look_up(), &connection.client(), refusal, now),
         }
         self.poll_all(connection, cx, now)
     }
 
     /// Everything has been handed to the kernel.
-    fn finish<T: Transport, S: Service>(&mut self, connection: &mut Connection<T, S>) -> Finish {
+    fn finish<T: Transport, S: Source>(&mut self, connection: &mut Connection<T, S>) -> Finish {
         self.tell(Ended::Complete);
         if let Answer::Switching(upgrade) = &mut self.answer
             && connection.machine.phase() == Phase::Upgrade
@@ -316,7 +317,7 @@ impl Exchange {
             SendFault::PeerGone => self.end(Ended::PeerGone, Ending::Cut),
             SendFault::Cut => self.end(Ended::Cut, Ending::Cut),
             SendFault::Panicked => {
-                connection.worker.counters.panics.add(1);
+                connection.context.worker.counters.panics.add(1);
                 self.end(Ended::Cut, Ending::Cut)
             }
         }
@@ -348,7 +349,7 @@ impl Drop for Exchange {
     }
 }
 
-impl<T: Transport, S: Service> Connection<T, S> {
+impl<T: Transport, S: Source> Connection<T, S> {
     /// What comes after a whole answer.
     pub(super) fn after_answer(&self, input_ended: bool) -> Finish {
         match self.machine.phase() {
@@ -361,7 +362,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
 
     /// Whether there is room for what a client sends ahead of its answer.
     pub(super) fn reads_ahead(&self) -> bool {
-        self.machine.awaits_answer_only() && self.machine.wants_input(&self.service.limits().http)
+        self.machine.awaits_answer_only() && self.machine.wants_input(&self.limits.http)
     }
 
     /// Reads what a client sends ahead of its answer, as far as there is room, to notice when it goes away. Ready when it
@@ -371,7 +372,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<std::io::Result<()>> {
-        let limits = &self.service.limits().http;
+        let limits = &self.limits.http;
         with_scratch(now, |scratch| {
             loop {
                 let room = self.machine.input_room(limits).min(scratch.input.len());
@@ -387,7 +388,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
                     }
                     Poll::Ready(()) => {}
                 }
-                self.worker.counters.received_bytes.add(buffer.filled().len() as u64);
+                self.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);
                 // Waiting for an answer and nothing else, the machine only keeps what came.
                 let _ = self.machine.receive(buffer.filled(), now, limits);
             }

@@ -18,9 +18,10 @@ use super::record::Record;
 use super::sending::{SendFault, Sending, TURN_BYTES};
 use super::{Connection, give_turn};
 use crate::close::Ending;
+use crate::engine::Source;
 use crate::scratch::with_scratch;
 use crate::transport::Transport;
-use crate::{Ended, Live, Service};
+use crate::{Ended, Live};
 
 /// Pieces that are ready at the same time are gathered up to this before they are written.
 const GATHERED_BYTES: usize = 16 * 1024;
@@ -59,7 +60,7 @@ impl LiveAnswer {
     }
 
     /// Sends what there is by now. Ready when the answer is over.
-    pub(super) fn poll<T: Transport, S: Service>(
+    pub(super) fn poll<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -77,7 +78,7 @@ impl LiveAnswer {
                 Poll::Ready(Finish::End(ending))
             }
             Poll::Pending => {
-                let limits = &connection.service.limits().http;
+                let limits = &connection.limits.http;
                 let due = self.body.as_ref().and_then(|body| body.due());
                 let stalls = self.unsent.as_ref().and_then(|unsent| unsent.deadline(limits));
                 connection.timer.set([due, stalls].into_iter().flatten().min(), cx.waker());
@@ -87,7 +88,7 @@ impl LiveAnswer {
     }
 
     /// Notices that the peer has gone.
-    fn poll_input<T: Transport, S: Service>(
+    fn poll_input<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -118,14 +119,14 @@ impl LiveAnswer {
     /// Throws away what comes where it is not kept: a body that nobody reads, or more requests than there is room for. The end
     /// of a peer that has gone is behind it. What was thrown away would be missed, so the connection ends with the answer. An
     /// error is also a peer that sends more than [`drain_bytes`](rudy_http::Limits::drain_bytes).
-    fn poll_discard<T: Transport, S: Service>(
+    fn poll_discard<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<io::Result<()>> {
         connection.machine.close_after_answer();
-        let drain_bytes = connection.service.limits().http.drain_bytes;
+        let drain_bytes = connection.limits.http.drain_bytes;
         let most = u32::try_from(drain_bytes).unwrap_or(u32::MAX);
         with_scratch(now, |scratch| {
             while self.discarded_bytes < most {
@@ -135,7 +136,7 @@ impl LiveAnswer {
                 if read == 0 {
                     return Poll::Ready(Ok(()));
                 }
-                connection.worker.counters.received_bytes.add(read as u64);
+                connection.context.worker.counters.received_bytes.add(read as u64);
                 let read = u32::try_from(read).unwrap_or(u32::MAX);
                 self.discarded_bytes = self.discarded_bytes.saturating_add(read);
             }
@@ -143,7 +144,7 @@ impl LiveAnswer {
         })
     }
 
-    fn poll_output<T: Transport, S: Service>(
+    fn poll_output<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -173,7 +174,7 @@ impl LiveAnswer {
     }
 
     /// Frames what the body has by now in `out`, and the end after it. `true`: there is nothing more for the time being.
-    fn gather<T, S: Service>(
+    fn gather<T, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -201,14 +202,14 @@ impl LiveAnswer {
     }
 
     /// Asks the body for a piece. A server that stops ends it, since it would not end by itself.
-    fn ask<T, S: Service>(
+    fn ask<T, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Result<Said, (Ended, Ending)> {
         let Some(body) = &mut self.body else { return Ok(Said::End) };
-        if connection.worker.is_stopping() {
+        if connection.context.worker.is_stopping() {
             connection.machine.close_after_answer();
             return Ok(Said::End);
         }
@@ -217,14 +218,14 @@ impl LiveAnswer {
             Ok(Poll::Ready(None)) => Ok(Said::End),
             Ok(Poll::Ready(Some(piece))) => Ok(Said::Piece(piece)),
             Err(_) => {
-                connection.worker.counters.panics.add(1);
+                connection.context.worker.counters.panics.add(1);
                 Err((Ended::Cut, Ending::Cut))
             }
         }
     }
 
     /// Hands `out` to the kernel; what it does not take is kept.
-    fn write<T: Transport, S: Service>(
+    fn write<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -239,7 +240,7 @@ impl LiveAnswer {
             Poll::Ready(Err(_)) => return Err((Ended::PeerGone, Ending::Cut)),
             Poll::Pending => 0,
         };
-        connection.worker.counters.sent_bytes.add(written as u64);
+        connection.context.worker.counters.sent_bytes.add(written as u64);
         if written < out.len() {
             self.unsent = Some(Box::new(Sending::encoded(&out[written..])));
             // Waits for room, and keeps the time.
@@ -249,7 +250,7 @@ impl LiveAnswer {
     }
 
     /// Writes what was kept. Ready when nothing of it is left.
-    fn poll_unsent<T: Transport, S: Service>(
+    fn poll_unsent<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -258,7 +259,7 @@ impl LiveAnswer {
         let Some(unsent) = &mut self.unsent else { return Poll::Ready(Ok(())) };
         let before = unsent.sent_bytes;
         let flushed = unsent.poll_flush(&mut connection.io, cx, now);
-        connection.worker.counters.sent_bytes.add(unsent.sent_bytes - before);
+        connection.context.worker.counters.sent_bytes.add(unsent.sent_bytes - before);
         match flushed {
             Poll::Ready(Ok(())) => {
                 self.unsent = None;
@@ -266,7 +267,7 @@ impl LiveAnswer {
             }
             Poll::Ready(Err(SendFault::PeerGone)) => Poll::Ready(Err((Ended::PeerGone, Ending::Cut))),
             Poll::Ready(Err(_)) => Poll::Ready(Err((Ended::Cut, Ending::Cut))),
-            Poll::Pending if unsent.has_stalled(&connection.io, &connection.service.limits().http, now) => {
+            Poll::Pending if unsent.has_stalled(&connection.io, &connection.limits.http, now) => {
                 Poll::Ready(Err((Ended::PeerStalled, Ending::Cut)))
             }
             Poll::Pending => Poll::Pending,
@@ -274,14 +275,14 @@ impl LiveAnswer {
     }
 
     /// While the peer takes nothing: ready when it has fallen too far behind.
-    fn poll_overrun<T, S: Service>(
+    fn poll_overrun<T, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<(Ended, Ending)> {
         let Some(body) = &mut self.body else { return Poll::Pending };
-        let counters = &connection.worker.counters;
+        let counters = &connection.context.worker.counters;
         match catch_unwind(AssertUnwindSafe(|| body.poll_overrun(cx, now))) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(())) => counters.dropped.add(1),

@@ -15,6 +15,7 @@ mod upload;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -24,19 +25,20 @@ use rudy_http::h1::ServerConnection;
 use self::exchange::{Exchange, Finish};
 use self::live::LiveAnswer;
 use crate::close::{Ending, close, close_at_once};
+use crate::engine::Source;
 use crate::local::{Kept, Local};
 use crate::timers::Timer;
 use crate::transport::Transport;
-use crate::{Call, Client, Peer, Reply, Request, Response, Service, Worker};
+use crate::{Call, Client, Limits, Peer, Reply, Request, Response, Service, Worker};
 
 /// Serves one connection from its first byte to its close. Ends by itself; dropped before, it closes without waiting.
-pub(crate) fn serve<T: Transport, S: Service>(
+pub(crate) fn serve<T: Transport, S: Source>(
     io: T,
     client: Client,
-    service: Arc<S>,
-    worker: Arc<Worker>,
+    context: Arc<ConnectionContext<S>>,
 ) -> Serve<T, S> {
-    let timer = worker.timers.timer();
+    let timer = context.worker.timers.timer();
+    let limits = context.source.current().limits().clone();
     let machine = ServerConnection::new(Instant::now());
     let Client { peer, number, request: _ } = client;
     Serve {
@@ -46,17 +48,34 @@ pub(crate) fn serve<T: Transport, S: Service>(
             peer,
             local: Kept::new(),
             number,
-            service,
-            worker,
+            context,
+            limits,
             timer,
         }),
         stage: Stage::Quick,
     }
 }
 
+/// What the connections that one worker has from one listener share.
+pub(crate) struct ConnectionContext<S> {
+    /// Whose counters and timers are theirs.
+    pub(crate) worker: Arc<Worker>,
+    /// What answers them.
+    pub(crate) source: Arc<S>,
+    /// Set once, when the listener is closed: each connection ends with its next response, an idle one at once.
+    pub(crate) is_listener_closed: Arc<AtomicBool>,
+}
+
+impl<S> ConnectionContext<S> {
+    /// Whether a connection ends with the response in progress.
+    fn ends_connections(&self) -> bool {
+        self.worker.is_stopping() || self.is_listener_closed.load(Ordering::Acquire)
+    }
+}
+
 /// A connection being served. Not an `async fn`: its future would keep room for its arguments beside what they have
 /// become, 144 bytes more, and idle connections are what memory goes to.
-pub(crate) struct Serve<T: Transport, S: Service> {
+pub(crate) struct Serve<T: Transport, S: Source> {
     /// Taken when the connection comes to its end.
     connection: Option<Connection<T, S>>,
     stage: Stage,
@@ -73,7 +92,7 @@ enum Stage {
 
 type Last = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl<T: Transport, S: Service> Future for Serve<T, S> {
+impl<T: Transport, S: Source> Future for Serve<T, S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -104,7 +123,7 @@ impl<T: Transport, S: Service> Future for Serve<T, S> {
     }
 }
 
-impl<T: Transport, S: Service> Drop for Serve<T, S> {
+impl<T: Transport, S: Source> Drop for Serve<T, S> {
     /// Dropped in the middle: the server is being stopped, or there is a bug in us. A close under way sees to itself.
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
@@ -147,17 +166,19 @@ struct Connection<T, S> {
     peer: Peer,
     local: Kept,
     number: u64,
-    service: Arc<S>,
-    worker: Arc<Worker>,
+    context: Arc<ConnectionContext<S>>,
+    /// Those of the service that was looked up last. The service itself is not held: it would be kept as long as a stream lasts,
+    /// with its file caches and descriptors.
+    limits: Arc<Limits>,
     timer: Timer,
 }
 
-impl<T: Transport, S: Service> Connection<T, S> {
+impl<T: Transport, S: Source> Connection<T, S> {
     async fn end(self, ending: Ending) {
         // What the machine still held of the peer's bytes is not kept while the close waits for its last ones.
-        let Self { io, service, machine, worker, timer, peer: _, local: _, number: _ } = self;
-        drop((machine, worker, timer));
-        close(io, ending, service.limits().linger()).await;
+        let Self { io, machine, context, limits, timer, peer: _, local: _, number: _ } = self;
+        drop((machine, context, timer));
+        close(io, ending, limits.linger()).await;
     }
 
     /// Who asks. Made when it is wanted: what the machine counts need not be kept twice.
@@ -173,17 +194,26 @@ impl<T: Transport, S: Service> Connection<T, S> {
         }
     }
 
+    /// The service of now. Its limits hold from here on.
+    fn look_up(&mut self) -> S::Current {
+        let service = self.context.source.current();
+        if !Arc::ptr_eq(&self.limits, service.limits()) {
+            self.limits = service.limits().clone();
+        }
+        service
+    }
+
     /// Has the service answer. A panic in it is answered 500, and ends only this connection.
-    fn call(&mut self, request: Request) -> Call {
-        self.worker.counters.requests.add(1);
+    fn call(&mut self, service: &S::Service, request: Request) -> Call {
+        self.context.worker.counters.requests.add(1);
         let client = self.client();
-        catch_unwind(AssertUnwindSafe(|| self.service.call(request, &client, &self.local())))
+        catch_unwind(AssertUnwindSafe(|| service.call(request, &client, &self.local())))
             .unwrap_or_else(|_| Call { reply: Reply::Now(self.panicked()), observer: None })
     }
 
     /// The answer in place of one that a panic prevented.
     fn panicked(&mut self) -> Response {
-        self.worker.counters.panics.add(1);
+        self.context.worker.counters.panics.add(1);
         self.bug()
     }
 
@@ -201,16 +231,25 @@ impl<T: Transport, S: Service> Connection<T, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, Outcome};
+    use crate::Outcome;
 
     struct Nothing;
+
+    impl Source for Nothing {
+        type Service = Self;
+        type Current = Arc<Self>;
+
+        fn current(&self) -> Arc<Self> {
+            unreachable!("never served")
+        }
+    }
 
     impl Service for Nothing {
         fn call(&self, _request: Request, _client: &Client, _local: &Local) -> Call {
             Call { reply: Reply::Now(Response::new(StatusCode::NO_CONTENT)), observer: None }
         }
 
-        fn limits(&self) -> &Limits {
+        fn limits(&self) -> &Arc<Limits> {
             unreachable!("never served")
         }
 

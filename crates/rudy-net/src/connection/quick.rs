@@ -13,9 +13,10 @@ use super::record::{Record, refused};
 use super::upload::Upload;
 use super::{Connection, Step, give_turn};
 use crate::close::Ending;
+use crate::engine::Source;
 use crate::scratch::{Scratch, with_scratch};
 use crate::transport::Transport;
-use crate::{Body, Ended, Head, Reply, RequestBody, Response, Service};
+use crate::{Body, Ended, Head, Reply, RequestBody, Response};
 
 /// A body up to this size is copied behind its head and sent with it: 16 KiB cost less to copy than a second segment of
 /// a gathered write costs the kernel to look at, and several small answers to a pipeline leave in one write.
@@ -33,7 +34,7 @@ enum Answered {
     Exchange(Box<Exchange>),
 }
 
-impl<T: Transport, S: Service> Connection<T, S> {
+impl<T: Transport, S: Source> Connection<T, S> {
     /// Reads, answers and writes as long as nothing has to wait; then waits for the next request.
     pub(super) fn poll_quick(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         let now = Instant::now();
@@ -45,6 +46,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
         let mut read = 0;
         loop {
             let Scratch { input, out, date, .. } = scratch;
+            let is_looked_up = read > 0;
             let answered = self.answer(&input[..read], now, date, out, &mut records);
             if let Answered::Exchange(exchange) = answered {
                 return Poll::Ready(Step::Exchange(exchange));
@@ -77,14 +79,20 @@ impl<T: Transport, S: Service> Connection<T, S> {
                 scratch.refresh_date(now);
             }
             match polled {
-                Poll::Pending => return self.wait(cx, now, &scratch.date, &mut scratch.out),
+                Poll::Pending => {
+                    // A request that was just answered has looked it up.
+                    if !is_looked_up {
+                        drop(self.look_up());
+                    }
+                    return self.wait(cx, now, &scratch.date, &mut scratch.out);
+                }
                 Poll::Ready(Err(_)) => return Poll::Ready(Step::End(Ending::Cut)),
                 Poll::Ready(Ok(())) => {}
             }
             if read == 0 {
                 return Poll::Ready(Step::End(Ending::Quiet));
             }
-            self.worker.counters.received_bytes.add(read as u64);
+            self.context.worker.counters.received_bytes.add(read as u64);
         }
     }
 
@@ -93,7 +101,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
         if !T::BLOCKS {
             return self.io.poll_read_request(cx, buffer, None, false);
         }
-        let until = self.machine.deadline(&self.service.limits().http);
+        let until = self.machine.deadline(&self.limits.http);
         let is_idle = self.machine.phase() == Phase::Idle;
         self.io.poll_read_request(cx, buffer, until, is_idle)
     }
@@ -106,18 +114,17 @@ impl<T: Transport, S: Service> Connection<T, S> {
         date: &DateLine,
         out: &mut BytesMut,
     ) -> Poll<Step> {
-        let limits = self.service.limits();
         // What the kernel has and the runtime has not told us of yet is a request that came in time.
-        if self.worker.is_stopping() && self.machine.phase() == Phase::Idle && !self.io.has_unread() {
+        if self.machine.phase() == Phase::Idle && self.awaits_no_request() && !self.io.has_unread() {
             return Poll::Ready(Step::End(Ending::Quiet));
         }
-        if let Some(deadline) = self.machine.deadline(&limits.http)
+        if let Some(deadline) = self.machine.deadline(&self.limits.http)
             && now < deadline
         {
             self.timer.set(Some(deadline), cx.waker());
             return Poll::Pending;
         }
-        match self.machine.timeout(now, &limits.http) {
+        match self.machine.timeout(now, &self.limits.http) {
             // Nothing waits here without a deadline. If it does, it is a bug, and ends.
             Timeout::NotYet => Poll::Ready(Step::End(Ending::Cut)),
             Timeout::Silent => Poll::Ready(Step::End(Ending::Quiet)),
@@ -126,6 +133,15 @@ impl<T: Transport, S: Service> Connection<T, S> {
                 Poll::Ready(Step::Exchange(Exchange::flush(Vec::new(), out)))
             }
         }
+    }
+
+    /// Whether an idle connection is closed: the server stops, or after at least one response the connection may have no
+    /// further request. One without a response yet belongs to a client that is about to send its first request, which such a
+    /// client may not be able to repeat.
+    fn awaits_no_request(&self) -> bool {
+        let requests = self.machine.requests();
+        let has_had_all = self.limits.http.requests_per_connection.is_some_and(|most| requests >= most);
+        self.context.worker.is_stopping() || requests > 0 && (has_had_all || self.context.ends_connections())
     }
 
     /// Answers the requests in `bytes`, and those that were left over, as far as nothing has to wait.
@@ -141,10 +157,10 @@ impl<T: Transport, S: Service> Connection<T, S> {
             if bytes.is_empty() && !self.machine.has_unconsumed() {
                 return Answered::All;
             }
-            let limits = &self.service.limits().http;
-            match self.machine.receive(bytes, now, limits) {
+            let service = self.look_up();
+            match self.machine.receive(bytes, now, &self.limits.http) {
                 Ok(Some(Event::Request(request))) => {
-                    if let Some(exchange) = self.exchange(request, now, date, out, records) {
+                    if let Some(exchange) = self.exchange(&service, request, now, date, out, records) {
                         return Answered::Exchange(exchange);
                     }
                 }
@@ -163,6 +179,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
     /// Answers one request: encoded in `out` if that can be done at once, otherwise as an exchange that goes on from here.
     fn exchange(
         &mut self,
+        service: &S::Service,
         request: Request<BodyLength>,
         now: Instant,
         date: &DateLine,
@@ -170,7 +187,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
         records: &mut Vec<Record>,
     ) -> Option<Box<Exchange>> {
         let (request, upload) = with_body(request);
-        let call = self.call(request);
+        let call = self.call(service, request);
         let mut record = Record::new(call.observer, now);
         let mut response = match call.reply {
             Reply::Now(response) => response,
@@ -216,7 +233,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
         if !self.is_possible(response) {
             *response = self.bug();
         }
-        if self.worker.is_stopping() {
+        if self.context.ends_connections() {
             self.machine.close_after_answer();
         }
         let head = match &response.head {
@@ -224,7 +241,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
             Head::Prepared(prepared) => AnswerHead::Prepared(prepared),
         };
         record.begin(head.status());
-        self.machine.begin(head, response.body.length(), &self.service.limits().http, date, out);
+        self.machine.begin(head, response.body.length(), &self.limits.http, date, out);
     }
 
     /// An interim answer cannot be the last one, and a change of protocol needs somebody who takes over, and a request that
@@ -250,9 +267,9 @@ impl<T: Transport, S: Service> Connection<T, S> {
 
     /// Encodes a refusal, and tells the service.
     pub(super) fn refuse(&mut self, refusal: Refusal, since: Instant, date: &DateLine, out: &mut BytesMut) {
-        self.worker.counters.refused.add(1);
+        self.context.worker.counters.refused.add(1);
         self.machine.refuse(refusal, date, out);
-        refused(&*self.service, &self.client(), refusal, since);
+        refused(&*self.look_up(), &self.client(), refusal, since);
     }
 
     /// Writes `out`; true if the socket took all of it. What is left stays in `out`.
@@ -261,7 +278,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Ready(Ok(written)) => {
-                self.worker.counters.sent_bytes.add(written as u64);
+                self.context.worker.counters.sent_bytes.add(written as u64);
                 if written == out.len() {
                     out.clear();
                     return Ok(true);

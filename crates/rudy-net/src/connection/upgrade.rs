@@ -10,18 +10,19 @@ use tokio::sync::oneshot;
 
 use super::Connection;
 use crate::close::{Closing, Ending};
+use crate::engine::Source;
 use crate::transport::Transport;
-use crate::{Service, Upgrade, Upgraded};
+use crate::{Upgrade, Upgraded};
 
 /// Hands the connection out with the bytes already read, takes it back when it is dropped, and closes it in order.
-pub(super) async fn run<T: Transport, S: Service>(connection: Connection<T, S>, upgrade: Upgrade) {
-    let Connection { io, machine, service, worker, timer, peer: _, local: _, number: _ } = connection;
-    drop((worker, timer));
+pub(super) async fn run<T: Transport, S: Source>(connection: Connection<T, S>, upgrade: Upgrade) {
+    let Connection { io, machine, context, limits, timer, peer: _, local: _, number: _ } = connection;
+    drop((context, timer));
     let (give_back, back) = oneshot::channel();
     let lent = Lent { io: Some(io), give_back: Some(give_back) };
     upgrade(Upgraded { unread: machine.into_unread(), io: Box::new(lent) }).await;
     if let Ok(closing) = back.await {
-        closing.close(Ending::Finished, service.limits().linger()).await;
+        closing.close(Ending::Finished, limits.linger()).await;
     }
 }
 

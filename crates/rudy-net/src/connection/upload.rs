@@ -10,10 +10,11 @@ use rudy_http::h1::{Event, Pace, Refusal};
 use tokio::io::ReadBuf;
 
 use super::Connection;
+use crate::engine::Source;
 use crate::request_body::BodySender;
 use crate::scratch::with_scratch;
 use crate::transport::Transport;
-use crate::{RequestBody, RequestBodyError, Service};
+use crate::{RequestBody, RequestBodyError};
 
 /// A request's body on its way.
 pub(super) struct Upload {
@@ -59,7 +60,7 @@ impl Upload {
     }
 
     /// Moves pieces for as long as the service wants them and the socket has them. Ready when the body is over.
-    pub(super) fn poll<T: Transport, S: Service>(
+    pub(super) fn poll<T: Transport, S: Source>(
         &mut self,
         connection: &mut Connection<T, S>,
         cx: &mut Context<'_>,
@@ -118,10 +119,10 @@ impl UploadFault {
     }
 }
 
-impl<T: Transport, S: Service> Connection<T, S> {
+impl<T: Transport, S: Source> Connection<T, S> {
     /// The next piece of the body: out of what is left over, or out of the socket.
     fn poll_body_event(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<Event, UploadFault>> {
-        let limits = &self.service.limits().http;
+        let limits = &self.limits.http;
         if let Some(event) = self.machine.receive(&[], now, limits).map_err(UploadFault::Refused)? {
             return Poll::Ready(Ok(event));
         }
@@ -134,7 +135,7 @@ impl<T: Transport, S: Service> Connection<T, S> {
                     // An error, or an end where the body has none.
                     Poll::Ready(_) => return Poll::Ready(Err(UploadFault::PeerGone)),
                 }
-                self.worker.counters.received_bytes.add(buffer.filled().len() as u64);
+                self.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);
                 let event = self.machine.receive(buffer.filled(), now, limits);
                 if let Some(event) = event.map_err(UploadFault::Refused)? {
                     return Poll::Ready(Ok(event));

@@ -17,6 +17,7 @@ use super::lane::{Lane, OpenConnection};
 use super::shed::Shedder;
 use super::{Source, Trouble};
 use crate::close::close_listener;
+use crate::connection::ConnectionContext;
 use crate::listen::BACKLOG;
 use crate::{Client, Peer, Service};
 
@@ -97,7 +98,7 @@ impl Incoming for UnixListener {
 /// Accepts from one socket for one lane.
 pub(super) struct Acceptor<L, S, C> {
     pub(super) listener: L,
-    pub(super) source: Arc<S>,
+    pub(super) context: Arc<ConnectionContext<S>>,
     pub(super) lane: Arc<Lane>,
     pub(super) carrier: Arc<C>,
     /// Whether what is queued has to be accepted before the end. What waits at an inherited socket waits for whoever
@@ -222,13 +223,13 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
     }
 
     fn take(&self, io: L::Io, peer: Peer) {
-        let service = self.source.current();
+        let service = self.context.source.current();
         let shared = &self.lane.shared;
         match shared.admission.enter(service.limits(), &peer) {
             Ok(place) => {
                 let open = OpenConnection::new(self.lane.clone(), place);
                 let client = Client { peer, number: shared.next_number(), request: 0 };
-                self.carrier.carry(io, client, service, open);
+                self.carrier.carry(io, client, self.context.clone(), open);
             }
             Err(refusal) => {
                 self.lane.worker.counters.shed.add(1);

@@ -8,9 +8,11 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use tokio::net::{TcpStream, UnixStream};
 
+use super::Source;
 use super::lane::OpenConnection;
+use crate::Client;
+use crate::connection::{self, ConnectionContext};
 use crate::transport::{Socket, Transport};
-use crate::{Client, Service, connection};
 
 /// A socket as it was accepted, registered with the runtime of the lane.
 pub(super) trait Accepted: Transport + Socket {
@@ -47,10 +49,19 @@ pub(super) trait Carrier: Send + Sync + 'static {
     }
 
     /// Serves a connection to its end, without waiting for it. Called on the runtime of its lane.
-    fn carry<T: Accepted, S: Service>(&self, io: T, client: Client, service: Arc<S>, open: OpenConnection);
+    fn carry<T: Accepted, S: Source>(
+        &self,
+        io: T,
+        client: Client,
+        context: Arc<ConnectionContext<S>>,
+        open: OpenConnection,
+    );
 
     /// Connections are to end after the answer under way: wakes what no timer wakes.
     fn finish(&self) {}
+
+    /// Connections whose listener is closed are to end after the response in progress: as [`Self::finish`].
+    fn finish_those_of_closed_listeners(&self) {}
 
     /// Cuts what a dropped runtime does not.
     fn cut(&self) {}
@@ -60,8 +71,14 @@ pub(super) trait Carrier: Send + Sync + 'static {
 pub(super) struct Tasks;
 
 impl Carrier for Tasks {
-    fn carry<T: Accepted, S: Service>(&self, io: T, client: Client, service: Arc<S>, open: OpenConnection) {
-        let serving = connection::serve(io, client, service, open.worker());
+    fn carry<T: Accepted, S: Source>(
+        &self,
+        io: T,
+        client: Client,
+        context: Arc<ConnectionContext<S>>,
+        open: OpenConnection,
+    ) {
+        let serving = connection::serve(io, client, context);
         tokio::spawn(Connection { serving, open });
     }
 }

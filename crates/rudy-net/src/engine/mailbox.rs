@@ -20,10 +20,11 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use super::carrier::{Accepted, Carrier, Connection};
 use super::lane::OpenConnection;
 use super::{Engine, Options, Reporter, Source, task};
+use crate::Client;
 use crate::close::stop_writing;
+use crate::connection::{self, ConnectionContext};
 use crate::scratch::with_scratch;
 use crate::transport::{self, Socket, Transport, when_writable};
-use crate::{Client, Service, connection};
 
 pub(super) fn start<S: Source>(
     options: &Options,
@@ -36,10 +37,16 @@ pub(super) fn start<S: Source>(
 struct Mailboxes;
 
 impl Carrier for Mailboxes {
-    fn carry<T: Accepted, S: Service>(&self, io: T, client: Client, service: Arc<S>, open: OpenConnection) {
+    fn carry<T: Accepted, S: Source>(
+        &self,
+        io: T,
+        client: Client,
+        context: Arc<ConnectionContext<S>>,
+        open: OpenConnection,
+    ) {
         let (owner, mailbox) = pair(io);
         tokio::spawn(owner.run());
-        let serving = connection::serve(mailbox, client, service, open.worker());
+        let serving = connection::serve(mailbox, client, context);
         tokio::spawn(Connection { serving, open });
     }
 }

@@ -20,6 +20,7 @@ mod task;
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,14 +32,16 @@ pub use report::{Report, Reporter, Trouble};
 use crate::listen::{Address, Bound, Listener};
 use crate::{Service, Worker};
 
-/// Says which service a new connection gets. It is asked at each accept, so a reload swaps what it returns, and the
-/// connections under way live on with what they began with.
+/// Says which service answers now. It is asked at each accept and at each request head, so a reload swaps what it returns
+/// for all connections. An exchange in progress goes on with the service that it began with.
 pub trait Source: Send + Sync + 'static {
-    /// What it gives.
+    /// The service.
     type Service: Service;
+    /// What lends it for one request: an `Arc`, or a guard that costs less.
+    type Current: Deref<Target = Self::Service>;
 
-    /// The service of now. Called on the accepting thread: must not block.
-    fn current(&self) -> Arc<Self::Service>;
+    /// The service of now. Called for every request, on the thread of its connection: must be cheap, and must not block.
+    fn current(&self) -> Self::Current;
 }
 
 /// What an engine is started with.
@@ -97,8 +100,13 @@ pub trait Engine: Send + Sync {
     fn listen(&self, listener: Listener) -> io::Result<()>;
 
     /// Stops accepting from an address: what the kernel has queued is accepted still, then the sockets are closed.
-    /// Ready when they are; `false` where nothing listens there. Connections go on.
+    /// Ready when they are; `false` where nothing listens there. The connections from there that are idle are closed; the
+    /// others end with the next response. One that has not sent a request yet may send one.
     fn unlisten<'a>(&'a self, address: &'a Address) -> Wait<'a, bool>;
+
+    /// The source gives another service from now on: idle connections look at its limits, those that it allows no further
+    /// request close. In the engines that block, they look when their wait ends.
+    fn source_changed(&self);
 
     /// Stops accepting as [`Self::unlisten`] does, asks every connection to end, and waits until all have or `grace` is
     /// over; then what is left is cut. Ready when everything has ended.

@@ -1,5 +1,6 @@
 //! A running engine: its lanes, its listeners, and the orders that they are given.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, mem};
@@ -15,6 +16,7 @@ use super::carrier::Carrier;
 use super::lane::{Lane, Order, Shared};
 use super::{Engine, Reporter, Source, Stopped, Wait};
 use crate::Worker;
+use crate::connection::ConnectionContext;
 use crate::listen::{Address, Bound, Listener, Ownership, Socket};
 
 /// A longer grace time is taken for this one: as good as for ever, and no clock overflows.
@@ -65,6 +67,8 @@ struct OpenListener {
     /// Held for its drop, which removes the file.
     file: Option<SocketFile>,
     closing: watch::Sender<bool>,
+    /// Told to its connections when the sockets are closed.
+    is_closed: Arc<AtomicBool>,
     acceptors: Vec<JoinHandle<()>>,
 }
 
@@ -83,6 +87,7 @@ impl OpenListener {
             // It fails only where the runtime has ended before it: then it is closed as well.
             let _ = acceptor.await;
         }
+        self.is_closed.store(true, Ordering::Release);
     }
 }
 
@@ -93,19 +98,25 @@ impl<S: Source, C: Carrier> Running<S, C> {
         (lane, handle): &(Arc<Lane>, Handle),
         socket: Socket,
         drains: bool,
+        is_closed: &Arc<AtomicBool>,
         closing: watch::Receiver<bool>,
     ) -> io::Result<JoinHandle<()>> {
         // Registers the socket with the poller of that runtime.
         let _entered = handle.enter();
-        let (source, lane, carrier) = (self.source.clone(), lane.clone(), self.carrier.clone());
+        let context = Arc::new(ConnectionContext {
+            worker: lane.worker.clone(),
+            source: self.source.clone(),
+            is_listener_closed: is_closed.clone(),
+        });
+        let (lane, carrier) = (lane.clone(), self.carrier.clone());
         Ok(match socket {
             Socket::Tcp(socket) => {
                 let listener = TcpListener::from_std(socket)?;
-                handle.spawn(Acceptor { listener, source, lane, carrier, drains }.run(closing))
+                handle.spawn(Acceptor { listener, context, lane, carrier, drains }.run(closing))
             }
             Socket::Unix(socket) => {
                 let listener = UnixListener::from_std(socket)?;
-                handle.spawn(Acceptor { listener, source, lane, carrier, drains }.run(closing))
+                handle.spawn(Acceptor { listener, context, lane, carrier, drains }.run(closing))
             }
         })
     }
@@ -146,17 +157,17 @@ impl<S: Source, C: Carrier> Engine for Running<S, C> {
             Ownership::Unix(file) => (Some(file), true),
             Ownership::Inherited => (None, false),
         };
-        let closing = watch::Sender::new(false);
+        let (closing, is_closed) = (watch::Sender::new(false), Arc::new(AtomicBool::new(false)));
         let mut acceptors = Vec::new();
         for (lane, sockets) in self.lanes.iter().zip(sockets) {
             for socket in sockets {
-                acceptors.push(self.accept(lane, socket, drains, closing.subscribe())?);
+                acceptors.push(self.accept(lane, socket, drains, &is_closed, closing.subscribe())?);
             }
         }
         let (address, bound) = (listener.address.clone(), listener.bound.clone());
         let mut listeners = self.listeners();
         let listeners = listeners.as_mut().ok_or_else(|| io::Error::other("the engine is stopping"))?;
-        listeners.push(OpenListener { address, bound, file, closing, acceptors });
+        listeners.push(OpenListener { address, bound, file, closing, is_closed, acceptors });
         Ok(())
     }
 
@@ -164,8 +175,14 @@ impl<S: Source, C: Carrier> Engine for Running<S, C> {
         Box::pin(async move {
             let Some(listener) = self.take_listener(address) else { return false };
             listener.close().await;
+            self.source_changed();
+            self.carrier.finish_those_of_closed_listeners();
             true
         })
+    }
+
+    fn source_changed(&self) {
+        self.workers.iter().for_each(|worker| worker.wake_connections());
     }
 
     fn stop(&self, grace: Duration) -> Wait<'_, Stopped> {

@@ -30,8 +30,8 @@ pub(super) struct Wheel {
     now: u64,
     /// Until when whoever turns the wheel sleeps.
     asleep_until: u64,
-    /// Everybody was woken, to end: whoever has not been seen by then may not know it yet.
-    all_woken: bool,
+    /// How often everybody was woken.
+    wake_ups: u32,
 }
 
 /// 40 bytes for each connection. A list links the slots of a bucket, so that no tick allocates, and a slot that moves
@@ -42,10 +42,13 @@ struct Slot {
     deadline: u64,
     previous: u32,
     next: u32,
+    /// The last of the wake-ups of everybody that it has seen.
+    wake_ups: u32,
     bucket: u16,
 }
 
-const FREE: Slot = Slot { waker: None, deadline: NEVER, previous: END, next: END, bucket: NOWHERE };
+const FREE: Slot =
+    Slot { waker: None, deadline: NEVER, previous: END, next: END, wake_ups: 0, bucket: NOWHERE };
 
 impl Default for Wheel {
     fn default() -> Self {
@@ -56,19 +59,21 @@ impl Default for Wheel {
             occupied: [0; 2],
             now: 0,
             asleep_until: NEVER,
-            all_woken: false,
+            wake_ups: 0,
         }
     }
 }
 
 impl Wheel {
     pub(super) fn take_slot(&mut self) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            return slot;
-        }
-        self.slots.push(FREE);
-        // Connections are bounded by descriptors, of which there are fewer than 2^31.
-        u32::try_from(self.slots.len() - 1).unwrap_or(END)
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(FREE);
+            // Connections are bounded by descriptors, of which there are fewer than 2^31.
+            u32::try_from(self.slots.len() - 1).unwrap_or(END)
+        });
+        // What everybody was woken for before was there to be seen already.
+        self.slots[index as usize].wake_ups = self.wake_ups;
+        index
     }
 
     pub(super) fn give_back(&mut self, index: u32) {
@@ -82,7 +87,8 @@ impl Wheel {
         let slot = &mut self.slots[index as usize];
         if !slot.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             slot.waker = Some(waker.clone());
-            if self.all_woken {
+            if slot.wake_ups != self.wake_ups {
+                slot.wake_ups = self.wake_ups;
                 waker.wake_by_ref();
             }
         }
@@ -127,10 +133,16 @@ impl Wheel {
         true
     }
 
-    /// The wakers of everybody. Whoever comes later is woken when it sets its timer first.
+    /// The wakers of everybody. A slot that has none yet is woken when its timer is first set.
     pub(super) fn all_wakers(&mut self) -> Vec<Waker> {
-        self.all_woken = true;
-        self.slots.iter().filter_map(|slot| slot.waker.clone()).collect()
+        self.wake_ups = self.wake_ups.wrapping_add(1);
+        let wake_ups = self.wake_ups;
+        let with_waker = self.slots.iter_mut().filter_map(|slot| {
+            let waker = slot.waker.clone()?;
+            slot.wake_ups = wake_ups;
+            Some(waker)
+        });
+        with_waker.collect()
     }
 
     /// Takes a slot whose bucket's time has come: it is due, or its deadline has moved.

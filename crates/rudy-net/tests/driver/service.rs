@@ -30,7 +30,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the tests share with the service.
 pub(crate) struct Script {
-    limits: Limits,
+    limits: Arc<Limits>,
     file: Arc<File>,
     /// `/wait` answers when this is notified, and says so when it begins.
     pub(crate) go: Arc<Notify>,
@@ -74,7 +74,7 @@ impl Server {
         let (engine, _) = engine_of(
             cores,
             Script {
-                limits,
+                limits: Arc::new(limits),
                 file: Arc::new(path.reopen().unwrap()),
                 go: go.clone(),
                 began: Mutex::new(began_sender),
@@ -123,7 +123,7 @@ impl Service for Script {
         Call { reply: self.reply(request), observer: Some(Box::new(observer)) }
     }
 
-    fn limits(&self) -> &Limits {
+    fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
 

@@ -1,5 +1,6 @@
 use std::fs::File;
 use std::net::TcpStream;
+use std::sync::Arc;
 
 use rudy_net::Limits;
 use rudy_net::engine::{Report, Trouble, raise_descriptor_limit};
@@ -48,7 +49,7 @@ fn acceptors_that_are_out_of_descriptors_at_once_all_send_away() {
         return;
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(1100), maximum: Some(1100) }).unwrap();
-    let (engine, reports) = engine_of(4, Greeter { limits: Limits::default() });
+    let (engine, reports) = engine_of(4, Greeter { limits: Arc::default() });
     let address = listen_tcp(&*engine);
     let clients: Vec<_> = (0..1000).map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()).collect();
     let _hoard: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();

@@ -1,19 +1,19 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use http::StatusCode;
-use rudy_net::engine::{self, Options, Report, Source, Stopped};
+use rudy_net::engine::{Report, Stopped};
 use rudy_net::listen::{Address, Inherited, Listener};
 use rudy_net::{Call, Client, Limits, Local, Outcome, Request, Response, Service};
 
 use crate::support::{
-    Greeter, LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen,
-    listen_tcp, model, read_all, sum,
+    LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen,
+    listen_tcp, sum,
 };
 
 #[tokio::test]
@@ -95,46 +95,16 @@ fn hammer<C: Read + Write>(
 }
 
 #[test]
-fn connections_live_on_with_the_service_that_they_began_with() {
-    /// Gives what it was given last.
-    struct Swapped(Mutex<Arc<Greeter>>);
-
-    impl Source for Swapped {
-        type Service = Greeter;
-
-        fn current(&self) -> Arc<Greeter> {
-            self.0.lock().unwrap().clone()
-        }
-    }
-
-    if is_serial() {
-        return;
-    }
-    let limits = Limits::default();
-    let before = Arc::new(Greeter { limits: limits.clone() });
-    let after = Arc::new(Greeter { limits: Limits { connections: Some(0), ..limits } });
-    let source = Arc::new(Swapped(Mutex::new(before)));
-    let options = Options { model: model(), ..Options::default() };
-    let engine = engine::start(&options, source.clone(), Arc::new(|_: &Report| {})).unwrap();
-    let address = listen_tcp(&*engine);
-    let first = TcpStream::connect(address).unwrap();
-    assert_greeted(&exchange(&first, REQUEST).unwrap());
-    *source.0.lock().unwrap() = after;
-    assert!(read_all(TcpStream::connect(address).unwrap()).starts_with("HTTP/1.1 503 "));
-    assert_greeted(&exchange(&first, REQUEST).unwrap());
-}
-
-#[test]
 fn a_panic_ends_its_connection_and_no_other() {
     /// Panics where the driver does not expect it.
-    struct Broken(Limits);
+    struct Broken(Arc<Limits>);
 
     impl Service for Broken {
         fn call(&self, _request: Request, _client: &Client, _local: &Local) -> Call {
             Call { reply: Response::text(StatusCode::OK, "text/plain", "hello").into(), observer: None }
         }
 
-        fn limits(&self) -> &Limits {
+        fn limits(&self) -> &Arc<Limits> {
             &self.0
         }
 
@@ -146,7 +116,7 @@ fn a_panic_ends_its_connection_and_no_other() {
     if is_serial() {
         return;
     }
-    let (engine, reports) = engine(Broken(Limits::default()));
+    let (engine, reports) = engine(Broken(Arc::default()));
     let address = listen_tcp(&*engine);
     let other = TcpStream::connect(address).unwrap();
     assert_greeted(&exchange(&other, REQUEST).unwrap());

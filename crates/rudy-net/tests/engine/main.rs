@@ -7,6 +7,7 @@ mod descriptors;
 mod engines;
 mod limits;
 mod listen;
+mod reload;
 mod stop;
 mod support;
 mod threads;

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 /// Answers every request with a greeting.
 pub(crate) struct Greeter {
-    pub(crate) limits: Limits,
+    pub(crate) limits: Arc<Limits>,
 }
 
 impl Service for Greeter {
@@ -22,7 +22,7 @@ impl Service for Greeter {
         Call { reply: Response::text(StatusCode::OK, "text/plain", "hello").into(), observer: None }
     }
 
-    fn limits(&self) -> &Limits {
+    fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
 
@@ -31,7 +31,7 @@ impl Service for Greeter {
 
 /// Answers when it is let to.
 pub(crate) struct Waiting {
-    pub(crate) limits: Limits,
+    pub(crate) limits: Arc<Limits>,
     called: Arc<AtomicU64>,
     permits: Arc<Semaphore>,
 }
@@ -47,7 +47,7 @@ impl Service for Waiting {
         Call { reply, observer: None }
     }
 
-    fn limits(&self) -> &Limits {
+    fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
 
@@ -59,6 +59,7 @@ pub(crate) struct Fixed<S>(pub(crate) Arc<S>);
 
 impl<S: Service> Source for Fixed<S> {
     type Service = S;
+    type Current = Arc<S>;
 
     fn current(&self) -> Arc<S> {
         self.0.clone()
@@ -103,12 +104,12 @@ pub(crate) fn start<S: Service>(options: &Options, service: S) -> (Box<dyn Engin
 /// A service that answers when it is let to: how many requests it has, and what lets it answer so many.
 pub(crate) fn waiting() -> (Waiting, Arc<AtomicU64>, Arc<Semaphore>) {
     let (called, permits) = (Arc::new(AtomicU64::new(0)), Arc::new(Semaphore::new(0)));
-    let service = Waiting { limits: Limits::default(), called: called.clone(), permits: permits.clone() };
+    let service = Waiting { limits: Arc::default(), called: called.clone(), permits: permits.clone() };
     (service, called, permits)
 }
 
 pub(crate) fn greeter(limits: Limits) -> (Box<dyn Engine>, Reports) {
-    engine(Greeter { limits })
+    engine(Greeter { limits: Arc::new(limits) })
 }
 
 /// Has `engine` listen on `address` and says where that is.

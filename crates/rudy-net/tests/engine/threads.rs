@@ -4,10 +4,10 @@ use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use rudy_net::Limits;
 use rudy_net::engine::{Engine, Model, Options, Report, Trouble};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -118,7 +118,7 @@ fn a_thread_ends_with_its_connection_and_those_of_a_pool_stay() {
     if !is_child("threads::a_thread_ends_with_its_connection_and_those_of_a_pool_stay") {
         return;
     }
-    let greeter = || Greeter { limits: Limits::default() };
+    let greeter = || Greeter { limits: Arc::default() };
     let (engine, _) = start(&options(Model::Thread, 100), greeter());
     let address = listen_tcp(&*engine);
     let mut clients: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -153,7 +153,7 @@ fn a_connection_that_no_thread_can_be_started_for_waits_for_another_or_is_sent_a
     }
     // The limit of threads does not hold for root. The engine's threads inherit the user of this one.
     let _ = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534));
-    let (engine, reports) = start(&options(Model::Thread, 100), Greeter { limits: Limits::default() });
+    let (engine, reports) = start(&options(Model::Thread, 100), Greeter { limits: Arc::default() });
     let address = listen_tcp(&*engine);
     let unlimited = getrlimit(Resource::Nproc);
     let limited = Rlimit { current: Some(0), ..unlimited };

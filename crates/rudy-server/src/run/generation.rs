@@ -1,13 +1,14 @@
 //! The configuration of now, made ready to answer, and the one place where a new one takes over.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use rudy_net::engine;
 
 use crate::App;
 
-/// Gives each new connection the application of now. The one before lives as long as its last connection.
+/// Gives each request the application of now. The one before lives as long as a request that it still has to answer.
 pub(super) struct Generations(ArcSwap<App>);
 
 impl Generations {
@@ -15,7 +16,7 @@ impl Generations {
         Arc::new(Self(ArcSwap::from_pointee(app)))
     }
 
-    /// Connections accepted from now on get `app`.
+    /// Requests from now on are answered by `app`, whatever connection they come on.
     pub(super) fn replace(&self, app: App) {
         self.0.store(Arc::new(app));
     }
@@ -23,8 +24,21 @@ impl Generations {
 
 impl engine::Source for Generations {
     type Service = App;
+    type Current = Current;
 
-    fn current(&self) -> Arc<App> {
-        self.0.load_full()
+    fn current(&self) -> Current {
+        // Not `load_full`: all cores would count in the same cache line for every request.
+        Current(self.0.load())
+    }
+}
+
+/// The application of now, for one request.
+pub(super) struct Current(Guard<Arc<App>>);
+
+impl Deref for Current {
+    type Target = App;
+
+    fn deref(&self) -> &App {
+        &self.0
     }
 }

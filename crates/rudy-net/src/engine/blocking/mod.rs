@@ -23,7 +23,8 @@ use super::carrier::{Accepted, Carrier};
 use super::lane::OpenConnection;
 use super::running::Running;
 use super::{Engine, Options, Reporter, Source, Trouble, lane};
-use crate::{Client, Service, connection};
+use crate::Client;
+use crate::connection::{self, ConnectionContext};
 
 /// `pool:N`: threads that take connections from a queue. `serial` is a pool of one.
 pub(super) fn start_pool<S: Source>(
@@ -76,7 +77,13 @@ impl Carrier for Threads {
         self.0.room().await;
     }
 
-    fn carry<T: Accepted, S: Service>(&self, io: T, client: Client, service: Arc<S>, open: OpenConnection) {
+    fn carry<T: Accepted, S: Source>(
+        &self,
+        io: T,
+        client: Client,
+        context: Arc<ConnectionContext<S>>,
+        open: OpenConnection,
+    ) {
         let socket = match io.into_blocking() {
             Ok(socket) => socket,
             Err(error) => return open.reports().happened(Trouble::Accept, || error.to_string()),
@@ -84,7 +91,8 @@ impl Carrier for Threads {
         let runtime = Handle::current();
         let carry = move |socket, open, crew: &Crew, parker: &_| {
             let _entered = runtime.enter();
-            serve(socket, client, service, &open, crew, parker);
+            serve(socket, client, context, crew, parker);
+            drop(open);
         };
         self.0.take(Job { socket, open, carry: Box::new(carry) });
     }
@@ -93,23 +101,26 @@ impl Carrier for Threads {
         self.0.registry.finish();
     }
 
+    fn finish_those_of_closed_listeners(&self) {
+        self.0.registry.finish_those_of_closed_listeners();
+    }
+
     fn cut(&self) {
         self.0.cut();
     }
 }
 
 /// Serves a connection on this thread.
-fn serve<S: Service>(
+fn serve<S: Source>(
     socket: socket2::Socket,
     client: Client,
-    service: Arc<S>,
-    open: &OpenConnection,
+    context: Arc<ConnectionContext<S>>,
     crew: &Crew,
     parker: &Arc<Parker>,
 ) {
     let carried = Arc::new(Open::new(socket, parker.clone()));
-    let _entry = crew.registry.enter(client.number, carried.clone());
-    let serving = connection::serve(Blocking::new(carried.clone()), client, service, open.worker());
+    let _entry = crew.registry.enter(client.number, carried.clone(), context.is_listener_closed.clone());
+    let serving = connection::serve(Blocking::new(carried.clone()), client, context);
     // Cut or at its end by itself: it is over, and closed when this is dropped.
     let _ = block_on(&carried, serving);
 }

@@ -10,7 +10,7 @@
 //! and such a request is lost. A client has to reckon with that wherever a server closes an idle connection (RFC 9112 §9.5).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 
@@ -81,14 +81,34 @@ pub(super) struct Registry(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    open: HashMap<u64, Arc<Open>>,
+    open: HashMap<u64, Registered>,
     finishing: bool,
     cut: bool,
 }
 
+/// A connection, and whether its listener is closed.
+#[derive(Debug)]
+struct Registered {
+    open: Arc<Open>,
+    is_listener_closed: Arc<AtomicBool>,
+}
+
+impl Registered {
+    fn finish_if_listener_closed(&self) {
+        if self.is_listener_closed.load(Ordering::Acquire) {
+            self.open.finish();
+        }
+    }
+}
+
 impl Registry {
     /// Enters a connection, until what is returned is dropped.
-    pub(super) fn enter(&self, number: u64, open: Arc<Open>) -> Entry<'_> {
+    pub(super) fn enter(
+        &self,
+        number: u64,
+        open: Arc<Open>,
+        is_listener_closed: Arc<AtomicBool>,
+    ) -> Entry<'_> {
         let mut entries = self.lock();
         // Those that come late find it said already.
         if entries.cut {
@@ -96,7 +116,9 @@ impl Registry {
         } else if entries.finishing {
             open.finish();
         }
-        entries.open.insert(number, open);
+        let registered = Registered { open, is_listener_closed };
+        registered.finish_if_listener_closed();
+        entries.open.insert(number, registered);
         Entry { registry: self, number }
     }
 
@@ -104,14 +126,19 @@ impl Registry {
     pub(super) fn finish(&self) {
         let mut entries = self.lock();
         entries.finishing = true;
-        entries.open.values().for_each(|open| open.finish());
+        entries.open.values().for_each(|registered| registered.open.finish());
+    }
+
+    /// Every connection whose listener is closed ends when it is idle next.
+    pub(super) fn finish_those_of_closed_listeners(&self) {
+        self.lock().open.values().for_each(Registered::finish_if_listener_closed);
     }
 
     /// Every connection ends now.
     pub(super) fn cut(&self) {
         let mut entries = self.lock();
         entries.cut = true;
-        entries.open.values().for_each(|open| open.cut());
+        entries.open.values().for_each(|registered| registered.open.cut());
     }
 
     /// Entries come and go in one step each, whatever panicked.

@@ -112,7 +112,7 @@ fn an_idle_connection_ends_when_it_is_told_and_a_busy_one_when_it_is_idle() {
     for busy_first in [false, true] {
         let (open, mut peer) = pair();
         let registry = Registry::default();
-        let _entry = registry.enter(1, open.clone());
+        let _entry = registry.enter(1, open.clone(), Arc::default());
         let result = carry(&open, async move |mut io| {
             if busy_first {
                 // Not between requests: it is not interrupted.
@@ -139,7 +139,7 @@ fn no_connection_becomes_idle_unseen() {
     for _ in 0..500 {
         let (open, _peer) = pair();
         let registry = Registry::default();
-        let _entry = registry.enter(1, open.clone());
+        let _entry = registry.enter(1, open.clone(), Arc::default());
         // Interrupted, or not let block at all.
         let result = carry(&open, async |mut io| drop(ask(&mut io, LONG).await));
         registry.finish();
@@ -152,7 +152,7 @@ fn a_request_that_has_come_is_read_although_the_end_has_been_told() {
     let (open, mut peer) = pair();
     let registry = Registry::default();
     registry.finish();
-    let _entry = registry.enter(1, open.clone());
+    let _entry = registry.enter(1, open.clone(), Arc::default());
     peer.write_all(b"request").unwrap();
     let result = carry(&open, async |mut io| ask(&mut io, LONG).await);
     assert_eq!(result.recv().unwrap(), Some(Poll::Ready(b"request".to_vec())));
@@ -164,7 +164,10 @@ fn a_cut_ends_a_thread_wherever_it_waits() {
     let (parked, _other_peer) = pair();
     let (early, _third_peer) = pair();
     let registry = Registry::default();
-    let _entries = [registry.enter(1, reading.clone()), registry.enter(2, parked.clone())];
+    let _entries = [
+        registry.enter(1, reading.clone(), Arc::default()),
+        registry.enter(2, parked.clone(), Arc::default()),
+    ];
     let results = [
         carry(&reading, async |mut io| {
             let _ = ask(&mut io, LONG).await;
@@ -177,7 +180,7 @@ fn a_cut_ends_a_thread_wherever_it_waits() {
     for result in results {
         assert_eq!(result.recv().unwrap(), None);
     }
-    let _entry = registry.enter(3, early.clone());
+    let _entry = registry.enter(3, early.clone(), Arc::default());
     assert_eq!(carry(&early, async |_io| std::future::pending::<()>().await).recv().unwrap(), None);
 }
 
