@@ -2,9 +2,14 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use super::pool::Pool;
+use super::processes::Processes;
 use crate::config::AppTable;
+
+/// How long the end of killed processes is waited for. The kernel ends them in milliseconds, unless one waits for a disk.
+const KILL_TIME: Duration = Duration::from_secs(1);
 
 /// All apps: their connections, and the processes that Rudy has started for them.
 #[derive(Debug, Default)]
@@ -30,14 +35,23 @@ impl Apps {
 
     /// Ends all processes and waits for them: they are asked at the same time.
     pub(crate) fn stop(&self) {
-        let apps: Vec<_> = self.lock().drain(..).filter_map(|(_, pool)| pool.upgrade()).collect();
-        let processes = || apps.iter().filter_map(|pool| pool.processes());
-        for processes in processes() {
-            processes.begin_stop();
-        }
-        for processes in processes() {
-            processes.stop();
-        }
+        let pools = self.pools();
+        let processes = || pools.iter().filter_map(|pool| pool.processes());
+        processes().for_each(Processes::begin_stop);
+        processes().for_each(Processes::stop);
+    }
+
+    /// Kills all processes, with what they have started.
+    pub(crate) fn kill(&self) {
+        let pools = self.pools();
+        let processes = || pools.iter().filter_map(|pool| pool.processes());
+        processes().for_each(Processes::begin_kill);
+        let until = Instant::now() + KILL_TIME;
+        processes().for_each(|processes| processes.wait_until(until));
+    }
+
+    fn pools(&self) -> Vec<Arc<Pool>> {
+        self.lock().iter().filter_map(|(_, pool)| pool.upgrade()).collect()
     }
 
     /// A panic while it was held has left a list of apps that are there.

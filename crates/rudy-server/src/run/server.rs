@@ -28,7 +28,7 @@ pub(super) struct Server {
     pub(super) vitals: Arc<Vitals>,
     pub(super) topics: Arc<Topics>,
     pub(super) folders: Folders,
-    pub(super) apps: Apps,
+    pub(super) apps: Arc<Apps>,
     inherited: Inherited,
     pub(super) generations: Arc<Generations>,
     pub(super) engine: Box<dyn Engine>,
@@ -50,7 +50,7 @@ impl Server {
         let vitals = Arc::new(Vitals::new());
         let topics = Arc::new(Topics::default());
         let folders = Folders::default();
-        let apps = Apps::default();
+        let apps = Arc::new(Apps::default());
         let app = build(&config, access_log.as_ref(), &errors, &vitals, &topics, &folders)?;
         let inherited = take_inherited()?;
 
@@ -140,7 +140,8 @@ impl Server {
         self.config.notices().iter().for_each(|notice| self.errors.notice(notice));
     }
 
-    /// Lets nobody in any more and waits for what is under way: until the grace time is over or a second signal comes.
+    /// Stops accepting connections, finishes requests in progress, then ends the application processes: until the grace time is
+    /// over or a second signal comes.
     fn stop(mut self, first: Stop) -> Exit {
         self.tell_service_manager(State::Stopping);
         let grace = self.config.shutdown_grace;
@@ -159,14 +160,39 @@ impl Server {
             }
         });
         // What they had under way is over, or was cut.
-        self.apps.stop();
+        let exit = match exit {
+            Exit::Done => self.stop_apps(),
+            by_signal => {
+                self.apps.kill();
+                by_signal
+            }
+        };
         match stopped.cut {
             0 => self.errors.notice("stopped"),
             1 => self.errors.notice("stopped; 1 connection was cut"),
             cut => self.errors.notice(&format!("stopped; {cut} connections were cut")),
         }
         self.close_logs();
+        // A process that even SIGKILL does not end at once is not waited for.
+        self.runtime.shutdown_background();
         exit
+    }
+
+    /// Asks the application processes to end and waits until they have, or until a second signal, at which they are killed.
+    fn stop_apps(&mut self) -> Exit {
+        let apps = self.apps.clone();
+        let stopping = self.runtime.spawn_blocking(move || apps.stop());
+        let second = self.runtime.block_on(async {
+            tokio::select! {
+                // It fails only if it panicked, which is in the log.
+                _ = stopping => None,
+                second = second_stop(&mut self.signals, &self.errors) => Some(second),
+            }
+        });
+        second.map_or(Exit::Done, |second| {
+            self.apps.kill();
+            Exit::Signal(second.number)
+        })
     }
 
     /// Writes what still waits to be written. The access log first: it may have something to say in the other.

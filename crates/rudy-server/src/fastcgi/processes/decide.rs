@@ -63,6 +63,8 @@ pub(super) struct Crew {
     /// One more than there are is wanted.
     is_more_wanted: bool,
     is_stopping: bool,
+    /// All are to be killed, whatever they are at.
+    is_killing: bool,
     backoff: Backoff,
 }
 
@@ -96,6 +98,7 @@ impl Crew {
             next_id: 1,
             is_more_wanted: false,
             is_stopping: false,
+            is_killing: false,
             backoff: Backoff::default(),
         }
     }
@@ -169,6 +172,17 @@ impl Crew {
         self.is_stopping = true;
     }
 
+    /// All are to be killed.
+    pub(super) fn kill(&mut self) {
+        self.is_stopping = true;
+        self.is_killing = true;
+    }
+
+    /// Whether all are to be killed.
+    pub(super) fn is_killing(&self) -> bool {
+        self.is_killing
+    }
+
     /// Whether a member was asked to end.
     pub(super) fn is_stopping(&self, id: MemberId) -> bool {
         matches!(self.state(id), Some(State::Stopping { .. }))
@@ -202,8 +216,10 @@ impl Crew {
     /// The state into which a member must be led now, whatever the others do.
     fn due(&self, state: State, now: Instant) -> Option<State> {
         match state {
+            State::Killed => None,
+            _ if self.is_killing => Some(State::Killed),
             State::Stopping { until } if now >= until => Some(State::Killed),
-            State::Stopping { .. } | State::Killed => None,
+            State::Stopping { .. } => None,
             State::WornOut => Some(self.retiring(now)),
             State::Serving => self.is_stopping.then(|| self.retiring(now)),
             State::Retiring { until } if now < until && !self.is_stopping => None,

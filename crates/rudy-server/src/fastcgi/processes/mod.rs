@@ -112,7 +112,11 @@ impl Processes {
         let thread_name = format!("rudy-app-{}", options.name.replace('\0', ""));
         let sockets = SocketFolder::make()?;
         let supervisor = Supervisor::new(options, user, sockets, log.clone(), members, shared.clone());
-        let thread = thread::Builder::new().name(thread_name).spawn(move || supervisor.run())?;
+        let over = shared.clone();
+        let thread = thread::Builder::new().name(thread_name).spawn(move || {
+            supervisor.run();
+            over.is_over();
+        })?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
@@ -142,6 +146,16 @@ impl Processes {
     /// Asks all processes to end, and does not wait for it: so that several apps can end at the same time.
     pub(crate) fn begin_stop(&self) {
         self.shared.ask(Asked::Stop);
+    }
+
+    /// Kills all processes with what they have started, and does not wait for it.
+    pub(crate) fn begin_kill(&self) {
+        self.shared.ask(Asked::Kill);
+    }
+
+    /// Waits for the end of a stop or a kill, but not beyond this time.
+    pub(crate) fn wait_until(&self, time: Instant) {
+        self.shared.wait_until_over(time);
     }
 
     /// Ends all processes and waits for it, a little longer than [`ProcessOptions::stop_time`] at most. What is under way

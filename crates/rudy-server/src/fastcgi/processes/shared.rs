@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -16,6 +16,7 @@ pub(super) enum Asked {
     Replace(MemberId),
     Drained(MemberId),
     Stop,
+    Kill,
 }
 
 /// What the thread and those who ask it share.
@@ -25,6 +26,9 @@ pub(super) struct Shared {
     /// Readable when something was asked.
     bell: OwnedFd,
     failure: Mutex<Option<Failure>>,
+    /// Whether the thread has ended all processes.
+    is_over: Mutex<bool>,
+    over: Condvar,
 }
 
 /// Why no process runs.
@@ -38,7 +42,13 @@ pub(super) struct Failure {
 impl Shared {
     pub(super) fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { asked: Mutex::default(), bell, failure: Mutex::default() })
+        Ok(Self {
+            asked: Mutex::default(),
+            bell,
+            failure: Mutex::default(),
+            is_over: Mutex::default(),
+            over: Condvar::new(),
+        })
     }
 
     /// Asks for something, once until it is looked at.
@@ -65,6 +75,19 @@ impl Shared {
     pub(super) fn has_started(&self) {
         *lock(&self.failure) = None;
         lock(&self.asked).retain(|asked| *asked != Asked::Grow);
+    }
+
+    /// All processes have ended, and no other is started.
+    pub(super) fn is_over(&self) {
+        *lock(&self.is_over) = true;
+        self.over.notify_all();
+    }
+
+    /// Waits until all processes have ended, but not beyond this time.
+    pub(super) fn wait_until_over(&self, time: Instant) {
+        let left = time.saturating_duration_since(Instant::now());
+        // Whoever held it while it panicked has left a bool.
+        drop(self.over.wait_timeout_while(lock(&self.is_over), left, |is_over| !*is_over));
     }
 
     /// What is readable when something was asked.

@@ -104,6 +104,7 @@ impl Supervisor {
                 Asked::Replace(id) => self.crew.replace(id),
                 Asked::Drained(id) => self.crew.drained(id),
                 Asked::Stop => self.crew.stop(),
+                Asked::Kill => self.crew.kill(),
             }
         }
     }
@@ -149,6 +150,7 @@ impl Supervisor {
         match self.processes.get(&id) {
             // Only what it has started is left of it.
             Some(process) if process.has_ended() => self.bury(id),
+            Some(process) if self.crew.is_killing() => process.signal(Signal::KILL),
             Some(process) => {
                 let seconds = self.options.stop_time.as_secs_f32();
                 self.log.error(&format!(
