@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 
@@ -37,15 +38,20 @@ impl Default for ReservedPort {
     }
 }
 
+/// How far apart two tests of a process begin to look: further than ports are taken in a row, and prime to their number.
+const PORTS_APART: u32 = 997;
+
 /// A port that is free on every interface, and stays so: the kernel gives it to nobody who asks for any, nor to a connection
 /// that goes out.
 #[must_use]
 pub fn quiet_port() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("Linux has it");
     let first: u16 = range.split_whitespace().next().and_then(|first| first.parse().ok()).expect("a number");
-    // Not the same for two tests that run at the same time.
+    // Not the same for two tests that run at the same time, in one process or in two.
+    static CALLS: AtomicU32 = AtomicU32::new(0);
     let candidates = first.saturating_sub(1024).max(1);
-    let begin = u16::try_from(std::process::id() % u32::from(candidates)).expect("less than there are ports");
+    let own = std::process::id().wrapping_add(PORTS_APART * CALLS.fetch_add(1, Ordering::Relaxed));
+    let begin = u16::try_from(own % u32::from(candidates)).expect("less than there are ports");
     let mut ports = (0..candidates).map(|step| 1024 + (begin + step) % candidates);
     let is_free = |port: &u16| {
         ["[::]", "0.0.0.0"].iter().any(|every| TcpListener::bind(format!("{every}:{port}")).is_ok())

@@ -94,11 +94,18 @@ fn one_is_started_on_demand_and_replaced_after_its_requests() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_a_502_with_its_reason_in_the_log() {
-    let table = "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/\"\nfastcgi = { command = [\"./nothing\"] }\n";
-    let mut server = Server::config(table);
+fn a_program_that_was_removed_is_a_502_with_its_reason_in_the_log() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let program = folder.path().join("app");
+    std::os::unix::fs::symlink("/bin/true", &program).expect("a temp folder can be written");
+    let mut server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/\"\nfastcgi = {{ command = [\"{}\"], \
+         processes.min = 0 }}\n",
+        program.display()
+    ));
+    fs::remove_file(&program).expect("a temp folder can be written");
     let answer = server.get("/");
     assert_eq!(answer.status, 502);
     let line = server.wait_for_line("cannot start ");
-    assert!(line.contains("nothing: No such file or directory"), "{line}");
+    assert!(line.contains("app: No such file or directory"), "{line}");
 }

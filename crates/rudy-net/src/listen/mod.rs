@@ -63,6 +63,21 @@ impl Listener {
         Ok(Self { address: address.clone(), bound, cores, ownership })
     }
 
+    /// Whether `address` could be bound if no one else had it: what can be known without listening on it. Nothing is known of
+    /// [`Address::Inherited`].
+    pub fn check(address: &Address) -> Result<(), ListenError> {
+        let checked = match address {
+            Address::Ip(ip) => tcp::check(address, &tcp::Place::one(*ip)),
+            Address::AllInterfaces { port } => tcp::check(address, &tcp::Place::every_interface(*port)),
+            Address::Unix { path, mode } => unix::check(path, *mode),
+            Address::Inherited { .. } => Ok(()),
+        };
+        match checked {
+            Err(ListenError::InUse { .. }) => Ok(()),
+            checked => checked,
+        }
+    }
+
     fn tcp(address: &Address, places: &[tcp::Place], cores: usize) -> Result<Parts, ListenError> {
         let (bound, sockets) = tcp::bind(address, places, cores)?;
         let cores = sockets.into_iter().map(|socket| vec![Socket::Tcp(socket)]).collect();

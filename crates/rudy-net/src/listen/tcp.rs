@@ -35,20 +35,29 @@ pub(super) fn bind(
     places: &[Place],
     count: usize,
 ) -> Result<(SocketAddr, Vec<TcpListener>), ListenError> {
-    bind_all(places, count).map_err(|(place, error)| match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            ListenError::InUse { address: address.clone(), owner: Owner::of_port(place.address) }
-        }
-        _ => ListenError::system(address, error),
-    })
+    first(address, places, |place| bind_place(place, count))
 }
 
-fn bind_all(places: &[Place], count: usize) -> Result<(SocketAddr, Vec<TcpListener>), (Place, io::Error)> {
+/// Binds the first of `places` that this kernel has, and does not listen.
+pub(super) fn check(address: &Address, places: &[Place]) -> Result<(), ListenError> {
+    first(address, places, |place| new_socket(place)?.bind(&place.address.into()))
+}
+
+/// Does it with the first of `places` that this kernel has.
+fn first<R>(
+    address: &Address,
+    places: &[Place],
+    bind: impl Fn(Place) -> io::Result<R>,
+) -> Result<R, ListenError> {
     for (index, &place) in places.iter().enumerate() {
-        match bind_place(place, count) {
+        match bind(place) {
             Err(error) if no_such_family(&error) && index + 1 < places.len() => {}
-            Err(error) => return Err((place, error)),
-            Ok(sockets) => return Ok(sockets),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let owner = Owner::of_port(place.address);
+                return Err(ListenError::InUse { address: address.clone(), owner });
+            }
+            Err(error) => return Err(ListenError::system(address, error)),
+            Ok(bound) => return Ok(bound),
         }
     }
     unreachable!("the last place returns from the loop, and there is one at least")

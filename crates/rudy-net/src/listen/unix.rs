@@ -1,9 +1,13 @@
 //! Unix sockets, and the files that stand for them.
 
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use rudy_socket_file::{BindError, SocketFile};
+use rustix::fs::{Access, access};
 
 use super::{Address, BACKLOG, ListenError, Owner};
 
@@ -15,4 +19,19 @@ pub(super) fn bind(path: &Path, mode: Option<u32>) -> Result<(UnixListener, Sock
         BindError::NotASocket => ListenError::NotASocket { path: path.to_owned() },
         BindError::System(error) => ListenError::system(&address(), error),
     })
+}
+
+/// Whether the path is free, or will be when its listener is gone, and its folder can be written to.
+pub(super) fn check(path: &Path, mode: Option<u32>) -> Result<(), ListenError> {
+    let system = |error| ListenError::system(&Address::Unix { path: path.to_owned(), mode }, error);
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(ListenError::NotASocket { path: path.to_owned() });
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(system(error)),
+        Ok(_) | Err(_) => {}
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| system(errno.into()))
 }

@@ -10,7 +10,7 @@ use super::file::OneOrMany;
 use super::processes::ProcessesTable;
 use super::values::Time;
 use super::{Place, Problem, out_of_bounds};
-use crate::fastcgi::Upstream;
+use crate::fastcgi::{Upstream, problems_of_processes};
 
 /// An app that speaks FastCGI. Tables in which this is the same ask the same app, over the same connections.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -144,6 +144,7 @@ impl AppTable {
             );
         }
         self.processes.problems(&place.key("processes"), problems);
+        problems.extend(problems_of_processes(self, place));
     }
 
     fn wrong_times(&self, place: &Place) -> Vec<Problem> {

@@ -24,6 +24,7 @@ impl Config {
         sections.push(section("Limits that are not the default", limits_that_differ(&self.limits)));
         sections.push(section("Running", self.running()));
         sections.push(section("Notices", one_column(self.notices())));
+        sections.push(section("Known only at the start", one_column(self.unknown_before_start())));
         sections.into_iter().flatten().collect::<Vec<_>>().join("\n")
     }
 

@@ -164,6 +164,17 @@ impl Diagnostics {
         Self { sources, problems }
     }
 
+    /// What is wrong by several checks of the same configuration, together.
+    pub(crate) fn all<const N: usize>(checks: [Result<(), Self>; N]) -> Result<(), Self> {
+        let wrong = checks.into_iter().filter_map(Result::err);
+        wrong
+            .reduce(|mut all, more| {
+                all.problems.extend(more.problems);
+                all
+            })
+            .map_or(Ok(()), Err)
+    }
+
     /// How many things are wrong.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::app::{AppTable, missing};
+use super::start::unusable_folder;
 use super::values::Size;
 use super::{Config, Handler, Place, Problem};
 use crate::fastcgi::Upstream;
@@ -107,12 +108,21 @@ impl FastcgiTable {
                         script for all paths";
             problems.push(problem.help(help));
         }
+        problems.extend(self.unusable_spill_folder(place));
         problems
+    }
+
+    fn unusable_spill_folder(&self, place: &Place) -> Option<Problem> {
+        let folder = self.spill_folder.as_deref()?;
+        let why = unusable_folder(folder)?;
+        let title = format!("cannot write to {}: {why}", folder.display());
+        Some(Problem::value(&place.key("spill_folder"), title).label("a folder that can be written to"))
     }
 
     /// What the schema cannot say of a PHP site.
     pub(crate) fn problems_of_php(&self, place: &Place) -> Vec<Problem> {
         let mut problems = self.app.problems_with_address(place);
+        problems.extend(self.unusable_spill_folder(place));
         if self.root.is_none() {
             problems.push(missing("root", place));
         }

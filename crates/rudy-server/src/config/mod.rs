@@ -18,6 +18,7 @@ mod path_info;
 mod processes;
 mod route;
 mod schema;
+mod start;
 mod streams;
 #[cfg(test)]
 mod tests;

@@ -20,7 +20,7 @@ use rudy_net::listen::Address;
 use self::exit::Failure;
 use self::server::Server;
 use crate::access_log::{Destination, Format};
-use crate::config::{AccessLogOptions, Config, FilesTable, json_schema};
+use crate::config::{AccessLogOptions, Config, Diagnostics, FilesTable, json_schema};
 use crate::{App, Folders};
 
 /// What `rudy serve` is asked to do.
@@ -70,8 +70,13 @@ pub fn serve(options: Options) -> Exit {
 /// Prints what a configuration means, or everything that is wrong with it.
 #[must_use]
 pub fn check(path: &Path) -> Exit {
-    // Making it ready finds what reading it does not: folders that are not there, routes that never answer.
-    match Config::load(path).and_then(|config| App::new(&config, &Folders::default()).map(|_| config)) {
+    // Making it ready finds what reading it does not, as a start does: folders and programs that are not there, routes that
+    // never answer.
+    let checked = Config::load(path).and_then(|config| {
+        let (made, start) = (App::new(&config, &Folders::default()).map(drop), config.check_start());
+        Diagnostics::all([made, start]).map(|()| config)
+    });
+    match checked {
         Ok(config) => print(&config.describe()),
         Err(diagnostics) => Failure::Config(diagnostics).tell(),
     }

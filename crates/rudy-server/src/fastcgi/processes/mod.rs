@@ -11,8 +11,10 @@
 //! (`setsid`) is its own affair.
 
 mod backoff;
+mod check;
 mod decide;
 mod folder;
+mod orphans;
 mod output;
 mod process;
 mod shared;
@@ -31,7 +33,9 @@ use std::time::{Duration, Instant};
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
 
+pub(crate) use self::check::problems;
 use self::folder::SocketFolder;
+pub(crate) use self::orphans::reap_orphans;
 use self::shared::{Asked, Shared};
 use self::supervisor::Supervisor;
 use self::user::User;

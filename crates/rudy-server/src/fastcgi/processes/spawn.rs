@@ -17,8 +17,8 @@ use rustix::thread::{
     clear_ambient_capability_set, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::ProcessOptions;
 use super::user::User;
+use super::{ProcessOptions, orphans};
 
 /// What an app gets of our environment, if it is there. The rest is ours: it may hold secrets, and what a service manager
 /// says there is said to us.
@@ -51,7 +51,7 @@ pub(super) fn spawn(
     }
     prepare(&mut command, user.cloned());
     // What the command holds of the socket and the pipe is closed with it: from then on only the app has them.
-    Ok((command.spawn()?, output))
+    Ok((orphans::spawn(&mut command)?, output))
 }
 
 /// What the process does between its making and the app: limits, user, and that it ends with us.
@@ -84,11 +84,16 @@ fn prepare(command: &mut Command, user: Option<User>) {
     }
 }
 
+/// Where programs are looked for whose table says nothing of it.
+pub(super) fn search_path() -> OsString {
+    env::var_os("PATH").unwrap_or_else(|| PATH.into())
+}
+
 /// A small environment, and the app's own over it.
 fn environment(options: &ProcessOptions, user: Option<&User>) -> BTreeMap<OsString, OsString> {
     let inherited = ENVIRONMENT.iter().filter_map(|name| Some((name.into(), env::var_os(name)?)));
     let mut environment: BTreeMap<OsString, OsString> = inherited.collect();
-    environment.entry("PATH".into()).or_insert_with(|| PATH.into());
+    environment.entry("PATH".into()).or_insert_with(search_path);
     if let Some(user) = user {
         let of_user = [("HOME", &user.home), ("USER", &user.name), ("LOGNAME", &user.name)];
         environment.extend(of_user.map(|(name, value)| (name.into(), value.into())));

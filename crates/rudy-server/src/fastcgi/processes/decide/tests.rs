@@ -40,6 +40,7 @@ impl Play {
             "broken" => self.is_broken = true,
             "mended" => self.is_broken = false,
             "stop" => self.crew.stop(),
+            "kill" => self.crew.kill(),
             _ => panic!("{event}"),
         }
     }
@@ -89,6 +90,29 @@ fn play(min: usize, max: usize, piece: &[(&str, &str)]) {
 #[test]
 fn as_many_start_at_once_as_always_run() {
     play(2, 5, &[("begin", "start 1, start 2, wait"), ("at 100000", "wait")]);
+}
+
+#[test]
+fn all_are_killed_at_once_whatever_they_are_at() {
+    play(
+        2,
+        2,
+        &[
+            ("begin", "start 1, start 2, wait"),
+            ("replace 2", "retire 2, wait until 2000"),
+            ("kill", "kill 1, kill 2, wait"),
+            ("ends 1, ends 2", "over"),
+        ],
+    );
+    play(
+        1,
+        1,
+        &[
+            ("begin", "start 1, wait"),
+            ("stop", "retire 1, terminate 1, wait until 300"),
+            ("kill", "kill 1, wait"),
+        ],
+    );
 }
 
 #[test]

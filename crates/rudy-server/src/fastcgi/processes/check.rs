@@ -1,0 +1,59 @@
+//! What keeps the processes of an app from being started on this machine, as far as it can be known before.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
+use super::folder::parent;
+use super::spawn::search_path;
+use super::user_to_be;
+use crate::config::{AppTable, Place, Problem};
+
+/// The problems of the app whose table is at `place`, if Rudy starts its processes.
+pub(crate) fn problems(table: &AppTable, place: &Place) -> Vec<Problem> {
+    let Some(program) = table.command.as_ref().and_then(|command| command.first()) else { return Vec::new() };
+    let (command, processes) = (place.key("command"), place.key("processes"));
+    let user = table.processes.user.as_deref().and_then(|name| user_to_be(name).err());
+    let user = user.map(|error| {
+        Problem::value(&processes.key("user"), error.to_string()).label("processes cannot run as this user")
+    });
+    let folder = table.processes.folder.as_deref();
+    let no_folder = folder.and_then(|folder| fs::metadata(folder.join(".")).err()).map(|error| {
+        let title = format!("cannot run in {}: {error}", folder.unwrap_or(Path::new("")).display());
+        Problem::value(&processes.key("folder"), title).label("this folder is needed")
+    });
+    let not_found = find(program, folder, table.processes.environment.get("PATH")).err();
+    let not_found = not_found.map(|(why, label)| {
+        Problem::value(&command.index(0), format!("cannot start `{program}`: {why}")).label(label)
+    });
+    let sockets = parent();
+    let no_sockets = access(&sockets, Access::WRITE_OK | Access::EXEC_OK).err().map(|errno| {
+        let why = io::Error::from(errno);
+        let title = format!("cannot make a folder for the sockets of an app in {}: {why}", sockets.display());
+        Problem::key(&command, title)
+            .label("its processes are given a socket each")
+            .help("RUNTIME_DIRECTORY, XDG_RUNTIME_DIR or TMPDIR name the folder")
+    });
+    [user, no_folder, not_found, no_sockets].into_iter().flatten().collect()
+}
+
+/// Looks for a program as the system does: why there is none, and what was expected.
+fn find(program: &str, folder: Option<&Path>, path: Option<&String>) -> Result<(), (String, &'static str)> {
+    let candidates: Vec<PathBuf> = if program.contains('/') {
+        vec![folder.unwrap_or(Path::new("")).join(program)]
+    } else {
+        let path = path.map_or_else(search_path, Into::into);
+        env::split_paths(&path).map(|folder| folder.join(program)).collect()
+    };
+    let files: Vec<_> = candidates.into_iter().filter(|path| path.is_file()).collect();
+    match files.first() {
+        _ if files.iter().any(|path| access(path, Access::EXEC_OK).is_ok()) => Ok(()),
+        Some(file) => Err((format!("{} is not executable", file.display()), "must be executable")),
+        None if program.contains('/') => {
+            Err((io::Error::from(Errno::NOENT).to_string(), "the path of a program"))
+        }
+        None => Err(("it is in no folder of PATH".to_owned(), "give its whole path")),
+    }
+}

@@ -1,0 +1,349 @@
+//! A reload is one transaction: it takes over whole from the next request on, or leaves everything as it was.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::time::Instant;
+
+use rudy_tests::{Answer, Connection, Load, PATIENCE, Server, fastcgi_info, quiet_port};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+
+const KEPT: &str = "the configuration stays as it was";
+const TAKEN_OVER: &str = "the configuration was read again";
+
+/// A configuration that answers `/` with `body`, and an app at `/info` that says the id of its process.
+fn text(listen: &str, body: &str, more: &str) -> String {
+    format!(
+        "listen = [{listen}]\n{more}\n[[site]]\n[[site.route]]\npath = \"/\"\nrespond = {{ body = \"{body}\" }}\n{}",
+        app("/info", "\"--tasks\", \"2\"")
+    )
+}
+
+/// A route to an app that Rudy starts.
+fn app(path: &str, arguments: &str) -> String {
+    let program = fastcgi_info().display();
+    format!("[[site.route]]\npath = \"{path}\"\nfastcgi = {{ command = [\"{program}\", {arguments}] }}\n")
+}
+
+fn rewrite(server: &Server, text: &str) {
+    fs::write(server.path().join("rudy.toml"), text).expect("a temp folder can be written");
+}
+
+/// Has the server read its configuration, and waits for what it says of that.
+fn reload(server: &mut Server, outcome: &str) {
+    server.forget_lines();
+    server.signal(Signal::HUP);
+    server.wait_for_line(outcome);
+}
+
+fn ask(connection: &mut Connection, path: &str) -> Answer {
+    connection.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
+    connection.answer()
+}
+
+/// Which process answers.
+fn process(connection: &mut Connection) -> String {
+    let answer = ask(connection, "/info");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.text().lines().next().expect("a process id").to_owned()
+}
+
+/// The processes that the server has started and that run.
+fn children(server: &Server) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server runs").flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists.map(|list| list.split_whitespace().count()).sum()
+}
+
+fn descriptors_of(server: &Server) -> usize {
+    fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the server runs").count()
+}
+
+/// Waits for what no event tells of.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never came true: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// A server with a connection that is kept alive.
+struct Rig {
+    server: Server,
+    kept: Connection,
+    process: String,
+}
+
+impl Rig {
+    fn start(listen: &str) -> Self {
+        let server = Server::config(&text(listen, "old", ""));
+        let mut kept = server.connect();
+        let process = process(&mut kept);
+        Self { server, kept, process }
+    }
+
+    /// Reads a configuration that must fail, and finds everything as it was. `keeps` says whether idle connections survive.
+    fn fails(mut self, new: &str, why: &str, keeps: bool) {
+        rewrite(&self.server, new);
+        reload(&mut self.server, KEPT);
+        self.server.wait_for_line(why);
+        self.stays(keeps);
+    }
+
+    fn stays(&mut self, keeps: bool) {
+        eventually("nothing new runs", || children(&self.server) == 1);
+        let mut fresh = self.server.connect();
+        let connections = if keeps { vec![&mut self.kept, &mut fresh] } else { vec![&mut fresh] };
+        for connection in connections {
+            assert_eq!(ask(connection, "/").text(), "old");
+            assert_eq!(ask(connection, "/new").status, 404);
+            assert_eq!(process(connection), self.process);
+        }
+    }
+}
+
+const ANY: &str = "\"127.0.0.1:0\"";
+
+/// What the new configurations have beside what fails: another app, which is started before.
+fn changed(listen: &str, more: &str) -> String {
+    text(listen, "new", more) + &app("/new", "\"--tasks\", \"3\"")
+}
+
+#[test]
+fn a_file_that_cannot_be_read_changes_nothing() {
+    let mut rig = Rig::start(ANY);
+    fs::remove_file(rig.server.path().join("rudy.toml")).unwrap();
+    reload(&mut rig.server, KEPT);
+    rig.stays(true);
+    rig.fails("listen = [\n", "SIGHUP", true);
+}
+
+#[test]
+fn a_configuration_that_does_not_compile_changes_nothing() {
+    let bad = changed(ANY, "") + "[[site.route]]\npath = \"/files/*\"\nfiles = { root = \"nowhere\" }\n";
+    Rig::start(ANY).fails(&bad, "nowhere", true);
+}
+
+#[test]
+fn an_access_log_that_cannot_be_opened_changes_nothing() {
+    let bad = changed(ANY, "access_log = { path = \"nowhere/access.log\" }");
+    Rig::start(ANY).fails(&bad, "cannot open the access log", true);
+}
+
+#[test]
+fn a_user_that_is_not_there_changes_nothing_and_no_listener_is_given_up() {
+    let port = quiet_port();
+    let bad =
+        changed(&format!("\":{port}\""), "").replace("\"3\"]", "\"3\"], processes.user = \"nosuchuser\"");
+    let mut rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
+    rewrite(&rig.server, &bad);
+    reload(&mut rig.server, KEPT);
+    rig.server.wait_for_line("nosuchuser");
+    rig.stays(true);
+}
+
+#[test]
+fn an_app_that_cannot_be_started_changes_nothing_and_no_listener_is_given_up() {
+    let port = quiet_port();
+    let mut rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
+    rewrite(&rig.server, &changed(&format!("\":{port}\""), ""));
+    let pid = Pid::from_raw(rig.server.pid().try_into().unwrap());
+    // One more descriptor: the file can be read with it, and an app needs more.
+    let open: Vec<u64> = fs::read_dir(format!("/proc/{}/fd", rig.server.pid()))
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+        .collect();
+    let second_free = (0..).filter(|number| !open.contains(number)).nth(1);
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let few = Rlimit { current: second_free, maximum };
+    let before = prlimit(pid, Resource::Nofile, few).unwrap();
+    reload(&mut rig.server, KEPT);
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    rig.server.wait_for_line("cannot start an app");
+    rig.stays(true);
+}
+
+#[test]
+fn an_address_in_use_changes_nothing() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("\"127.0.0.2:0\", \"{}\", {ANY}", taken.local_addr().unwrap());
+    let mut rig = Rig::start(ANY);
+    rewrite(&rig.server, &changed(&listen, ""));
+    reload(&mut rig.server, KEPT);
+    rig.server.wait_for_line("it is in use by");
+    rig.stays(true);
+}
+
+#[test]
+fn an_address_in_use_beside_one_to_be_exchanged_is_found_before_the_exchange() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = quiet_port();
+    let mut rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
+    let listen = format!("\":{port}\", \"{}\"", taken.local_addr().unwrap());
+    rewrite(&rig.server, &changed(&listen, ""));
+    reload(&mut rig.server, KEPT);
+    rig.stays(true);
+}
+
+#[test]
+fn an_exchange_of_addresses_that_fails_gives_the_old_one_back() {
+    let port = quiet_port();
+    // Another program has the port on another address, which every interface takes in.
+    let rig = Rig::start(&format!("\"127.0.0.1:{port}\""));
+    let _taken = TcpListener::bind(("127.0.0.2", port)).unwrap();
+    rig.fails(&changed(&format!("\":{port}\""), ""), "it is in use by", false);
+}
+
+#[test]
+fn a_connection_whose_address_is_gone_is_closed_when_it_is_idle_or_after_its_next_response() {
+    let two = "\"127.0.0.1:0\", \"127.0.0.2:0\"";
+    let mut server = Server::config(&text(two, "old", ""));
+    let second: SocketAddr = {
+        let url = server.addresses()[1].strip_prefix("http://").unwrap();
+        url.trim_end_matches('/').parse().unwrap()
+    };
+    let (mut idle, mut fresh, mut kept) =
+        (Connection::open(second), Connection::open(second), server.connect());
+    for connection in [&mut idle, &mut kept] {
+        assert_eq!(ask(connection, "/").text(), "old");
+    }
+    rewrite(&server, &text(ANY, "new", ""));
+    reload(&mut server, TAKEN_OVER);
+    assert!(idle.is_closed());
+    assert!(TcpStream::connect(second).is_err());
+    let last = ask(&mut fresh, "/");
+    assert_eq!((last.text(), last.field("connection")), ("new", Some("close")));
+    assert!(fresh.is_closed());
+    let next = ask(&mut kept, "/");
+    assert_eq!((next.text(), next.field("connection")), ("new", None));
+}
+
+#[test]
+fn idle_connections_are_closed_when_keep_alive_is_turned_off() {
+    let mut server = Server::config(&text(ANY, "old", ""));
+    let mut connection = server.connect();
+    assert_eq!(ask(&mut connection, "/").text(), "old");
+    rewrite(&server, &text(ANY, "new", "keep_alive = false"));
+    reload(&mut server, TAKEN_OVER);
+    assert!(connection.is_closed());
+}
+
+#[test]
+fn a_stream_lives_on_and_keeps_nothing_else_of_its_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        fs::write(folder.path().join(name), name).unwrap();
+    }
+    // Each generation differs, in the table of its app too.
+    let text = |generation: u32| {
+        format!(
+            "listen = [{ANY}]\n[[site]]\n[[site.route]]\npath = \"/stream\"\nstream = {{ interval = \"10ms\", format = \
+             \"sse\" }}\n[[site.route]]\npath = \"/files/*\"\nfiles = {{ root = \"{}\" }}\n{}",
+            folder.path().display(),
+            app("/info", &format!("\"--tasks\", \"{}\"", generation + 1))
+        )
+    };
+    let mut server = Server::config(&text(0));
+    let mut streams = Vec::new();
+    let mut open = Vec::new();
+    for generation in 1..=6 {
+        let mut stream = server.connect();
+        stream.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
+        assert_eq!(stream.head().status, 200);
+        streams.push(stream);
+        let mut client = server.connect();
+        process(&mut client);
+        for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+            assert_eq!(ask(&mut client, &format!("/files/{name}")).text(), name);
+        }
+        eventually("the app of one generation runs", || children(&server) == 1);
+        drop(client);
+        let most = open.first().map_or(usize::MAX, |first: &usize| first + streams.len() - 1);
+        eventually("only the stream is left of a generation", || descriptors_of(&server) <= most);
+        if open.is_empty() {
+            // Until the client that has gone is noticed.
+            let closed = |counters: &Server| descriptors_of(counters);
+            let mut last = closed(&server);
+            eventually("it is closed", || std::mem::replace(&mut last, closed(&server)) == closed(&server));
+        }
+        open.push(descriptors_of(&server));
+        rewrite(&server, &text(generation));
+        reload(&mut server, TAKEN_OVER);
+    }
+    for stream in &mut streams {
+        assert!(stream.chunk().is_some());
+    }
+}
+
+/// What is wrong with every tenth configuration, and what is said of it.
+fn fault(number: u32, taken: SocketAddr) -> (String, &'static str) {
+    let good = generation_text(900);
+    match number % 4 {
+        0 => (good.replace("[[site]]", "[[site"), "in the configuration"),
+        1 => (good.replacen('[', &format!("[\"{taken}\", "), 1), "it is in use by"),
+        2 => (
+            good + "[[site.route]]\npath = \"/x\"\nfastcgi = { command = [\"/no/such/app\"] }\n",
+            "/no/such/app",
+        ),
+        _ => (
+            format!("access_log = {{ path = \"no/such/folder/log\" }}\n{good}"),
+            "cannot open the access log",
+        ),
+    }
+}
+
+/// Every second generation listens on one more address.
+fn generation_text(generation: u32) -> String {
+    let more = if generation % 2 == 1 { ", \"127.0.0.2:0\"" } else { "" };
+    text(
+        &format!("{ANY}{more}"),
+        &generation.to_string(),
+        &format!("limits.head_fields = {}", 50 + generation),
+    ) + "[[site.route]]\npath = \"/stream\"\nstream = { interval = \"10ms\" }\n"
+}
+
+fn check(target: &str, answer: &Answer) {
+    assert_eq!(answer.status, 200, "{target}: {}", answer.head);
+    if target == "/" {
+        assert!(answer.text().parse::<u32>().is_ok_and(|generation| generation <= 40), "{}", answer.text());
+    }
+}
+
+#[test]
+fn no_response_is_lost_over_many_reloads_of_which_one_in_ten_fails() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut server = Server::config(&generation_text(0));
+    let mut kept = server.connect();
+    let app = process(&mut kept);
+    let mut stream = server.connect();
+    stream.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(stream.head().status, 200);
+    let load = Load::start(server.address(), &[u64::MAX, u64::MAX, 10, 1], &["/", "/info"], check);
+    let mut now = 0;
+    for reload_number in 1..=40 {
+        if reload_number % 10 == 5 {
+            let (text, why) = fault(reload_number / 10, taken.local_addr().unwrap());
+            rewrite_at_once(server.path(), &text);
+            reload(&mut server, KEPT);
+            server.wait_for_line(why);
+        } else {
+            now = reload_number;
+            rewrite_at_once(server.path(), &generation_text(now));
+            reload(&mut server, TAKEN_OVER);
+        }
+        for connection in [&mut kept, &mut server.connect()] {
+            assert_eq!(ask(connection, "/").text(), now.to_string());
+        }
+    }
+    assert_eq!(process(&mut kept), app, "an app whose table stays is not started again");
+    assert!(stream.chunk().is_some(), "the stream lives on");
+    let tally = load.stop();
+    assert!(tally.answers > 40 && tally.connections > 4, "{tally:?}");
+}
+
+/// By renaming, so that it is never seen half done.
+fn rewrite_at_once(folder: &Path, text: &str) {
+    fs::write(folder.join("rudy.new"), text).unwrap();
+    fs::rename(folder.join("rudy.new"), folder.join("rudy.toml")).unwrap();
+}
