@@ -38,6 +38,8 @@ impl Default for ReservedPort {
     }
 }
 
+/// Calls of [`quiet_port`] in this process.
+static CALLS: AtomicU32 = AtomicU32::new(0);
 /// How far apart two tests of a process begin to look: further than ports are taken in a row, and prime to their number.
 const PORTS_APART: u32 = 997;
 
@@ -48,7 +50,6 @@ pub fn quiet_port() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").expect("Linux has it");
     let first: u16 = range.split_whitespace().next().and_then(|first| first.parse().ok()).expect("a number");
     // Not the same for two tests that run at the same time, in one process or in two.
-    static CALLS: AtomicU32 = AtomicU32::new(0);
     let candidates = first.saturating_sub(1024).max(1);
     let own = std::process::id().wrapping_add(PORTS_APART * CALLS.fetch_add(1, Ordering::Relaxed));
     let begin = u16::try_from(own % u32::from(candidates)).expect("less than there are ports");

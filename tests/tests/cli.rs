@@ -203,6 +203,59 @@ fn everything_wrong_with_a_configuration_is_told_at_once() {
 }
 
 #[test]
+fn what_a_start_would_fail_at_is_found_before() {
+    let wrong = r#"listen = ["192.0.2.1:8080", "unix:nowhere/rudy.sock", "unix:rudy.toml"]
+access_log = { path = "nowhere/access.log" }
+
+[[site]]
+[[site.route]]
+path = "/app"
+[site.route.fastcgi]
+command = ["./app"]
+spill_folder = "nowhere"
+processes = { user = "nosuchuser", folder = "nowhere" }
+
+[[site.route]]
+path = "/in-path"
+fastcgi = { command = ["rudy-no-such-program"] }
+
+[[site.route]]
+path = "/plain-file"
+fastcgi = { command = ["./rudy.toml"] }
+"#;
+    let folder = folder_with(&[("rudy.toml", wrong)]);
+    let (code, message) = failure(&rudy_in(folder.path(), &["check"]));
+    assert_eq!(code, Some(2));
+    assert_data_eq!(message, file!["cli/check-start.txt"]);
+}
+
+#[test]
+fn an_app_that_cannot_be_started_is_told_at_the_start_as_by_check() {
+    let wrong =
+        format!("{SITE}fastcgi = {{ command = [\"./app\"], processes = {{ user = \"nosuchuser\" }} }}\n");
+    let folder = folder_with(&[("rudy.toml", &wrong)]);
+    let [check, serve] = [&["check"][..], &["serve", "--config", "rudy.toml"]]
+        .map(|arguments| failure(&rudy_in(folder.path(), arguments)));
+    assert_eq!(check, serve);
+    assert!(check.1.contains("cannot start `./app`") && check.1.contains("`nosuchuser`"), "{}", check.1);
+}
+
+#[test]
+fn a_check_names_what_it_cannot_know() {
+    let text = r#"listen = ["127.0.0.1:8080", "unix:rudy.sock", "systemd"]
+[[site]]
+[[site.route]]
+path = "/a"
+fastcgi = { address = ["127.0.0.1:9000", "unix:/run/app.sock"] }
+[[site.route]]
+path = "/b"
+fastcgi = { address = "127.0.0.1:9000" }
+"#;
+    let folder = folder_with(&[("rudy.toml", text)]);
+    assert_data_eq!(success(&rudy_in(folder.path(), &["check"])), file!["cli/check-unknown.txt"]);
+}
+
+#[test]
 fn a_configuration_that_is_not_there_is_told() {
     let (code, message) = failure(&rudy_in(Path::new("/"), &["check", "nowhere.toml"]));
     assert_eq!(code, Some(2));

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -33,8 +34,10 @@ fn eventually<R>(what: &str, mut found: impl FnMut() -> Option<R>) -> R {
 fn pids(path: &Path, count: usize) -> Vec<Pid> {
     eventually("the app runs", || {
         let text = fs::read_to_string(path).unwrap_or_default();
-        let pids: Vec<_> =
-            text.lines().map(|line| line.parse().ok().and_then(Pid::from_raw).unwrap()).collect();
+        let pids: Vec<_> = text
+            .lines()
+            .map(|line| line.parse().ok().and_then(Pid::from_raw).expect("a process id"))
+            .collect();
         (pids.len() == count && text.ends_with('\n')).then_some(pids)
     })
 }
@@ -43,7 +46,7 @@ fn pids(path: &Path, count: usize) -> Vec<Pid> {
 const STUBBORN: &str = "trap \"\" TERM; sh -c \"sleep 1000 & wait\" & printf \"%s\\n%s\\n\" $$ $! > PIDS; while :; do sleep 1000; done";
 
 fn stubborn() -> (Server, Vec<Pid>, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
     let path = folder.path().join("pids");
     let script = STUBBORN.replace("PIDS", &path.display().to_string());
     let server = Server::config(&with_app(&script, "processes = { stop_time = \"1h\" }"));
@@ -81,6 +84,20 @@ fn a_second_signal_while_a_request_is_in_progress_kills_application_processes_to
     let (status, stderr) = server.wait();
     assert_eq!(status.code(), Some(143), "{stderr}");
     assert_gone(&pids);
+}
+
+#[test]
+fn a_start_that_fails_leaves_no_folder_of_sockets() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let config = folder.path().join("rudy.toml");
+    let text = with_app("exec sleep 1000", "");
+    fs::write(&config, text.replace("127.0.0.1:0", &taken.local_addr().unwrap().to_string())).unwrap();
+    let builder = Server::build().arg("--config").arg(&config);
+    let builder = builder.env("TMPDIR", temporary.path()).env("XDG_RUNTIME_DIR", "");
+    let output = builder.command().output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
 
 /// Whether a process can be given the id 1 here.

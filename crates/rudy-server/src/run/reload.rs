@@ -102,7 +102,9 @@ impl Server {
             }
             listening.push((address, shown));
         }
-        listening.iter().for_each(|(_, shown)| self.errors.notice(&format!("listens on {shown}")));
+        for (_, shown) in &listening {
+            self.errors.notice(&format!("listens on {shown}"));
+        }
         Ok(())
     }
 

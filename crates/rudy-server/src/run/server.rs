@@ -78,7 +78,11 @@ impl Server {
             signals,
             runtime,
         };
-        server.open()?;
+        if let Err(failure) = server.open() {
+            // Or their folder of sockets would stay.
+            server.apps.stop();
+            return Err(failure);
+        }
         Ok(server)
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn problems(table: &AppTable, place: &Place) -> Vec<Problem> {
         let title = format!("cannot run in {}: {error}", folder.unwrap_or(Path::new("")).display());
         Problem::value(&processes.key("folder"), title).label("this folder is needed")
     });
-    let not_found = find(program, folder, table.processes.environment.get("PATH")).err();
+    let not_found = find(program, table.processes.environment.get("PATH")).err();
     let not_found = not_found.map(|(why, label)| {
         Problem::value(&command.index(0), format!("cannot start `{program}`: {why}")).label(label)
     });
@@ -40,9 +40,9 @@ pub(crate) fn problems(table: &AppTable, place: &Place) -> Vec<Problem> {
 }
 
 /// Looks for a program as the system does: why there is none, and what was expected.
-fn find(program: &str, folder: Option<&Path>, path: Option<&String>) -> Result<(), (String, &'static str)> {
+fn find(program: &str, path: Option<&String>) -> Result<(), (String, &'static str)> {
     let candidates: Vec<PathBuf> = if program.contains('/') {
-        vec![folder.unwrap_or(Path::new("")).join(program)]
+        vec![program.into()]
     } else {
         let path = path.map_or_else(search_path, Into::into);
         env::split_paths(&path).map(|folder| folder.join(program)).collect()

@@ -6,7 +6,7 @@ use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{self, Path};
 use std::process::{Child, Command};
 use std::{env, fs};
 
@@ -37,8 +37,11 @@ pub(super) fn spawn(
 ) -> io::Result<(Child, PipeReader)> {
     let (output, writer) = io::pipe()?;
     let (program, arguments) = options.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut command = Command::new(program);
+    // Not relative to the folder in which it will run.
+    let path = if program.contains('/') { path::absolute(program)? } else { program.into() };
+    let mut command = Command::new(path);
     command
+        .arg0(program)
         .args(arguments)
         .env_clear()
         .envs(environment(options, user))

@@ -482,3 +482,16 @@ fn processes_end_when_the_server_is_killed() {
     assert_ends(connection);
     std::fs::remove_dir_all(socket.parent().unwrap()).unwrap();
 }
+
+#[test]
+fn a_program_is_relative_to_where_rudy_runs_and_not_to_the_folder_of_its_processes() {
+    let (folder, program) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::os::unix::fs::symlink("/bin/sh", program.path().join("app")).unwrap();
+    let here = std::env::current_dir().unwrap();
+    let up = "../".repeat(here.components().count() - 1);
+    let mut options = on_demand("pwd");
+    options.command[0] = format!("{up}{}/app", program.path().strip_prefix("/").unwrap().display());
+    options.folder = Some(folder.path().canonicalize().unwrap());
+    let text = Rig::start(options.clone()).once();
+    assert!(text.contains(options.folder.unwrap().to_str().unwrap()), "{text}");
+}
