@@ -75,8 +75,8 @@ impl Timers {
         }
     }
 
-    /// Wakes everybody to look at the world anew, whoever comes later too: what it has looked at may have been the world
-    /// before.
+    /// Wakes every connection to look again whether it is to end. One that has no timer set yet is woken when it sets it: it may
+    /// have looked before.
     pub(crate) fn wake_all(&self) {
         let wakers = self.lock().all_wakers();
         wakers.into_iter().for_each(Waker::wake);
@@ -223,5 +223,7 @@ mod tests {
         assert_eq!(woken(&count), 1);
         timer.set(Some(timers.epoch + Duration::from_secs(1)), &waker);
         assert_eq!(woken(&count), 1, "it has looked since");
+        timers.timer().set(None, &waker);
+        assert_eq!(woken(&count), 1, "one that begins later finds the world as it is");
     }
 }
