@@ -41,7 +41,7 @@ pub(super) fn from_params(params: &Params) -> Result<(Request<()>, Option<u64>),
 fn target(params: &Params) -> Result<Uri, BadParam> {
     let name = "REQUEST_URI";
     if let Some(target) = params.get(name).filter(|target| !target.is_empty()) {
-        return Uri::try_from(target).map_err(|_| wrong(name, target));
+        return uri(target).ok_or_else(|| wrong(name, target));
     }
     let mut target = Vec::new();
     for name in ["SCRIPT_NAME", "PATH_INFO"] {
@@ -62,7 +62,25 @@ fn target(params: &Params) -> Result<Uri, BadParam> {
         target.push(b'?');
         target.extend_from_slice(query);
     }
-    Uri::try_from(&target[..]).map_err(|_| wrong("SCRIPT_NAME with PATH_INFO and QUERY_STRING", &target))
+    uri(&target).ok_or_else(|| wrong("SCRIPT_NAME with PATH_INFO and QUERY_STRING", &target))
+}
+
+/// A target as a URI. Web servers pass on bytes that a [`Uri`] cannot hold, `<` in a path for one: it has escapes in their
+/// place, and the parameters have them as they came.
+fn uri(target: &[u8]) -> Option<Uri> {
+    let escaped = || {
+        let mut escaped = Vec::with_capacity(target.len() + 32);
+        for byte in target {
+            match byte {
+                b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | 0x80.. => {
+                    escaped.extend_from_slice(format!("%{byte:02X}").as_bytes());
+                }
+                _ => escaped.push(*byte),
+            }
+        }
+        escaped
+    };
+    Uri::try_from(target).or_else(|_| Uri::try_from(escaped())).ok()
 }
 
 /// `HTTP_ACCEPT_LANGUAGE` and the like (RFC 3875 §4.1.18), and the two that have names of their own. What cannot be a field is
@@ -153,6 +171,14 @@ mod tests {
             ["content-type", "content-length", "accept-language"].map(|name| &request.headers()[name]);
         assert_eq!(fields, ["text/plain", "5", "de"]);
         assert_eq!(request.headers().len(), 3);
+    }
+
+    #[test]
+    fn a_target_that_no_uri_holds_is_one_with_escapes() {
+        let params = params(&[("REQUEST_METHOD", "GET"), ("REQUEST_URI", "/<%3c>?\"\u{e4}\"")]);
+        let (request, _) = from_params(&params).expect("web servers pass it on");
+        assert_eq!(request.uri(), "/%3C%3c%3E?%22%C3%A4%22");
+        assert_eq!(params.get("REQUEST_URI"), Some("/<%3c>?\"\u{e4}\"".as_bytes()));
     }
 
     #[test]
