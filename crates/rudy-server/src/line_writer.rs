@@ -66,7 +66,10 @@ impl LineWriter {
     /// Lines queued so far go to the old file, those from now on to `file`.
     pub(crate) fn replace(&self, file: File) {
         let mut queue = self.shared.lock();
-        queue.replacement = Some((queue.lines.len(), file));
+        let position = queue.lines.len();
+        // A file that got no line before the next one came is not needed: so no more files wait than lines do.
+        queue.replacements.pop_if(|(last, _)| *last == position);
+        queue.replacements.push((position, file));
         self.shared.wanted.notify_one();
     }
 
@@ -100,15 +103,16 @@ struct Shared {
 struct Queue {
     lines: Vec<u8>,
     dropped: u64,
-    /// The file for the lines beyond this position.
-    replacement: Option<(usize, File)>,
+    /// The files for the lines beyond these positions, in order. There may be several: the thread does not wake between
+    /// two reopens that follow each other quickly.
+    replacements: Vec<(usize, File)>,
     closing: bool,
     ended: bool,
 }
 
 impl Queue {
     fn is_urgent(&self) -> bool {
-        self.lines.len() >= BATCH_BYTES || self.replacement.is_some() || self.closing
+        self.lines.len() >= BATCH_BYTES || !self.replacements.is_empty() || self.closing
     }
 }
 
@@ -125,17 +129,17 @@ impl Shared {
             let mut queue = self.wait();
             std::mem::swap(&mut batch, &mut queue.lines);
             let dropped = std::mem::take(&mut queue.dropped);
-            let replacement = queue.replacement.take();
+            let replacements = std::mem::take(&mut queue.replacements);
             let closing = queue.closing;
             drop(queue);
 
-            if let Some((position, file)) = replacement {
-                output.write_batch(&batch[..position], &mut on_trouble);
+            let mut written = 0;
+            for (position, file) in replacements {
+                output.write_batch(&batch[written..position], &mut on_trouble);
                 output = Output::new(file);
-                output.write_batch(&batch[position..], &mut on_trouble);
-            } else {
-                output.write_batch(&batch, &mut on_trouble);
+                written = position;
             }
+            output.write_batch(&batch[written..], &mut on_trouble);
             batch.clear();
             if dropped > 0 {
                 // They came when the queue was full, so after everything in it and before everything to come.
@@ -312,6 +316,29 @@ mod tests {
         writer.close();
         assert_eq!(std::fs::read_to_string(old).unwrap(), "before\n");
         assert_eq!(std::fs::read_to_string(new).unwrap(), "after\n");
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_before_the_writer_wakes_gets_its_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let [second, third] = ["second", "third"].map(|name| folder.path().join(name));
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let writer = LineWriter::start("test", socket_file(ours), silent()).unwrap();
+        // More than a socket takes: until the other end reads, the writer sees none of what follows.
+        let first = [b"x".repeat(QUEUE_BYTES / 2), b"\n".to_vec()].concat();
+        writer.push(&first);
+        writer.replace(File::create(&second).unwrap());
+        writer.push(b"between\n");
+        writer.replace(File::create(&third).unwrap());
+        writer.push(b"after\n");
+        let reader = thread::spawn(move || {
+            let mut read = Vec::new();
+            theirs.read_to_end(&mut read).map(|_| read)
+        });
+        writer.close();
+        assert!(reader.join().unwrap().unwrap() == first, "the first file has other lines than the first");
+        assert_eq!(std::fs::read_to_string(second).unwrap(), "between\n");
+        assert_eq!(std::fs::read_to_string(third).unwrap(), "after\n");
     }
 
     #[test]
