@@ -30,6 +30,9 @@ path = "/status"
 status = {}
 "#;
 
+/// As many topics as a site has by default.
+const TOPICS: usize = 100;
+
 /// Each engine that carries a listener and a publisher at once, with its server.
 fn servers() -> impl Iterator<Item = (Model, Server)> {
     engines().into_iter().filter(|model| *model != Model::Serial).map(|model| (model, serve(model)))
@@ -205,6 +208,21 @@ fn whoever_does_not_read_is_dropped_and_counted_and_others_are_not() {
         let (id, _) = event.split_once('\n').unwrap();
         assert!(id.ends_with(&format!("-{published}")), "{model}: {id} of {published}");
     }
+}
+
+#[test]
+fn clients_that_wait_for_unpublished_names_leave_room_to_publish() {
+    let server = serve(Model::PerCore);
+    let mut listeners: Vec<_> =
+        (0..=TOPICS).map(|n| Listener::new(&server, &format!("/topics/{n}"), "")).collect();
+    id(&publish(&server, "/topics/news", b"one\n"));
+    // A name that is published while a client waits for it takes the client along.
+    id(&publish(&server, "/topics/7", b"two\n"));
+    assert_eq!(listeners[7].data(), "two");
+    for n in 2..TOPICS {
+        id(&publish(&server, &format!("/topics/published-{n}"), b"x\n"));
+    }
+    assert_eq!(publish(&server, "/topics/8", b"x\n").status, 503, "one more than `topics`");
 }
 
 #[test]

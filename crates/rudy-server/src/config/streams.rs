@@ -76,7 +76,8 @@ pub struct BroadcastTable {
     pub history_bytes: Size,
     /// A topic to which nobody listens is forgotten when nothing was published to it for so long.
     pub history_time: Time,
-    /// Topics of one site at once; a further one is refused with 503.
+    /// Topics of one site that were published to; publishing to a further one is rejected with 503. Listening alone makes
+    /// no topic that counts.
     #[schemars(range(min = 1, max = 100_000))]
     pub topics: u32,
     /// How long nothing is sent before a comment shows that the connection lives. `"0s"`: no such comment.

@@ -81,8 +81,11 @@ impl Broadcast {
         if let Some(refusal) = self.listeners.refuse(request, client) {
             return refusal;
         }
-        match self.topic(path, topics) {
-            Ok(topic) => self.subscribe.answer(&topic, request),
+        match name(path) {
+            Ok(name) => {
+                let topic = topics.listen(&self.site, name, Instant::now());
+                self.subscribe.answer(&topic, request)
+            }
             Err(none) => none.refuse(request),
         }
     }
@@ -95,7 +98,7 @@ impl Broadcast {
         if is_from_another_site(&request) {
             return forbidden("A page of another site may not publish here.").into();
         }
-        match self.topic(path, topics) {
+        match self.topic_to_publish(path, topics) {
             Ok(topic) => {
                 let (head, body) = request.into_parts();
                 Reply::Later(Box::pin(receive(topic, body, self.history, head.headers)))
@@ -104,15 +107,18 @@ impl Broadcast {
         }
     }
 
-    fn topic(&self, path: &RequestPath<'_>, topics: &Topics) -> Result<Arc<Topic>, NoTopic> {
-        let name = path.below(0).in_folder().map_err(|_| NoTopic::BadName)?;
-        if name.len() > NAME_BYTES_MAX {
-            return Err(NoTopic::LongName);
-        }
+    fn topic_to_publish(&self, path: &RequestPath<'_>, topics: &Topics) -> Result<Arc<Topic>, NoTopic> {
+        let name = name(path)?;
         let now = Instant::now();
-        let topic = topics.get(&self.site, name, self.topics_max, self.history_time, now);
+        let topic = topics.publish(&self.site, name, self.topics_max, self.history_time, now);
         topic.ok_or(NoTopic::TooMany)
     }
+}
+
+/// The path that names the topic of a request.
+fn name<'a>(path: &'a RequestPath<'_>) -> Result<&'a str, NoTopic> {
+    let name = path.below(0).in_folder().map_err(|_| NoTopic::BadName)?;
+    if name.len() > NAME_BYTES_MAX { Err(NoTopic::LongName) } else { Ok(name) }
 }
 
 /// Why there is no topic for a request.
@@ -133,7 +139,7 @@ impl NoTopic {
             }
             Self::TooMany => {
                 let explanation =
-                    "There are as many topics as this server keeps; one that is over makes room.";
+                    "This site has as many topics as it may have. Try again when an old one has expired.";
                 let mut refusal = error(StatusCode::SERVICE_UNAVAILABLE, explanation);
                 refusal.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
                 refusal

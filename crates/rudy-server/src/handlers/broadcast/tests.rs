@@ -58,7 +58,7 @@ fn a_host_more_leaves_the_topics_of_a_site() {
     let topic_of = |hosts: &[&str]| {
         let hosts: Vec<HostPattern> = hosts.iter().map(|host| host.parse().unwrap()).collect();
         let broadcast = Broadcast::new(&toml::from_str("").unwrap(), &hosts, &Place::nowhere()).unwrap();
-        broadcast.topic(&RequestPath::parse("/news").unwrap(), &topics).ok().unwrap()
+        broadcast.topic_to_publish(&RequestPath::parse("/news").unwrap(), &topics).ok().unwrap()
     };
     let before = topic_of(&["a.org"]);
     assert!(Arc::ptr_eq(&before, &topic_of(&["a.org", "www.a.org"])));
@@ -94,20 +94,27 @@ fn names_and_topics_are_bounded() {
     assert_eq!(ask("", "GET", &long, FAR, &[]).status(), 414);
     let broadcast = broadcast("topics = 1").unwrap();
     let topics = Topics::default();
-    let listen = |target: &str| {
-        let request = http::Request::get(target).body(RequestBody::empty()).unwrap();
-        let path = RequestPath::parse(target).unwrap();
-        broadcast.listen(&request, &path, &Client { peer: Peer::Unix, number: 1, request: 1 }, &topics)
+    let near = Client { peer: Peer::Unix, number: 1, request: 1 };
+    let call = |method: &str, target: &str| {
+        let request = http::Request::builder().method(method).uri(target).body(RequestBody::empty());
+        broadcast.call(request.unwrap(), &RequestPath::parse(target).unwrap(), &near, &topics)
     };
-    let first = listen("/caf%C3%A9");
-    assert_eq!(listen("/caf%c3%a9").status(), 200, "another spelling of the same path");
-    let refused = listen("/second");
+    let status = |reply: &Reply| match reply {
+        Reply::Now(response) => Some(response.status().as_u16()),
+        Reply::Later(_) | Reply::WhileWanted(_) => None,
+    };
+    // Its body is not read before it is waited for, so this publishes and does not end.
+    let first = call("POST", "/caf%C3%A9");
+    assert_eq!(status(&first), None);
+    assert_eq!(status(&call("PUT", "/caf%c3%a9")), None, "another spelling of the same path");
+    let Reply::Now(refused) = call("POST", "/second") else { panic!("it is over the limit") };
     assert_eq!(
         (refused.status().as_u16(), &refused.headers()[header::RETRY_AFTER]),
         (503, &"60".parse().unwrap())
     );
+    assert_eq!(status(&call("GET", "/second")), Some(200), "listening takes no room");
     drop(first);
-    assert_eq!(listen("/second").status(), 200, "a topic that nobody listens to makes room");
+    assert_eq!(status(&call("POST", "/second")), None, "a topic without messages and listeners makes room");
 }
 
 #[test]
