@@ -6,6 +6,7 @@ use rudy_fastcgi::ProtocolStatus;
 use rudy_net::engine::Model;
 use rudy_tests::engines;
 use rudy_tests::fastcgi::{App, Peer};
+use rustix::process::Signal;
 
 use crate::site::{Site, wait_for_end};
 
@@ -98,6 +99,10 @@ fn serve(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
             for _ in 0..1000 {
                 peer.stderr(&b"PHP Warning: something is wrong again\n".repeat(500));
             }
+            peer.answer(&[HEAD, b"fine"].concat());
+        }
+        "/says-100-lines" => {
+            peer.stderr(&b"PHP Warning: something is wrong\n".repeat(100));
             peer.answer(&[HEAD, b"fine"].concat());
         }
         "/answers-without-end-of-stdout" => {
@@ -214,11 +219,25 @@ fn the_log_says_what_an_app_does_wrong_with_the_request_and_the_client() {
         ("/app/says-too-little", "Content-Length of the answer is 5, and only 3 bytes came"),
         ("/app/says-too-much", "Content-Length of the answer is 5, and more came: the rest was left out"),
         ("/app/floods-stderr", "says: PHP Warning: something is wrong again"),
-        ("/app/floods-stderr", "more lines on stderr"),
+        ("/app/floods-stderr", "bytes were left out: more than 10 lines or 8192 bytes a second"),
     ] {
         // What is said once is counted from then on, so each is asked of a server of its own.
         let mut site = Site::start(Model::PerCore, serve);
         let _ = get(&site, target);
         site.server.wait_for_line(says);
     }
+}
+
+#[test]
+fn the_stderr_of_all_requests_to_an_app_is_bounded_together() {
+    let mut site = Site::start(Model::PerCore, serve);
+    for _ in 0..20 {
+        assert_eq!(get(&site, "/app/says-100-lines").0, 200);
+    }
+    site.server.signal(Signal::TERM);
+    let (_, log) = site.server.wait();
+    let lines = log.matches("says: PHP Warning").count();
+    // As many as are taken at once, and a few for the seconds that it took.
+    assert!((500..1000).contains(&lines), "{lines} of 2000 lines are logged");
+    assert!(log.contains("bytes were left out"), "{log}");
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use http::{Method, Uri};
 use rudy_fastcgi::{Limits, Role};
@@ -11,6 +12,7 @@ use super::answer::{self, Begun};
 use super::apps::Apps;
 use super::exchange::Exchange;
 use super::failure::Failure;
+use super::output::AppOutput;
 use super::params::Params;
 use super::pool::{Lease, Pool, PoolOptions, Wanted};
 use super::processes::ProcessOptions;
@@ -49,7 +51,7 @@ impl App {
         let table = &self.table;
         let pool = apps.pool(table, || match process_options(table) {
             Some(processes) => Pool::start(processes, pool_options(table), self.limits.clone(), log),
-            None => Ok(self.new_pool()),
+            None => Ok(self.new_pool(Some(log.clone()))),
         });
         let pool = pool.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name)))?;
         self.pool.get_or_init(|| pool);
@@ -92,8 +94,8 @@ impl App {
     ) -> Result<Begun, Failure> {
         let whose = self.whose(&params.head.method, &params.head.uri, &params.client);
         let answer_time = self.table.answer_time.0;
-        let exchange =
-            Exchange::begin(lease, role, params, body, self.limits.clone(), answer_time, Stderr::new(whose))?;
+        let stderr = Stderr::new(whose, self.pool().output());
+        let exchange = Exchange::begin(lease, role, params, body, self.limits.clone(), answer_time, stderr)?;
         answer::begin(exchange, role, &self.limits).await
     }
 
@@ -109,11 +111,12 @@ impl App {
     }
 
     fn pool(&self) -> &Arc<Pool> {
-        self.pool.get_or_init(|| self.new_pool())
+        self.pool.get_or_init(|| self.new_pool(self.log.get().cloned()))
     }
 
-    fn new_pool(&self) -> Arc<Pool> {
-        Pool::new(&self.table.addresses(), pool_options(&self.table), self.limits.clone())
+    fn new_pool(&self, log: Option<ErrorLog>) -> Arc<Pool> {
+        let output = AppOutput::new(self.table.name(), log, Instant::now());
+        Pool::new(&self.table.addresses(), pool_options(&self.table), self.limits.clone(), output)
     }
 }
 

@@ -39,6 +39,7 @@ impl Apps {
         let processes = || pools.iter().filter_map(|pool| pool.processes());
         processes().for_each(Processes::begin_stop);
         processes().for_each(Processes::stop);
+        pools.iter().for_each(|pool| pool.output().finish());
     }
 
     /// Kills all processes, with what they have started.

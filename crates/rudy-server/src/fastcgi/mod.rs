@@ -23,6 +23,7 @@ mod exchange;
 mod failure;
 mod folder;
 mod link;
+mod output;
 mod params;
 mod pool;
 mod processes;

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use self::members::{MemberId, Members, Place, STARVED, Seat};
 use super::failure::Failure;
 use super::link::Link;
+use super::output::AppOutput;
 use super::processes::{ProcessOptions, Processes};
 use super::stream::{Home, Stream};
 use super::upstream::Upstream;
@@ -69,6 +70,8 @@ pub(super) struct Pool {
     options: PoolOptions,
     limits: Limits,
     state: Mutex<State>,
+    /// What the app says, in whichever way.
+    output: Arc<AppOutput>,
     /// Those of the app, where Rudy starts them.
     processes: OnceLock<Processes>,
     itself: Weak<Self>,
@@ -122,12 +125,17 @@ enum Grant {
 
 impl Pool {
     /// A pool of connections to these addresses.
-    pub(super) fn new(upstreams: &[Upstream], options: PoolOptions, limits: Limits) -> Arc<Self> {
+    pub(super) fn new(
+        upstreams: &[Upstream],
+        options: PoolOptions,
+        limits: Limits,
+        output: AppOutput,
+    ) -> Arc<Self> {
         let mut members = Members::default();
         for (id, upstream) in (0..).zip(upstreams) {
             members.add(id, upstream.clone(), options.connections, Instant::now());
         }
-        Self::of(members, options, limits)
+        Self::of(members, options, limits, output)
     }
 
     /// A pool of connections to processes, which come and go.
@@ -141,18 +149,20 @@ impl Pool {
         limits: Limits,
         log: &ErrorLog,
     ) -> io::Result<Arc<Self>> {
-        let pool = Self::of(Members::of_one_program(options.requests_per_process), options, limits);
+        let output = AppOutput::new(processes.name.clone(), Some(log.clone()), Instant::now());
+        let pool = Self::of(Members::of_one_program(options.requests_per_process), options, limits, output);
         let members: Weak<Self> = Arc::downgrade(&pool);
-        let started = Processes::start(processes, log, members)?;
+        let started = Processes::start(processes, log, pool.output(), members)?;
         pool.processes.get_or_init(|| started);
         Ok(pool)
     }
 
-    fn of(members: Members<Arc<Link>>, options: PoolOptions, limits: Limits) -> Arc<Self> {
+    fn of(members: Members<Arc<Link>>, options: PoolOptions, limits: Limits, output: AppOutput) -> Arc<Self> {
         Arc::new_cyclic(|itself| Self {
             options,
             limits,
             state: Mutex::new(State { members, ..State::default() }),
+            output: Arc::new(output),
             processes: OnceLock::new(),
             itself: itself.clone(),
         })
@@ -161,6 +171,11 @@ impl Pool {
     /// The processes, where Rudy starts them.
     pub(super) fn processes(&self) -> Option<&Processes> {
         self.processes.get()
+    }
+
+    /// Where everything goes that the app says beside its answers.
+    pub(super) fn output(&self) -> Arc<AppOutput> {
+        self.output.clone()
     }
 
     /// A connection, kept or new, as soon as there is one.

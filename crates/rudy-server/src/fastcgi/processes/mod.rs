@@ -15,7 +15,6 @@ mod check;
 mod decide;
 mod folder;
 mod orphans;
-mod output;
 mod process;
 mod shared;
 mod spawn;
@@ -39,6 +38,7 @@ pub(crate) use self::orphans::reap_orphans;
 use self::shared::{Asked, Shared};
 use self::supervisor::Supervisor;
 use self::user::User;
+use super::output::AppOutput;
 use crate::error_log::ErrorLog;
 
 /// What to start, and how many.
@@ -98,7 +98,8 @@ pub(crate) struct Processes {
 
 impl Processes {
     /// Starts looking after the processes; the first of them are started by and by. A command that cannot be run is no
-    /// error here: it may be there tomorrow. It is told in the log, and by [`Self::failure`].
+    /// error here: it may be there tomorrow. It is told in the log, and by [`Self::failure`]. What they write goes to
+    /// `output`.
     ///
     /// # Errors
     ///
@@ -106,6 +107,7 @@ impl Processes {
     pub(crate) fn start(
         options: ProcessOptions,
         log: &ErrorLog,
+        output: Arc<AppOutput>,
         members: Weak<dyn Members>,
     ) -> io::Result<Self> {
         let user = options.user.as_deref().map(user_to_be).transpose()?.flatten();
@@ -115,7 +117,8 @@ impl Processes {
         let shared = Arc::new(Shared::new()?);
         let thread_name = format!("rudy-app-{}", options.name.replace('\0', ""));
         let sockets = SocketFolder::make()?;
-        let supervisor = Supervisor::new(options, user, sockets, log.clone(), members, shared.clone());
+        let supervisor =
+            Supervisor::new(options, user, sockets, log.clone(), output, members, shared.clone());
         let over = shared.clone();
         let thread = thread::Builder::new().name(thread_name).spawn(move || {
             supervisor.run();

@@ -13,12 +13,12 @@ use rustix::process::Signal;
 
 use super::decide::{Crew, Ended, Rules, Step};
 use super::folder::SocketFolder;
-use super::output::AppLog;
 use super::process::Process;
 use super::shared::{Asked, Failure, Shared};
 use super::user::User;
 use super::{MemberId, Members, ProcessOptions};
 use crate::error_log::ErrorLog;
+use crate::fastcgi::output::AppOutput;
 
 /// How long to wait where the system does not let us wait for events.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ pub(super) struct Supervisor {
     processes: BTreeMap<MemberId, Process>,
     sockets: SocketFolder,
     log: ErrorLog,
-    app_log: AppLog,
+    output: Arc<AppOutput>,
     /// Why the last start failed, as it was told; none since one succeeded.
     told: Option<String>,
     members: Weak<dyn Members>,
@@ -54,6 +54,7 @@ impl Supervisor {
         user: Option<User>,
         sockets: SocketFolder,
         log: ErrorLog,
+        output: Arc<AppOutput>,
         members: Weak<dyn Members>,
         shared: Arc<Shared>,
     ) -> Self {
@@ -65,7 +66,6 @@ impl Supervisor {
             retire_time: options.retire_time,
             stop_time: options.stop_time,
         };
-        let app_log = AppLog::new(&options.name, log.clone(), Instant::now());
         Self {
             options,
             user,
@@ -73,7 +73,7 @@ impl Supervisor {
             processes: BTreeMap::new(),
             sockets,
             log,
-            app_log,
+            output,
             told: None,
             members,
             shared,
@@ -92,7 +92,7 @@ impl Supervisor {
                 Step::Terminate(id) => self.terminate(id),
                 Step::Kill(id) => self.kill(id),
                 Step::Wait(until) => self.wait(until),
-                Step::Over => return self.app_log.tell_left_out(),
+                Step::Over => return,
             }
         }
     }
@@ -205,7 +205,7 @@ impl Supervisor {
             Event::Output(id) => {
                 let Some(process) = self.processes.get_mut(&id) else { return };
                 let (pid, now) = (process.pid(), Instant::now());
-                process.read(&mut |line| self.app_log.line(pid, line, now));
+                process.read(&mut |line| self.output.process_line(pid, line, now));
                 if process.has_ended() && process.output().is_none() {
                     self.bury(id);
                 }
@@ -227,7 +227,7 @@ impl Supervisor {
         let Some(mut process) = self.processes.remove(&id) else { return };
         let (pid, now) = (process.pid(), Instant::now());
         let status = process.reap();
-        process.read_last(&mut |line| self.app_log.line(pid, line, now));
+        process.read_last(&mut |line| self.output.process_line(pid, line, now));
         let has_worked = self.members.upgrade().is_some_and(|members| members.requests(id) > 0);
         let is_in_order = has_worked && status.as_ref().is_ok_and(ExitStatus::success);
         let ended = self.crew.ended(id, now, is_in_order);
