@@ -1,6 +1,7 @@
 //! The socket of a connection to an app.
 
 use std::io;
+use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::task::{Context, Poll, Waker, ready};
@@ -139,14 +140,20 @@ impl Stream {
 
 /// connect(2): `EAGAIN` is a Unix socket whose queue is full.
 async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
-    let mut pause = RETRY_PAUSE;
+    let mut pauses = retry_pauses();
     loop {
-        match UnixStream::connect(path).await {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(pause).await,
-            connected => return connected,
+        match (UnixStream::connect(path).await, pauses.next()) {
+            (Err(error), Some(pause)) if error.kind() == io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(pause).await;
+            }
+            (connected, _) => return connected,
         }
-        pause = (pause * 2).min(RETRY_PAUSE_MAX);
     }
+}
+
+/// The pauses between attempts; they have no end.
+fn retry_pauses() -> impl Iterator<Item = Duration> {
+    iter::successors(Some(RETRY_PAUSE), |pause| Some((*pause * 2).min(RETRY_PAUSE_MAX)))
 }
 
 fn watched(socket: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
@@ -154,4 +161,23 @@ fn watched(socket: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> 
     #[expect(unsafe_code, reason = "tokio's own sockets are always watched for room as well")]
     let watched = unsafe { AsyncFd::register_with_interest(socket, interest) };
     watched.map_err(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_app_whose_queue_is_full_is_tried_soon_and_then_sixteen_times_a_second() {
+        let first: Vec<_> = retry_pauses().take(8).map(|pause| pause.as_millis()).collect();
+        assert_eq!(first, [1, 2, 4, 8, 16, 32, 64, 64]);
+        let mut left = Duration::from_secs(1);
+        let attempts = retry_pauses().take_while(|pause| {
+            let fits = *pause <= left;
+            left = left.saturating_sub(*pause);
+            fits
+        });
+        // Six pauses of 63 ms together, and fourteen of 64 ms.
+        assert_eq!(attempts.count(), 20);
+    }
 }

@@ -251,12 +251,15 @@ fn a_process_gets_its_folder_and_a_small_environment() {
 }
 
 #[test]
-fn a_process_runs_as_its_user_with_all_groups_of_that() {
-    if !geteuid().is_root() {
-        return;
-    }
+fn a_process_runs_as_its_user_with_all_groups_of_that_if_root_starts_it() {
     let mut options = on_demand("id -u; id -g; id -G; echo $HOME $USER");
     options.user = Some("nobody".to_owned());
+    if !geteuid().is_root() {
+        let (log, members) = (ErrorLog::to(tempfile::tempfile().unwrap()).unwrap(), Weak::<Users>::new());
+        let error = Processes::start(options, &log, output(&log), members).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        return;
+    }
     let user = User::find("nobody").unwrap();
     let text = Rig::start(options).once();
     let said: Vec<_> = text.lines().filter_map(|line| Some(line.split_once("]: ")?.1)).collect();
