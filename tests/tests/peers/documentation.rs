@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 
 use rudy_tests::{Connection, Server, binary, skip};
@@ -20,19 +19,6 @@ fn the_documentation_of_this_workspace_comes_as_it_is() {
     }
     let fetched = fetch_all(&documentation);
     assert!(fetched > 500, "only {fetched} files");
-}
-
-/// A far larger corpus, 52,000 files in 780 MB, which rustup installs with most toolchains. A bonus where it is there:
-/// no `setup` could bring it everywhere, so that it is missing skips nothing.
-#[test]
-fn the_documentation_of_the_toolchain_comes_as_it_is() {
-    let output = Command::new("rustc").args(["--print", "sysroot"]).output().expect("rustc built this");
-    let sysroot = String::from_utf8(output.stdout).expect("a path that cargo could use");
-    let documentation = Path::new(sysroot.trim_end()).join("share/doc/rust/html");
-    if documentation.is_dir() {
-        let fetched = fetch_all(&documentation);
-        assert!(fetched > 10_000, "only {fetched} files");
-    }
 }
 
 /// Serves the folder and fetches everything in it. Returns how many files that was.

@@ -5,9 +5,9 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rudy_tests::{Connection, Server, descriptors};
+use rudy_tests::{Server, descriptors};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 
 /// Clients that send a head byte by byte, and never its end.
@@ -16,8 +16,8 @@ const DRIBBLING: usize = 1500;
 /// Clients that ask for a large file and do not read it. Fewer, because the kernel keeps a megabyte for each.
 const NOT_READING: usize = 500;
 
-/// Pairs of requests that are compared.
-const PAIRS: usize = 10_000;
+/// Requests of the ordinary client, on each kind of connection.
+const REQUESTS: usize = 500;
 
 /// More than the sockets between hold.
 const LARGE_BYTES: u64 = 64 * 1024 * 1024;
@@ -76,54 +76,30 @@ fn open_connections(server: &Server) -> u64 {
     status["connections"]["open"].as_u64().expect("a number")
 }
 
-/// How long one request takes on a connection that is there already, and one on a new connection.
-fn time(server: &Server, kept: &mut Connection) -> [Duration; 2] {
-    let begin = Instant::now();
-    kept.send(b"GET /page.html HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(kept.answer().status, 200);
-    let on_kept = begin.elapsed();
-    let begin = Instant::now();
-    assert_eq!(server.get("/page.html").status, 200);
-    [on_kept, begin.elapsed()]
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
-/// Two servers are asked in turn, one of which has the slow clients, so that whatever else this machine does disturbs
-/// both alike; medians are compared, which single disturbances do not reach.
+/// How fast it is beside them is measured in the lab; here every request is answered while all of them wait.
 #[test]
-fn two_thousand_slow_clients_do_not_slow_the_others() {
+fn an_ordinary_client_is_served_beside_two_thousand_slow_ones() {
     if !descriptors(3000) {
         return;
     }
-    let (beset, calm) = (serve(), serve());
-    let heads = begin_heads(beset.address());
-    let unread = ask_without_reading(beset.address());
-    let (mut on_beset, mut on_calm) = (beset.connect(), calm.connect());
+    let server = serve();
+    let heads = begin_heads(server.address());
+    let unread = ask_without_reading(server.address());
+    let mut kept = server.connect();
     let stop = AtomicBool::new(false);
-    let (mut beset_times, mut calm_times) = ([vec![], vec![]], [vec![], vec![]]);
     thread::scope(|scope| {
         scope.spawn(|| dribble(&heads, &stop));
         let _stop = StopAtEnd(&stop);
-        for _ in 0..PAIRS {
-            let pair = (time(&beset, &mut on_beset), time(&calm, &mut on_calm));
-            for n in 0..2 {
-                beset_times[n].push(pair.0[n]);
-                calm_times[n].push(pair.1[n]);
-            }
+        for _ in 0..REQUESTS {
+            kept.send(b"GET /page.html HTTP/1.1\r\nHost: test\r\n\r\n");
+            assert_eq!(kept.answer().status, 200);
+            assert_eq!(server.get("/page.html").status, 200);
         }
     });
-    let open = open_connections(&beset);
+    let open = open_connections(&server);
     assert!(open >= (DRIBBLING + NOT_READING) as u64, "only {open} connections are left");
     for stream in &unread {
         assert!(is_open(stream), "an unread answer was given up");
-    }
-    for (n, what) in ["a kept connection", "a new connection"].iter().enumerate() {
-        let (beset, calm) = (median(beset_times[n].clone()), median(calm_times[n].clone()));
-        assert!(beset < 2 * calm, "{what}: {beset:?} beside slow clients, {calm:?} without");
     }
 }
 
