@@ -33,11 +33,6 @@ status = {}
 /// As many topics as a site has by default.
 const TOPICS: usize = 100;
 
-/// Each engine that carries a listener and a publisher at once, with its server.
-fn servers() -> impl Iterator<Item = (Model, Server)> {
-    engines().into_iter().filter(|model| *model != Model::Serial).map(|model| (model, serve(model)))
-}
-
 fn serve(model: Model) -> Server {
     Server::build().config(SITE).args(["--engine", &model.to_string()]).start()
 }
@@ -100,7 +95,9 @@ impl Listener {
 
 #[test]
 fn what_is_published_goes_to_everybody_who_listens_there() {
-    for (model, server) in servers() {
+    // A listener keeps this one from everything else.
+    for model in engines().into_iter().filter(|model| *model != Model::Serial) {
+        let server = serve(model);
         // Of two threads, one is for whoever publishes.
         let count = if matches!(model, Model::Pool(_)) { 1 } else { 5 };
         let mut listeners: Vec<_> = (0..count).map(|_| Listener::new(&server, "/topics/news", "")).collect();
@@ -120,94 +117,89 @@ fn what_is_published_goes_to_everybody_who_listens_there() {
 #[test]
 fn who_comes_back_goes_on_where_it_was() {
     // A listener that has left is noticed when something is sent to it, and holds its thread until then.
-    for (model, server) in servers().filter(|(model, _)| !model.is_scarce()) {
-        let ids = ["1\n", "2\n", "3\n", "4\n", "5\n"]
-            .map(|line| id(&publish(&server, "/topics/a", line.as_bytes())));
-        let after = |id: &str| Listener::new(&server, "/topics/a", &format!("Last-Event-ID: {id}\r\n"));
-        let mut listener = after(&ids[2]);
-        assert_eq!([listener.data(), listener.data()], ["4", "5"], "{model}");
-        drop(listener);
-        let mut listener = Listener::new(&server, &format!("/topics/a?last_event_id={}", ids[3]), "");
-        assert_eq!(listener.data(), "5", "{model}");
-        drop(listener);
-        let mut too_late = after(&ids[0]);
-        assert_eq!(too_late.event(), "event: gap\ndata: {\"missing\":1}", "{model}");
-        assert_eq!(too_late.data(), "3", "{model}");
-        drop(too_late);
-        // As after a restart: the id is none of this topic's.
-        let mut stranger = after("64f1e2d3c4b5a-4");
-        assert_eq!(stranger.event(), "event: gap\ndata: {\"missing\":null}", "{model}");
-        assert_eq!(stranger.data(), "3", "{model}");
-    }
+    let server = serve(Model::PerCore);
+    let ids =
+        ["1\n", "2\n", "3\n", "4\n", "5\n"].map(|line| id(&publish(&server, "/topics/a", line.as_bytes())));
+    let after = |id: &str| Listener::new(&server, "/topics/a", &format!("Last-Event-ID: {id}\r\n"));
+    let mut listener = after(&ids[2]);
+    assert_eq!([listener.data(), listener.data()], ["4", "5"]);
+    drop(listener);
+    let mut listener = Listener::new(&server, &format!("/topics/a?last_event_id={}", ids[3]), "");
+    assert_eq!(listener.data(), "5");
+    drop(listener);
+    let mut too_late = after(&ids[0]);
+    assert_eq!(too_late.event(), "event: gap\ndata: {\"missing\":1}");
+    assert_eq!(too_late.data(), "3");
+    drop(too_late);
+    // As after a restart: the id is none of this topic's.
+    let mut stranger = after("64f1e2d3c4b5a-4");
+    assert_eq!(stranger.event(), "event: gap\ndata: {\"missing\":null}");
+    assert_eq!(stranger.data(), "3");
 }
 
 #[test]
 fn lines_go_out_as_they_come() {
-    for (model, server) in servers() {
-        let mut listener = Listener::new(&server, "/topics/a", "");
-        let mut publisher = server.connect();
-        publisher.send(b"PUT /topics/a HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
-        publisher.send(b"6\r\none\ntw\r\n");
-        assert_eq!(listener.data(), "one", "{model}");
-        publisher.send(b"2\r\no\n\r\n");
-        assert_eq!(listener.data(), "two", "{model}");
-        publisher.send(b"5\r\nthree\r\n0\r\n\r\n");
-        assert_eq!(listener.data(), "three", "{model}");
-        assert!(id(&publisher.answer()).ends_with("-3"), "{model}");
-    }
+    let server = serve(Model::PerCore);
+    let mut listener = Listener::new(&server, "/topics/a", "");
+    let mut publisher = server.connect();
+    publisher.send(b"PUT /topics/a HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    publisher.send(b"6\r\none\ntw\r\n");
+    assert_eq!(listener.data(), "one");
+    publisher.send(b"2\r\no\n\r\n");
+    assert_eq!(listener.data(), "two");
+    publisher.send(b"5\r\nthree\r\n0\r\n\r\n");
+    assert_eq!(listener.data(), "three");
+    assert!(id(&publisher.answer()).ends_with("-3"));
 }
 
 #[test]
 fn a_line_that_cannot_be_published_is_told_and_those_before_it_are() {
-    for (model, server) in servers() {
-        let mut listener = Listener::new(&server, "/topics/a", "");
-        let long = [b"fine\n", &b"x".repeat(64 * 1024 + 1)[..]].concat();
-        for (body, status, says) in [
-            (&b""[..], 400, "there is no line in the body"),
-            (b"fine\n\xff\nnot reached\n", 400, "Line 2: it is not UTF-8. 1 lines before it were published."),
-            (&long, 413, "Line 2: it is longer than 65536 bytes."),
-        ] {
-            let answer = publish(&server, "/topics/a", body);
-            assert_eq!(answer.status, status, "{model}");
-            assert!(answer.text().contains(says), "{model}: {}", answer.text());
-            if !body.is_empty() {
-                assert_eq!(listener.data(), "fine", "{model}");
-            }
+    let server = serve(Model::PerCore);
+    let mut listener = Listener::new(&server, "/topics/a", "");
+    let long = [b"fine\n", &b"x".repeat(64 * 1024 + 1)[..]].concat();
+    for (body, status, says) in [
+        (&b""[..], 400, "there is no line in the body"),
+        (b"fine\n\xff\nnot reached\n", 400, "Line 2: it is not UTF-8. 1 lines before it were published."),
+        (&long, 413, "Line 2: it is longer than 65536 bytes."),
+    ] {
+        let answer = publish(&server, "/topics/a", body);
+        assert_eq!(answer.status, status);
+        assert!(answer.text().contains(says), "{}", answer.text());
+        if !body.is_empty() {
+            assert_eq!(listener.data(), "fine");
         }
-        publish(&server, "/topics/a", b"next\n");
-        assert_eq!(listener.data(), "next", "{model}");
     }
+    publish(&server, "/topics/a", b"next\n");
+    assert_eq!(listener.data(), "next");
 }
 
 #[test]
 fn silence_is_broken_by_a_comment() {
-    for (model, server) in servers() {
-        let mut listener = Listener::new(&server, "/beats", "");
-        assert_eq!([listener.event(), listener.event()], [":", ":"], "{model}");
-        publish(&server, "/beats", b"x\n");
-        while listener.event() == ":" {}
-    }
+    let server = serve(Model::PerCore);
+    let mut listener = Listener::new(&server, "/beats", "");
+    assert_eq!([listener.event(), listener.event()], [":", ":"]);
+    publish(&server, "/beats", b"x\n");
+    while listener.event() == ":" {}
 }
 
 #[test]
 fn whoever_does_not_read_is_dropped_and_counted_and_others_are_not() {
-    for (model, server) in servers() {
-        let reads_not = Listener::new(&server, "/bulk", "");
-        let lines = format!("{}\n", "x".repeat(60_000)).repeat(20);
-        let deadline = Instant::now() + PATIENCE;
-        let mut published = 0;
-        while status(&server)["connections"]["dropped"] != 1 {
-            assert!(Instant::now() < deadline, "{model}: it is not dropped");
-            id(&publish(&server, "/bulk", lines.as_bytes()));
-            published += 20;
-        }
-        drop(reads_not);
-        let mut late = Listener::new(&server, "/bulk?last_event_id=0-0", "");
-        assert_eq!(late.event(), "event: gap\ndata: {\"missing\":null}", "{model}");
-        let event = late.event();
-        let (id, _) = event.split_once('\n').unwrap();
-        assert!(id.ends_with(&format!("-{published}")), "{model}: {id} of {published}");
+    let server = serve(Model::PerCore);
+    let reads_not = Listener::new(&server, "/bulk", "");
+    let lines = format!("{}\n", "x".repeat(60_000)).repeat(20);
+    let deadline = Instant::now() + PATIENCE;
+    let mut published = 0;
+    while status(&server)["connections"]["dropped"] != 1 {
+        assert!(Instant::now() < deadline, "it is not dropped");
+        id(&publish(&server, "/bulk", lines.as_bytes()));
+        published += 20;
     }
+    drop(reads_not);
+    let mut late = Listener::new(&server, "/bulk?last_event_id=0-0", "");
+    assert_eq!(late.event(), "event: gap\ndata: {\"missing\":null}");
+    let event = late.event();
+    let (id, _) = event.split_once('\n').unwrap();
+    assert!(id.ends_with(&format!("-{published}")), "{id} of {published}");
 }
 
 #[test]
@@ -227,16 +219,15 @@ fn clients_that_wait_for_unpublished_names_leave_room_to_publish() {
 
 #[test]
 fn who_listens_is_reached_after_a_reload_too() {
-    for (model, mut server) in servers() {
-        let mut listener = Listener::new(&server, "/topics/a", "");
-        let first = id(&publish(&server, "/topics/a", b"before\n"));
-        assert_eq!(listener.data(), "before", "{model}");
-        server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was read again");
-        let second = id(&publish(&server, "/topics/a", b"after\n"));
-        assert_eq!(listener.data(), "after", "{model}");
-        assert_eq!((first.split_once('-').unwrap().0, "2"), second.split_once('-').unwrap(), "{model}");
-    }
+    let mut server = serve(Model::PerCore);
+    let mut listener = Listener::new(&server, "/topics/a", "");
+    let first = id(&publish(&server, "/topics/a", b"before\n"));
+    assert_eq!(listener.data(), "before");
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was read again");
+    let second = id(&publish(&server, "/topics/a", b"after\n"));
+    assert_eq!(listener.data(), "after");
+    assert_eq!((first.split_once('-').unwrap().0, "2"), second.split_once('-').unwrap());
 }
 
 fn status(server: &Server) -> serde_json::Value {

@@ -25,14 +25,12 @@ path = "/all"
 tail = { files = ["logs/*.log", "missing.log"] }
 "#;
 
-/// Each engine with a server, and the folder of its logs: `app.log` has the lines 1, 2 and 3.
-fn servers() -> impl Iterator<Item = (Model, Server)> {
-    engines().into_iter().map(|model| {
-        let server = Server::build().config(SITE).args(["--engine", &model.to_string()]).start();
-        fs::create_dir(server.path().join("logs")).expect("a temp folder can be written");
-        append(&server.path().join("logs/app.log"), "1\n2\n3\n");
-        (model, server)
-    })
+/// A server, and the folder of its logs: `app.log` has the lines 1, 2 and 3.
+fn serve(model: Model) -> Server {
+    let server = Server::build().config(SITE).args(["--engine", &model.to_string()]).start();
+    fs::create_dir(server.path().join("logs")).expect("a temp folder can be written");
+    append(&server.path().join("logs/app.log"), "1\n2\n3\n");
+    server
 }
 
 fn append(path: &Path, text: &str) {
@@ -58,7 +56,8 @@ fn until(connection: &mut Connection, end: &str) -> String {
 
 #[test]
 fn lines_come_as_they_are_written_and_rotation_loses_none() {
-    for (model, server) in servers() {
+    for model in engines() {
+        let server = serve(model);
         let log = server.path().join("logs/app.log");
         let mut connection = ask(&server, "/plain", "");
         assert_eq!(until(&mut connection, "3\n"), "2\n3\n", "{model}");
@@ -73,35 +72,33 @@ fn lines_come_as_they_are_written_and_rotation_loses_none() {
 
 #[test]
 fn as_events_lines_have_ids_and_a_client_goes_on_where_it_was() {
-    for (model, server) in servers().filter(|(model, _)| !model.is_scarce()) {
-        let log = server.path().join("logs/app.log");
-        let mut first = ask(&server, "/events", "");
-        let text = until(&mut first, "data: 3\n\n");
-        assert!(text.starts_with("retry: 2000\n\nid: "), "{model}: {text}");
-        append(&log, "4\n");
-        let text = until(&mut first, "data: 4\n\n");
-        let id = text.lines().next().unwrap().strip_prefix("id: ").expect("an event has an id");
-        append(&log, "5\n");
-        until(&mut first, "data: 5\n\n");
-        let mut again = ask(&server, "/events", &format!("Last-Event-ID: {id}\r\n"));
-        assert_eq!(until(&mut again, "data: 5\n\n").matches("data: ").count(), 1, "{model}");
-        let mut late = ask(&server, "/events", "");
-        assert_eq!(until(&mut late, "data: 5\n\n").matches("data: ").count(), 2, "the last two: {model}");
-    }
+    let server = serve(Model::PerCore);
+    let log = server.path().join("logs/app.log");
+    let mut first = ask(&server, "/events", "");
+    let text = until(&mut first, "data: 3\n\n");
+    assert!(text.starts_with("retry: 2000\n\nid: "), "{text}");
+    append(&log, "4\n");
+    let text = until(&mut first, "data: 4\n\n");
+    let id = text.lines().next().unwrap().strip_prefix("id: ").expect("an event has an id");
+    append(&log, "5\n");
+    until(&mut first, "data: 5\n\n");
+    let mut again = ask(&server, "/events", &format!("Last-Event-ID: {id}\r\n"));
+    assert_eq!(until(&mut again, "data: 5\n\n").matches("data: ").count(), 1);
+    let mut late = ask(&server, "/events", "");
+    assert_eq!(until(&mut late, "data: 5\n\n").matches("data: ").count(), 2, "the last two");
 }
 
 #[test]
 fn files_that_appear_are_found_and_what_is_not_followed_is_logged() {
-    for (model, mut server) in servers() {
-        let folder = server.path().to_owned();
-        let mut connection = ask(&server, "/all", "");
-        let name = |name: &str| folder.join(name).display().to_string();
-        let expected = format!("{} | 3\n", name("logs/app.log"));
-        assert!(until(&mut connection, &expected).contains(" | 1\n"), "{model}");
-        server.wait_for_line("missing.log is not followed: it is not there yet");
-        append(&folder.join("logs/new.log"), "x\n");
-        assert_eq!(until(&mut connection, "x\n"), format!("{} | x\n", name("logs/new.log")), "{model}");
-        append(&folder.join("missing.log"), "y\n");
-        assert_eq!(until(&mut connection, "y\n"), format!("{} | y\n", name("missing.log")), "{model}");
-    }
+    let mut server = serve(Model::PerCore);
+    let folder = server.path().to_owned();
+    let mut connection = ask(&server, "/all", "");
+    let name = |name: &str| folder.join(name).display().to_string();
+    let expected = format!("{} | 3\n", name("logs/app.log"));
+    assert!(until(&mut connection, &expected).contains(" | 1\n"));
+    server.wait_for_line("missing.log is not followed: it is not there yet");
+    append(&folder.join("logs/new.log"), "x\n");
+    assert_eq!(until(&mut connection, "x\n"), format!("{} | x\n", name("logs/new.log")));
+    append(&folder.join("missing.log"), "y\n");
+    assert_eq!(until(&mut connection, "y\n"), format!("{} | y\n", name("missing.log")));
 }

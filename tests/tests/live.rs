@@ -39,11 +39,6 @@ path = "/status"
 status = {}
 "#;
 
-/// Each engine with a server that it carries.
-fn servers() -> impl Iterator<Item = (Model, Server)> {
-    engines().into_iter().map(|model| (model, serve(SITE, model)))
-}
-
 fn serve(site: &str, model: Model) -> Server {
     Server::build().config(site).args(["--engine", &model.to_string()]).start()
 }
@@ -56,7 +51,8 @@ fn ask(server: &Server, method: &str, path: &str) -> Connection {
 
 #[test]
 fn a_welcome_and_then_chunks_come_one_at_a_time() {
-    for (model, server) in servers() {
+    for model in engines() {
+        let server = serve(SITE, model);
         let mut connection = ask(&server, "GET", "/test/7");
         let head = connection.head();
         assert_eq!((head.status, head.field("transfer-encoding")), (200, Some("chunked")), "{model}");
@@ -72,72 +68,67 @@ fn a_welcome_and_then_chunks_come_one_at_a_time() {
 
 #[test]
 fn a_client_that_leaves_makes_room_for_the_next() {
-    for (model, server) in servers() {
-        for id in 0..5 {
-            let mut connection = ask(&server, "GET", &format!("/test/{id}"));
-            assert_eq!(connection.head().status, 200, "{model}");
-            let welcome = connection.chunk().expect("it has no end");
-            assert_eq!(welcome, format!("Goconntest welcomes you! Your Id: /test/{id}\n"), "{model}");
-        }
+    let server = serve(SITE, Model::PerCore);
+    for id in 0..5 {
+        let mut connection = ask(&server, "GET", &format!("/test/{id}"));
+        assert_eq!(connection.head().status, 200);
+        let welcome = connection.chunk().expect("it has no end");
+        assert_eq!(welcome, format!("Goconntest welcomes you! Your Id: /test/{id}\n"));
     }
 }
 
 #[test]
 fn after_a_stream_with_an_end_the_connection_goes_on() {
-    for (model, server) in servers() {
-        let mut connection = ask(&server, "GET", "/three/1");
-        assert_eq!(connection.answer().text(), "1\n2\n3\n", "{model}");
-        connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\n\r\n");
-        assert_eq!(connection.answer().text(), "This took 10ms.\n", "{model}");
-    }
+    let server = serve(SITE, Model::PerCore);
+    let mut connection = ask(&server, "GET", "/three/1");
+    assert_eq!(connection.answer().text(), "1\n2\n3\n");
+    connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(connection.answer().text(), "This took 10ms.\n");
 }
 
 #[test]
 fn to_http_1_0_a_stream_ends_with_the_connection() {
-    for (model, server) in servers() {
-        let answer = server.exchange(b"GET /three/1 HTTP/1.0\r\n\r\n");
-        let answer = String::from_utf8(answer).expect("it is ASCII");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends");
-        assert!(!head.to_lowercase().contains("transfer-encoding"), "{model}: {head}");
-        assert_eq!(body, "1\n2\n3\n", "{model}");
-    }
+    let server = serve(SITE, Model::PerCore);
+    let answer = server.exchange(b"GET /three/1 HTTP/1.0\r\n\r\n");
+    let answer = String::from_utf8(answer).expect("it is ASCII");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends");
+    assert!(!head.to_lowercase().contains("transfer-encoding"), "{head}");
+    assert_eq!(body, "1\n2\n3\n");
 }
 
 #[test]
 fn head_is_answered_with_the_head_alone() {
-    for (model, server) in servers() {
-        let mut connection = ask(&server, "HEAD", "/events");
-        let head = connection.answer_to_head();
-        assert_eq!((head.status, head.field("content-type")), (200, Some("text/event-stream")), "{model}");
-        connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\n\r\n");
-        assert_eq!(connection.answer().status, 200, "{model}");
-    }
+    let server = serve(SITE, Model::PerCore);
+    let mut connection = ask(&server, "HEAD", "/events");
+    let head = connection.answer_to_head();
+    assert_eq!((head.status, head.field("content-type")), (200, Some("text/event-stream")));
+    connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(connection.answer().status, 200);
 }
 
 #[test]
 fn curl_reads_events_as_they_come() {
     let Some(curl) = Curl::find() else { return };
-    for (model, server) in servers() {
-        let mut command = curl.command();
-        command.arg("--no-buffer").arg(server.url("/events")).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("curl can be started");
-        let stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
-        let lines: Vec<_> = stdout.lines().map_while(Result::ok).take(9).collect();
-        child.kill().expect("it reads on for ever");
-        child.wait().expect("it is ours");
-        let expected = [
-            "id: 0",
-            "data: Goconntest welcomes you! Your Id: /events",
-            "",
-            "id: 1",
-            "data: Chunk 1 for id /events",
-            "",
-            "id: 2",
-            "data: Chunk 2 for id /events",
-            "",
-        ];
-        assert_eq!(lines, expected, "{model}");
-    }
+    let server = serve(SITE, Model::PerCore);
+    let mut command = curl.command();
+    command.arg("--no-buffer").arg(server.url("/events")).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("curl can be started");
+    let stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
+    let lines: Vec<_> = stdout.lines().map_while(Result::ok).take(9).collect();
+    child.kill().expect("it reads on for ever");
+    child.wait().expect("it is ours");
+    let expected = [
+        "id: 0",
+        "data: Goconntest welcomes you! Your Id: /events",
+        "",
+        "id: 1",
+        "data: Chunk 1 for id /events",
+        "",
+        "id: 2",
+        "data: Chunk 2 for id /events",
+        "",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]
@@ -145,38 +136,36 @@ fn whoever_does_not_read_is_dropped_and_counted() {
     let text = "x".repeat(1024 * 1024);
     let stream = format!("stream = {{ interval = \"10ms\", queue = 2, text = \"{text}\" }}");
     let site = SITE.replace("stream = { interval = \"20ms\" }", &stream);
-    for model in engines() {
-        let server = serve(&site, model);
-        let mut reads_not = ask(&server, "GET", "/test/1");
-        let deadline = Instant::now() + PATIENCE;
-        while status(&server)["connections"]["dropped"] != 1 {
-            assert!(Instant::now() < deadline, "{model}: it is not dropped");
-        }
-        // What the kernel held comes still; then the answer breaks off.
-        let came = reads_not.read_to_end();
-        assert!(!came.ends_with(b"0\r\n\r\n"), "{model}");
+    let server = serve(&site, Model::PerCore);
+    let mut reads_not = ask(&server, "GET", "/test/1");
+    let deadline = Instant::now() + PATIENCE;
+    while status(&server)["connections"]["dropped"] != 1 {
+        assert!(Instant::now() < deadline, "it is not dropped");
     }
+    // What the kernel held comes still; then the answer breaks off.
+    let came = reads_not.read_to_end();
+    assert!(!came.ends_with(b"0\r\n\r\n"));
 }
 
 #[test]
 fn many_answers_are_waited_for_and_all_come() {
-    for (model, server) in servers() {
-        let start = Instant::now();
-        let mut connections: Vec<_> = (0..50).map(|_| server.connect()).collect();
-        for connection in &mut connections {
-            connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-        }
-        for mut connection in connections {
-            // Closed then: where there are few threads, one of them waits for that.
-            assert_eq!(connection.answer().text(), "This took 10ms.\n", "{model}");
-        }
-        assert!(start.elapsed() >= Duration::from_millis(10), "{model}");
+    let server = serve(SITE, Model::PerCore);
+    let start = Instant::now();
+    let mut connections: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    for connection in &mut connections {
+        connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     }
+    for mut connection in connections {
+        // Closed then: where there are few threads, one of them waits for that.
+        assert_eq!(connection.answer().text(), "This took 10ms.\n");
+    }
+    assert!(start.elapsed() >= Duration::from_millis(10));
 }
 
 #[test]
 fn the_answerer_says_who_it_is() {
-    for (model, server) in servers() {
+    for model in engines() {
+        let server = serve(SITE, model);
         let text = server.get("/info").text().to_owned();
         assert!(text.starts_with(&format!("process: {}\n", server.pid())), "{model}: {text}");
         let fact = |name: &str| {
@@ -200,42 +189,35 @@ fn the_answerer_says_who_it_is() {
 
 #[test]
 fn requests_are_numbered_on_their_connection() {
-    for (model, server) in servers() {
-        let mut connection = server.connect();
-        let mut ask = || {
-            connection.send(b"GET /info HTTP/1.1\r\nHost: test\r\nAccept: application/json\r\n\r\n");
-            let json: serde_json::Value =
-                serde_json::from_slice(&connection.answer().body).expect("it is JSON");
-            json
-        };
-        let (first, second) = (ask(), ask());
-        assert_eq!(first["connection"], second["connection"], "{model}");
-        assert_eq!((&first["request"], &second["request"]), (&1.into(), &2.into()), "{model}");
-        assert_eq!(
-            (&first["requests_in_all"], &second["requests_in_all"]),
-            (&1.into(), &2.into()),
-            "{model}"
-        );
-        drop(connection);
-        let next: String = server.get("/info").text().to_owned();
-        assert!(!next.contains(&format!("connection: {}\n", first["connection"])), "{model}: {next}");
-    }
+    let server = serve(SITE, Model::PerCore);
+    let mut connection = server.connect();
+    let mut ask = || {
+        connection.send(b"GET /info HTTP/1.1\r\nHost: test\r\nAccept: application/json\r\n\r\n");
+        let json: serde_json::Value = serde_json::from_slice(&connection.answer().body).expect("it is JSON");
+        json
+    };
+    let (first, second) = (ask(), ask());
+    assert_eq!(first["connection"], second["connection"]);
+    assert_eq!((&first["request"], &second["request"]), (&1.into(), &2.into()));
+    assert_eq!((&first["requests_in_all"], &second["requests_in_all"]), (&1.into(), &2.into()));
+    drop(connection);
+    let next: String = server.get("/info").text().to_owned();
+    assert!(!next.contains(&format!("connection: {}\n", first["connection"])), "{next}");
 }
 
 #[test]
 fn a_server_that_stops_ends_its_streams() {
-    for (model, mut server) in servers() {
-        let mut connection = ask(&server, "GET", "/test/1");
-        assert_eq!(connection.head().status, 200, "{model}");
-        assert!(connection.chunk().is_some(), "{model}");
-        server.signal(Signal::TERM);
-        // To its last chunk: a client knows that nothing was lost.
-        while connection.chunk().is_some() {}
-        drop(connection);
-        let (status, said) = server.wait();
-        assert_eq!(status.code(), Some(0), "{model}: {said}");
-        assert!(!said.contains("cut"), "{model}: {said}");
-    }
+    let mut server = serve(SITE, Model::PerCore);
+    let mut connection = ask(&server, "GET", "/test/1");
+    assert_eq!(connection.head().status, 200);
+    assert!(connection.chunk().is_some());
+    server.signal(Signal::TERM);
+    // To its last chunk: a client knows that nothing was lost.
+    while connection.chunk().is_some() {}
+    drop(connection);
+    let (status, said) = server.wait();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(!said.contains("cut"), "{said}");
 }
 
 fn status(server: &Server) -> serde_json::Value {

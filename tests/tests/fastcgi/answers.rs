@@ -3,8 +3,9 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
 
+use rudy_net::engine::Model;
 use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::{Connection, PATIENCE, engines};
+use rudy_tests::{Connection, PATIENCE};
 
 use crate::site::{Site, wait_for_end};
 
@@ -41,38 +42,34 @@ fn lingering(go: Receiver<()>) -> App {
 
 #[test]
 fn an_answer_without_a_body_costs_no_connection() {
-    for model in engines() {
-        let (go, may_go) = mpsc::channel();
-        let app = lingering(may_go);
-        // The next request waits until the app has come to its end.
-        let server = Site::server(model, &app, ", connections = 1");
-        for (method, path, status, length) in [
-            ("GET", "/nothing", 204, None),
-            ("GET", "/something", 204, None),
-            ("GET", "/not-modified", 304, None),
-            ("HEAD", "/all", 200, Some("5")),
-            ("GET", "/nothing", 204, None),
-        ] {
-            let mut client = server.connect();
-            ask(&mut client, method, &format!("/app{path}"));
-            let answer = client.answer_to_head();
-            assert_eq!((answer.status, answer.field("content-length")), (status, length), "{model}: {path}");
-            go.send(()).unwrap();
-        }
-        assert_eq!(app.accepted(), 1, "{model}");
+    let (go, may_go) = mpsc::channel();
+    let app = lingering(may_go);
+    // The next request waits until the app has come to its end.
+    let server = Site::server(Model::PerCore, &app, ", connections = 1");
+    for (method, path, status, length) in [
+        ("GET", "/nothing", 204, None),
+        ("GET", "/something", 204, None),
+        ("GET", "/not-modified", 304, None),
+        ("HEAD", "/all", 200, Some("5")),
+        ("GET", "/nothing", 204, None),
+    ] {
+        let mut client = server.connect();
+        ask(&mut client, method, &format!("/app{path}"));
+        let answer = client.answer_to_head();
+        assert_eq!((answer.status, answer.field("content-length")), (status, length), "{path}");
+        go.send(()).unwrap();
     }
+    assert_eq!(app.accepted(), 1);
 }
 
 #[test]
 fn the_head_of_an_endless_answer_is_passed_on_at_once_and_the_app_is_told_to_give_it_up() {
-    for model in engines() {
-        let site = Site::start(model, endless);
-        let mut client = site.server.connect();
-        client.socket().set_read_timeout(Some(PATIENCE / 2)).unwrap();
-        ask(&mut client, "HEAD", "/app/endless");
-        assert_eq!(client.answer_to_head().status, 200, "{model}");
-        assert_eq!(site.told(), "given up", "{model}");
-        drop(client);
-        site.all_places_are_free(model, "an endless answer");
-    }
+    let site = Site::start(Model::PerCore, endless);
+    let mut client = site.server.connect();
+    client.socket().set_read_timeout(Some(PATIENCE / 2)).unwrap();
+    ask(&mut client, "HEAD", "/app/endless");
+    assert_eq!(client.answer_to_head().status, 200);
+    assert_eq!(site.told(), "given up");
+    drop(client);
+    site.all_places_are_free(Model::PerCore, "an endless answer");
 }

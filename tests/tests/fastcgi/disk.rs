@@ -6,14 +6,14 @@ use std::sync::mpsc;
 
 use rudy_net::engine::Model;
 use rudy_tests::fastcgi::App;
-use rudy_tests::{Connection, engines, skip};
+use rudy_tests::{Connection, skip};
 use tempfile::TempDir;
 
 use crate::site::{Site, answer_with};
 
-/// What `model` makes of bodies that it puts away in `folder`, where the shell that starts it has seen to it that they have
+/// What the server makes of bodies that it puts away in `folder`, where the shell that starts it has seen to it that they have
 /// no room, for the reason that the log has to say.
-fn has_no_room(model: Model, folder: &Path, script: &str, why: &str) {
+fn has_no_room(folder: &Path, script: &str, why: &str) {
     let app = App::start(|mut peer| {
         while let Some(params) = peer.request() {
             let length = rudy_tests::fastcgi::variable(&params, "CONTENT_LENGTH").to_owned();
@@ -23,19 +23,19 @@ fn has_no_room(model: Model, folder: &Path, script: &str, why: &str) {
         }
     });
     let more = format!(", spill_folder = \"{}\"", folder.display());
-    let server = Site::build(model, &app.address(), &more).through_shell(script).start();
+    let server = Site::build(Model::PerCore, &app.address(), &more).through_shell(script).start();
     let mut site = Site { server, app, told: mpsc::channel().1 };
-    assert_eq!(site.server.get("/app/x").status, 200, "{model}: {why}");
+    assert_eq!(site.server.get("/app/x").status, 200, "{why}");
     let before = site.descriptors();
     for _ in 0..3 {
         let mut client = site.server.connect();
         send_in_chunks(&mut client, 1000);
         let answer = client.answer();
-        assert_eq!(answer.status, 507, "{model}: {}", answer.text());
+        assert_eq!(answer.status, 507, "{}", answer.text());
         drop(client);
         let mut client = site.server.connect();
         send_in_chunks(&mut client, 10);
-        assert_eq!(client.answer().text(), "10000", "{model}: {why}");
+        assert_eq!(client.answer().text(), "10000", "{why}");
         drop(client);
         site.descriptors_fall_to(before + 2, why);
     }
@@ -64,16 +64,12 @@ fn a_body_for_which_the_disk_has_no_room_is_507_and_the_next_is_taken() {
         return skip("this user may not mount anything in a name space of their own (`unshare -rm`)");
     }
     let script = format!("exec unshare -rm sh -c \"{mount} && exec \\\"\\$@\\\"\" sh \"$@\"");
-    for model in engines() {
-        has_no_room(model, folder.path(), &script, "No space left on device");
-    }
+    has_no_room(folder.path(), &script, "No space left on device");
 }
 
 #[test]
 fn a_body_that_may_have_no_file_so_large_is_507_and_the_server_goes_on() {
     let folder = TempDir::new().unwrap();
-    for model in engines() {
-        // Blocks of 512 or 1024 bytes. Beyond that a process is sent SIGXFSZ, which ends it if nothing is done about it.
-        has_no_room(model, folder.path(), "ulimit -f 100; exec \"$@\"", "File too large");
-    }
+    // Blocks of 512 or 1024 bytes. Beyond that a process is sent SIGXFSZ, which ends it if nothing is done about it.
+    has_no_room(folder.path(), "ulimit -f 100; exec \"$@\"", "File too large");
 }

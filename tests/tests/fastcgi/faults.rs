@@ -4,7 +4,6 @@ use std::sync::mpsc::Sender;
 
 use rudy_fastcgi::ProtocolStatus;
 use rudy_net::engine::Model;
-use rudy_tests::engines;
 use rudy_tests::fastcgi::{App, Peer};
 use rustix::process::Signal;
 
@@ -168,9 +167,10 @@ fn get(site: &Site, target: &str) -> (u16, Vec<u8>, bool) {
     (status, body, false)
 }
 
-fn goes_as_it_should(model: Model) {
-    let site = Site::start(model, serve);
-    site.all_places_are_free(model, "the start");
+#[test]
+fn whatever_an_app_does_wrong_its_client_hears_and_the_next_is_served() {
+    let site = Site::start(Model::PerCore, serve);
+    site.all_places_are_free(Model::PerCore, "the start");
     let before = site.descriptors();
     for (target, gets) in CASES {
         let (status, body, is_whole) = get(&site, target);
@@ -178,37 +178,26 @@ fn goes_as_it_should(model: Model) {
         let got = (status, is_whole, body.as_str());
         match *gets {
             Refusal(expected) => {
-                assert_eq!((status, is_whole), (expected, true), "{model}: {target}: {body}");
+                assert_eq!((status, is_whole), (expected, true), "{target}: {body}");
             }
-            Whole(text) => assert_eq!(got, (200, true, text), "{model}: {target}"),
-            RefusalOrCut(_) if status == 502 => assert!(is_whole, "{model}: {target}"),
+            Whole(text) => assert_eq!(got, (200, true, text), "{target}"),
+            RefusalOrCut(_) if status == 502 => assert!(is_whole, "{target}"),
             RefusalOrCut(text) => {
-                assert!(status == 200 && !is_whole && text.starts_with(&body), "{model}: {target}: {got:?}");
+                assert!(status == 200 && !is_whole && text.starts_with(&body), "{target}: {got:?}");
             }
-            Cut(text) => assert_eq!(got, (200, false, text), "{model}: {target}"),
+            Cut(text) => assert_eq!(got, (200, false, text), "{target}"),
         }
-        site.all_places_are_free(model, target);
+        site.all_places_are_free(Model::PerCore, target);
         site.descriptors_fall_to(before + 2, target);
     }
 }
 
 #[test]
-fn whatever_an_app_does_wrong_its_client_hears_and_the_next_is_served() {
-    std::thread::scope(|scope| {
-        for model in engines() {
-            scope.spawn(move || goes_as_it_should(model));
-        }
-    });
-}
-
-#[test]
 fn an_app_that_closes_what_it_accepts_is_no_gateway() {
-    for model in engines() {
-        let app = App::start(drop);
-        let mut server = Site::server(model, &app, "");
-        assert_eq!(server.get("/app/x").status, 502, "{model}");
-        server.wait_for_line("GET /app/x of 127.0.0.1");
-    }
+    let app = App::start(drop);
+    let mut server = Site::server(Model::PerCore, &app, "");
+    assert_eq!(server.get("/app/x").status, 502);
+    server.wait_for_line("GET /app/x of 127.0.0.1");
 }
 
 #[test]

@@ -60,51 +60,47 @@ fn an_app_is_told_that_its_client_has_left_and_its_place_is_free() {
 
 #[test]
 fn an_app_that_does_not_listen_finds_its_connection_closed_when_its_client_has_left() {
-    for model in engines() {
-        let site = Site::start(model, |name, peer, tell| {
-            peer.body();
-            tell.send(name.to_owned()).expect("the test listens");
-            // Most apps do not know `FCGI_ABORT_REQUEST`, and say nothing for as long as they are at work.
-            while !matches!(peer.came(), Came::Closed) {}
-            tell.send("closed".to_owned()).expect("the test listens");
-            false
-        });
-        let mut client = site.server.connect();
-        client.send(b"GET /app/at-work HTTP/1.1\r\nHost: test\r\n\r\n");
-        assert_eq!(site.told(), "/at-work", "{model}");
-        drop(client);
-        assert_eq!(site.told(), "closed", "{model}");
-    }
+    let site = Site::start(Model::PerCore, |name, peer, tell| {
+        peer.body();
+        tell.send(name.to_owned()).expect("the test listens");
+        // Most apps do not know `FCGI_ABORT_REQUEST`, and say nothing for as long as they are at work.
+        while !matches!(peer.came(), Came::Closed) {}
+        tell.send("closed".to_owned()).expect("the test listens");
+        false
+    });
+    let mut client = site.server.connect();
+    client.send(b"GET /app/at-work HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(site.told(), "/at-work");
+    drop(client);
+    assert_eq!(site.told(), "closed");
 }
 
 #[test]
 fn a_safe_request_on_a_kept_connection_that_dies_is_asked_again_and_another_is_not() {
-    for model in engines() {
-        let (tell, told) = mpsc::channel();
-        // Answers once on each connection, and closes it when asked again.
-        let app = App::start(move |mut peer| {
-            for is_again in [false, true] {
-                if peer.request().is_none() {
-                    return;
-                }
-                tell.send(is_again).expect("the test listens");
-                if is_again || !answer_with(&mut peer, "fine") {
-                    return;
-                }
+    let (tell, told) = mpsc::channel();
+    // Answers once on each connection, and closes it when asked again.
+    let app = App::start(move |mut peer| {
+        for is_again in [false, true] {
+            if peer.request().is_none() {
+                return;
             }
-        });
-        let site = Site { server: Site::server(model, &app, ""), app, told: mpsc::channel().1 };
-        let asked = || std::iter::from_fn(|| told.try_recv().ok()).collect::<Vec<_>>();
-        assert_eq!(site.server.get("/app/x").text(), "fine", "{model}");
-        assert_eq!(site.server.get("/app/x").text(), "fine", "{model}");
-        assert_eq!(asked(), [false, true, false], "{model}: it was asked twice");
-        // RFC 9110 §9.2.1: twice the same is not always nothing, even where twice does no more than once.
-        for (method, body) in [("POST", "order"), ("POST", ""), ("PUT", ""), ("DELETE", "")] {
-            assert_eq!(ask(&site, method, body).status, 502, "{model}: {method}");
-            assert_eq!(asked(), [true], "{model}: {method}: it was asked once");
-            assert_eq!(ask(&site, method, body).text(), "fine", "{model}: {method}");
-            assert_eq!(asked(), [false], "{model}: {method}");
+            tell.send(is_again).expect("the test listens");
+            if is_again || !answer_with(&mut peer, "fine") {
+                return;
+            }
         }
+    });
+    let site = Site { server: Site::server(Model::PerCore, &app, ""), app, told: mpsc::channel().1 };
+    let asked = || std::iter::from_fn(|| told.try_recv().ok()).collect::<Vec<_>>();
+    assert_eq!(site.server.get("/app/x").text(), "fine");
+    assert_eq!(site.server.get("/app/x").text(), "fine");
+    assert_eq!(asked(), [false, true, false], "it was asked twice");
+    // RFC 9110 §9.2.1: twice the same is not always nothing, even where twice does no more than once.
+    for (method, body) in [("POST", "order"), ("POST", ""), ("PUT", ""), ("DELETE", "")] {
+        assert_eq!(ask(&site, method, body).status, 502, "{method}");
+        assert_eq!(asked(), [true], "{method}: it was asked once");
+        assert_eq!(ask(&site, method, body).text(), "fine", "{method}");
+        assert_eq!(asked(), [false], "{method}");
     }
 }
 
@@ -118,54 +114,48 @@ fn ask(site: &Site, method: &str, body: &str) -> Answer {
 
 #[test]
 fn a_request_of_which_nothing_could_be_sent_is_sent_on_another_connection_whatever_it_asks() {
-    for model in engines() {
-        let (tell, told) = mpsc::channel();
-        let (end, ended) = mpsc::channel::<()>();
-        let first = Mutex::new(Some(ended));
-        // What comes first stays open and is deaf once it has answered: the kernel refuses what is sent, and says nothing before.
-        let app = App::start(move |mut peer| {
-            while peer.request().is_some() && answer_with(&mut peer, "fine") {
-                if let Some(ended) = first.lock().unwrap().take() {
-                    peer.stop_reading();
-                    tell.send("deaf".to_owned()).expect("the test listens");
-                    let _ = ended.recv_timeout(PATIENCE);
-                    return;
-                }
+    let (tell, told) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let first = Mutex::new(Some(ended));
+    // What comes first stays open and is deaf once it has answered: the kernel refuses what is sent, and says nothing before.
+    let app = App::start(move |mut peer| {
+        while peer.request().is_some() && answer_with(&mut peer, "fine") {
+            if let Some(ended) = first.lock().unwrap().take() {
+                peer.stop_reading();
+                tell.send("deaf".to_owned()).expect("the test listens");
+                let _ = ended.recv_timeout(PATIENCE);
+                return;
             }
-        });
-        let site = Site { server: Site::server(model, &app, ""), app, told };
-        assert_eq!(site.server.get("/app/x").text(), "fine", "{model}");
-        assert_eq!(site.told(), "deaf");
-        assert_eq!(ask(&site, "DELETE", "").text(), "fine", "{model}");
-        assert_eq!(site.app.accepted(), 2, "{model}");
-        drop(end);
-    }
+        }
+    });
+    let site = Site { server: Site::server(Model::PerCore, &app, ""), app, told };
+    assert_eq!(site.server.get("/app/x").text(), "fine");
+    assert_eq!(site.told(), "deaf");
+    assert_eq!(ask(&site, "DELETE", "").text(), "fine");
+    assert_eq!(site.app.accepted(), 2);
+    drop(end);
 }
 
 #[test]
 fn connections_that_an_app_has_closed_in_the_meantime_are_not_used_for_anything() {
-    for model in engines() {
-        let site = Site::start(model, |_, peer, _| answer_with(peer, "ordered"));
-        for round in 0..20 {
-            assert_eq!(site.post("/app/order", b"one").text(), "ordered", "{model}, {round}");
-            site.app.close_all();
-        }
-        assert_eq!(site.app.accepted(), 20, "{model}");
+    let site = Site::start(Model::PerCore, |_, peer, _| answer_with(peer, "ordered"));
+    for round in 0..20 {
+        assert_eq!(site.post("/app/order", b"one").text(), "ordered", "{round}");
+        site.app.close_all();
     }
+    assert_eq!(site.app.accepted(), 20);
 }
 
 #[test]
 fn an_app_that_is_gone_is_502_until_it_is_back() {
-    for model in engines() {
-        let mut site = Site::start(model, |_, peer, _| answer_with(peer, "fine"));
-        assert_eq!(site.server.get("/app/ok").text(), "fine", "{model}");
-        site.app.stop_listening();
-        assert_eq!(site.server.get("/app/ok").status, 502, "{model}");
-        assert_eq!(site.post("/app/ok", b"abc").status, 502, "{model}");
-        site.server.wait_for_line("app.sock: No such file or directory (os error 2); does the app run?");
-        site.app.listen();
-        assert_eq!(site.server.get("/app/ok").text(), "fine", "{model}");
-    }
+    let mut site = Site::start(Model::PerCore, |_, peer, _| answer_with(peer, "fine"));
+    assert_eq!(site.server.get("/app/ok").text(), "fine");
+    site.app.stop_listening();
+    assert_eq!(site.server.get("/app/ok").status, 502);
+    assert_eq!(site.post("/app/ok", b"abc").status, 502);
+    site.server.wait_for_line("app.sock: No such file or directory (os error 2); does the app run?");
+    site.app.listen();
+    assert_eq!(site.server.get("/app/ok").text(), "fine");
 }
 
 /// Answers, or breaks off, while a body goes up that it does not read.
@@ -182,19 +172,17 @@ fn reads_nothing(name: &str, peer: &mut Peer, _: &Sender<String>) -> bool {
 
 #[test]
 fn an_answer_before_the_body_has_gone_up_is_passed_on() {
-    for model in engines() {
-        let site = Site::start(model, reads_nothing);
-        for (target, status) in [("/app/refuses", 403), ("/app/breaks-off", 502)] {
-            let mut client = site.server.connect();
-            // More than all sockets between hold, so that the app must have answered before it has gone up.
-            let head = post(target, &[]);
-            let head = String::from_utf8(head).unwrap().replace("Length: 0", "Length: 50000000");
-            client.send(head.as_bytes());
-            client.send(&vec![b'a'; 100_000]);
-            assert_eq!(client.answer().status, status, "{model}: {target}");
-            drop(client);
-            site.all_places_are_free(model, target);
-        }
+    let site = Site::start(Model::PerCore, reads_nothing);
+    for (target, status) in [("/app/refuses", 403), ("/app/breaks-off", 502)] {
+        let mut client = site.server.connect();
+        // More than all sockets between hold, so that the app must have answered before it has gone up.
+        let head = post(target, &[]);
+        let head = String::from_utf8(head).unwrap().replace("Length: 0", "Length: 50000000");
+        client.send(head.as_bytes());
+        client.send(&vec![b'a'; 100_000]);
+        assert_eq!(client.answer().status, status, "{target}");
+        drop(client);
+        site.all_places_are_free(Model::PerCore, target);
     }
 }
 

@@ -2,16 +2,13 @@
 
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rudy_net::engine::Model;
 use rudy_tests::fastcgi::App;
-use rudy_tests::{Connection, PATIENCE, Server, engines};
+use rudy_tests::{Connection, PATIENCE, Server};
 
 use crate::site::{CONNECTIONS, Site, answer_with};
-
-/// Who is refused hears it at once, also from a busy machine; who has not heard it by then waits.
-const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
 /// A server whose app has all it takes at once, and answers one whenever it is told to.
 struct Full {
@@ -77,65 +74,65 @@ pub(crate) fn ask(server: &Server) -> Connection {
     client
 }
 
-/// Those that have a thread for one client more than the app takes.
-pub(crate) fn roomy() -> impl Iterator<Item = Model> {
-    engines().into_iter().filter(|model| !model.is_scarce())
-}
-
 #[test]
 fn where_the_queue_is_full_it_is_503_at_once_with_a_time_to_come_back() {
-    for model in roomy() {
-        let mut full = Full::start(model, ", queue = 0");
-        let refused = ask(&full.server).answer();
-        assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")), "{model}");
-        full.server.wait_for_line("0 requests wait for a connection already (`queue`)");
-        full.answer_all();
-        full.serves_again();
-    }
+    let mut full = Full::start(Model::PerCore, ", queue = 0");
+    let refused = ask(&full.server).answer();
+    assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")));
+    full.server.wait_for_line("0 requests wait for a connection already (`queue`)");
+    full.answer_all();
+    full.serves_again();
 }
 
 #[test]
 fn who_waits_too_long_for_a_place_gets_503() {
-    for model in roomy() {
-        let mut full = Full::start(model, ", queue_time = \"50ms\"");
-        let refused = ask(&full.server).answer();
-        assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")), "{model}");
-        full.server.wait_for_line("no connection became free within 50ms (`queue_time`)");
-        full.answer_all();
-        full.serves_again();
-    }
+    let mut full = Full::start(Model::PerCore, ", queue_time = \"50ms\"");
+    let refused = ask(&full.server).answer();
+    assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")));
+    full.server.wait_for_line("no connection became free within 50ms (`queue_time`)");
+    full.answer_all();
+    full.serves_again();
 }
 
 #[test]
 fn who_waits_is_served_as_soon_as_another_is() {
-    for model in roomy() {
-        let mut full = Full::start(model, "");
-        let waiting: Vec<_> = (0..20).map(|_| ask(&full.server)).collect();
-        full.clients.extend(waiting);
-        full.answer_all();
-    }
+    let mut full = Full::start(Model::PerCore, "");
+    let waiting: Vec<_> = (0..20).map(|_| ask(&full.server)).collect();
+    full.clients.extend(waiting);
+    full.answer_all();
 }
 
 #[test]
 fn who_leaves_the_queue_takes_no_place_in_it() {
-    for model in roomy() {
-        let mut full = Full::start(model, ", queue = 1");
-        for _ in 0..5 {
-            drop(ask(&full.server));
+    let mut full = Full::start(Model::PerCore, ", queue = 1");
+    let mut status = full.server.connect();
+    // Those that are in the app, and the one that asks.
+    let before = CONNECTIONS + 1;
+    for _ in 0..5 {
+        let leaves = ask(&full.server);
+        connections_become(&mut status, before + 1);
+        drop(leaves);
+        connections_become(&mut status, before);
+    }
+    // Were one of them still in the queue, this one would be refused.
+    let last = ask(&full.server);
+    connections_become(&mut status, before + 1);
+    full.clients.push(last);
+    full.answer_all();
+}
+
+/// Waits until the server has so many connections: it has accepted a client, or noticed that one has left. `status` is one
+/// of them.
+fn connections_become(status: &mut Connection, expected: usize) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        status.send(b"GET /status HTTP/1.1\r\nHost: test\r\n\r\n");
+        let status: serde_json::Value = serde_json::from_slice(&status.answer().body).expect("JSON");
+        let open = &status["connections"]["open"];
+        if *open == expected {
+            return;
         }
-        // The server may hear only behind this one of who has left: then it is refused. At last it waits, and the first
-        // two are answered before it.
-        let (mut last, mut refused) = (ask(&full.server), 0);
-        last.socket().set_read_timeout(Some(REFUSED_WITHIN)).unwrap();
-        while last.socket().peek(&mut [0]).is_ok() {
-            refused += 1;
-            assert!(refused < 1000, "{model}: the queue stays full");
-            assert_eq!(last.answer().status, 503, "{model}");
-            last = ask(&full.server);
-            last.socket().set_read_timeout(Some(REFUSED_WITHIN)).unwrap();
-        }
-        last.socket().set_read_timeout(Some(PATIENCE)).unwrap();
-        full.clients.push(last);
-        full.answer_all();
+        assert!(Instant::now() < deadline, "{open} connections, not {expected}");
+        std::thread::yield_now();
     }
 }

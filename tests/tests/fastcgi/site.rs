@@ -62,7 +62,8 @@ impl Site {
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\nlimits.body_bytes = \"1 GiB\"\n[[site]]\n\
              [[site.route]]\npath = \"/app/*\"\nfastcgi = {}\n\
-             [[site.route]]\npath = \"/soon/*\"\nfastcgi = {}\n",
+             [[site.route]]\npath = \"/soon/*\"\nfastcgi = {}\n\
+             [[site.route]]\npath = \"/status\"\nstatus = {{}}\n",
             table("1m"),
             table("2s")
         );

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Instant;
 
 use rudy_net::engine::Model;
-use rudy_tests::{PATIENCE, Server, engines, fastcgi_info};
+use rudy_tests::{PATIENCE, Server, fastcgi_info};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// A server on `model` that starts `fastcgi-info` with these arguments and this table of `processes`.
@@ -44,18 +44,16 @@ fn wait_for_end_of(process: u32) {
 
 #[test]
 fn one_process_is_always_the_same_over_a_reload_too_and_ends_with_the_server() {
-    for model in engines() {
-        let mut server = server(model, "\"--tasks\", \"10\"", "max = 1");
-        let process = asked(&server);
-        let seen: BTreeSet<_> = (0..50).map(|_| asked(&server)).collect();
-        assert_eq!(seen, BTreeSet::from([process]), "{model}");
-        server.signal(Signal::HUP);
-        server.wait_for_line("the configuration was read again");
-        assert_eq!(asked(&server), process, "{model}");
-        server.signal(Signal::TERM);
-        server.wait();
-        assert!(test_kill_process(pid(process)).is_err(), "{model}: the app outlives its server");
-    }
+    let mut server = server(Model::PerCore, "\"--tasks\", \"10\"", "max = 1");
+    let process = asked(&server);
+    let seen: BTreeSet<_> = (0..50).map(|_| asked(&server)).collect();
+    assert_eq!(seen, BTreeSet::from([process]));
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was read again");
+    assert_eq!(asked(&server), process);
+    server.signal(Signal::TERM);
+    server.wait();
+    assert!(test_kill_process(pid(process)).is_err(), "the app outlives its server");
 }
 
 #[test]
