@@ -22,11 +22,15 @@ pub fn fastcgi_info() -> &'static Path {
     BINARY.get_or_init(|| build("fastcgi-info"))
 }
 
-/// Has cargo build a package, whose binary has its name.
+/// Has cargo build a package, whose binary has its name. Where `RUDY_BUILT` is set that was done before the tests: nextest
+/// has a process for each of them, and each would ask cargo again.
 fn build(package: &str) -> PathBuf {
     // target/debug/deps/cli-0123456789abcdef
     let test = std::env::current_exe().expect("a test runs from a file");
     let folder = test.parent().and_then(Path::parent).expect("a test is built in target/PROFILE/deps");
+    if std::env::var_os("RUDY_BUILT").is_some() {
+        return folder.join(package);
+    }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--quiet", "--locked", "--package", package]);

@@ -22,11 +22,16 @@ pub(crate) fn output(command: &mut Command) -> Outcome<String> {
     Err(format!("`{}` failed ({}): {}", line(command), output.status, said.trim()))
 }
 
-/// Runs it, passes its stdout on line by line while `each` looks at every line. Whether it succeeded is the answer.
-pub(crate) fn watch(command: &mut Command, mut each: impl FnMut(&str)) -> Outcome<bool> {
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
-    let stdout = child.stdout.take().expect("it was piped above");
-    for line in BufReader::new(stdout).split(b'\n') {
+/// Runs it, passes its stdout and stderr on line by line while `each` looks at every line. Whether it succeeded is the
+/// answer.
+pub(crate) fn watch(mut command: Command, mut each: impl FnMut(&str)) -> Outcome<bool> {
+    let no_pipe = |error| format!("cannot make a pipe: {error}");
+    let (reader, writer) = std::io::pipe().map_err(no_pipe)?;
+    command.stdout(writer.try_clone().map_err(no_pipe)?).stderr(writer);
+    let mut child = command.spawn().map_err(|error| cannot_start(&command, &error))?;
+    // It holds our copies of the writing end, without which the pipe ends with the program.
+    drop(command);
+    for line in BufReader::new(reader).split(b'\n') {
         let line = line.map_err(|error| format!("cannot read what a program printed: {error}"))?;
         let line = String::from_utf8_lossy(&line);
         println!("{line}");

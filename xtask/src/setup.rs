@@ -51,6 +51,7 @@ pub(crate) fn run() -> Outcome {
     python(&workspace::flup_environment(), FLUP)?;
     dokuwiki()?;
     cargo_deny()?;
+    cargo_nextest()?;
     cargo_fuzz()?;
     go_httpbin()
 }
@@ -145,6 +146,14 @@ fn cargo_deny() -> Outcome {
         return Ok(());
     }
     cargo_install("cargo-deny")
+}
+
+/// Runs the tests of all crates side by side; some minutes of building on two cores.
+fn cargo_nextest() -> Outcome {
+    if command::find("cargo-nextest").is_some() {
+        return Ok(());
+    }
+    cargo_install("cargo-nextest")
 }
 
 /// Only where there is a nightly toolchain, without which it cannot run; half a minute of building.

@@ -70,16 +70,21 @@ pub(crate) fn run() -> Outcome {
 }
 
 impl Tally {
-    /// Adds up a line such as `test result: ok. 12 passed; 0 failed; 1 ignored; …`.
+    /// Adds up a line such as `test result: ok. 12 passed; 0 failed; 1 ignored; …` of cargo, or `Summary [0.3s] 14 tests
+    /// run: 11 passed (1 slow), 2 failed, 1 timed out, 1 skipped` of nextest.
     fn read(&mut self, line: &str) {
-        let Some(counts) = line.strip_prefix("test result: ") else { return };
-        let words: Vec<&str> = counts.split([' ', ';']).filter(|word| !word.is_empty()).collect();
+        let of_nextest = || Some(line.trim_start().strip_prefix("Summary [")?.split_once(" run: ")?.1);
+        let Some(counts) = line.strip_prefix("test result: ").or_else(of_nextest) else { return };
+        let words: Vec<&str> = counts.split([' ', ';', ',']).filter(|word| !word.is_empty()).collect();
         for pair in words.windows(2) {
             let Ok(count) = pair[0].parse::<u64>() else { continue };
             match pair[1] {
                 "passed" => self.passed += count,
-                "failed" => self.failed += count,
-                "ignored" if count > 0 => self.skipped.push(format!("{count} tests marked #[ignore]")),
+                // A program that does not start or in time end is counted on its own: `1 exec failed`, `1 timed out`.
+                "failed" | "exec" | "timed" => self.failed += count,
+                "ignored" | "skipped" if count > 0 => {
+                    self.skipped.push(format!("{count} tests marked #[ignore]"));
+                }
                 _ => {}
             }
         }
@@ -137,16 +142,25 @@ fn documentation(_: &mut Tally) -> Outcome {
     command::run(workspace::cargo().args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// The tests start the `rudy` that stands beside them, so that is built first.
+/// nextest runs the tests of all crates side by side, each in a process of its own; most of them wait most of the time.
+/// They start the programs that are built first, and need not each ask cargo whether those are fresh (`RUDY_BUILT`).
 fn tests(tally: &mut Tally) -> Outcome {
-    command::run(workspace::cargo().args(["build", "--quiet", "--locked", "--package", "rudy"]))?;
+    if command::find("cargo-nextest").is_none() {
+        return Err("cargo-nextest is not installed; `cargo xtask setup` installs it".into());
+    }
+    let programs = ["build", "--quiet", "--locked", "--package", "rudy", "--package", "fastcgi-info"];
+    command::run(workspace::cargo().args(programs))?;
     let skipped = workspace::target().join("skipped-tests");
     // Not there yet is as good as removed.
     let _ = fs::remove_file(&skipped);
-    let arguments = ["test", "--workspace", "--locked", "--no-fail-fast"];
-    let mut cargo = workspace::cargo();
-    cargo.args(arguments).env("RUDY_SKIPPED_TESTS", &skipped);
-    let succeeded = command::watch(&mut cargo, |line| tally.read(line))?;
+    let all = ["--workspace", "--locked", "--no-fail-fast", "--color=never"];
+    let mut succeeded = true;
+    // nextest has no tests of documentation.
+    for runner in [&["nextest", "run"][..], &["test", "--doc"]] {
+        let mut cargo = workspace::cargo();
+        cargo.args(runner).args(all).env("RUDY_SKIPPED_TESTS", &skipped).env("RUDY_BUILT", "1");
+        succeeded &= command::watch(cargo, |line| tally.read(line))?;
+    }
     tally.skipped.extend(fs::read_to_string(&skipped).unwrap_or_default().lines().map(String::from));
     if succeeded { Ok(()) } else { Err("the tests that failed are named above".into()) }
 }
@@ -190,5 +204,10 @@ mod tests {
         );
         tally.read("test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out");
         assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (15, 2, 1));
+        tally.read(
+            "     Summary [   0.123s] 14 tests run: 11 passed (1 slow), 1 failed, 1 timed out, 2 skipped",
+        );
+        tally.read("     Summary [   0.123s] 1 test run: 0 passed, 1 exec failed, 0 skipped");
+        assert_eq!((tally.passed, tally.failed, tally.skipped.len()), (26, 5, 2));
     }
 }
