@@ -23,7 +23,7 @@ pub use descriptors::descriptors;
 pub use engines::engines;
 pub use load::{Load, Tally};
 pub use port::{ReservedPort, quiet_port};
-pub use program::{flup, go_httpbin, program, redbot, skip};
+pub use program::{flup, go_httpbin, long, program, redbot, skip};
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
 

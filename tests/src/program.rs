@@ -24,9 +24,13 @@ pub fn program(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Where `redbot` is, which `cargo xtask setup` installs into an environment of its own, or `None` after [`skip`].
+/// Where `redbot` is, which `cargo xtask setup` installs into an environment of its own, or `None` after [`skip`] and where
+/// [`long`] checks do not run.
 #[must_use]
 pub fn redbot() -> Option<PathBuf> {
+    if !long() {
+        return None;
+    }
     let redbot = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/redbot/bin/redbot");
     if !redbot.is_file() {
         skip("redbot is not installed; `cargo xtask setup` installs it");
@@ -63,16 +67,41 @@ pub fn go_httpbin() -> Option<PathBuf> {
 ///
 /// On a build machine (`CI` set), where everything has to be there.
 pub fn skip(reason: &str) {
-    let thread = thread::current();
-    let test = thread.name().unwrap_or("a test");
-    assert!(!on_build_machine(), "{test} cannot be skipped on a build machine: {reason}");
+    assert!(!on_build_machine(), "{} cannot be skipped on a build machine: {reason}", test_name());
+    note_skipped(reason);
+}
+
+fn test_name() -> String {
+    thread::current().name().unwrap_or("a test").to_owned()
+}
+
+/// Adds this test to the list that `cargo xtask test` prints.
+fn note_skipped(reason: &str) {
     let Some(list) = std::env::var_os("RUDY_SKIPPED_TESTS") else { return };
     // Each line in one write, so that tests that run at the same time do not mix theirs.
-    let line = format!("{test}: {reason}\n");
+    let line = format!("{}: {reason}\n", test_name());
     let written = OpenOptions::new().create(true).append(true).open(&list);
     let written = written.and_then(|mut file| file.write_all(line.as_bytes()));
     assert!(written.is_ok(), "cannot note a skipped test in {}: {written:?}", list.display());
 }
+
+/// Whether the long checks with real programs run, as in `cargo xtask test --peers`. Where they do not, this test counts as
+/// skipped, by name, and returns.
+///
+/// ```no_run
+/// if !rudy_tests::long() { return };
+/// ```
+#[must_use]
+pub fn long() -> bool {
+    let asked = std::env::var_os(PEERS).is_some_and(|value| !value.is_empty() && value != "0");
+    if !asked {
+        note_skipped("a long check; `cargo xtask test --peers` runs it");
+    }
+    asked
+}
+
+/// The variable with which `cargo xtask test --peers` asks for the long checks.
+const PEERS: &str = "RUDY_TEST_PEERS";
 
 fn on_build_machine() -> bool {
     std::env::var("CI").is_ok_and(|ci| !ci.is_empty() && ci != "false")

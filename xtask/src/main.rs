@@ -1,4 +1,4 @@
-//! The chores of this repository: `cargo xtask test | tidy | setup`.
+//! The chores of this repository: `cargo xtask test [--peers] | tidy | setup`.
 
 #![expect(
     clippy::print_stdout,
@@ -30,7 +30,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Chore {
     /// Everything that must hold before a change lands: setup, format, tidy, lints, documentation, tests, fuzz smoke.
-    Test,
+    Test {
+        /// Long checks with real programs as well: other web servers, wikis, redbot, slowhttptest
+        #[arg(long)]
+        peers: bool,
+    },
     /// The rules that no compiler knows: floors, sockets, file lengths, documents.
     Tidy,
     /// Installs what the tests need; says what is missing where it may not.
@@ -39,7 +43,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().chore {
-        Chore::Test => test::run(),
+        Chore::Test { peers } => test::run(peers),
         Chore::Tidy => tidy::run(),
         Chore::Setup => setup::run(),
     };

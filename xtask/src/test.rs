@@ -46,11 +46,14 @@ struct Tally {
     failed: u64,
     /// What was not run, with the reason.
     skipped: Vec<String>,
+    /// The long checks with real programs run as well.
+    peers: bool,
 }
 
-/// Runs the steps in order, stops at the first that fails, and closes with the count.
-pub(crate) fn run() -> Outcome {
-    let mut tally = Tally::default();
+/// Runs the steps in order, stops at the first that fails, and closes with the count. Without `peers` the long checks with
+/// real programs count as skipped.
+pub(crate) fn run(peers: bool) -> Outcome {
+    let mut tally = Tally { peers, ..Tally::default() };
     let begin = Instant::now();
     for step in STEPS {
         println!("\n== {}", step.name);
@@ -159,6 +162,9 @@ fn tests(tally: &mut Tally) -> Outcome {
     for runner in [&["nextest", "run"][..], &["test", "--doc"]] {
         let mut cargo = workspace::cargo();
         cargo.args(runner).args(all).env("RUDY_SKIPPED_TESTS", &skipped).env("RUDY_BUILT", "1");
+        if tally.peers {
+            cargo.env("RUDY_TEST_PEERS", "1");
+        }
         succeeded &= command::watch(cargo, |line| tally.read(line))?;
     }
     tally.skipped.extend(fs::read_to_string(&skipped).unwrap_or_default().lines().map(String::from));

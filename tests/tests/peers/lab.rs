@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use rudy_tests::{binary, fastcgi_info, program};
+use rudy_tests::{binary, fastcgi_info, long, program};
 use serde_json::Value;
 
 /// The runs of a plan, of which only these subjects and loads are carried out, once.
@@ -31,6 +31,9 @@ fn figure(run: &Value, name: &str) -> f64 {
 
 #[test]
 fn what_generators_print_is_read() {
+    if !long() {
+        return;
+    }
     let programs = ["wrk", "h2load", "ab"];
     if programs.iter().any(|name| program(name).is_none()) {
         return;
@@ -60,6 +63,9 @@ fn erlang_sends_as_many_messages_as_we_do() {
 
 #[test]
 fn one_process_of_an_app_answers_behind_each_web_server() {
+    if !long() {
+        return;
+    }
     let programs = ["lighttpd", "nginx", "apache2"];
     if programs.iter().any(|name| program(name).is_none()) {
         return;

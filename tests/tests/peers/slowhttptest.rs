@@ -8,7 +8,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use rudy_tests::fastcgi::App;
-use rudy_tests::{Connection, Server, program};
+use rudy_tests::{Connection, Server, long, program};
 
 use crate::content::text;
 
@@ -62,6 +62,9 @@ fn slow_readers_leave_the_service_available() {
 
 /// Runs slowhttptest against `path` while an ordinary client goes on asking for a file.
 fn attack(path: &str, mode: &[&str]) -> Option<Seen> {
+    if !long() {
+        return None;
+    }
     let slowhttptest = program("slowhttptest")?;
     let app = App::start(|mut peer| {
         while peer.request().is_some() && peer.body().is_some() {

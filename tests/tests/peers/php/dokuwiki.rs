@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use rudy_tests::{Answer, Server, skip};
+use rudy_tests::{Answer, Server, long, skip};
 use tempfile::TempDir;
 
 use super::{Fpm, ask};
@@ -77,6 +77,9 @@ impl Browser<'_> {
 
 #[test]
 fn somebody_logs_in_and_writes_and_everybody_reads() {
+    if !long() {
+        return;
+    }
     let Some(fpm) = Fpm::start("") else { return };
     let Some(wiki) = set_up() else { return };
     let server = fpm.serve(&wiki.path().join("public"), "/*", "");
