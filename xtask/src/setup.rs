@@ -22,6 +22,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("apache2", "apache2"),           // asks FastCGI apps
     (PYTHON, "python3"),              // runs redbot and flup
     ("php-cgi", "php-cgi"),           // an app behind the gateway
+    ("php", "php-cli"),               // installs MediaWiki
     ("fcgiwrap", "fcgiwrap"),         // runs CGI programs behind it, git's among them
     ("git", "git"),
     ("chromium", "chromium"), // shows the reports of the lab
@@ -44,12 +45,20 @@ const GO_HTTPBIN: &str = "github.com/mccutchen/go-httpbin/v2/cmd/go-httpbin@v2.2
 const DOKUWIKI: &[&str] =
     &["dokuwiki", "php-phpseclib", "php-random-compat", "php-geshi", "libphp-simplepie"];
 
+/// A PHP application whose paths are names of pages, slashes included. Unpacked for the same reason.
+const MEDIAWIKI: &[&str] = &["mediawiki", "mediawiki-classes"];
+
+/// Extensions of PHP that `MediaWiki` loads, and the Debian package that brings each.
+const PHP_EXTENSIONS: &[(&str, &str)] =
+    &[("intl", "php-intl"), ("mbstring", "php-mbstring"), ("xml", "php-xml"), ("pdo_sqlite", "php-sqlite3")];
+
 /// Installs what is missing; fails with the names of what it may not install.
 pub(crate) fn run() -> Outcome {
     packages()?;
     python(&workspace::redbot_environment(), REDBOT)?;
     python(&workspace::flup_environment(), FLUP)?;
-    dokuwiki()?;
+    unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
+    unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
     cargo_deny()?;
     cargo_nextest()?;
     cargo_fuzz()?;
@@ -113,6 +122,12 @@ fn missing_packages() -> Vec<&'static str> {
     }
     if !command::succeeds(Command::new("perl").args(["-MFCGI", "-e1"])) {
         missing.push("libfcgi-perl");
+    }
+    for (extension, package) in PHP_EXTENSIONS {
+        let code = format!("exit(extension_loaded('{extension}') ? 0 : 1);");
+        if !command::succeeds(Command::new("php").args(["-r", &code])) {
+            missing.push(package);
+        }
     }
     missing
 }
@@ -181,17 +196,17 @@ fn go_httpbin() -> Outcome {
     command::run(Command::new(go).args(["install", GO_HTTPBIN]).env("GOBIN", folder))
 }
 
-fn dokuwiki() -> Outcome {
-    let folder = workspace::dokuwiki();
-    if folder.join("usr/share/dokuwiki/doku.php").exists() {
+/// Unpacks Debian packages into a folder; `file` is there when they are.
+fn unpack(packages: &[&str], folder: &Path, file: &str) -> Outcome {
+    if folder.join(file).exists() {
         return Ok(());
     }
-    println!("unpacking {} into {}", DOKUWIKI.join(" "), folder.display());
-    std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    command::run(Command::new("apt-get").args(["-q", "download"]).args(DOKUWIKI).current_dir(&folder))?;
-    for package in DOKUWIKI {
+    println!("unpacking {} into {}", packages.join(" "), folder.display());
+    std::fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    command::run(Command::new("apt-get").args(["-q", "download"]).args(packages).current_dir(folder))?;
+    for package in packages {
         let unpack = "dpkg-deb -x \"$0\"_*.deb . && rm \"$0\"_*.deb";
-        command::run(Command::new("sh").args(["-c", unpack, package]).current_dir(&folder))?;
+        command::run(Command::new("sh").args(["-c", unpack, package]).current_dir(folder))?;
     }
     Ok(())
 }

@@ -38,6 +38,11 @@ pub(crate) fn dokuwiki() -> PathBuf {
     root().join("target/dokuwiki")
 }
 
+/// Where `setup` unpacks `MediaWiki`, which the tests install and serve.
+pub(crate) fn mediawiki() -> PathBuf {
+    root().join("target/mediawiki")
+}
+
 /// What `cargo metadata` says, dependencies resolved.
 pub(crate) fn metadata() -> Outcome<Value> {
     let output = command::output(cargo().args(["metadata", "--format-version", "1", "--locked"]))?;

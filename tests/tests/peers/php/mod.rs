@@ -1,6 +1,7 @@
 //! PHP sites, run by the php-fpm that Debian has.
 
 mod dokuwiki;
+mod mediawiki;
 mod sendfile;
 mod site;
 
@@ -26,6 +27,15 @@ struct Fpm {
 impl Fpm {
     /// Two children behind a Unix socket, with these settings of php.ini; `None` where the test is skipped.
     fn start(settings: &str) -> Option<Self> {
+        Self::start_with(&["-n"], settings)
+    }
+
+    /// The same with the extensions that are installed: the system's php.ini loads them.
+    fn start_with_extensions(settings: &str) -> Option<Self> {
+        Self::start_with(&[], settings)
+    }
+
+    fn start_with(arguments: &[&str], settings: &str) -> Option<Self> {
         let fpm = php_fpm()?;
         let folder = TempDir::new().expect("a temp folder can be made");
         let here = folder.path().display();
@@ -36,7 +46,7 @@ impl Fpm {
         );
         fs::write(&configuration, text).expect("a temp folder can be written");
         let mut command = Command::new(fpm);
-        command.args(["-n", "-F", "-O", "-y"]).arg(&configuration);
+        command.args(arguments).args(["-F", "-O", "-y"]).arg(&configuration);
         if rustix::process::geteuid().is_root() {
             command.arg("-R");
         }

@@ -1,0 +1,86 @@
+//! `MediaWiki`, as Debian has it, with pages whose titles have a slash and letters outside of ASCII.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rudy_tests::{Answer, Server, long, program, skip};
+use tempfile::TempDir;
+
+use super::Fpm;
+
+/// Copies what `cargo xtask setup` has unpacked into the folder `$2`, and installs a wiki there. Debian puts links to other
+/// places of the system where a wiki has its settings, extensions and uploads.
+const INSTALL: &str = r#"set -e
+cp -r "$1/usr/share/mediawiki" "$2/public"
+cd "$2/public"
+rm -rf LocalSettings.php config extensions extensions-core images
+mkdir extensions images ../data
+php maintenance/install.php --dbtype sqlite --dbpath "$2/data" --dbname wiki --confpath "$2/public" --skins MonoBook \
+    --server http://wiki.test --scriptpath "" --pass a-long-password Wiki Ada
+echo '$wgArticlePath = "/wiki/$1"; $wgUsePathInfo = true;' >> LocalSettings.php"#;
+
+/// A wiki with these pages, each a title and its text.
+fn install(pages: &[(&str, &str)]) -> Option<TempDir> {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mediawiki");
+    if !unpacked.join("usr/share/mediawiki/index.php").is_file() {
+        skip("MediaWiki is not there; `cargo xtask setup` unpacks it");
+        return None;
+    }
+    let php = program("php")?;
+    let folder = TempDir::new().expect("a temp folder can be made");
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", INSTALL, "sh"]).arg(unpacked).arg(folder.path()).output();
+    let output = output.expect("every system has a shell");
+    assert!(output.status.success(), "{output:?}");
+    for (title, text) in pages {
+        let mut edit = Command::new(&php);
+        edit.current_dir(folder.path().join("public")).args(["maintenance/edit.php", title]);
+        let mut child = edit.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("PHP starts");
+        let mut stdin = child.stdin.take().expect("it was asked for");
+        stdin.write_all(text.as_bytes()).expect("edit.php reads the text");
+        drop(stdin);
+        assert!(child.wait().expect("the child is ours").success(), "edit.php does not save {title}");
+    }
+    Some(folder)
+}
+
+/// Gets `target` under the name that the wiki has: it redirects requests for another one.
+fn get(server: &Server, target: &str) -> Answer {
+    let mut connection = server.connect();
+    connection.send(format!("GET {target} HTTP/1.1\r\nHost: wiki.test\r\n\r\n").as_bytes());
+    connection.answer()
+}
+
+#[test]
+fn mediawiki_shows_a_page_with_a_slash_in_its_title_by_every_way_to_it() {
+    if !long() {
+        return;
+    }
+    let Some(fpm) = Fpm::start_with_extensions("") else { return };
+    let pages = [("A/B", "The text of a subpage."), ("Ünïcode/Ä", "The text with diaereses.")];
+    let Some(wiki) = install(&pages) else { return };
+    let server = fpm.serve(&wiki.path().join("public"), "/*", "");
+    let mut failures = Vec::new();
+    for (title, (_, text)) in
+        [("A/B", pages[0]), ("%C3%9Cn%C3%AFcode/%C3%84", pages[1]), ("Ünïcode/Ä", pages[1])]
+    {
+        let encoded_slash = title.replace('/', "%2F");
+        for target in [
+            format!("/wiki/{title}"),
+            format!("/wiki/{encoded_slash}"),
+            format!("/index.php/{title}"),
+            format!("/index.php/{encoded_slash}"),
+            format!("/index.php?title={title}"),
+            format!("/index.php?title={encoded_slash}"),
+        ] {
+            let answer = get(&server, &target);
+            if answer.status != 200 || !answer.text().contains(text) {
+                let lines = [answer.head.lines().next(), answer.field("location")];
+                failures.push(format!("{target}: {}", lines.map(Option::unwrap_or_default).join(" ")));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "these do not show the page:\n{}", failures.join("\n"));
+    assert_eq!(get(&server, "/wiki/A/C").status, 404, "a page that no one has written");
+}
