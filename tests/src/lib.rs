@@ -13,6 +13,7 @@ mod load;
 mod port;
 mod program;
 mod server;
+pub mod spellings;
 mod tls;
 
 pub use answer::Answer;

@@ -17,4 +17,5 @@ mod redbot;
 mod reload;
 mod slow;
 mod slowhttptest;
+mod spellings;
 mod unprivileged;

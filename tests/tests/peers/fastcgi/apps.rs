@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 /// What is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Program {
+pub(crate) enum Program {
     /// php-fpm with so many children, each of which serves one connection at a time.
     PhpFpm { children: u32 },
     /// `php-cgi -b`, with two children.
@@ -31,7 +31,7 @@ pub(super) enum Program {
 }
 
 /// An app that does what all of these do.
-pub(super) struct App {
+pub(crate) struct App {
     pub(super) program: Program,
     pub(super) running: Running,
 }
@@ -73,10 +73,15 @@ pub(super) fn open_folder() -> TempDir {
 
 impl App {
     /// Starts it and waits until it listens; `None` where the test is skipped because something is not installed.
-    pub(super) fn start(program: Program) -> Option<Self> {
+    pub(crate) fn start(program: Program) -> Option<Self> {
         let folder = open_folder();
         let command = program.command(folder.path())?;
         Some(Self { program, running: Running::start(command, folder) })
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.running.socket()
     }
 
     /// Its path behind Rudy.

@@ -4,7 +4,7 @@ mod alone;
 mod authorizer;
 mod behind;
 mod own_app;
-mod web_server;
+pub(crate) mod web_server;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};

@@ -96,6 +96,11 @@ impl WebServer {
         Connection::open(self.address)
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The URL of a path.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
@@ -111,7 +116,8 @@ impl WebServer {
         }
     }
 
-    fn start(command: impl FnOnce(&Path, SocketAddr) -> Command) -> Self {
+    /// Starts what `command` makes of a folder for its files and the address to listen on, and waits until it listens.
+    pub(crate) fn start(command: impl FnOnce(&Path, SocketAddr) -> Command) -> Self {
         let folder = tempfile::tempdir().expect("a temp folder can be made");
         // For those who do not serve as root.
         let readable = fs::Permissions::from_mode(0o755);
@@ -165,7 +171,8 @@ impl Drop for WebServer {
     }
 }
 
-fn write(folder: &Path, configuration: &str) -> PathBuf {
+/// Writes a configuration into the folder of its server.
+pub(crate) fn write(folder: &Path, configuration: &str) -> PathBuf {
     let path = folder.join("server.conf");
     fs::write(&path, configuration).expect("a temp folder can be written");
     path

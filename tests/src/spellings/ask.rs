@@ -1,0 +1,261 @@
+//! Sends a spelling and names what came back.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::generate::Spelling;
+use super::site::{APP_VARIABLES, MARKER};
+use crate::PATIENCE;
+
+/// What a server made of a spelling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its response, in words that can be compared: `400`, `200 file`, `200 app script=/app.php info=/x ...`.
+    pub first: String,
+    /// The responses after it on the same connection: `200 marker` where the server went on.
+    pub then: Vec<String>,
+    /// Whether the server has closed the connection in the end.
+    pub is_closed: bool,
+}
+
+/// What no server may show, whatever the spelling: what is closed or outside of the site, the source of a script, a response to
+/// what is the body of a request, a field that a request has brought in.
+const FORBIDDEN: [&str; 5] = ["closed", "outside", "source", "smuggled", "injected"];
+
+impl Seen {
+    /// What a server may not do, whatever the spelling, as text; nothing where all is in order.
+    #[must_use]
+    pub fn violation(&self) -> Option<String> {
+        let names = || [&self.first].into_iter().chain(&self.then);
+        let shown = FORBIDDEN.iter().find(|word| names().any(|name| name.ends_with(*word)));
+        let is_own_error =
+            |name: &&String| name.starts_with('5') && !name.starts_with("501") && !name.starts_with("505");
+        if let Some(word) = shown {
+            Some(format!("it shows what is {word}: {}", self.text()))
+        } else if let Some(error) = names().find(is_own_error) {
+            Some(format!("it fails with {error}"))
+        } else if self.then.len() > 1 {
+            Some(format!("it responds to more than the two requests: {}", self.text()))
+        } else if !self.is_closed {
+            Some("it neither responds nor closes the connection".to_owned())
+        } else {
+            None
+        }
+    }
+
+    /// The response, and what followed it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let names: Vec<&str> = [&self.first].into_iter().chain(&self.then).map(String::as_str).collect();
+        names.join(" + ")
+    }
+}
+
+/// Sends each spelling on a connection of its own, with the request for the marker behind it; `connections` at once.
+#[must_use]
+pub fn ask_all(address: SocketAddr, spellings: &[Spelling], connections: usize) -> Vec<Seen> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut seen = Vec::new();
+        while let Some((index, spelling)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|index| Some((index, spellings.get(index)?)))
+        {
+            seen.push((index, ask(address, spelling)));
+        }
+        seen
+    };
+    let mut all: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..connections).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("asking does not panic")).collect()
+    });
+    all.sort_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, seen)| seen).collect()
+}
+
+/// Sends one spelling. Both requests go out together, so that a body that ends too early or too late shows.
+#[must_use]
+pub fn ask(address: SocketAddr, spelling: &Spelling) -> Seen {
+    let mut stream = TcpStream::connect(address).expect("the server accepts connections");
+    stream.set_read_timeout(Some(PATIENCE)).expect("the time is not zero");
+    stream.set_write_timeout(Some(PATIENCE)).expect("the time is not zero");
+    // A server may have closed already; then its response is there all the same.
+    let _ = stream.write_all(&[&spelling.bytes[..], MARKER.as_bytes()].concat());
+    let mut received = Vec::new();
+    let is_closed = match stream.read_to_end(&mut received) {
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    };
+    name_all(&received, spelling, is_closed)
+}
+
+fn name_all(received: &[u8], spelling: &Spelling, is_closed: bool) -> Seen {
+    let mut names = Vec::new();
+    let mut rest = received;
+    while !rest.is_empty() {
+        let is_head = spelling.is_head && names.is_empty();
+        let (response, after) = Response::split(rest, is_head);
+        rest = after;
+        if !(100..200).contains(&response.status) {
+            names.push(response.name(spelling));
+        }
+    }
+    if names.is_empty() {
+        return Seen { first: "nothing".to_owned(), then: Vec::new(), is_closed };
+    }
+    Seen { first: names.remove(0), then: names, is_closed }
+}
+
+/// A response as it came; 0 is the status of one that has no head, as in HTTP/0.9.
+struct Response<'r> {
+    status: u16,
+    head: &'r str,
+    body: Vec<u8>,
+}
+
+impl<'r> Response<'r> {
+    /// Takes the first response off what came. What is no response at all is the body of one without a head.
+    fn split(bytes: &'r [u8], is_head: bool) -> (Self, &'r [u8]) {
+        let bare = || (Self { status: 0, head: "", body: bytes.to_vec() }, &bytes[bytes.len()..]);
+        let Some(end) = find(bytes, b"\r\n\r\n").filter(|_| bytes.starts_with(b"HTTP/1.")) else {
+            return bare();
+        };
+        let Ok(head) = std::str::from_utf8(&bytes[..end]) else { return bare() };
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
+        let mut response = Self { status, head, body: Vec::new() };
+        let rest = &bytes[end + 4..];
+        if is_head || status < 200 || matches!(status, 204 | 304) {
+            return (response, rest);
+        }
+        let rest = if response.field("transfer-encoding") == Some("chunked") {
+            response.read_chunks(rest)
+        } else {
+            let length = response.field("content-length").and_then(|length| length.parse().ok());
+            let (body, rest) = rest.split_at(length.unwrap_or(rest.len()).min(rest.len()));
+            response.body = body.to_vec();
+            rest
+        };
+        (response, rest)
+    }
+
+    fn read_chunks<'b>(&mut self, mut rest: &'b [u8]) -> &'b [u8] {
+        while let Some(end) = find(rest, b"\r\n") {
+            let size =
+                std::str::from_utf8(&rest[..end]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+            let Some(size) = size else { break };
+            rest = &rest[end + 2..];
+            let chunk = &rest[..size.min(rest.len())];
+            self.body.extend_from_slice(chunk);
+            rest = rest.get(size + 2..).unwrap_or_default();
+            if size == 0 {
+                return rest;
+            }
+        }
+        rest
+    }
+
+    fn field(&self, name: &str) -> Option<&'r str> {
+        self.head
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find_map(|(given, value)| given.eq_ignore_ascii_case(name).then_some(value.trim()))
+    }
+
+    /// Status and resource. A field that only a request could have brought in shows as well.
+    fn name(&self, spelling: &Spelling) -> String {
+        let status = if self.status == 0 { "bare".to_owned() } else { self.status.to_string() };
+        let injected = if self.field("x-injected").is_some() { " injected" } else { "" };
+        let location = self.field("location").map(|to| format!(" to {}", path_of(to))).unwrap_or_default();
+        format!("{status}{}{location}{injected}", self.resource(spelling))
+    }
+
+    fn resource(&self, spelling: &Spelling) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        if text.contains("<?php") {
+            return " source".to_owned();
+        }
+        let Some((_, named)) = text.split_once("@@") else { return String::new() };
+        let name = named.lines().next().unwrap_or_default();
+        if name != "app" {
+            return format!(" {name}");
+        }
+        let value = |name: &str| {
+            let line = named.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            line.unwrap_or_default().replace("%2F", "/")
+        };
+        let [script, info, query, uri, host] = APP_VARIABLES.map(value);
+        let sent = percent_encode(&spelling.target).replace("%2F", "/");
+        let uri = if uri == sent { "as-sent" } else { uri.as_str() };
+        let body = value("BODY");
+        format!(" app script={script} info={info} query={query} uri={uri} host={host} body={body}")
+    }
+}
+
+/// A location without the server's own name, which differs by its port.
+fn path_of(location: &str) -> &str {
+    let Some((_, rest)) = location.split_once("://") else { return location };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.split(':').next().unwrap_or_default();
+    if host.eq_ignore_ascii_case(super::HOST) || host == "127.0.0.1" { path } else { location }
+}
+
+/// As PHP's `rawurlencode` does it (RFC 3986 §2.3).
+#[must_use]
+pub fn percent_encode(bytes: &[u8]) -> String {
+    let encode = |&byte: &u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    bytes.iter().map(encode).collect()
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(received: &str) -> Seen {
+        let spelling =
+            Spelling { tags: Vec::new(), bytes: Vec::new(), target: b"/app.php/x".to_vec(), is_head: false };
+        name_all(received.as_bytes(), &spelling, true)
+    }
+
+    #[test]
+    fn responses_are_named_by_status_and_resource() {
+        let file = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n@@file\n";
+        let marker = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n@@marker\n\r\n0\r\n\r\n";
+        let both = seen(&format!("HTTP/1.1 100 Continue\r\n\r\n{file}{marker}"));
+        assert_eq!((both.first.as_str(), both.then), ("200 file", vec!["200 marker".to_owned()]));
+        assert_eq!(seen("").first, "nothing");
+        assert_eq!(seen("@@file\n").first, "bare file");
+        let moved =
+            "HTTP/1.1 301 Moved\r\nLocation: http://example.test:81/docs/\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(seen(moved).first, "301 to /docs/");
+        assert_eq!(seen("HTTP/1.1 200 OK\r\n\r\n<?php echo '@@app';").first, "200 source");
+    }
+
+    #[test]
+    fn what_no_server_may_do_is_found() {
+        let file = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n@@file\n";
+        assert_eq!(seen(&file.repeat(2)).violation(), None);
+        let closed = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n@@closed\n";
+        let failed = "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n";
+        for (wrong, because) in
+            [(format!("{file}{closed}"), "closed"), (failed.to_owned(), "502"), (file.repeat(3), "more than")]
+        {
+            let violation = seen(&wrong).violation();
+            assert!(violation.as_ref().is_some_and(|text| text.contains(because)), "{violation:?}");
+        }
+    }
+
+    #[test]
+    fn an_app_shows_what_it_was_told() {
+        let body = "@@app\nSCRIPT_NAME=%2Fapp.php\nPATH_INFO=%2Fx\nQUERY_STRING=\nREQUEST_URI=%2Fapp.php%2Fx\nHTTP_HOST=h\nBODY=3\n";
+        let seen = seen(&format!("HTTP/1.1 200 OK\r\n\r\n{body}"));
+        assert_eq!(seen.first, "200 app script=/app.php info=/x query= uri=as-sent host=h body=3");
+    }
+}

@@ -1,0 +1,270 @@
+//! Other spellings of where a body ends: Content-Length, Transfer-Encoding, and chunks.
+//!
+//! Each body holds a request of its own, for [`SMUGGLED`]: a server that sees the end of the body elsewhere responds to it.
+
+use super::request::{Change, Request};
+
+/// What a body asks for; no server may respond to it.
+pub(super) const SMUGGLED: &str = "GET /smuggled.txt HTTP/1.1\r\nHost: example.test\r\n\r\n";
+
+/// Content-Length, with the length of the body for `N`; several lines are several fields.
+const LENGTHS: &[(&str, &[&str])] = &[
+    (
+        "length/same-twice",
+        &["Content-Length: N\r\nContent-Length: N", "Content-Length: N\r\ncontent-length: N"],
+    ),
+    ("length/two", &["Content-Length: N\r\nContent-Length: 0", "Content-Length: 0\r\nContent-Length: N"]),
+    ("length/list", &["Content-Length: N, N", "Content-Length: N,N"]),
+    ("length/list-of-two", &["Content-Length: N, 0", "Content-Length: 0, N"]),
+    ("length/sign", &["Content-Length: +N", "Content-Length: -N", "Content-Length: -0"]),
+    ("length/hexadecimal", &["Content-Length: 0x32", "Content-Length: 3E"]),
+    ("length/zeros", &["Content-Length: 0N", "Content-Length: 0000000000000000000000N"]),
+    ("length/white-space", &["Content-Length:N", "Content-Length:  N  ", "Content-Length:\tN\t"]),
+    ("length/space-within", &["Content-Length: N 0", "Content-Length: 0 N"]),
+    (
+        "length/text-behind",
+        &["Content-Length: N;x", "Content-Length: Nx", "Content-Length: N.0", "Content-Length: Ne0"],
+    ),
+    ("length/empty", &["Content-Length:", "Content-Length: ,"]),
+    ("length/no-number", &["Content-Length: x", "Content-Length: \"N\"", "Content-Length: \u{0665}\u{0660}"]),
+    ("length/control", &["Content-Length: \x0bN", "Content-Length: N\x0c", "Content-Length: N\0"]),
+    (
+        "length/overflow",
+        &[
+            "Content-Length: 18446744073709551616",
+            "Content-Length: 18446744073709551666",
+            "Content-Length: 4294967346",
+        ],
+    ),
+    (
+        "length/negative-overflow",
+        &["Content-Length: 9223372036854775808", "Content-Length: 99999999999999999999999999"],
+    ),
+    ("length/folded", &["Content-Length:\r\n N"]),
+    ("length/space-before-colon", &["Content-Length : N"]),
+];
+
+/// Transfer-Encoding, for a body in chunks.
+const CODINGS: &[(&str, &[&str])] = &[
+    (
+        "coding/chunked",
+        &["Transfer-Encoding: chunked", "transfer-encoding:chunked", "Transfer-Encoding:\tchunked "],
+    ),
+    ("coding/case", &["Transfer-Encoding: Chunked", "Transfer-Encoding: CHUNKED"]),
+    ("coding/empty-elements", &["Transfer-Encoding: , chunked", "Transfer-Encoding: chunked,"]),
+    (
+        "coding/gzip-chunked",
+        &["Transfer-Encoding: gzip, chunked", "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked"],
+    ),
+    (
+        "coding/chunked-gzip",
+        &["Transfer-Encoding: chunked, gzip", "Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip"],
+    ),
+    (
+        "coding/chunked-twice",
+        &["Transfer-Encoding: chunked, chunked", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"],
+    ),
+    (
+        "coding/identity",
+        &[
+            "Transfer-Encoding: identity",
+            "Transfer-Encoding: chunked, identity",
+            "Transfer-Encoding: identity, chunked",
+        ],
+    ),
+    (
+        "coding/unknown",
+        &[
+            "Transfer-Encoding: x",
+            "Transfer-Encoding: gzip",
+            "Transfer-Encoding: xchunked",
+            "Transfer-Encoding: chunkedx",
+        ],
+    ),
+    ("coding/parameter", &["Transfer-Encoding: chunked;q=1", "Transfer-Encoding: chunked; x"]),
+    ("coding/quoted", &["Transfer-Encoding: \"chunked\"", "Transfer-Encoding: 'chunked'"]),
+    ("coding/empty", &["Transfer-Encoding:", "Transfer-Encoding: ,"]),
+    (
+        "coding/control",
+        &["Transfer-Encoding: \x0bchunked", "Transfer-Encoding: chunked\x0c", "Transfer-Encoding: chunked\0"],
+    ),
+    ("coding/space-within", &["Transfer-Encoding: chun ked", "Transfer-Encoding: chunked x"]),
+    ("coding/folded", &["Transfer-Encoding:\r\n chunked", "Transfer-Encoding: x\r\n chunked"]),
+    ("coding/space-before-colon", &["Transfer-Encoding : chunked"]),
+    ("coding/other-field", &["TE: chunked", "X-Transfer-Encoding: chunked", "Transfer_Encoding: chunked"]),
+];
+
+/// A chunk with the payload for `P`, whose length is `N` in hexadecimal, and the end of the body.
+const CHUNKS: &[(&str, &[&str])] = &[
+    ("chunk/two", &["1\r\nx\r\nN\r\nP\r\n0\r\n\r\n"]),
+    ("chunk/zeros", &["00000N\r\nP\r\n0\r\n\r\n", "N\r\nP\r\n000\r\n\r\n"]),
+    ("chunk/many-zeros", &["00000000000000000000N\r\nP\r\n0\r\n\r\n"]),
+    (
+        "chunk/extension",
+        &[
+            "N;x\r\nP\r\n0\r\n\r\n",
+            "N;x=y\r\nP\r\n0\r\n\r\n",
+            "N;x=\"y;\"\r\nP\r\n0\r\n\r\n",
+            "N\r\nP\r\n0;x\r\n\r\n",
+        ],
+    ),
+    ("chunk/extension-with-spaces", &["N ;x\r\nP\r\n0\r\n\r\n", "N; x = y\r\nP\r\n0\r\n\r\n"]),
+    (
+        "chunk/bad-extension",
+        &[
+            "N;\r\nP\r\n0\r\n\r\n",
+            "N;bad[=x\r\nP\r\n0\r\n\r\n",
+            "N;x=\"y\r\nP\r\n0\r\n\r\n",
+            "N;x=\r\nP\r\n0\r\n\r\n",
+            "N;=y\r\nP\r\n0\r\n\r\n",
+            "N;;x\r\nP\r\n0\r\n\r\n",
+            "N x\r\nP\r\n0\r\n\r\n",
+        ],
+    ),
+    ("chunk/control-in-extension", &["N;x\0\r\nP\r\n0\r\n\r\n", "N;\x01\r\nP\r\n0\r\n\r\n"]),
+    ("chunk/lf-in-extension", &["N;x\nP\r\n0\r\n\r\n", "N;x\n0\r\n\r\nP\r\n0\r\n\r\n"]),
+    ("chunk/cr-in-extension", &["N;x\ry\r\nP\r\n0\r\n\r\n"]),
+    ("chunk/space-behind-size", &["N \r\nP\r\n0\r\n\r\n", "N\t\r\nP\r\n0\r\n\r\n"]),
+    ("chunk/space-before-size", &[" N\r\nP\r\n0\r\n\r\n", "\tN\r\nP\r\n0\r\n\r\n"]),
+    (
+        "chunk/bad-size",
+        &[
+            "0xN\r\nP\r\n0\r\n\r\n",
+            "+N\r\nP\r\n0\r\n\r\n",
+            "-N\r\nP\r\n0\r\n\r\n",
+            "x\r\nP\r\n0\r\n\r\n",
+            "N,\r\nP\r\n0\r\n\r\n",
+            "Ng\r\nP\r\n0\r\n\r\n",
+            "N.0\r\nP\r\n0\r\n\r\n",
+        ],
+    ),
+    ("chunk/empty-size", &["\r\nP\r\n0\r\n\r\n", ";x\r\nP\r\n0\r\n\r\n", "N\r\nP\r\n\r\n\r\n"]),
+    (
+        "chunk/overflow",
+        &[
+            "100000000000000N\r\nP\r\n0\r\n\r\n",
+            "FFFFFFFFFFFFFFFFF\r\nP\r\n0\r\n\r\n",
+            "8000000000000000\r\nP\r\n0\r\n\r\n",
+            "FFFFFFFFFFFFFFFF\r\nP\r\n0\r\n\r\n",
+        ],
+    ),
+    ("chunk/32-bit-overflow", &["1000000N\r\nP\r\n0\r\n\r\n", "10000000N\r\nP\r\n0\r\n\r\n"]),
+    (
+        "chunk/lf",
+        &["N\nP\r\n0\r\n\r\n", "N\r\nP\n0\r\n\r\n", "N\r\nP\r\n0\n\r\n", "N\r\nP\r\n0\r\n\n", "N\nP\n0\n\n"],
+    ),
+    ("chunk/cr", &["N\rP\r\n0\r\n\r\n", "N\r\nP\r0\r\n\r\n", "N\r\rP\r\n0\r\n\r\n"]),
+    ("chunk/no-line-end", &["N\r\nP0\r\n\r\n", "N\r\nPxx0\r\n\r\n"]),
+    ("chunk/too-much-data", &["1\r\nP\r\n0\r\n\r\n", "N\r\nPx\r\n0\r\n\r\n"]),
+    ("chunk/trailer", &["N\r\nP\r\n0\r\nX-A: b\r\n\r\n", "N\r\nP\r\n0\r\nX-A: b\r\nX-B: c\r\n\r\n"]),
+    (
+        "chunk/framing-in-trailer",
+        &[
+            "N\r\nP\r\n0\r\nContent-Length: 5\r\n\r\n",
+            "N\r\nP\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "N\r\nP\r\n0\r\nHost: other.test\r\n\r\n",
+        ],
+    ),
+    (
+        "chunk/bad-trailer",
+        &[
+            "N\r\nP\r\n0\r\nX-A : b\r\n\r\n",
+            "N\r\nP\r\n0\r\nX-A\r\n\r\n",
+            "N\r\nP\r\n0\r\n X-A: b\r\n\r\n",
+            "N\r\nP\r\n0\r\nX-A: \0\r\n\r\n",
+        ],
+    ),
+    ("chunk/lf-in-trailer", &["N\r\nP\r\n0\r\nX-A: b\n\r\n"]),
+    ("chunk/no-final-line", &["N\r\nP\r\n0\r\n"]),
+    ("chunk/no-last-chunk", &["N\r\nP\r\n"]),
+    ("chunk/nothing", &["0\r\n\r\n", ""]),
+];
+
+pub(super) fn changes() -> Vec<Change> {
+    let mut changes = Vec::new();
+    for &(tag, texts) in LENGTHS {
+        for text in texts {
+            changes.push(Change::new(tag, |request| with_length(request, text)));
+        }
+    }
+    for &(tag, texts) in CODINGS {
+        for text in texts {
+            changes.push(Change::new(tag, |request| with_coding(request, text)));
+        }
+    }
+    // Without the last, which are other fields.
+    for &(_, texts) in &CODINGS[..CODINGS.len() - 1] {
+        for text in texts {
+            changes.push(Change::new("coding/and-length", |request| with_both(request, text, true)));
+            changes.push(Change::new("coding/and-length", |request| with_both(request, text, false)));
+        }
+    }
+    for &(tag, texts) in CHUNKS {
+        for text in texts {
+            changes.push(Change::new(tag, |request| {
+                with_coding(request, "Transfer-Encoding: chunked");
+                if request.is_post() {
+                    request.body = chunks(text);
+                }
+            }));
+        }
+    }
+    // Without a body: it would be a request of its own, as everything behind this one.
+    for (tag, line) in [("length/missing", "X-A: b"), ("length/zero", "Content-Length: 0")] {
+        changes.push(Change::new(tag, move |request| {
+            with_length(request, line);
+            request.body.clear();
+        }));
+    }
+    changes.push(Change::new("length/of-a-get", |request| {
+        if !request.is_post() {
+            request.field(format!("Content-Length: {}", SMUGGLED.len()));
+            request.body = SMUGGLED.into();
+        }
+    }));
+    changes.push(Change::new("coding/of-a-get", |request| {
+        if !request.is_post() {
+            request.field("Transfer-Encoding: chunked");
+            request.body = chunks("N\r\nP\r\n0\r\n\r\n");
+        }
+    }));
+    changes
+}
+
+/// Takes the framing away from a request that has one.
+fn unframe(request: &mut Request) -> bool {
+    let is_post = request.is_post();
+    if is_post {
+        request.remove("Content-Length");
+    }
+    is_post
+}
+
+fn with_length(request: &mut Request, text: &str) {
+    if unframe(request) {
+        request.field(text.replace('N', &SMUGGLED.len().to_string()));
+        request.body = SMUGGLED.into();
+    }
+}
+
+fn with_coding(request: &mut Request, text: &str) {
+    if unframe(request) {
+        request.field(text);
+        request.body = chunks("N\r\nP\r\n0\r\n\r\n");
+    }
+}
+
+/// By the length the body holds the request; by the chunks it ends before.
+fn with_both(request: &mut Request, text: &str, length_first: bool) {
+    if unframe(request) {
+        request.body = ["0\r\n\r\n", SMUGGLED].concat().into();
+        let length = format!("Content-Length: {}", request.body.len());
+        let [first, second] = if length_first { [&length[..], text] } else { [text, &length] };
+        request.field(first);
+        request.field(second);
+    }
+}
+
+fn chunks(text: &str) -> Vec<u8> {
+    text.replace('N', &format!("{:X}", SMUGGLED.len())).replace('P', SMUGGLED).into_bytes()
+}

@@ -1,0 +1,52 @@
+//! Thousands of spellings of one request, compared between Rudy, nginx, lighttpd and Apache.
+
+mod servers;
+
+use rudy_tests::long;
+use rudy_tests::spellings::{Comparison, Seen, Spelling, all, ask_all};
+
+use self::servers::Servers;
+
+/// Connections at once to each server.
+const CONNECTIONS: usize = 32;
+
+/// Which compositions are tried.
+const SEED: u64 = 1;
+
+#[test]
+fn every_difference_from_nginx_lighttpd_and_apache_is_explained() {
+    if !long() {
+        return;
+    }
+    let Some(servers) = Servers::start() else { return };
+    let spellings = all(SEED);
+    let seen = servers.addresses().map(|(name, address)| (name, ask_all(address, &spellings, CONNECTIONS)));
+    for (name, seen) in &seen {
+        let hangs = spellings.iter().zip(seen).find(|(_, seen)| !seen.is_closed);
+        assert!(hangs.is_none(), "{name} neither responds nor closes: {hangs:?}");
+    }
+    let violations: Vec<_> = seen.iter().map(|(name, seen)| (*name, violations(&spellings, seen))).collect();
+    println!("{violations:#?}");
+    assert!(violations[0].1.is_empty(), "Rudy does what no server may do: {:#?}", violations[0].1);
+    let comparison = Comparison { spellings: &spellings, servers: seen.into() };
+    let differences = comparison.differences();
+    println!("{}", comparison.describe_rules(&differences));
+    let unexplained: Vec<_> = differences.iter().filter(|it| it.rule.is_none()).collect();
+    let from_all = unexplained.iter().filter(|it| it.is_from_all()).count();
+    assert!(
+        unexplained.is_empty(),
+        "{} of {} differences in {} spellings are unexplained, {from_all} of them from all other servers:\n{}",
+        unexplained.len(),
+        differences.len(),
+        spellings.len(),
+        comparison.describe(&unexplained)
+    );
+}
+
+/// Spellings by which a closed folder is opened, a request smuggled, or the server made to fail.
+fn violations(spellings: &[Spelling], seen: &[Seen]) -> Vec<String> {
+    let of_one = |(spelling, seen): (&Spelling, &Seen)| {
+        Some(format!("{}: {}", seen.violation()?, spelling.bytes.escape_ascii()))
+    };
+    spellings.iter().zip(seen).filter_map(of_one).collect()
+}

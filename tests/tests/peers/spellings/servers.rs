@@ -1,0 +1,179 @@
+//! Four servers that serve the site of the spellings with equivalent configurations, before one php-fpm.
+
+use std::fs::{self, Permissions};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use rudy_tests::spellings::{HOST, site};
+use rudy_tests::{Server, program};
+use tempfile::TempDir;
+
+use crate::fastcgi::apps::{App, Program};
+use crate::fastcgi_app::web_server::{WebServer, write};
+
+/// How long a server waits for the rest of a request: spellings that promise more than they bring end by it.
+const WAIT_SECONDS: u32 = 2;
+
+/// Connections of Rudy to php-fpm. It keeps them, and each keeps a child for itself; the others need some too.
+const CONNECTIONS: u32 = 4;
+
+/// The servers, and what they serve.
+pub(super) struct Servers {
+    pub(super) rudy: Server,
+    nginx: WebServer,
+    lighttpd: WebServer,
+    apache: WebServer,
+    /// Held, so that they are there as long as the servers.
+    _app: App,
+    _folder: TempDir,
+}
+
+impl Servers {
+    /// Starts them; `None` where the test is skipped because a program is missing.
+    pub(super) fn start() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
+        site::write(folder.path()).expect("a temp folder can be written");
+        let app = App::start(Program::PhpFpm { children: 2 * CONNECTIONS })?;
+        let socket = app.socket();
+        Some(Self {
+            rudy: rudy(folder.path(), &socket),
+            nginx: nginx(folder.path(), &socket)?,
+            lighttpd: lighttpd(folder.path(), &socket)?,
+            apache: apache(folder.path(), &socket)?,
+            _app: app,
+            _folder: folder,
+        })
+    }
+
+    /// Names and addresses, Rudy first.
+    pub(super) fn addresses(&self) -> [(&'static str, SocketAddr); 4] {
+        [
+            ("Rudy", self.rudy.address()),
+            ("nginx", self.nginx.address()),
+            ("lighttpd", self.lighttpd.address()),
+            ("Apache", self.apache.address()),
+        ]
+    }
+}
+
+fn rudy(folder: &Path, socket: &Path) -> Server {
+    let (folder, socket) = (folder.display(), socket.display());
+    Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n\
+         limits = {{ head_time = \"{WAIT_SECONDS}s\", idle_time = \"{WAIT_SECONDS}s\", rate_grace = \"{WAIT_SECONDS}s\" }}\n\
+         [[site]]\nhosts = [\"{HOST}\"]\n\
+         [[site.route]]\npath = \"/secret/*\"\nrespond = {{ status = 403 }}\n\
+         [[site.route]]\npath = \"/*\"\n\
+         php = {{ root = \"{folder}/site\", address = \"unix:{socket}\", connections = {CONNECTIONS} }}\n\
+         [[site]]\nroot = \"{folder}/other\"\n"
+    ))
+}
+
+fn nginx(folder: &Path, socket: &Path) -> Option<WebServer> {
+    let nginx = program("nginx")?;
+    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+    let (site, socket) = (folder.display(), socket.display());
+    Some(WebServer::start(|folder, address| {
+        let here = folder.display();
+        let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
+        let configuration = format!(
+            r"{user} daemon off; worker_processes 1; pid {here}/pid; error_log {here}/error.log crit;
+            events {{ worker_connections 256; }}
+            http {{
+                include /etc/nginx/mime.types; access_log off; {temp}
+                client_header_timeout {WAIT_SECONDS}; client_body_timeout {WAIT_SECONDS}; keepalive_timeout {WAIT_SECONDS};
+                server {{ listen {address} default_server; root {site}/other; }}
+                server {{
+                    listen {address}; server_name {HOST}; root {site}/site;
+                    location = /secret {{ return 403; }}
+                    location ^~ /secret/ {{ return 403; }}
+                    location ~ ^.+\.php(/|$) {{
+                        fastcgi_split_path_info ^(.+?\.php)(/.*)$;
+                        if (!-f $document_root$fastcgi_script_name) {{ return 404; }}
+                        include /etc/nginx/fastcgi_params;
+                        fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+                        fastcgi_param PATH_INFO $fastcgi_path_info;
+                        fastcgi_pass unix:{socket};
+                    }}
+                }}
+            }}"
+        );
+        let mut command = Command::new(&nginx);
+        command.arg("-c").arg(write(folder, &configuration)).arg("-p").arg(folder);
+        command
+    }))
+}
+
+fn lighttpd(folder: &Path, socket: &Path) -> Option<WebServer> {
+    let lighttpd = program("lighttpd")?;
+    let (site, socket) = (folder.display(), socket.display());
+    Some(WebServer::start(|here, address| {
+        let configuration = format!(
+            r#"server.modules = ("mod_access", "mod_fastcgi")
+            server.bind = "{}"
+            server.port = {}
+            server.errorlog = "{}/error.log"
+            server.document-root = "{site}/other"
+            server.max-read-idle = {WAIT_SECONDS}
+            server.max-keep-alive-idle = {WAIT_SECONDS}
+            index-file.names = ("index.html")
+            static-file.exclude-extensions = (".php")
+            mimetype.assign = ("" => "text/plain")
+            $HTTP["host"] =~ "^{HOST}(:[0-9]*)?$" {{
+                server.document-root = "{site}/site"
+                $HTTP["url"] =~ "^/secret(/|$)" {{ url.access-deny = ("") }}
+                fastcgi.server = (".php" => ((
+                    "socket" => "{socket}", "check-local" => "enable", "broken-scriptfilename" => "enable"
+                )))
+            }}
+            "#,
+            address.ip(),
+            address.port(),
+            here.display(),
+        );
+        let mut command = Command::new(&lighttpd);
+        command.arg("-D").arg("-f").arg(write(here, &configuration));
+        command
+    }))
+}
+
+fn apache(folder: &Path, socket: &Path) -> Option<WebServer> {
+    let modules = ["authz_host", "dir", "mime", "proxy", "proxy_fcgi", "reqtimeout", "rewrite"];
+    let (site, socket) = (folder.display().to_string(), socket.display().to_string());
+    WebServer::apache(&modules, |here| {
+        let types = here.join("mime.types");
+        fs::write(types, "text/plain txt\n").expect("a temp folder can be written");
+        format!(
+            r#"TypesConfig mime.types
+            LogLevel crit
+            Timeout {WAIT_SECONDS}
+            KeepAliveTimeout {WAIT_SECONDS}
+            RequestReadTimeout header={WAIT_SECONDS} body={WAIT_SECONDS}
+            <Directory {site}>
+                Require all granted
+                DirectoryIndex index.html
+            </Directory>
+            <VirtualHost *>
+                ServerName default.invalid
+                DocumentRoot {site}/other
+            </VirtualHost>
+            <VirtualHost *>
+                ServerName {HOST}
+                DocumentRoot {site}/site
+                AllowEncodedSlashes NoDecode
+                <Location /secret>
+                    Require all denied
+                </Location>
+                <FilesMatch "\.php$">
+                    <If "-f %{{SCRIPT_FILENAME}}">
+                        SetHandler "proxy:unix:{socket}|fcgi://localhost"
+                    </If>
+                </FilesMatch>
+            </VirtualHost>"#
+        )
+    })
+}

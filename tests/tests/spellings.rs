@@ -1,0 +1,117 @@
+//! Thousands of spellings of one request against Rudy alone: what it may not do with any of them. The comparison with other
+//! servers is among the peers.
+
+use rudy_tests::Server;
+use rudy_tests::fastcgi::{App, Peer, variable};
+use rudy_tests::spellings::{HOST, Seen, Spelling, all, ask_all, percent_encode, site};
+use tempfile::TempDir;
+
+/// Connections at once.
+const CONNECTIONS: usize = 64;
+
+/// Framing that two servers can read in two ways. Rudy has no reading of it.
+const AMBIGUOUS: &[&str] = &[
+    "coding/and-length",
+    "coding/chunked-twice",
+    "coding/chunked-gzip",
+    "coding/control",
+    "coding/empty",
+    "coding/folded",
+    "coding/parameter",
+    "coding/quoted",
+    "coding/space-before-colon",
+    "coding/space-within",
+    "coding/unknown",
+    "length/control",
+    "length/empty",
+    "length/folded",
+    "length/hexadecimal",
+    "length/list-of-two",
+    "length/no-number",
+    "length/sign",
+    "length/space-before-colon",
+    "length/space-within",
+    "length/text-behind",
+    "length/two",
+    "chunk/bad-extension",
+    "chunk/bad-size",
+    "chunk/bad-trailer",
+    "chunk/control-in-extension",
+    "chunk/cr",
+    "chunk/cr-in-extension",
+    "chunk/empty-size",
+    "chunk/framing-in-trailer",
+    "chunk/lf",
+    "chunk/lf-in-extension",
+    "chunk/lf-in-trailer",
+    "chunk/no-line-end",
+    "chunk/overflow",
+    "chunk/space-before-size",
+    "chunk/too-much-data",
+];
+
+#[test]
+fn no_spelling_opens_a_closed_folder_smuggles_a_request_or_makes_rudy_fail() {
+    let (spellings, seen) = ask_rudy();
+    let violations = spellings.iter().zip(&seen).filter_map(|(spelling, seen)| {
+        Some(format!(
+            "{}: {}\n  {}",
+            spelling.tags.join(" "),
+            seen.violation()?,
+            spelling.bytes.escape_ascii()
+        ))
+    });
+    let violations: Vec<_> = violations.collect();
+    assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), violations.join("\n"));
+    // Otherwise nothing was closed, and nothing run.
+    for expected in ["200 file", "200 app", "200 other", "403", "400"] {
+        assert!(seen.iter().any(|seen| seen.first.starts_with(expected)), "no response was {expected}");
+    }
+}
+
+#[test]
+fn framing_that_could_be_read_in_two_ways_is_rejected() {
+    let (spellings, seen) = ask_rudy();
+    let accepted = spellings.iter().zip(&seen).filter(|(spelling, seen)| {
+        matches!(spelling.tags[..], ["meaning/post", tag] if AMBIGUOUS.contains(&tag))
+            && !seen.first.starts_with(['4', '5'])
+    });
+    let accepted: Vec<_> = accepted
+        .map(|(spelling, seen)| format!("{}\n  {}", seen.text(), spelling.bytes.escape_ascii()))
+        .collect();
+    assert!(accepted.is_empty(), "ambiguous framing is accepted:\n{}", accepted.join("\n"));
+}
+
+/// Every spelling, and what Rudy makes of it.
+fn ask_rudy() -> (Vec<Spelling>, Vec<Seen>) {
+    let folder = TempDir::new().expect("a temp folder can be made");
+    site::write(folder.path()).expect("a temp folder can be written");
+    let app = App::start(tell);
+    let (address, folder) = (app.address(), folder.path().display());
+    let server = Server::config(&format!(
+        "listen = [\"127.0.0.1:0\"]\n\
+         limits = {{ head_time = \"2s\", idle_time = \"2s\", rate_grace = \"2s\" }}\n\
+         [[site]]\nhosts = [\"{HOST}\"]\n\
+         [[site.route]]\npath = \"/secret/*\"\nrespond = {{ status = 403 }}\n\
+         [[site.route]]\npath = \"/*\"\nphp = {{ root = \"{folder}/site\", address = \"{address}\" }}\n\
+         [[site]]\nroot = \"{folder}/other\"\n"
+    ));
+    let spellings = all(1);
+    let seen = ask_all(server.address(), &spellings, CONNECTIONS);
+    (spellings, seen)
+}
+
+/// Does what `app.php` of the site does, without PHP.
+fn tell(mut peer: Peer) {
+    while let Some(params) = peer.request() {
+        let Some(body) = peer.body() else { continue };
+        if variable(&params, "SCRIPT_FILENAME").contains("/secret/") {
+            peer.answer(b"Content-Type: text/plain\r\n\r\n@@closed\n");
+            continue;
+        }
+        let lines = site::APP_VARIABLES
+            .map(|name| format!("{name}={}\n", percent_encode(params.get(name).unwrap_or_default())));
+        let text = format!("Content-Type: text/plain\r\n\r\n@@app\n{}BODY={body}\n", lines.concat());
+        peer.answer(text.as_bytes());
+    }
+}
