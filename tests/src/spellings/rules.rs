@@ -144,8 +144,8 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         &["method/TRACE"],
-        &["405"],
-        "TRACE is 405 unless a route allows it (it echoes the request's secrets); Apache echoes, lighttpd hands it to the app",
+        &["405", "403"],
+        "TRACE is 405 unless a route allows it, since an echo shows cookies to scripts, and 403 in a closed folder; Apache echoes, lighttpd hands it to the app",
     ),
     rule(
         &["method/CONNECT", "form/connect-authority"],
