@@ -129,7 +129,13 @@ impl<'a> PathBelow<'a> {
     /// count.
     #[must_use]
     pub fn is_hidden(self) -> bool {
-        let path = self.as_bytes();
+        self.is_hidden_until(self.as_bytes().len())
+    }
+
+    /// The same of its first `end` bytes.
+    #[must_use]
+    pub fn is_hidden_until(self, end: usize) -> bool {
+        let path = &self.as_bytes()[..end];
         let well_known = path.strip_prefix(b"/.well-known").filter(|rest| rest.is_empty() || rest[0] == b'/');
         well_known.unwrap_or(path).windows(2).any(|pair| pair == b"/.")
     }

@@ -32,9 +32,9 @@ const PAGE: &str = "/index.html";
 
 /// Decides what answers for a path; `kind` says what there is at one, an error being passed on.
 ///
-/// 1. A name that begins with a dot is nobody's business, as in `files`.
-/// 2. The first part that ends in `.php` and is a file is run; what follows it is its `PATH_INFO`. A part that is no
-///    file ends the search: `/upload/evil.jpg/x.php` runs nothing that was uploaded.
+/// 1. The first part that ends in `.php` and is a file is run; what follows it is its `PATH_INFO`, which may have names that
+///    begin with a dot. A part that is no file ends the search: `/upload/evil.jpg/x.php` runs nothing that was uploaded.
+/// 2. A file whose name begins with a dot is not found, as in `files`.
 /// 3. A file that is no script is sent, by the files handler, which keeps source back.
 /// 4. A folder is its `index.php`, or its `index.html`.
 /// 5. Everything else is the front controller's, `/index.php`, with an empty `PATH_INFO`: it finds in `REQUEST_URI` what was
@@ -44,11 +44,13 @@ pub(super) fn decide<E>(
     path: PathBelow<'_>,
     kind: impl Fn(&str) -> Result<Option<Kind>, E>,
 ) -> Result<Plan, E> {
+    if let Some(end) = named_script(path, &kind)?
+        && !path.is_hidden_until(end)
+    {
+        return Ok(Plan::RunNamed(end));
+    }
     if path.is_hidden() {
         return Ok(Plan::Nothing);
-    }
-    if let Some(end) = named_script(path, &kind)? {
-        return Ok(Plan::RunNamed(end));
     }
     if let Ok(name) = path.in_folder() {
         match kind(name)? {
@@ -116,6 +118,7 @@ mod tests {
         "view.phtml",
         "app.phar",
         ".env",
+        ".hidden/index.php",
         ".well-known/security.txt",
         "upload/evil.jpg",
         "both/index.php",
@@ -204,7 +207,12 @@ mod tests {
 
     #[test]
     fn no_spelling_sends_a_hidden_file_or_a_script() {
-        for path in ["/.env", "/%2eenv", "/.git/config", "/index.php/.env"] {
+        assert_eq!(
+            plan(FILES, "/index.php/.NET"),
+            named("/index.php"),
+            "a name in PATH_INFO is none of a file"
+        );
+        for path in ["/.env", "/%2eenv", "/.git/config", "/.hidden/index.php/x"] {
             assert_eq!(plan(FILES, path), Plan::Nothing, "{path}");
         }
         for path in ["/config.php", "/config.php/", "//c%6Fnfig.ph%70", "/x/../config.php"] {

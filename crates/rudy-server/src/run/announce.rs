@@ -35,7 +35,7 @@ pub(super) fn announce(
     }
     if let Source::Folder { path, browse, .. } = &options.source {
         writeln!(out, "{}", if bound.iter().all(is_loopback) { ONLY_HERE } else { EVERYBODY })?;
-        writeln!(out, "Not served: hidden files, and links that lead out of the folder.")?;
+        writeln!(out, "Not served: hidden files, PHP source, and links that lead out of the folder.")?;
         if !browse {
             writeln!(out, "Folders without an index.html are not listed: --browse lists them.")?;
         }
