@@ -278,11 +278,21 @@ pub const RULES: &[Rule] = &[
         &["400"],
         "a percent sign without two digits is 400 (RFC 3986 §2.1), as with nginx and Apache; lighttpd takes it for itself",
     ),
+    rule(
+        &["path/parameter", "path/parameter-dots", "path/double-encoded-dots"],
+        &["400"],
+        "where no script takes a path with %2F or %5C, a folder refuses it: 400; for the others it names nothing, 404",
+    ),
+    rule(
+        &["path/encoded-letter"],
+        &["400"],
+        "an escape that another one completes is broken (`%2%46`): 400; lighttpd takes its percent sign for a letter",
+    ),
     rule(&["path/*nul*"], &["400"], "NUL is 400 wherever it is; Apache says 404"),
     rule(
         &["path/*not-utf8", "path/overlong*", "query/bytes-not-utf8"],
-        &["400"],
-        "paths of files are UTF-8, and raw bytes in a target as well: 400; for nginx and Apache they are bytes. lighttpd 1.4.69 fails to match its own patterns against such paths, and so opens a closed folder",
+        &["400", "403"],
+        "paths of files are UTF-8: 400, where the path is not closed; for nginx and Apache they are bytes. lighttpd 1.4.69 fails to match its own patterns against such paths, and so opens a closed folder",
     ),
     rule(
         &["path/fragment", "query/fragment"],
@@ -310,7 +320,7 @@ pub const RULES: &[Rule] = &[
     rule(
         &["path/three-dots", "path/parameter-dots", "path/last-suffix"],
         &["404"],
-        "a segment that begins with a dot is hidden (404), in PATH_INFO as well; the others pass it on to the app",
+        "a file whose name begins with a dot is hidden (404); the others look for it",
     ),
     rule(
         &[

@@ -95,9 +95,12 @@ impl Php {
             Ok(Plan::Run(script)) => Ok(Script::new(path.mount(), script.as_bytes())),
             Ok(Plan::Send) => return self.files.send(&request, path),
             Ok(Plan::AddSlash) => return self.files.redirect(&request, path).into(),
-            Ok(Plan::Nothing) => {
-                return self.error(&request, StatusCode::NOT_FOUND, "There is nothing at this address.");
-            }
+            Ok(Plan::Nothing) => match path.in_folder() {
+                Ok(_) => {
+                    return self.error(&request, StatusCode::NOT_FOUND, "There is nothing at this address.");
+                }
+                Err(refusal) => Err(refusal),
+            },
             Err(failure) => return self.app.refuse(&request, client, &failure).into(),
         };
         match script {
