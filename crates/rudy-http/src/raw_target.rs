@@ -2,6 +2,8 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::semantics::path::escape;
+
 /// The target of a request as it was sent, where [`http::Uri`] cannot hold it.
 ///
 /// A `Uri` holds neither `<`, `>` and backtick in a path, nor `"`, `<` and `>` in a query, nor bytes that are not UTF-8. A
@@ -44,8 +46,7 @@ impl RawTarget {
         escaped.put_slice(before);
         for &byte in path_and_query {
             if byte >= 0x80 || b"\"<>\\^`{|}".contains(&byte) {
-                let digit = |value: u8| b"0123456789ABCDEF"[usize::from(value)];
-                escaped.put_slice(&[b'%', digit(byte >> 4), digit(byte & 0xf)]);
+                escaped.put_slice(&escape(byte));
             } else {
                 escaped.put_u8(byte);
             }

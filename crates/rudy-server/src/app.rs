@@ -266,9 +266,9 @@ mod tests {
             ("GET", "/sub/index", 200, "ran"),
             ("GET", "/pretty/url?x", 200, "ran"),
             ("GET", "/missing.css", 404, "sorry"),
-            // The other route says which methods it answers, and its page keeps the status of the error.
+            // The other route says which methods it answers. A page that fails itself is not shown.
             ("POST", "/", 405, "405 Method Not Allowed\nThis is read: GET and HEAD.\n"),
-            ("DELETE", "/a.html", 405, "405 Method Not Allowed\nThe page for this error is not available.\n"),
+            ("DELETE", "/a.html", 405, "405 Method Not Allowed\nThis is read: GET and HEAD.\n"),
         ] {
             let response = ask(&app, method, "a.org", target);
             assert_eq!(
@@ -276,7 +276,38 @@ mod tests {
                 (status, body),
                 "{method} {target}"
             );
+            // RFC 9110 §15.5.6: MUST be in a 405, whoever has the page for it.
+            assert_eq!(response.headers().contains_key(header::ALLOW), status == 405, "{method} {target}");
         }
+    }
+
+    #[test]
+    fn a_page_for_an_error_is_none_of_the_resource_that_was_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().display();
+        std::fs::write(folder.path().join("sorry.html"), "sorry").unwrap();
+        std::fs::write(folder.path().join("a.txt"), "text").unwrap();
+        let app = app(&format!(
+            "[[site]]\n[[site.route]]\npath = '/sorry.html'\n[site.route.files]\nroot = '{root}'\n\
+             cache_control = [{{ pattern = '*', value = 'max-age=31536000' }}]\n\
+             [[site.route]]\npath = '/*'\n[site.route.files]\nroot = '{root}'\n\
+             error_pages = {{ 404 = 'sorry.html', 405 = 'sorry.html' }}\nheaders = {{ X-Of-The-Site = 'yes' }}\n"
+        ));
+        for (method, target, status) in [("GET", "/nothing", 404), ("DELETE", "/a.txt", 405)] {
+            let response = ask(&app, method, "a.org", target);
+            assert_eq!(response.status().as_u16(), status, "{method} {target}");
+            let fields = response.headers();
+            assert_eq!(fields[header::CONTENT_TYPE], "text/html; charset=utf-8", "{method} {target}");
+            assert_eq!(fields["x-of-the-site"], "yes", "{method} {target}");
+            for name in [header::ETAG, header::LAST_MODIFIED, header::ACCEPT_RANGES, header::CACHE_CONTROL] {
+                assert!(!fields.contains_key(&name), "{method} {target}: {name}");
+            }
+            assert_eq!(fields.contains_key(header::ALLOW), status == 405, "{method} {target}");
+        }
+        assert_eq!(
+            ask(&app, "GET", "a.org", "/sorry.html").headers()[header::CACHE_CONTROL],
+            "max-age=31536000"
+        );
     }
 
     #[test]

@@ -4,16 +4,15 @@
 //! its `try_files` or its error page is a path that another route takes. The access rules of that route apply.
 
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION,
+    CONTENT_TYPE, ETAG, EXPECT, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
+    LAST_MODIFIED, RANGE, TRANSFER_ENCODING, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use http::{HeaderName, Method, StatusCode, Uri};
 use rudy_http::RawTarget;
 use rudy_net::{Reply, Request, RequestBody, Response};
-
-use crate::pages;
 
 /// How many follow each other at most: as many as nginx allows, and more than any site needs.
 pub(crate) const HOPS_MAX: u32 = 10;
@@ -88,21 +87,47 @@ fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
     request
 }
 
-/// Makes of the response to the request for an error's page the response to the request that failed. A page that fails itself
-/// is replaced by a plain one.
-pub(crate) fn as_page_of(status: StatusCode, page: Reply, fields: HeaderMap) -> Reply {
-    let apply = move |mut page: Response| {
-        if page.status() != StatusCode::OK {
-            return pages::error(status, &fields, "The page for this error is not available.");
+/// What describes the content of a response, and so comes with the page and not from the response that failed.
+const OF_CONTENT: [HeaderName; 5] =
+    [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS];
+
+/// What holds for the page at its own address only: whoever kept an error under these would show it in place of the resource.
+const OF_ADDRESS: [HeaderName; 4] = [ACCEPT_RANGES, CONTENT_LOCATION, ETAG, LAST_MODIFIED];
+
+/// Puts the response to the request for an error's page in the place of the content of the response that failed. A page with
+/// another status than 200 or that of the error has failed itself.
+pub(crate) fn with_page(failed: Response, page: Reply) -> Reply {
+    let apply = move |page: Response| {
+        if ![StatusCode::OK, failed.status()].contains(&page.status()) {
+            return failed;
         }
-        page.set_status(status);
-        page
+        apply_page(&failed, page)
     };
     match page {
         Reply::Now(page) => Reply::Now(apply(page)),
         Reply::Later(page) => Reply::Later(Box::pin(async move { apply(page.await) })),
         Reply::WhileWanted(page) => Reply::WhileWanted(Box::pin(async move { apply(page.await) })),
     }
+}
+
+fn apply_page(failed: &Response, mut page: Response) -> Response {
+    page.set_status(failed.status());
+    let fields = page.headers_mut();
+    let is_file = fields.contains_key(ETAG);
+    for name in &OF_ADDRESS {
+        fields.remove(name);
+    }
+    if is_file {
+        // A rule for files by their names; an application says what holds for the error.
+        fields.remove(CACHE_CONTROL);
+    }
+    for name in failed.headers().keys().filter(|name| !OF_CONTENT.contains(name)) {
+        fields.remove(name);
+        for value in failed.headers().get_all(name) {
+            fields.append(name, value.clone());
+        }
+    }
+    page
 }
 
 #[cfg(test)]

@@ -86,8 +86,9 @@ impl Routes {
                 let elsewhere: Option<Elsewhere<'_>> = found.has_other_routes().then_some(&elsewhere);
                 match files.call(&request, found.below(&path), elsewhere) {
                     Outcome::Reply(reply) => reply,
-                    Outcome::Redirect { path, page_of } => {
-                        self.redirect(request, path, page_of, client, local)
+                    Outcome::Redirect { path, failed: None } => self.redirect(request, path, client, local),
+                    Outcome::Redirect { path, failed: Some(failed) } => {
+                        self.page_of(*failed, request, path, client, local)
                     }
                 }
             }
@@ -118,26 +119,35 @@ impl Routes {
         self: &Arc<Self>,
         request: Request,
         path: RequestPath<'static>,
-        page_of: Option<StatusCode>,
         client: &Client,
         local: &Local,
     ) -> Reply {
         let fields = request.headers().clone();
-        let next = match page_of {
-            Some(status) => internal_redirect::for_page(request, status),
-            None => internal_redirect::same_request(request),
-        };
-        let reply = next
-            .map(|next| self.route(next, Asked { client, local, instead: Some(path), is_admitted: false }));
-        match (reply, page_of) {
-            (Some(page), Some(status)) => internal_redirect::as_page_of(status, page, fields),
-            (Some(reply), None) => reply,
-            // The page for an error leads on to the page for an error.
-            (None, Some(status)) => pages::error(status, &fields, "The request failed.").into(),
-            (None, None) => {
+        match internal_redirect::same_request(request) {
+            Some(next) => self.route(next, Asked { client, local, instead: Some(path), is_admitted: false }),
+            None => {
                 let explanation = "The routes of this site lead from one to another without an end.";
                 pages::error(StatusCode::INTERNAL_SERVER_ERROR, &fields, explanation).into()
             }
+        }
+    }
+
+    /// Answers with the page that another path of the site has for a request that failed.
+    fn page_of(
+        self: &Arc<Self>,
+        failed: Response,
+        request: Request,
+        path: RequestPath<'static>,
+        client: &Client,
+        local: &Local,
+    ) -> Reply {
+        match internal_redirect::for_page(request, failed.status()) {
+            Some(next) => {
+                let asked = Asked { client, local, instead: Some(path), is_admitted: false };
+                internal_redirect::with_page(failed, self.route(next, asked))
+            }
+            // The page for an error leads on to the page for an error.
+            None => failed.into(),
         }
     }
 }

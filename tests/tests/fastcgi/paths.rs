@@ -31,8 +31,15 @@ fn echo(mut peer: Peer) {
             continue;
         }
         let Some(bytes) = peer.body() else { return };
+        // As most scripts for errors do, this one says the status itself.
+        let status: &[u8] = if variable(&params, "SCRIPT_NAME") == "/sorry.php" {
+            b"Status: 404\r\nETag: \"x\"\r\n"
+        } else {
+            b""
+        };
         peer.answer(
-            &[b"Content-Type: text/plain\r\n\r\n", &all[..], format!("BODY={bytes}\n").as_bytes()].concat(),
+            &[status, b"Content-Type: text/plain\r\n\r\n", &all[..], format!("BODY={bytes}\n").as_bytes()]
+                .concat(),
         );
     }
 }
@@ -203,6 +210,11 @@ fn what_the_route_of_scripts_takes_is_run_and_never_sent() {
             assert_eq!(value(&told, "REQUEST_URI"), Some(target.as_bytes()), "{line}");
             assert_eq!(value(&told, "REQUEST_METHOD"), Some(method.as_bytes()), "{line}");
             let expected = if status == 404 { ["404", "0"] } else { ["200", "3"] };
+            assert_eq!(
+                answer.field("etag"),
+                None,
+                "{line}: a tag of the page is none of the missing resource"
+            );
             assert_eq!(value(&told, "REDIRECT_STATUS"), Some(expected[0].as_bytes()), "{line}");
             assert_eq!(value(&told, "BODY"), Some(expected[1].as_bytes()), "{line}");
         }

@@ -28,6 +28,10 @@ pub struct RequestPath<'a> {
 
 impl<'a> RequestPath<'a> {
     /// Reads the path of a request target. Allocates nothing if it is canonical already, as most are.
+    ///
+    /// # Errors
+    ///
+    /// It leads above the root, or has a NUL or a broken escape.
     pub fn parse(path: &'a str) -> Result<Self, PathError> {
         if is_canonical(path.as_bytes()) {
             return Ok(Self { bytes: Cow::Borrowed(path.as_bytes()), encoded_slashes: Vec::new() });
@@ -45,7 +49,7 @@ impl<'a> RequestPath<'a> {
     /// A path that is known to be canonical and has no encoded slash: that of a file in a folder.
     #[must_use]
     pub fn from_decoded(path: String) -> Self {
-        debug_assert!(path.starts_with('/'), "a path begins with a slash");
+        debug_assert!(path.starts_with('/') && !path.contains("//"), "{path} is canonical");
         Self { bytes: Cow::Owned(path.into_bytes()), encoded_slashes: Vec::new() }
     }
 
@@ -62,6 +66,10 @@ impl<'a> RequestPath<'a> {
     }
 
     /// The path as a program reads it that takes encoded slashes for separators; `None` where there are none.
+    ///
+    /// # Errors
+    ///
+    /// It leads above the root then.
     pub fn with_slashes_decoded(&self) -> Result<Option<RequestPath<'static>>, PathError> {
         if self.encoded_slashes.is_empty() {
             return Ok(None);
@@ -368,15 +376,16 @@ fn push_encoded(bytes: &[u8], kept: &[u8], out: &mut String) {
         if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push('%');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
+            out.extend(escape(byte).map(char::from));
         }
     }
 }
 
-/// RFC 3986 §2.1: uppercase digits.
-const HEX: &[u8; 16] = b"0123456789ABCDEF";
+/// A byte as a URI has it where it may not stand for itself, with uppercase digits (RFC 3986 §2.1).
+pub(crate) fn escape(byte: u8) -> [u8; 3] {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
+}
 
 #[cfg(test)]
 mod tests {

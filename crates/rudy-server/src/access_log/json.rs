@@ -48,7 +48,9 @@ fn put_asked(asked: &Asked, line: &mut Vec<u8>) {
         None => put_text("target", asked.target.to_string().as_bytes(), line),
     }
     // What routes were compared with: other spellings of a path have the same value here.
-    if let Ok(path) = RequestPath::parse(asked.target.path()) {
+    if let Ok(path) = RequestPath::parse(asked.target.path())
+        && asked.target.path() != "*"
+    {
         put_text("path", path.as_bytes(), line);
     }
     put_text("version", version_text(asked.version).as_bytes(), line);

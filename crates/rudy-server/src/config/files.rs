@@ -108,10 +108,10 @@ impl FilesTable {
     /// The options that this table stands for; what is wrong in it goes to `problems`.
     pub(crate) fn options(&self, place: &Place, problems: &mut Vec<Problem>) -> FilesOptions {
         FilesOptions {
-            index: self.index.iter().map(below_root).collect(),
+            index: self.index.iter().map(|path| below_root(path)).collect(),
             browse: self.browse,
-            try_files: self.try_files.iter().map(below_root).collect(),
-            fallback: self.fallback.as_ref().map(below_root),
+            try_files: self.try_files.iter().map(|path| below_root(path)).collect(),
+            fallback: self.fallback.as_deref().map(below_root),
             error_pages: self.error_pages(&place.key("error_pages"), problems),
             cache_control: self.cache_rules(&place.key("cache_control"), problems),
             headers: fields::read(&self.headers, &place.key("headers"), problems)
@@ -166,7 +166,7 @@ impl FilesTable {
 }
 
 /// A path below the root, which may be written as that of a request: `/404.html`.
-fn below_root(path: &String) -> String {
+fn below_root(path: &str) -> String {
     path.strip_prefix('/').unwrap_or(path).to_owned()
 }
 

@@ -39,7 +39,9 @@ impl Apps {
         let processes = || pools.iter().filter_map(|pool| pool.processes());
         processes().for_each(Processes::begin_stop);
         processes().for_each(Processes::stop);
-        pools.iter().for_each(|pool| pool.output().finish());
+        for pool in &pools {
+            pool.output().finish();
+        }
     }
 
     /// Kills all processes, with what they have started.

@@ -31,7 +31,7 @@ impl<'a> FolderPath<'a> {
 
     /// Whether it ended in a slash, and so names a folder.
     pub(super) fn names_directory(self) -> bool {
-        self.key.ends_with('/')
+        self.below.names_directory()
     }
 }
 
@@ -87,7 +87,10 @@ impl Search<'_> {
                 Some("") => self.look(path.name(), path.names_directory())?,
                 // A folder has no suffix: "a/" must not be answered with "a.html", whose links would lead astray.
                 _ if path.names_directory() && pattern.contains(PATH) => None,
-                _ if pattern.contains(PATH) => self.look(&pattern.replace(PATH, path.name()), false)?,
+                _ if pattern.contains(PATH) => {
+                    // The folder itself has no name: `{path}/index.html` is `index.html` then.
+                    self.look(pattern.replace(PATH, path.name()).trim_start_matches('/'), false)?
+                }
                 _ => match self.named(pattern) {
                     // Whether there is a file says nothing of what another route answers.
                     Found::Instead(file) => self.root.stat_beneath(&file).map(|_| Found::Instead(file)),

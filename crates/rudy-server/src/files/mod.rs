@@ -99,8 +99,8 @@ pub(crate) enum Outcome {
     Redirect {
         /// The path that the other route takes.
         path: RequestPath<'static>,
-        /// The error, if it is a page for one.
-        page_of: Option<StatusCode>,
+        /// The response that the other path is the page for, if it is an error's. Boxed: it is rare, and larger than a reply.
+        failed: Option<Box<Response>>,
     },
 }
 
@@ -147,17 +147,15 @@ impl Files {
         path: PathBelow<'_>,
         elsewhere: Option<Elsewhere<'_>>,
     ) -> Outcome {
-        let reply = match self.answer(request, path, elsewhere) {
-            Outcome::Reply(reply) => reply,
-            redirect @ Outcome::Redirect { .. } => return redirect,
+        let failed = match self.answer(request, path, elsewhere) {
+            Outcome::Reply(Reply::Now(response)) if response.status().as_u16() >= 400 => response,
+            outcome => return outcome,
         };
-        if let (Reply::Now(response), Some(elsewhere)) = (&reply, elsewhere)
-            && let Some(page) = self.page_for(response.status())
-            && let Some(path) = elsewhere(page)
-        {
-            return Outcome::Redirect { path, page_of: Some(response.status()) };
+        let page = self.page_for(failed.status());
+        match page.and_then(|page| elsewhere.and_then(|elsewhere| elsewhere(page))) {
+            Some(path) => Outcome::Redirect { path, failed: Some(Box::new(failed)) },
+            None => Outcome::Reply(self.with_page(failed).into()),
         }
-        Outcome::Reply(reply)
     }
 
     /// Answers a request by the files of this folder alone.
@@ -183,16 +181,14 @@ impl Files {
         if let Some(answer) = methods::answer_unless_read(request) {
             // The other route may have an answer to this method.
             return match elsewhere.and_then(|elsewhere| self.leads_to(path, elsewhere)) {
-                Some(path) if methods::is_known(request.method()) => {
-                    Outcome::Redirect { path, page_of: None }
-                }
-                _ => Outcome::Reply(self.dress(answer).into()),
+                Some(path) if methods::is_known(request.method()) => Outcome::Redirect { path, failed: None },
+                _ => Outcome::Reply(self.with_extra(answer).into()),
             };
         }
         match self.resolve(request, path, elsewhere) {
             Resolved::Entry(key, entry) => Outcome::Reply(self.respond(request, &key, &entry)),
             Resolved::Reply(reply) => Outcome::Reply(reply),
-            Resolved::Elsewhere(path) => Outcome::Redirect { path, page_of: None },
+            Resolved::Elsewhere(path) => Outcome::Redirect { path, failed: None },
         }
     }
 
@@ -212,27 +208,32 @@ impl Files {
         Some(self.respond(request, key, &entry))
     }
 
-    /// The answer for an error, with the page that the operator gave for it or one of ours; `explanation` is a sentence for
-    /// whoever reads it.
+    /// The response for an error, with a page of ours; `explanation` is a sentence for its reader.
     #[must_use]
     pub fn error(&self, status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
-        self.dress(pages::error(status, headers, explanation))
+        self.with_extra(pages::error(status, headers, explanation))
     }
 
-    /// Puts the operator's page and fields into an answer of ours.
-    fn dress(&self, mut answer: Response) -> Response {
+    /// Adds the operator's fields to a response of ours.
+    fn with_extra(&self, mut response: Response) -> Response {
+        entry::add_extra(response.headers_mut(), &self.0.extra);
+        response
+    }
+
+    /// Puts the operator's page, where there is one for the status, into a response of ours.
+    fn with_page(&self, mut answer: Response) -> Response {
         match self.page_for(answer.status()).map(|path| self.named(path)) {
             Some(Ok((_, entry))) => {
                 if let Some(media_type) = entry.plain.whole.headers().get(CONTENT_TYPE) {
                     answer.headers_mut().insert(CONTENT_TYPE, media_type.clone());
                 }
                 answer.headers_mut().remove(VARY);
+                entry::add_extra(answer.headers_mut(), &self.0.extra);
                 answer.body = entry.plain.content.all();
             }
             Some(Err(failure)) => self.say(&failure),
             None => {}
         }
-        entry::add_extra(answer.headers_mut(), &self.0.extra);
         answer
     }
 
@@ -337,7 +338,7 @@ impl Files {
                     let failure = Failure::Refused { path, cause };
                     files.say(&failure);
                     let (status, explanation) = failure.answer();
-                    files.error(status, &headers, explanation)
+                    files.with_page(files.error(status, &headers, explanation))
                 }
             }
         }))

@@ -38,7 +38,7 @@ pub enum Refusal {
     BodyTooLarge,
     /// A body slower than the minimum rate.
     BodyTooSlow,
-    /// CONNECT: this server makes no tunnels (RFC 9110 §9.3.6). The one refusal of a request that is well formed, because
+    /// CONNECT: this server is not a proxy (RFC 9110 §9.3.6). The one refusal of a request that is well formed, because
     /// its target is no resource that a service could answer for.
     ConnectNotAllowed,
     /// An Expect other than `100-continue` (RFC 9110 §10.1.1).
@@ -141,7 +141,7 @@ impl fmt::Display for Refusal {
             Self::BadTransferCoding => "Transfer-Encoding does not end in one chunked, or came with HTTP/1.0",
             Self::BareLineFeed => "a line ends in LF without CR",
             Self::BodyTooLarge => "the request body is larger than the limit",
-            Self::ConnectNotAllowed => "this server makes no tunnels: CONNECT is for proxies",
+            Self::ConnectNotAllowed => "CONNECT is not supported; this server is not a proxy",
             Self::BodyTooSlow => "the request body came more slowly than the minimum rate",
             Self::ExpectationFailed => "the only expectation known here is 100-continue",
             Self::FoldedField => "a field is continued on the next line",

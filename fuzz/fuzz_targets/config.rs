@@ -1,0 +1,25 @@
+//! Configuration files: whatever is in one, it is loaded and described, or its errors are shown.
+#![no_main]
+
+use std::fs;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use rudy_server::App;
+use rudy_server::config::Config;
+use rudy_server::files::Folders;
+use tempfile::TempDir;
+
+/// An empty folder, so that what a configuration names is not there.
+static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder can be made"));
+
+fuzz_target!(|text: &[u8]| {
+    let file = FOLDER.path().join("rudy.toml");
+    fs::write(&file, text).expect("the folder is ours");
+    let loaded = Config::load(&file);
+    let made = loaded.and_then(|config| App::new(&config, &Folders::default()).map(|_| config));
+    match made {
+        Ok(config) => assert!(!config.describe().is_empty()),
+        Err(errors) => assert!(errors.count() > 0 && errors.render(false).contains("error")),
+    }
+});

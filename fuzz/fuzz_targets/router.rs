@@ -1,0 +1,82 @@
+//! Paths of requests against routes: no spelling of a path gets around the route that closes a folder.
+#![no_main]
+
+use std::fs;
+use std::sync::LazyLock;
+
+use http::StatusCode;
+use libfuzzer_sys::fuzz_target;
+use rudy_net::{Client, Local, Peer, Reply, RequestBody, Service};
+use rudy_server::App;
+use rudy_server::config::Config;
+use rudy_server::files::Folders;
+
+/// A closed folder, a pattern, and all the rest.
+const ROUTES: &str = "[[site]]
+[[site.route]]
+path = ['/secret/*', '/index.php/secret/*']
+respond = { status = 403 }
+[[site.route]]
+path = '*.txt'
+respond = { status = 200, body = 'text' }
+[[site.route]]
+path = '/*'
+respond = { status = 200, body = 'open' }
+";
+
+static APP: LazyLock<App> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("rudy.toml");
+    fs::write(&file, ROUTES).expect("the folder is ours");
+    let config = Config::load(&file).expect("the routes are right");
+    App::new(&config, &Folders::default()).expect("the routes are right")
+});
+
+fuzz_target!(|target: &str| {
+    let Ok(uri) = target.parse::<http::Uri>() else { return };
+    // The connection lets no other form through.
+    if !uri.path().starts_with('/') || uri.scheme_str() == Some("https") {
+        return;
+    }
+    let closed = is_secret(uri.path());
+    let request = http::Request::get(uri).header("host", "a").body(RequestBody::empty()).expect("a request");
+    let client = Client { peer: Peer::Unix, number: 1, request: 1 };
+    let Reply::Now(response) = APP.call(request, &client, &Local::known(None)).reply else {
+        panic!("nothing here waits")
+    };
+    let status = response.status();
+    assert!(matches!(status.as_u16(), 200 | 400 | 403), "{status} for {target:?}");
+    assert!(!closed || status != StatusCode::OK, "{target:?} gets into the closed folder");
+});
+
+/// Whether any reader of a path finds the closed folder in it, encoded slashes being slashes. Written apart from the server:
+/// all is decoded first, and resolved after that.
+fn is_secret(path: &str) -> bool {
+    let Some(decoded) = decode(path.as_bytes()) else { return false };
+    let mut segments: Vec<&[u8]> = Vec::new();
+    for segment in decoded.split(|byte| *byte == b'/') {
+        match segment {
+            b"" | b"." => {}
+            b".." if segments.pop().is_none() => return false,
+            b".." => {}
+            name => segments.push(name),
+        }
+    }
+    matches!(segments[..], [b"secret", ..] | [b"index.php", b"secret", ..])
+}
+
+fn decode(path: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::new();
+    let mut rest = path;
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        if *byte != b'%' {
+            decoded.push(*byte);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        decoded.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    Some(decoded)
+}
