@@ -57,7 +57,7 @@ fn no_spelling_opens_a_closed_folder_smuggles_a_request_or_makes_rudy_fail() {
         Some(format!(
             "{}: {}\n  {}",
             spelling.tags.join(" "),
-            seen.violation()?,
+            seen.violation().or_else(|| seen.wrong_variable(spelling))?,
             spelling.bytes.escape_ascii()
         ))
     });
@@ -72,6 +72,9 @@ fn no_spelling_opens_a_closed_folder_smuggles_a_request_or_makes_rudy_fail() {
 #[test]
 fn framing_that_could_be_read_in_two_ways_is_rejected() {
     let (spellings, seen) = ask_rudy();
+    let is_sent = |tag: &&str| spellings.iter().any(|spelling| spelling.tags[..] == ["meaning/post", *tag]);
+    let not_sent: Vec<_> = AMBIGUOUS.iter().filter(|tag| !is_sent(tag)).collect();
+    assert!(not_sent.is_empty(), "no request has these tags: {not_sent:?}");
     let accepted = spellings.iter().zip(&seen).filter(|(spelling, seen)| {
         matches!(spelling.tags[..], ["meaning/post", tag] if AMBIGUOUS.contains(&tag))
             && !seen.first.starts_with(['4', '5'])

@@ -45,6 +45,30 @@ impl Seen {
         }
     }
 
+    /// What Rudy may not tell an application, as text; nothing where all is in order, or no application has responded.
+    /// `REQUEST_URI` is path and query as they were sent, `QUERY_STRING` what follows the first question mark in them, and
+    /// `PATH_INFO` has no `..` segment, which an application could resolve. Other servers differ in these, and need not fail.
+    #[must_use]
+    pub fn wrong_variable(&self, spelling: &Spelling) -> Option<String> {
+        let text = &self.first[self.first.find(" app ")?..];
+        let value = |name: &str| {
+            let value = text.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            value.unwrap_or_default()
+        };
+        let sent = &spelling.path_and_query;
+        let query = sent.iter().position(|&byte| byte == b'?').map_or(&[][..], |at| &sent[at + 1..]);
+        let is_as_sent = value("uri") == "as-sent" && sent == &spelling.target;
+        if !is_as_sent && value("uri") != encode_but_slashes(sent) {
+            Some(format!("REQUEST_URI is not {}: {text}", sent.escape_ascii()))
+        } else if value("query") != encode_but_slashes(query) {
+            Some(format!("QUERY_STRING is not {}: {text}", query.escape_ascii()))
+        } else if value("info").split('/').any(|segment| segment == "..") {
+            Some(format!("PATH_INFO goes up: {text}"))
+        } else {
+            None
+        }
+    }
+
     /// The response, and what followed it.
     #[must_use]
     pub fn text(&self) -> String {
@@ -185,7 +209,7 @@ impl<'r> Response<'r> {
             line.unwrap_or_default().replace("%2F", "/")
         };
         let [script, info, query, uri, host] = APP_VARIABLES.map(value);
-        let sent = percent_encode(&spelling.target).replace("%2F", "/");
+        let sent = encode_but_slashes(&spelling.target);
         let uri = if uri == sent { "as-sent" } else { uri.as_str() };
         let body = value("BODY");
         format!(" app script={script} info={info} query={query} uri={uri} host={host} body={body}")
@@ -210,6 +234,11 @@ pub fn percent_encode(bytes: &[u8]) -> String {
     bytes.iter().map(encode).collect()
 }
 
+/// As [`percent_encode`], with slashes as they are: so paths can be read.
+fn encode_but_slashes(bytes: &[u8]) -> String {
+    percent_encode(bytes).replace("%2F", "/")
+}
+
 fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }
@@ -218,10 +247,14 @@ fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn spelling() -> Spelling {
+        let target = b"/app.php/x".to_vec();
+        let path_and_query = target.clone();
+        Spelling { tags: Vec::new(), bytes: Vec::new(), target, path_and_query, is_head: false }
+    }
+
     fn seen(received: &str) -> Seen {
-        let spelling =
-            Spelling { tags: Vec::new(), bytes: Vec::new(), target: b"/app.php/x".to_vec(), is_head: false };
-        name_all(received.as_bytes(), &spelling, true)
+        name_all(received.as_bytes(), &spelling(), true)
     }
 
     #[test]
@@ -250,6 +283,27 @@ mod tests {
             let violation = seen(&wrong).violation();
             assert!(violation.as_ref().is_some_and(|text| text.contains(because)), "{violation:?}");
         }
+    }
+
+    #[test]
+    fn variables_that_rudy_may_not_set_are_found() {
+        let absolute = Spelling { target: b"http://h/app.php/x?a?b".to_vec(), ..spelling() };
+        let absolute = Spelling { path_and_query: b"/app.php/x?a?b".to_vec(), ..absolute };
+        for (spelling, info, query, uri, because) in [
+            (&spelling(), "/x", "", "as-sent", None),
+            (&absolute, "/x", "a%3Fb", "/app.php/x%3Fa%3Fb", None),
+            (&absolute, "/x", "a%3Fb", "as-sent", Some("REQUEST_URI")),
+            (&absolute, "/x", "b", "/app.php/x%3Fa%3Fb", Some("QUERY_STRING")),
+            (&spelling(), "/x", "q", "as-sent", Some("QUERY_STRING")),
+            (&spelling(), "/x", "", "/app.php/X", Some("REQUEST_URI")),
+            (&spelling(), "/x/../y", "", "as-sent", Some("PATH_INFO")),
+        ] {
+            let first = format!("200 app script=/app.php info={info} query={query} uri={uri} host=h body=0");
+            let wrong = Seen { first, then: Vec::new(), is_closed: true }.wrong_variable(spelling);
+            assert_eq!(wrong.is_some(), because.is_some(), "{wrong:?}");
+            assert!(wrong.is_none_or(|text| text.starts_with(because.unwrap_or_default())));
+        }
+        assert_eq!(seen("HTTP/1.1 200 OK\r\n\r\n@@file\n").wrong_variable(&spelling()), None);
     }
 
     #[test]

@@ -55,6 +55,15 @@ impl<'a> Comparison<'a> {
         text
     }
 
+    /// The rules that explain none of these differences: what they say is not so, or not so any more.
+    #[must_use]
+    pub fn unused_rules(differences: &[Difference]) -> Vec<&'static Rule> {
+        let is_used = |rule: &&Rule| {
+            differences.iter().any(|difference| difference.rule.is_some_and(|by| std::ptr::eq(by, *rule)))
+        };
+        RULES.iter().filter(|rule| !is_used(rule)).collect()
+    }
+
     /// Every rule that explains something, with how many differences, and an example.
     #[must_use]
     pub fn describe_rules(&self, differences: &[Difference]) -> String {

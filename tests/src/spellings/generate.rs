@@ -14,6 +14,8 @@ pub struct Spelling {
     pub bytes: Vec<u8>,
     /// The target in it.
     pub target: Vec<u8>,
+    /// Path and query of the target as they are sent, without the scheme and the authority of an absolute target.
+    pub path_and_query: Vec<u8>,
     /// The response has no body.
     pub is_head: bool,
 }
@@ -106,7 +108,8 @@ impl Spellings {
         let bytes = request.bytes();
         if self.seen.insert(bytes.clone()) {
             let (target, is_head) = (request.target(), request.method == b"HEAD");
-            self.all.push(Spelling { tags, bytes, target, is_head });
+            let path_and_query = [request.path, request.query].concat();
+            self.all.push(Spelling { tags, bytes, target, path_and_query, is_head });
         }
     }
 }

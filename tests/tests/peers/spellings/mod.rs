@@ -28,6 +28,9 @@ fn every_difference_from_nginx_lighttpd_and_apache_is_explained() {
     let violations: Vec<_> = seen.iter().map(|(name, seen)| (*name, violations(&spellings, seen))).collect();
     println!("{violations:#?}");
     assert!(violations[0].1.is_empty(), "Rudy does what no server may do: {:#?}", violations[0].1);
+    let wrong = spellings.iter().zip(&seen[0].1).filter_map(|(spelling, seen)| seen.wrong_variable(spelling));
+    let wrong: Vec<_> = wrong.collect();
+    assert!(wrong.is_empty(), "Rudy tells an application what it may not: {wrong:#?}");
     let comparison = Comparison { spellings: &spellings, servers: seen.into() };
     let differences = comparison.differences();
     println!("{}", comparison.describe_rules(&differences));
@@ -41,6 +44,8 @@ fn every_difference_from_nginx_lighttpd_and_apache_is_explained() {
         spellings.len(),
         comparison.describe(&unexplained)
     );
+    let unused = Comparison::unused_rules(&differences);
+    assert!(unused.is_empty(), "these rules explain no difference; correct or remove them: {unused:#?}");
 }
 
 /// Spellings by which a closed folder is opened, a request smuggled, or the server made to fail.
