@@ -15,6 +15,7 @@ mod program;
 mod server;
 pub mod spellings;
 mod tls;
+mod wait;
 
 pub use answer::Answer;
 pub use binary::{binary, fastcgi_info};
@@ -27,6 +28,7 @@ pub use port::{ReservedPort, quiet_port};
 pub use program::{flup, go_httpbin, long, program, redbot, skip};
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
+pub use wait::{children, eventually};
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rudy_net::engine::Model;
 use rudy_tests::{Connection, Curl, PATIENCE, Server, engines};
@@ -150,7 +150,6 @@ fn whoever_does_not_read_is_dropped_and_counted() {
 #[test]
 fn many_answers_are_waited_for_and_all_come() {
     let server = serve(SITE, Model::PerCore);
-    let start = Instant::now();
     let mut connections: Vec<_> = (0..50).map(|_| server.connect()).collect();
     for connection in &mut connections {
         connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
@@ -159,7 +158,6 @@ fn many_answers_are_waited_for_and_all_come() {
         // Closed then: where there are few threads, one of them waits for that.
         assert_eq!(connection.answer().text(), "This took 10ms.\n");
     }
-    assert!(start.elapsed() >= Duration::from_millis(10));
 }
 
 #[test]

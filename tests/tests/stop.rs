@@ -5,9 +5,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use rudy_tests::{PATIENCE, Server, fastcgi_info, skip};
+use rudy_tests::{Server, children, eventually, fastcgi_info, skip};
 use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
 
 /// A configuration with an app that a shell runs.
@@ -16,18 +15,6 @@ fn with_app(script: &str, more: &str) -> String {
         "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"/app\"\nfastcgi = {{ command = [\"/bin/sh\", \"-c\", \
          '''{script}'''], {more} }}\n"
     )
-}
-
-/// Waits for what no event tells of.
-fn eventually<R>(what: &str, mut found: impl FnMut() -> Option<R>) -> R {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "never came true: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// The process ids in a file, as soon as there are so many.
@@ -42,7 +29,7 @@ fn pids(path: &Path, count: usize) -> Vec<Pid> {
     })
 }
 
-/// An app that heeds no SIGTERM, with a process of its own beside it.
+/// An app that ignores SIGTERM, and has started another process.
 const STUBBORN: &str = "trap \"\" TERM; sh -c \"sleep 1000 & wait\" & printf \"%s\\n%s\\n\" $$ $! > PIDS; while :; do sleep 1000; done";
 
 fn stubborn() -> (Server, Vec<Pid>, tempfile::TempDir) {
@@ -91,13 +78,29 @@ fn a_start_that_fails_leaves_no_folder_of_sockets() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let config = folder.path().join("rudy.toml");
-    let text = with_app("exec sleep 1000", "");
+    let second = "[[site.route]]\npath = \"/second\"\nfastcgi = { command = [\"/bin/sh\", \"-c\", \"exec sleep 1001\"] }\n";
+    let text = with_app("exec sleep 1000", "") + second;
     fs::write(&config, text.replace("127.0.0.1:0", &taken.local_addr().unwrap().to_string())).unwrap();
-    let builder = Server::build().arg("--config").arg(&config);
-    let builder = builder.env("TMPDIR", temporary.path()).env("XDG_RUNTIME_DIR", "");
-    let output = builder.command().output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    // With one descriptor more each time, the start fails later each time: at the first app, the second, the engine, the address.
+    let mut errors = String::new();
+    for descriptors in 4..100 {
+        let limited = format!(
+            "export TMPDIR='{}' XDG_RUNTIME_DIR=; ulimit -n {descriptors}; exec \"$@\"",
+            temporary.path().display()
+        );
+        let builder = Server::build().arg("--config").arg(&config).through_shell(&limited);
+        let output = builder.command().output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{error}");
+        assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "{descriptors} descriptors: {error}");
+        errors += &error;
+        if error.contains("it is in use by") {
+            break;
+        }
+    }
+    for step in ["start an app", "start the threads that carry connections", "it is in use by"] {
+        assert!(errors.contains(step), "no start failed at {step:?}:\n{errors}");
+    }
 }
 
 /// Whether a process can be given the id 1 here.
@@ -114,10 +117,7 @@ const FIRST: &str = "exec unshare --fork --pid --mount-proc --kill-child \"$@\""
 
 /// The server whose parent is `unshare`.
 fn first(server: &Server) -> Pid {
-    let list = format!("/proc/{0}/task/{0}/children", server.pid());
-    let read =
-        || fs::read_to_string(&list).ok()?.split_whitespace().next()?.parse().ok().and_then(Pid::from_raw);
-    eventually("the server runs", read)
+    eventually("the server runs", || children(server.pid()).first().copied())
 }
 
 #[test]
@@ -170,15 +170,9 @@ fn process_1_reaps_the_orphans_of_its_apps() {
     let mut server = Server::build().config(&with_app(&script, "")).through_shell(FIRST).start();
     pids(&path, 3);
     // Only the app is left: no orphan, dead or alive.
-    let tasks = format!("/proc/{}/task", first(&server));
-    let children = || {
-        let lists = fs::read_dir(&tasks).unwrap().flatten().map(|task| task.path().join("children"));
-        lists
-            .map(|list| fs::read_to_string(list).unwrap_or_default().split_whitespace().count())
-            .sum::<usize>()
-    };
-    eventually("the orphans are reaped", || (children() == 1).then_some(()));
-    kill_process(first(&server), Signal::TERM).unwrap();
+    let first = first(&server);
+    eventually("the orphans are reaped", || (children(first).len() == 1).then_some(()));
+    kill_process(first, Signal::TERM).unwrap();
     let (_, stderr) = server.wait();
     assert!(stderr.contains("notice: stopped"), "{stderr}");
 }

@@ -2,11 +2,10 @@
 
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use rudy_net::engine::Model;
+use rudy_tests::Server;
 use rudy_tests::fastcgi::{App, Peer};
-use rudy_tests::{PATIENCE, Server};
 
 use crate::queue::ask;
 use crate::site::{Site, answer_with};
@@ -42,15 +41,17 @@ fn a_port_whose_queue_is_full_is_502_after_connect_time() {
 }
 
 #[test]
-fn who_asks_an_app_that_accepts_nobody_yet_is_answered_when_it_does() {
+fn a_request_to_an_app_that_does_not_accept_yet_gets_its_response_when_the_app_accepts() {
     let mut app = App::hold(fine);
     let waits = UnixStream::connect(app.socket()).unwrap();
-    let server = Site::server(Model::PerCore, &app, ", connect_time = \"30s\"");
-    let mut client = ask(&server);
-    client.socket().set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-    assert!(client.socket().peek(&mut [0]).is_err(), "it is answered, and nobody was asked");
-    client.socket().set_read_timeout(Some(PATIENCE)).unwrap();
+    let more = ", connections = 1, queue = 0, connect_time = \"30s\"";
+    let mut server = Site::server(Model::PerCore, &app, more);
+    // One of two requests has the only connection, and waits: that is why the other is rejected.
+    let mut clients = [ask(&server), ask(&server)];
+    server.wait_for_line("0 requests wait for a connection already (`queue`)");
     app.accept();
-    assert_eq!(client.answer().text(), "fine");
+    let mut statuses = clients.each_mut().map(|client| client.answer().status);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 503]);
     drop(waits);
 }

@@ -1,0 +1,32 @@
+//! What no event tells of: it is looked for again and again.
+
+use std::fmt::Display;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
+
+use crate::PATIENCE;
+
+/// Looks for something until it is found; `what` says what is missing where it never is.
+pub fn eventually<R>(what: &str, mut found: impl FnMut() -> Option<R>) -> R {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "never came true: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The child processes of a process, those that have ended and are not reaped among them.
+#[must_use]
+pub fn children(pid: impl Display) -> Vec<Pid> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs").flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let pids = |list: String| -> Vec<Pid> {
+        list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+    };
+    lists.flat_map(pids).collect()
+}
