@@ -117,8 +117,8 @@ enum There {
 }
 
 /// A process that died leaves its file behind, on which no process listens: the kernel refuses the connection. Any other
-/// answer, a full queue included, means that one does. (It refuses a connection to an ordinary file as well, so that is told
-/// apart first.)
+/// answer, a full queue included, means that one does. (The kernel refuses a connection to an ordinary file as well, so the
+/// type of the file is checked first.)
 fn what_is_there(path: &Path) -> io::Result<There> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Nothing),

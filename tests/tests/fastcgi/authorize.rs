@@ -367,7 +367,7 @@ fn the_log_names_the_authorizer_and_what_is_wrong_with_it() {
         ("hang-before-the-head", "GET /page of 127.0.0.1"),
         ("know-no-such-role", "`authorize` needs an app that was written for that role"),
         ("close-before-the-end", "the app did not end the request behind its 200"),
-        ("allow-and-fail", "the authorizer ended its 200 with the application status 1"),
+        ("allow-and-fail", "the authorizer ended its 200 with application status 1; expected 0"),
         ("name-a-script", "the app says Variable-SCRIPT_FILENAME, which is the server's to say"),
         ("name-a-file", "an authorizer has no files sent"),
         ("allow-with-too-much-of-a-body", "longer than 65536 bytes: is this the right app?"),

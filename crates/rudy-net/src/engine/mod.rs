@@ -101,7 +101,8 @@ pub trait Engine: Send + Sync {
 
     /// Stops accepting from an address: what the kernel has queued is accepted still, then the sockets are closed.
     /// Ready when they are; `false` where nothing listens there. The connections from there that are idle are closed; the
-    /// others end with the next response. One that has not sent a request yet may send one.
+    /// others end with the next response. A connection on which no request has arrived yet may send one; in the engines that
+    /// block it counts as idle and is closed, since nothing but its end wakes a thread that waits for the first byte.
     fn unlisten<'a>(&'a self, address: &'a Address) -> Wait<'a, bool>;
 
     /// The source gives another service from now on: idle connections look at its limits, those that it allows no further

@@ -102,7 +102,7 @@ impl FastcgiTable {
     pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
         let mut problems = self.app.problems(place);
         if self.root.is_some() && self.check_scripts && self.split.is_none() {
-            let title = "nothing says which part of a path is a script in `root`";
+            let title = "`root` needs `split`: which part of a path is the script is unknown";
             let problem = Problem::value(&place.key("root"), title).label("scripts here cannot be checked");
             let help = "add `split = \".cgi\"` (how the names of scripts end), or `check_scripts = false` if the app has one \
                         script for all paths";

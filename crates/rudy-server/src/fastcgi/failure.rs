@@ -62,7 +62,7 @@ pub(crate) enum Failure {
         /// Why not.
         why: &'static str,
     },
-    /// An authorizer lets a request in, and ends with this application status, which is not that of success.
+    /// An authorizer has sent status 200 and ended with this application status, which is not 0.
     AppStatus(u32),
     /// The app's answer had no end of the request behind it, which says that it was meant.
     Unended,
@@ -211,8 +211,7 @@ impl fmt::Display for Failure {
             Self::Variable { name, why } => write!(f, "the app says Variable-{name}, {why}"),
             Self::AppStatus(app_status) => write!(
                 f,
-                "the authorizer ended its 200 with the application status {app_status}; only 0 lets a request in, the status \
-                 of success"
+                "the authorizer ended its 200 with application status {app_status}; expected 0"
             ),
             Self::Unended => f.write_str(
                 "the app did not end the request behind its 200 (FCGI_END_REQUEST), which lets nobody in",

@@ -265,7 +265,7 @@ fn a_php_route_checks_scripts_without_being_told_their_suffix() {
     assert_eq!(suffix(&load("*.php", "root = '/', split = '.x'").unwrap()).as_deref(), Some(".x"));
     assert_eq!(suffix(&load("/app/*", "root = '/', check_scripts = false").unwrap()), None);
     let error = load("/app/*", "root = '/'").unwrap_err();
-    assert!(error.contains("nothing says which part of a path is a script in `root`"), "{error}");
+    assert!(error.contains("`root` needs `split`: which part of a path is the script is unknown"), "{error}");
 }
 
 #[test]

@@ -97,9 +97,9 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Starts looking after the processes; the first of them are started by and by. A command that cannot be run is no
-    /// error here: it may be there tomorrow. It is told in the log, and by [`Self::failure`]. What they write goes to
-    /// `output`.
+    /// Starts the thread that looks after the processes; it starts the first of them. A command that cannot be run is no
+    /// error here: [`problems`] has rejected a configuration whose command is missing, so the command has gone since, during
+    /// an upgrade for example. The log says so, and [`Self::failure`]. What the processes write goes to `output`.
     ///
     /// # Errors
     ///

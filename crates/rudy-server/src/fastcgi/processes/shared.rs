@@ -86,7 +86,7 @@ impl Shared {
     /// Waits until all processes have ended, but not beyond this time.
     pub(super) fn wait_until_over(&self, time: Instant) {
         let left = time.saturating_duration_since(Instant::now());
-        // Whoever held it while it panicked has left a bool.
+        // A thread that panicked with the lock has left a valid bool.
         drop(self.over.wait_timeout_while(lock(&self.is_over), left, |is_over| !*is_over));
     }
 
