@@ -163,7 +163,7 @@ fn cargo_deny() -> Outcome {
     cargo_install("cargo-deny")
 }
 
-/// Runs the tests of all crates side by side; some minutes of building on two cores.
+/// Runs the tests of all crates side by side; two minutes of building on two cores.
 fn cargo_nextest() -> Outcome {
     if command::find("cargo-nextest").is_some() {
         return Ok(());
@@ -171,7 +171,7 @@ fn cargo_nextest() -> Outcome {
     cargo_install("cargo-nextest")
 }
 
-/// Only where there is a nightly toolchain, without which it cannot run; half a minute of building.
+/// Only where there is a nightly toolchain, without which it cannot run; some seconds of building.
 fn cargo_fuzz() -> Outcome {
     let nightly = command::succeeds(Command::new("rustup").args(["run", "nightly", "rustc", "--version"]));
     if !nightly || command::find("cargo-fuzz").is_some() {
@@ -213,5 +213,8 @@ fn unpack(packages: &[&str], folder: &Path, file: &str) -> Outcome {
 
 fn cargo_install(tool: &str) -> Outcome {
     println!("installing {tool}");
-    command::run(workspace::cargo().args(["install", "--locked", "--quiet", tool]))
+    // Unoptimised they are fast enough, and built in half the time.
+    let mut cargo = workspace::cargo();
+    cargo.args(["install", "--locked", "--quiet", "--debug", tool]).env("CARGO_PROFILE_DEV_DEBUG", "false");
+    command::run(&mut cargo)
 }

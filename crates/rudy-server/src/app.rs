@@ -206,6 +206,8 @@ mod tests {
             ("/secret", 403),
             ("/secret%2Fa", 400),
             ("/x%2F..%2Fsecret/a", 400),
+            ("/secret%2Fa/../b", 400),
+            ("/secret%2fa/%2e%2e/", 400),
             ("/Secret/a", 200),
             ("/a%2Fb", 200),
             ("/a%5Cb", 200),

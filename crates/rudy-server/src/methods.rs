@@ -10,6 +10,10 @@ use crate::pages;
 /// The methods of everything here that has a state to read and none to change.
 pub(crate) const READ_METHODS: &str = "GET, HEAD, OPTIONS";
 
+/// What an application may be asked, which decides itself: the methods of RFC 9110 and PATCH, without those of tunnels and
+/// traces.
+pub(crate) const APP_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
 /// The IANA HTTP Method Registry but for `*`, which is reserved; sorted.
 const REGISTERED: [&str; 40] = [
     "ACL",

@@ -10,7 +10,7 @@ use rudy_net::{Client, Local, Reply, Request, Response};
 use crate::compile::{Handler, Target};
 use crate::files::{Elsewhere, Outcome};
 use crate::handlers::Vitals;
-use crate::methods::{READ_METHODS, answer_others, answer_unless_known, answer_unless_read};
+use crate::methods::{APP_METHODS, READ_METHODS, answer_others, answer_unless_known, answer_unless_read};
 use crate::routing::{NotFound, Router, request_host};
 use crate::topic::Topics;
 use crate::{internal_redirect, pages};
@@ -74,7 +74,7 @@ impl Routes {
         };
         let Target { authorizer, allow_trace, handler } = found.handler;
         if *request.method() == Method::TRACE && !allow_trace {
-            return refuse_trace(&request).into();
+            return refuse_trace(&request, handler).into();
         }
         if let Some(authorizer) = authorizer.as_ref().filter(|_| !is_admitted) {
             let path = path.into_owned();
@@ -160,8 +160,12 @@ fn refuse_path(request: &Request, refusal: PathError) -> Response {
 }
 
 /// TRACE sends the request back, credentials that a proxy has added among them (RFC 9110 §9.3.8).
-fn refuse_trace(request: &Request) -> Response {
-    answer_others(request, READ_METHODS, "TRACE is not allowed here.")
+fn refuse_trace(request: &Request, handler: &Handler) -> Response {
+    let allow = match handler {
+        Handler::Fastcgi(_) | Handler::Php(_) => APP_METHODS,
+        _ => READ_METHODS,
+    };
+    answer_others(request, allow, "TRACE is not allowed here.")
 }
 
 fn answer_nobody(request: &Request, why: NotFound) -> Response {

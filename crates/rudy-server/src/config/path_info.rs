@@ -51,7 +51,7 @@ fn through_script(mount: &PathPattern, path: &PathPattern) -> Option<String> {
     let (text, mount) = (path.to_string(), mount.to_string());
     let mount = mount.strip_suffix("/*")?;
     let rest = text.strip_prefix(mount).filter(|rest| rest.starts_with('/'))?;
-    // A script itself has no second path.
-    (path.is_literal() && !rest.starts_with(FRONT_CONTROLLER))
+    // A script itself has no second path, and `/**/private/*` takes it as well.
+    (!rest.starts_with(FRONT_CONTROLLER) && !rest.starts_with("/**"))
         .then(|| format!("{mount}{FRONT_CONTROLLER}{rest}"))
 }

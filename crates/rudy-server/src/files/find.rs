@@ -137,7 +137,7 @@ impl Search<'_> {
         if let Some(target) = self.taken(path) {
             return Some(Found::Elsewhere(target));
         }
-        if source::is_kept_back(path, self.options) {
+        if source::is_file_kept_back(&opened, path, self.options) {
             return None;
         }
         Some(Found::File { opened, path: path.to_owned(), evidence: std::mem::take(&mut self.evidence) })

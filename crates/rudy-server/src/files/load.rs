@@ -26,8 +26,9 @@ impl Files {
             return Ok((key, entry));
         }
         let opened = open_if_there(&self.0.root, path)?;
-        let is_sent =
-            |opened: &Opened| opened.stat.kind == Kind::File && !source::is_kept_back(path, &self.0.options);
+        let is_sent = |opened: &Opened| {
+            opened.stat.kind == Kind::File && !source::is_file_kept_back(opened, path, &self.0.options)
+        };
         let Some(opened) = opened.filter(is_sent) else {
             self.say_missing(path);
             return Err(Failure::NotFound);

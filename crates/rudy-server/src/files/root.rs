@@ -5,7 +5,7 @@
 //! (NFS whose server is gone) they stop the core that called them; serve such a folder with a process of its own.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,6 +74,14 @@ fn nanoseconds(time: StatxTimestamp) -> i128 {
 pub(super) struct Opened {
     pub(super) file: File,
     pub(super) stat: Stat,
+}
+
+impl Opened {
+    /// The last part of the path that it was found at behind all links, where the system tells.
+    pub(super) fn name(&self) -> Option<String> {
+        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        Some(std::fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
+    }
 }
 
 /// Says now what would fail when the folder at `path` is opened and files in it are looked for.

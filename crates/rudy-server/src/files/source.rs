@@ -1,6 +1,7 @@
 //! Files that hold the source of programs, which a web server runs and does not send: passwords of databases stand in them.
 
 use super::options::FilesOptions;
+use super::root::Opened;
 
 /// What PHP's servers run or show as source by default, in Debian's packages and in the manual.
 const PHP: [&str; 11] =
@@ -14,13 +15,20 @@ pub(crate) fn is_kept_back(path: &str, options: &FilesOptions) -> bool {
     !options.serve_source && is_source(path, options.on_php_site)
 }
 
+/// Whether an open file is not sent: by its name, or by that of what a symbolic link leads to.
+pub(super) fn is_file_kept_back(opened: &Opened, path: &str, options: &FilesOptions) -> bool {
+    let behind_links = || opened.name().is_some_and(|name| is_kept_back(&name, options));
+    !options.serve_source && (is_kept_back(path, options) || behind_links())
+}
+
 /// Whether a file may hold source, by its name in any case: on a file system that does not tell cases apart, `X.PHP` is
-/// `x.php`. On a site that runs PHP so may includes, copies (`x.php~`, `x.inc.bak`) and what scripts are packed in (`x.php.gz`).
+/// `x.php`. On a site that runs PHP so may includes, copies (`x.php~`, `x.php_`, `x.inc.bak`) and what scripts are packed in
+/// (`x.php.gz`).
 fn is_source(path: &str, on_php_site: bool) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     let mut extensions = name.split('.').skip(1);
     let last = extensions.clone().last().unwrap_or_default();
-    let is_php = |extension: &str| PHP.contains(&extension.trim_end_matches('~'));
+    let is_php = |extension: &str| ["php", "pht", "phar"].iter().any(|php| extension.starts_with(php));
     PHP.contains(&last)
         || on_php_site && (name.ends_with('~') || BESIDE_PHP.contains(&last) || extensions.any(is_php))
 }
@@ -49,6 +57,10 @@ mod tests {
             ("a.swp", false, true),
             ("a.orig", false, true),
             ("a.php.gz", false, true),
+            ("a.php_", false, true),
+            ("a.php-bak", false, true),
+            ("#a.php#", false, true),
+            ("a.php ", false, true),
             ("a.html", false, false),
             ("php", false, false),
             ("a.php/b.css", false, false),

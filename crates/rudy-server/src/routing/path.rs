@@ -69,11 +69,6 @@ impl PathPattern {
         self.text.ends_with(&format!("*{ending}"))
     }
 
-    /// Whether it is one path, or a folder and everything below it.
-    pub(crate) fn is_literal(&self) -> bool {
-        matches!(self.kind, Kind::Exact | Kind::Below(_))
-    }
-
     /// Whether it names an encoded slash.
     pub(crate) fn has_encoded_slash(&self) -> bool {
         self.text.contains("%2F")

@@ -236,6 +236,7 @@ fn a_closed_folder_that_a_front_controller_opens_again_is_worth_a_notice() {
     assert_eq!(notices("'/admin/*'", refuse, ""), [expected]);
     let authorize = "files = { root = 'app' }\nauthorize = { address = '127.0.0.1:1' }";
     assert_eq!(notices("'/admin/*'", authorize, ""), [expected]);
+    assert!(notices("'/{admin,conf}/*'", refuse, "")[0].contains("\"/index.php/{admin,conf}/*\" runs"));
     assert!(notices("'/blog/admin'", refuse, "/blog")[0].contains("\"/blog/index.php/admin\" runs"));
     for (path, closed, mount) in [
         ("['/admin/*', '/index.php/admin/*']", refuse, ""),
@@ -243,6 +244,8 @@ fn a_closed_folder_that_a_front_controller_opens_again_is_worth_a_notice() {
         ("'/admin/*'", "respond = { body = 'hello' }", ""),
         ("'/admin/*'", refuse, "/blog"),
         ("'*.bak'", refuse, ""),
+        ("'/**/private/*'", refuse, ""),
+        ("['/{a,b}/*', '/index.php/{a,b}/*']", refuse, ""),
     ] {
         assert_eq!(notices(path, closed, mount), [""; 0], "{path}");
     }

@@ -235,6 +235,8 @@ fn source_is_kept_back_wherever_its_name_comes_from() {
         assert_eq!(answer.status, status, "{path}");
         assert!(!answer.text().contains("<?php"), "{path}: {}", answer.text());
     }
+    std::os::unix::fs::symlink("CONFIG.PHP", site.folder.path().join("link.txt")).unwrap();
+    assert_eq!(site.get("/link.txt").status, 404, "a link does not make text of it");
     let site = Site::with_options(&contents, FilesOptions { on_php_site: true, ..options() });
     assert_eq!(site.get("/db.inc").status, 404);
     let site = Site::with_options(&contents, FilesOptions { serve_source: true, ..options() });
