@@ -23,9 +23,9 @@ const PIPE_BYTES: usize = 4096;
 /// What keeps lines from being written.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// So many lines came faster than they could be written.
+    /// This many lines are missing before the next one: they came faster than they could be written, or the file took none.
     Dropped(u64),
-    /// The file took no more, and so many lines are lost with it.
+    /// The file took no more, and this many lines are lost since it last took one.
     Failed(io::Error, u64),
 }
 
@@ -136,7 +136,7 @@ impl Shared {
             let mut written = 0;
             for (position, file) in replacements {
                 output.write_batch(&batch[written..position], &mut on_trouble);
-                output = Output::new(file);
+                output = Output { lost: output.lost, ..Output::new(file) };
                 written = position;
             }
             output.write_batch(&batch[written..], &mut on_trouble);
@@ -169,6 +169,8 @@ struct Output {
     /// The most bytes in one write.
     piece_bytes: usize,
     is_torn: bool,
+    /// Lines that it has not taken since it last took one.
+    lost: u64,
 }
 
 impl Output {
@@ -177,12 +179,21 @@ impl Output {
         let is_pipe = file
             .metadata()
             .is_ok_and(|metadata| metadata.file_type().is_fifo() || metadata.file_type().is_socket());
-        Self { file, piece_bytes: if is_pipe { PIPE_BYTES } else { usize::MAX }, is_torn: false }
+        Self { file, piece_bytes: if is_pipe { PIPE_BYTES } else { usize::MAX }, is_torn: false, lost: 0 }
     }
 
     fn write_batch(&mut self, lines: &[u8], on_trouble: &mut OnTrouble) {
-        if let Err(trouble) = self.write_lines(lines) {
-            self.note(&trouble, on_trouble);
+        match self.write_lines(lines) {
+            Err((error, lost)) => {
+                self.lost += lost;
+                self.note(&Trouble::Failed(error, self.lost), on_trouble);
+            }
+            // It takes lines again, and says how many it lacks.
+            Ok(()) if self.lost > 0 && !lines.is_empty() => {
+                let lost = std::mem::take(&mut self.lost);
+                self.note(&Trouble::Dropped(lost), on_trouble);
+            }
+            Ok(()) => {}
         }
     }
 
@@ -193,12 +204,13 @@ impl Output {
         }
     }
 
-    fn write_lines(&mut self, mut lines: &[u8]) -> Result<(), Trouble> {
+    /// Writes lines, or says why not, and how many are lost.
+    fn write_lines(&mut self, mut lines: &[u8]) -> Result<(), (io::Error, u64)> {
         while !lines.is_empty() {
             let (piece, rest) = lines.split_at(piece_length(lines, self.piece_bytes));
             if let Err((error, written)) = self.write_piece(piece) {
                 let lost = lines[written..].split_inclusive(|byte| *byte == b'\n').count();
-                return Err(Trouble::Failed(error, lost as u64));
+                return Err((error, lost as u64));
             }
             lines = rest;
         }
@@ -339,6 +351,28 @@ mod tests {
         assert!(reader.join().unwrap().unwrap() == first, "the first file has other lines than the first");
         assert_eq!(std::fs::read_to_string(second).unwrap(), "between\n");
         assert_eq!(std::fs::read_to_string(third).unwrap(), "after\n");
+    }
+
+    #[test]
+    fn lines_that_a_full_disk_has_cost_are_counted_where_lines_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let (sender, told) = mpsc::channel();
+        let note: OnTrouble = Box::new(move |trouble| {
+            sender.send(format!("{trouble:?}")).unwrap();
+            matches!(trouble, Trouble::Dropped(_)).then(|| format!("{trouble:?}\n"))
+        });
+        let full = || File::options().write(true).open("/dev/full").unwrap();
+        let writer = LineWriter::start("test", full(), note).unwrap();
+        writer.push(b"one\ntwo\n");
+        assert!(told.recv().unwrap().ends_with(", 2)"));
+        writer.push(b"three\n");
+        assert!(told.recv().unwrap().ends_with(", 3)"), "all since the last that was written");
+        writer.replace(File::create(&path).unwrap());
+        writer.push(b"four\n");
+        writer.push(b"five\n");
+        writer.close();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "four\nfive\nDropped(3)\n");
     }
 
     #[test]

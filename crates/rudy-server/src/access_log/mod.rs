@@ -215,7 +215,9 @@ fn micros(duration: Duration) -> u64 {
 fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
     Box::new(move |trouble| match trouble {
         Trouble::Dropped(lines) => {
-            let message = format!("{name}: lines come faster than they can be written; dropped: {lines}");
+            let message = format!(
+                "{name}: lines dropped, because they came faster than they could be written or had no room: {lines}"
+            );
             errors.repeated("lines of the access log were dropped", &message);
             let now = SystemTime::now();
             let mut clock = LocalClock::new();
@@ -225,7 +227,7 @@ fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
             })
         }
         Trouble::Failed(error, lines) => {
-            let message = format!("{name}: {error}; lines lost: {lines}");
+            let message = format!("{name}: {error}; lines lost so far: {lines}");
             errors.repeated("lines of the access log were lost", &message);
             None
         }
