@@ -26,7 +26,11 @@ pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
 pub(super) fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     let status = child.wait();
     let pid = Pid::from_child(child);
-    lock(&STARTED).retain(|started| *started != pid);
+    let mut started = lock(&STARTED);
+    // One entry: a process that was started since the reap may have got the same id.
+    if let Some(index) = started.iter().position(|&started| started == pid) {
+        started.swap_remove(index);
+    }
     status
 }
 
