@@ -1,6 +1,7 @@
 //! The entries that are kept: small ones in memory, bounded by their bytes; others as open files, bounded by their number.
 //! Larger files that were compressed are kept in memory too, within the same bytes.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -108,7 +109,17 @@ impl Entries {
         if self.open.is_empty() {
             return false;
         }
-        self.open.retain(|_, entry| entry.checked_ms.load(Ordering::Relaxed) >= before_ms);
+        // `retain` holds the lock that requests need: a deleted file is closed after it, because its close frees its blocks,
+        // which takes time.
+        let unused = RefCell::new(Vec::new());
+        self.open.retain(|_, entry| {
+            let is_used = entry.checked_ms.load(Ordering::Relaxed) >= before_ms;
+            if !is_used {
+                unused.borrow_mut().push(entry.clone());
+            }
+            is_used
+        });
+        drop(unused);
         !self.open.is_empty()
     }
 }
