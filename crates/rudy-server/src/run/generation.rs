@@ -16,9 +16,9 @@ impl Generations {
         Arc::new(Self(ArcSwap::from_pointee(app)))
     }
 
-    /// Requests from now on are answered by `app`, whatever connection they come on.
-    pub(super) fn replace(&self, app: App) {
-        self.0.store(Arc::new(app));
+    /// Gives later requests on every connection to `app`; returns the application before it.
+    pub(super) fn replace(&self, app: Arc<App>) -> Arc<App> {
+        self.0.swap(app)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `rudy serve`, from its flags to its exit code.
 
 mod announce;
+mod context;
 mod exit;
 mod generation;
 mod reload;

@@ -1,9 +1,11 @@
 //! SIGHUP: another configuration takes over whole, or the old one stays whole.
 
+use std::sync::Arc;
+
 use rudy_net::listen::{Address, ListenError, Listener, Owner};
 
 use super::exit::Failure;
-use super::server::{Server, build, open_access_log};
+use super::server::{Server, open_access_log};
 use super::service_manager::State;
 use super::{Source, announce};
 
@@ -13,9 +15,10 @@ impl Server {
         self.tell_service_manager(State::Reloading);
         if let Err(failure) = self.try_reload() {
             let message = format!("SIGHUP: {}; the configuration stays as it was", failure.summary());
+            let errors = &self.context.errors;
             match failure {
-                Failure::Config(diagnostics) => self.errors.error_with(&message, &diagnostics.render(false)),
-                _ => self.errors.error(&message),
+                Failure::Config(diagnostics) => errors.error_with(&message, &diagnostics.render(false)),
+                _ => errors.error(&message),
             }
             // The old log is opened anew all the same: whoever renamed it waits for that.
             self.reopen_access_log();
@@ -23,22 +26,28 @@ impl Server {
         self.tell_service_manager(State::Ready);
     }
 
-    /// Everything that can fail comes first, the listeners last of it, because they are felt outside. What was made until then
-    /// ends when it is dropped: the log, and the application processes that only the new configuration has.
+    /// Does first what is likely to fail: the new addresses are bound last of it, because closing an old one for them is
+    /// felt outside. Connections to them are accepted after the new configuration has taken over, so that the old one
+    /// never responds there. If accepting fails, the old configuration takes over again.
+    ///
+    /// What was made until a failure ends when it is dropped: the log, and the application processes that only the new
+    /// configuration has.
     fn try_reload(&mut self) -> Result<(), Failure> {
         let mut config = self.options.config()?;
         let engine_changes = config.go_on_with(self.config.engine).map_err(Failure::Config)?;
         let same_log = config.access_log == self.config.access_log;
         let access_log =
-            if same_log { self.access_log.clone() } else { open_access_log(&config, &self.errors)? };
-        let access = access_log.as_ref();
-        let app = build(&config, access, &self.errors, &self.vitals, &self.topics, &self.folders)?;
-        app.start_apps(&self.apps, &self.errors).map_err(Failure::cannot("start an app"))?;
-        let new = missing_in(&self.config.listen, &config.listen);
+            if same_log { self.access_log.clone() } else { open_access_log(&config, &self.context.errors)? };
+        let app = self.context.build_app(&config, access_log.as_ref())?;
+        self.context.start_apps(&app)?;
         let gone = missing_in(&config.listen, &self.config.listen);
-        self.listen_in_place_of(&gone, &new)?;
+        let listeners = self.bind_in_place_of(&gone, &missing_in(&self.config.listen, &config.listen))?;
 
-        self.generations.replace(app);
+        let before = self.generations.replace(Arc::new(app));
+        self.listen(listeners).inspect_err(|_| {
+            self.generations.replace(before);
+            self.listen_again(&gone);
+        })?;
         self.engine.source_changed();
         self.access_log = access_log;
         self.config = config;
@@ -48,45 +57,43 @@ impl Server {
         }
         self.tell_notices();
         if engine_changes {
-            self.errors.notice("`engine`, `cores` and `threads` change with the next start");
+            self.context.errors.notice("`engine`, `cores` and `threads` change with the next start");
         }
-        self.errors.notice(match self.options.source {
+        self.context.errors.notice(match self.options.source {
             Source::Folder { .. } => "SIGHUP: there is no configuration to read; the logs were opened anew",
             Source::File(_) => "SIGHUP: the configuration was read again and holds from the next request on",
         });
         Ok(())
     }
 
-    /// Listens on `new`, all of it or nothing. What can be bound beside `gone` is bound first, so that an address that another
-    /// program has is found before `gone` is given up. If need be `gone` is closed then: nobody can have `:80` while we have
-    /// `127.0.0.1:80`. If that does not help either, `gone` is bound again.
-    fn listen_in_place_of(&self, gone: &[Address], new: &[Address]) -> Result<(), Failure> {
+    /// Binds `new`, all of it or nothing. What can be bound beside `gone` is bound first, so that an address that another
+    /// program has is found before `gone` is closed. Rudy closes `gone` only if it has to: `:80` cannot be bound while
+    /// `127.0.0.1:80` is. If that does not help either, it listens on `gone` again.
+    fn bind_in_place_of(&self, gone: &[Address], new: &[Address]) -> Result<Vec<Listener>, Failure> {
         let (mut bound, mut behind) = (Vec::new(), Vec::new());
         for address in new {
-            match self.bind(std::slice::from_ref(address)) {
-                Ok(listeners) => bound.extend(listeners),
-                Err(Failure::Listen(ListenError::InUse { owner: Owner::Ourselves, .. }))
-                    if !gone.is_empty() =>
-                {
+            match self.bind_one(address) {
+                Ok(listener) => bound.push(listener),
+                Err(ListenError::InUse { owner: Owner::Ourselves, .. }) if !gone.is_empty() => {
                     behind.push(address.clone());
                 }
-                Err(failure) => return Err(failure),
+                Err(error) => return Err(Failure::Listen(error)),
             }
         }
-        if behind.is_empty() {
-            return self.listen(bound);
+        if !behind.is_empty() {
+            self.unlisten(gone);
+            bound.extend(self.bind(&behind).inspect_err(|_| self.listen_again(gone))?);
         }
-        self.unlisten(gone);
-        let listening = self.bind(&behind).and_then(|listeners| {
-            bound.extend(listeners);
-            self.listen(bound)
-        });
-        if listening.is_err()
-            && let Err(failure) = self.bind(gone).and_then(|listeners| self.listen(listeners))
-        {
-            self.errors.error(&failure.summary());
+        Ok(bound)
+    }
+
+    /// Listens on those of `gone` that were closed already, after a failure.
+    fn listen_again(&self, gone: &[Address]) {
+        let listening: Vec<_> = self.engine.listening().into_iter().map(|(address, _)| address).collect();
+        let closed = missing_in(&listening, gone);
+        if let Err(failure) = self.bind(&closed).and_then(|listeners| self.listen(listeners)) {
+            self.context.errors.error(&failure.summary());
         }
-        listening
     }
 
     /// Accepts from all of them, or from none.
@@ -103,7 +110,7 @@ impl Server {
             listening.push((address, shown));
         }
         for (_, shown) in &listening {
-            self.errors.notice(&format!("listens on {shown}"));
+            self.context.errors.notice(&format!("listens on {shown}"));
         }
         Ok(())
     }
@@ -111,7 +118,7 @@ impl Server {
     fn unlisten(&self, addresses: &[Address]) {
         for address in addresses {
             if self.runtime.block_on(self.engine.unlisten(address)) {
-                self.errors.notice(&format!("listens no longer on {address}"));
+                self.context.errors.notice(&format!("listens no longer on {address}"));
             }
         }
     }
@@ -120,7 +127,7 @@ impl Server {
         if let Some(log) = &self.access_log
             && let Err(error) = log.reopen()
         {
-            self.errors.error(&format!(
+            self.context.errors.error(&format!(
                 "cannot open the access log {} anew: {error}; the file that was open is still written",
                 log.destination()
             ));

@@ -4,10 +4,11 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use rudy_net::engine::{self, Engine, Report, raise_descriptor_limit};
-use rudy_net::listen::{Address, Inherited, Listener};
+use rudy_net::engine::{self, Engine, Report, Source as _, raise_descriptor_limit};
+use rudy_net::listen::{Address, Inherited, ListenError, Listener};
 use tokio::runtime::Runtime;
 
+use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::generation::Generations;
 use super::service_manager::{self, State};
@@ -16,19 +17,14 @@ use super::{Options, announce};
 use crate::access_log::AccessLog;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
-use crate::{App, Apps, Folders, Topics, Vitals};
 
 /// A server that runs.
 pub(super) struct Server {
     pub(super) options: Options,
     /// What holds now.
     pub(super) config: Config,
-    pub(super) errors: ErrorLog,
+    pub(super) context: Context,
     pub(super) access_log: Option<AccessLog>,
-    pub(super) vitals: Arc<Vitals>,
-    pub(super) topics: Arc<Topics>,
-    pub(super) folders: Folders,
-    pub(super) apps: Arc<Apps>,
     inherited: Inherited,
     pub(super) generations: Arc<Generations>,
     pub(super) engine: Box<dyn Engine>,
@@ -39,51 +35,41 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Gets everything ready, in this order: a signal is caught before there is anything to lose, and nobody is let in
-    /// before everything else has worked.
+    /// Gets everything ready. A signal is caught before there is anything to lose. Connections are accepted when everything
+    /// else has worked.
     pub(super) fn start(options: Options) -> Result<Self, Failure> {
         let (runtime, signals) = event_loop()?;
         let config = options.config()?;
-        let errors = ErrorLog::stderr().map_err(Failure::cannot("write to standard error"))?;
-        report_panics(&errors);
-        let access_log = open_access_log(&config, &errors)?;
-        let vitals = Arc::new(Vitals::new());
-        let topics = Arc::new(Topics::default());
-        let folders = Folders::default();
-        let apps = Arc::new(Apps::default());
-        let app = build(&config, access_log.as_ref(), &errors, &vitals, &topics, &folders)?;
+        let context = Context::new().map_err(Failure::cannot("write to standard error"))?;
+        report_panics(&context.errors);
+        let access_log = open_access_log(&config, &context.errors)?;
+        let generations = Generations::new(context.build_app(&config, access_log.as_ref())?);
         let inherited = take_inherited()?;
-
         if let Err(error) = raise_descriptor_limit() {
-            errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
+            context.errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
         }
-        app.start_apps(&apps, &errors).map_err(Failure::cannot("start an app"))?;
-        let generations = Generations::new(app);
-        let engine = engine::start(&config.engine.for_start(), generations.clone(), reporter(&errors))
-            .map_err(Failure::cannot("start the threads that carry connections"))?;
-        vitals.set_engine(config.engine.model, engine.workers().to_vec());
-        let server = Self {
-            has_terminal: io::stderr().is_terminal(),
-            options,
-            config,
-            errors,
-            access_log,
-            vitals,
-            topics,
-            folders,
-            apps,
-            inherited,
-            generations,
-            engine,
-            signals,
-            runtime,
+        let (apps, app) = (context.apps.clone(), generations.current());
+        let start = || {
+            context.start_apps(&app)?;
+            let engine = start_engine(&config, &generations, &context)?;
+            let has_terminal = io::stderr().is_terminal();
+            let (generations, context) = (generations.clone(), context);
+            let server = Self {
+                options,
+                config,
+                context,
+                access_log,
+                inherited,
+                generations,
+                engine,
+                signals,
+                runtime,
+                has_terminal,
+            };
+            server.open().map(|()| server)
         };
-        if let Err(failure) = server.open() {
-            // Or their folder of sockets would stay.
-            server.apps.stop();
-            return Err(failure);
-        }
-        Ok(server)
+        // `app` still holds the apps that were started. Without a wait for their end, their folders of sockets would stay.
+        start().inspect_err(|_| apps.stop())
     }
 
     /// Lets connections in and says where.
@@ -96,7 +82,8 @@ impl Server {
         if !self.inherited.is_empty()
             && !self.config.listen.iter().any(|a| matches!(a, Address::Inherited { .. }))
         {
-            self.errors.notice("sockets of the service manager are not used: no address is `systemd`");
+            let unused = "sockets of the service manager are not used: no address is `systemd`";
+            self.context.errors.notice(unused);
         }
         // A server that cannot say so serves all the same.
         let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.config, &bound);
@@ -106,9 +93,11 @@ impl Server {
 
     /// Binds addresses, all of them or none.
     pub(super) fn bind(&self, addresses: &[Address]) -> Result<Vec<Listener>, Failure> {
-        let cores = self.engine.workers().len();
-        let bind = |address| Listener::bind(address, cores, &self.inherited).map_err(Failure::Listen);
-        addresses.iter().map(bind).collect()
+        addresses.iter().map(|address| self.bind_one(address).map_err(Failure::Listen)).collect()
+    }
+
+    pub(super) fn bind_one(&self, address: &Address) -> Result<Listener, ListenError> {
+        Listener::bind(address, self.engine.workers().len(), &self.inherited)
     }
 
     /// Does what signals ask until one asks to stop.
@@ -121,7 +110,7 @@ impl Server {
                 }
             });
             let Some(asked) = asked else {
-                self.errors.bug("every thread that carries connections has ended");
+                self.context.errors.bug("every thread that carries connections has ended");
                 self.close_logs();
                 return Exit::CannotRun;
             };
@@ -134,14 +123,14 @@ impl Server {
                 Asked::Reload => self.reload(),
                 Asked::ReopenLog => {
                     self.reopen_access_log();
-                    self.errors.notice("SIGUSR1: the access log was opened anew");
+                    self.context.errors.notice("SIGUSR1: the access log was opened anew");
                 }
             }
         }
     }
 
     pub(super) fn tell_notices(&self) {
-        self.config.notices().iter().for_each(|notice| self.errors.notice(notice));
+        self.config.notices().iter().for_each(|notice| self.context.errors.notice(notice));
     }
 
     /// Stops accepting connections, finishes requests in progress, then ends the application processes: until the grace time is
@@ -149,7 +138,7 @@ impl Server {
     fn stop(mut self, first: Stop) -> Exit {
         self.tell_service_manager(State::Stopping);
         let grace = self.config.shutdown_grace;
-        self.errors.notice(&format!(
+        self.context.errors.notice(&format!(
             "{}: stopping; what is under way has {} s to finish, a second signal ends it at once",
             first.name,
             grace.as_secs_f32()
@@ -157,7 +146,7 @@ impl Server {
         let (exit, stopped) = self.runtime.block_on(async {
             tokio::select! {
                 stopped = self.engine.stop(grace) => (Exit::Done, stopped),
-                second = second_stop(&mut self.signals, &self.errors) => {
+                second = second_stop(&mut self.signals, &self.context.errors) => {
                     self.engine.stop_now();
                     (Exit::Signal(second.number), self.engine.ended().await)
                 }
@@ -167,14 +156,14 @@ impl Server {
         let exit = match exit {
             Exit::Done => self.stop_apps(),
             by_signal => {
-                self.apps.kill();
+                self.context.apps.kill();
                 by_signal
             }
         };
         match stopped.cut {
-            0 => self.errors.notice("stopped"),
-            1 => self.errors.notice("stopped; 1 connection was cut"),
-            cut => self.errors.notice(&format!("stopped; {cut} connections were cut")),
+            0 => self.context.errors.notice("stopped"),
+            1 => self.context.errors.notice("stopped; 1 connection was cut"),
+            cut => self.context.errors.notice(&format!("stopped; {cut} connections were cut")),
         }
         self.close_logs();
         // A process that even SIGKILL does not end at once is not waited for.
@@ -184,17 +173,17 @@ impl Server {
 
     /// Asks the application processes to end and waits until they have, or until a second signal, at which they are killed.
     fn stop_apps(&mut self) -> Exit {
-        let apps = self.apps.clone();
+        let apps = self.context.apps.clone();
         let stopping = self.runtime.spawn_blocking(move || apps.stop());
         let second = self.runtime.block_on(async {
             tokio::select! {
                 // It fails only if it panicked, which is in the log.
                 _ = stopping => None,
-                second = second_stop(&mut self.signals, &self.errors) => Some(second),
+                second = second_stop(&mut self.signals, &self.context.errors) => Some(second),
             }
         });
         second.map_or(Exit::Done, |second| {
-            self.apps.kill();
+            self.context.apps.kill();
             Exit::Signal(second.number)
         })
     }
@@ -204,12 +193,12 @@ impl Server {
         if let Some(log) = &self.access_log {
             log.close();
         }
-        self.errors.close();
+        self.context.errors.close();
     }
 
     pub(super) fn tell_service_manager(&self, state: State) {
         if let Err(error) = service_manager::tell(state) {
-            self.errors.repeated(
+            self.context.errors.repeated(
                 "the service manager cannot be told",
                 &format!("cannot tell the service manager (NOTIFY_SOCKET): {error}"),
             );
@@ -245,20 +234,16 @@ pub(super) fn open_access_log(config: &Config, errors: &ErrorLog) -> Result<Opti
     log.map(Some).map_err(Failure::cannot(&what))
 }
 
-pub(super) fn build(
+fn start_engine(
     config: &Config,
-    access_log: Option<&AccessLog>,
-    errors: &ErrorLog,
-    vitals: &Arc<Vitals>,
-    topics: &Arc<Topics>,
-    folders: &Folders,
-) -> Result<App, Failure> {
-    let app = App::new(config, folders).map_err(Failure::Config)?;
-    let app = app.with_vitals(vitals.clone()).with_topics(topics.clone()).with_error_log(errors.clone());
-    Ok(match access_log {
-        Some(log) => app.with_access_log(log.clone()),
-        None => app,
-    })
+    generations: &Arc<Generations>,
+    context: &Context,
+) -> Result<Box<dyn Engine>, Failure> {
+    let reporter = reporter(&context.errors);
+    let engine = engine::start(&config.engine.for_start(), generations.clone(), reporter)
+        .map_err(Failure::cannot("start the threads that carry connections"))?;
+    context.vitals.set_engine(config.engine.model, engine.workers().to_vec());
+    Ok(engine)
 }
 
 fn take_inherited() -> Result<Inherited, Failure> {

@@ -48,7 +48,8 @@ impl SocketFolder {
                 Err(error) => return Err(cannot(error)),
             }
             // Another Rudy that looks for leftovers may have been faster.
-            if let Some(lock) = lock_if_unused(&path).map_err(cannot)? {
+            let lock = lock_if_unused(&path).inspect_err(|_| drop(fs::remove_dir(&path)));
+            if let Some(lock) = lock.map_err(cannot)? {
                 return Ok(Self { path, _lock: lock });
             }
         }
@@ -63,8 +64,9 @@ impl SocketFolder {
 
 impl Drop for SocketFolder {
     fn drop(&mut self) {
-        // If it cannot be removed it does no harm, and the next to have this name takes another.
-        let _ = fs::remove_dir_all(&self.path);
+        // If it cannot be removed it does no harm, and the next to have this name takes another. It is empty if all processes have
+        // ended; `remove_dir` needs no descriptor, which may be what the start failed for.
+        let _ = fs::remove_dir(&self.path).or_else(|_| fs::remove_dir_all(&self.path));
     }
 }
 

@@ -1,0 +1,48 @@
+//! What lives as long as the process: each configuration in turn is made ready with it.
+
+use std::io;
+use std::sync::Arc;
+
+use super::exit::Failure;
+use crate::access_log::AccessLog;
+use crate::config::Config;
+use crate::error_log::ErrorLog;
+use crate::{App, Apps, Folders, Topics, Vitals};
+
+/// What all configurations of a process share.
+pub(super) struct Context {
+    pub(super) errors: ErrorLog,
+    pub(super) vitals: Arc<Vitals>,
+    pub(super) apps: Arc<Apps>,
+    topics: Arc<Topics>,
+    folders: Folders,
+}
+
+impl Context {
+    /// The errors go to stderr.
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            errors: ErrorLog::stderr()?,
+            vitals: Arc::new(Vitals::new()),
+            apps: Arc::default(),
+            topics: Arc::default(),
+            folders: Folders::default(),
+        })
+    }
+
+    /// Makes a configuration ready to respond. Its apps are not started.
+    pub(super) fn build_app(&self, config: &Config, log: Option<&AccessLog>) -> Result<App, Failure> {
+        let app = App::new(config, &self.folders).map_err(Failure::Config)?;
+        let app = app.with_vitals(self.vitals.clone()).with_topics(self.topics.clone());
+        let app = app.with_error_log(self.errors.clone());
+        Ok(match log {
+            Some(log) => app.with_access_log(log.clone()),
+            None => app,
+        })
+    }
+
+    /// Starts the apps of a configuration that do not run yet.
+    pub(super) fn start_apps(&self, app: &App) -> Result<(), Failure> {
+        app.start_apps(&self.apps, &self.errors).map_err(Failure::cannot("start an app"))
+    }
+}
