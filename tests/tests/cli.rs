@@ -1,10 +1,13 @@
 //! What the command line says: help, errors and exit codes. `SNAPSHOTS=overwrite cargo test -p rudy-tests --test cli`
 //! renews the files in `cli/`; look at what changed.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use rudy_tests::binary;
+use rustix::process::geteuid;
 use snapbox::{assert_data_eq, file, str};
 
 /// Runs `rudy` in `folder`, without a terminal whose width would change the help.
@@ -253,6 +256,46 @@ fastcgi = { address = "127.0.0.1:9000" }
 "#;
     let folder = folder_with(&[("rudy.toml", text)]);
     assert_data_eq!(success(&rudy_in(folder.path(), &["check"])), file!["cli/check-unknown.txt"]);
+}
+
+#[test]
+fn what_only_root_may_do_is_no_error_for_another_user() {
+    let folder = folder_with(&[]);
+    let closed = folder.path().join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    let text = format!(
+        "listen = [\"unix:{0}/sock\"]\naccess_log = {{ path = \"{0}/log\" }}\n[[site]]\n[[site.route]]\npath = \"/app\"\n\
+         fastcgi = {{ command = [\"/bin/true\"], processes.user = \"root\" }}\n",
+        closed.display()
+    );
+    std::fs::write(folder.path().join("rudy.toml"), text).unwrap();
+    for (path, mode) in [(folder.path(), 0o755), (&closed, 0o555)] {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = Command::new(binary());
+    if geteuid().is_root() {
+        let Some(setpriv) = rudy_tests::program("setpriv") else { return };
+        command = Command::new(setpriv);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
+    }
+    let output = command.arg("check").current_dir(folder.path()).env("TMPDIR", "/tmp").output().unwrap();
+    if output.status.code() == Some(126) {
+        rudy_tests::skip("another user cannot run the program in its folder");
+        return;
+    }
+    let shown = success(&output).replace(&closed.display().to_string(), "/closed");
+    let (_, unknown) = shown.split_once("Known only at the start\n").expect("a section");
+    assert_data_eq!(
+        unknown,
+        str![[r"
+  whether another program listens on unix:/closed/sock
+  whether root may run /bin/true
+  whether Rudy may listen on unix:/closed/sock (you may not)
+  whether Rudy may write the access log /closed/log (you may not)
+  whether Rudy may start processes as root (you may not)
+
+"]]
+    );
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub(crate) use limits::out_of_bounds;
 pub use processes::ProcessesTable;
 use rudy_net::listen::Address;
 pub use schema::json_schema;
+pub(crate) use start::root_may;
 pub use streams::{BroadcastTable, StreamFormat, StreamTable, TailTable};
 pub(crate) use values::written_as_text;
 pub use values::{ListenAddress, Size, Time};
@@ -66,6 +67,8 @@ pub struct Config {
     pub sites: Vec<Site>,
     /// What was not taken, with the reason: files in an included folder.
     pub ignored: Vec<String>,
+    /// What a start needs and this user may not do, though root may: found by [`Self::check_start`].
+    pub(crate) not_permitted: Vec<String>,
     pub(crate) sources: Arc<Sources>,
 }
 
@@ -193,6 +196,7 @@ impl Config {
             shutdown_grace: Shutdown::default().grace.0,
             sites: Vec::new(),
             ignored: Vec::new(),
+            not_permitted: Vec::new(),
             sources: Arc::default(),
         }
     }

@@ -73,7 +73,7 @@ pub fn serve(options: Options) -> Exit {
 pub fn check(path: &Path) -> Exit {
     // Making it ready finds what reading it does not, as a start does: folders and programs that are not there, routes that
     // never answer.
-    let checked = Config::load(path).and_then(|config| {
+    let checked = Config::load(path).and_then(|mut config| {
         let (made, start) = (App::new(&config, &Folders::default()).map(drop), config.check_start());
         Diagnostics::all([made, start]).map(|()| config)
     });

@@ -9,13 +9,15 @@ use rustix::io::Errno;
 use super::folder::parent;
 use super::spawn::search_path;
 use super::user_to_be;
-use crate::config::{AppTable, Place, Problem};
+use crate::config::{AppTable, Place, Problem, root_may};
 
 /// The problems of the app whose table is at `place`, if Rudy starts its processes.
 pub(crate) fn problems(table: &AppTable, place: &Place) -> Vec<Problem> {
     let Some(program) = table.command.as_ref().and_then(|command| command.first()) else { return Vec::new() };
     let (command, processes) = (place.key("command"), place.key("processes"));
+    // For a user who is not root, a missing right is left to the start: `rudy check` may check the configuration of a service.
     let user = table.processes.user.as_deref().and_then(|name| user_to_be(name).err());
+    let user = user.filter(|error| !root_may(error.kind()));
     let user = user.map(|error| {
         Problem::value(&processes.key("user"), error.to_string()).label("processes cannot run as this user")
     });
@@ -37,6 +39,11 @@ pub(crate) fn problems(table: &AppTable, place: &Place) -> Vec<Problem> {
             .help("RUNTIME_DIRECTORY, XDG_RUNTIME_DIR or TMPDIR name the folder")
     });
     [user, no_folder, not_found, no_sockets].into_iter().flatten().collect()
+}
+
+/// Whether root can start processes as `user`, and the user of this process cannot.
+pub(crate) fn only_root_starts_as(user: &str) -> bool {
+    user_to_be(user).is_err_and(|error| root_may(error.kind()))
 }
 
 /// Looks for a program as the system does: why there is none, and what was expected.

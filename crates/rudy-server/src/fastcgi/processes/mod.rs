@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
 
-pub(crate) use self::check::problems;
+pub(crate) use self::check::{only_root_starts_as, problems};
 use self::folder::SocketFolder;
 pub(crate) use self::orphans::reap_orphans;
 use self::shared::{Asked, Shared};
