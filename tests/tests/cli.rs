@@ -233,6 +233,18 @@ fastcgi = { command = ["./rudy.toml"] }
 }
 
 #[test]
+fn a_script_whose_interpreter_is_missing_cannot_be_started() {
+    let text = format!("{SITE}fastcgi = {{ command = [\"./app\"] }}\n");
+    let folder = folder_with(&[("rudy.toml", &text), ("app", "#! /no/such/interpreter -x\n")]);
+    let app = folder.path().join("app");
+    std::fs::set_permissions(&app, Permissions::from_mode(0o755)).expect("the file is ours");
+    let (_, message) = failure(&rudy_in(folder.path(), &["check"]));
+    assert!(message.contains("its first line names /no/such/interpreter, which is not there"), "{message}");
+    std::fs::write(&app, "#!/bin/sh\nexit 1\n").expect("the file is ours");
+    success(&rudy_in(folder.path(), &["check"]));
+}
+
+#[test]
 fn an_app_that_cannot_be_started_is_told_at_the_start_as_by_check() {
     let wrong =
         format!("{SITE}fastcgi = {{ command = [\"./app\"], processes = {{ user = \"nosuchuser\" }} }}\n");

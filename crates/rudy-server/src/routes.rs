@@ -23,8 +23,8 @@ pub(crate) struct Routes {
     pub(crate) topics: Arc<Topics>,
 }
 
-/// A request on its way to a handler.
-struct Asked<'a> {
+/// What a route is found for beside the request itself.
+struct Arrival<'a> {
     client: &'a Client,
     local: &'a Local<'a>,
     /// The path that answers in place of the request's own, after an internal redirect.
@@ -42,12 +42,12 @@ impl Routes {
                 .unwrap_or_else(|| Response::new(StatusCode::NO_CONTENT))
                 .into();
         }
-        // RFC 9110 §7.4: an https resource asked for over a connection that nothing secures MUST be refused.
+        // RFC 9110 §7.4: an https resource requested over a connection that nothing secures MUST be refused.
         if request.uri().scheme() == Some(&Scheme::HTTPS) {
             let explanation = "This connection is not encrypted: https is not spoken on it.";
             return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }
-        self.route(request, Asked { client, local, instead: None, is_admitted: false })
+        self.route(request, Arrival { client, local, instead: None, is_admitted: false })
     }
 
     /// Answers a request that the authorizer of the route for `path` has allowed.
@@ -58,12 +58,12 @@ impl Routes {
         client: &Client,
         local: &Local,
     ) -> Reply {
-        self.route(request, Asked { client, local, instead: Some(path), is_admitted: true })
+        self.route(request, Arrival { client, local, instead: Some(path), is_admitted: true })
     }
 
     /// Finds the route for a path, and has it answer. Everything that looks at the path looks at this one.
-    fn route(self: &Arc<Self>, request: Request, asked: Asked<'_>) -> Reply {
-        let Asked { client, local, instead, is_admitted } = asked;
+    fn route(self: &Arc<Self>, request: Request, arrival: Arrival<'_>) -> Reply {
+        let Arrival { client, local, instead, is_admitted } = arrival;
         let path = match instead.map_or_else(|| RequestPath::parse(request.uri().path()), Ok) {
             Ok(path) => path,
             Err(refusal) => return refuse_path(&request, refusal).into(),
@@ -123,13 +123,11 @@ impl Routes {
         local: &Local,
     ) -> Reply {
         let fields = request.headers().clone();
-        match internal_redirect::same_request(request) {
-            Some(next) => self.route(next, Asked { client, local, instead: Some(path), is_admitted: false }),
-            None => {
-                let explanation = "The routes of this site lead from one to another without an end.";
-                pages::error(StatusCode::INTERNAL_SERVER_ERROR, &fields, explanation).into()
-            }
-        }
+        let Some(next) = internal_redirect::same_request(request) else {
+            let explanation = "The routes of this site lead from one to another without an end.";
+            return pages::error(StatusCode::INTERNAL_SERVER_ERROR, &fields, explanation).into();
+        };
+        self.route(next, Arrival { client, local, instead: Some(path), is_admitted: false })
     }
 
     /// Answers with the page that another path of the site has for a request that failed.
@@ -143,8 +141,8 @@ impl Routes {
     ) -> Reply {
         match internal_redirect::for_page(request, failed.status()) {
             Some(next) => {
-                let asked = Asked { client, local, instead: Some(path), is_admitted: false };
-                internal_redirect::with_page(failed, self.route(next, asked))
+                let arrival = Arrival { client, local, instead: Some(path), is_admitted: false };
+                internal_redirect::with_page(failed, self.route(next, arrival))
             }
             // The page for an error leads on to the page for an error.
             None => failed.into(),

@@ -1,7 +1,7 @@
 //! One request, spelled in thousands of ways, and what servers make of each: how two servers understand the same bytes in
 //! two ways is how requests are smuggled and closed folders opened.
 //!
-//! [`all`] generates the spellings, the same ones every time. [`site`] is what the servers serve. [`ask`] sends one spelling
+//! [`all`] generates the spellings, the same ones every time. [`site`] is what the servers serve. [`mod@ask`] sends one spelling
 //! and names what came back. [`Comparison`] puts the servers beside each other, and [`RULES`] explains where they differ.
 //! The program `spellings` does this with any server.
 

@@ -22,10 +22,8 @@ fn echo(mut peer: Peer) {
                 if is_secret { b"Status: 403\r\n\r\n" } else { b"Status: 200\r\nVariable-SEEN: yes\r\n\r\n" };
             // What it was told goes to the application, so that a test can see it.
             let told = ["REQUEST_URI", "DOCUMENT_URI", "ORIGINAL_URI"];
-            let told: String = told
-                .iter()
-                .map(|name| format!("Variable-TOLD_{name}: {}\r\n", variable(&params, name)))
-                .collect();
+            let told =
+                told.map(|name| format!("Variable-TOLD_{name}: {}\r\n", variable(&params, name))).concat();
             let end = head.len() - 2;
             peer.answer(&[&head[..end], told.as_bytes(), &head[end..]].concat());
             continue;

@@ -1,5 +1,8 @@
 //! What keeps the processes of an app from being started on this machine, as far as it can be known before.
 
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
@@ -55,12 +58,30 @@ fn find(program: &str, path: Option<&String>) -> Result<(), (String, &'static st
         env::split_paths(&path).map(|folder| folder.join(program)).collect()
     };
     let files: Vec<_> = candidates.into_iter().filter(|path| path.is_file()).collect();
+    if let Some(path) = files.iter().find(|path| access(*path, Access::EXEC_OK).is_ok()) {
+        return match interpreter(path).filter(|interpreter| !interpreter.exists()) {
+            Some(interpreter) => {
+                let why = format!("its first line names {}, which is not there", interpreter.display());
+                Err((why, "must name a program"))
+            }
+            None => Ok(()),
+        };
+    }
     match files.first() {
-        _ if files.iter().any(|path| access(path, Access::EXEC_OK).is_ok()) => Ok(()),
         Some(file) => Err((format!("{} is not executable", file.display()), "must be executable")),
         None if program.contains('/') => {
             Err((io::Error::from(Errno::NOENT).to_string(), "the path of a program"))
         }
         None => Err(("it is in no folder of PATH".to_owned(), "give its whole path")),
     }
+}
+
+/// The program that the first line of a script names (execve(2)).
+fn interpreter(path: &Path) -> Option<PathBuf> {
+    // Linux reads this much of it.
+    let mut start = Vec::new();
+    fs::File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let name = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
+    Some(OsStr::from_bytes(name).into())
 }
