@@ -8,7 +8,7 @@ use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_net::{Client, Local, Reply, Request, Response};
 
 use crate::compile::{Handler, Target};
-use crate::files::{Elsewhere, Outcome};
+use crate::files::Outcome;
 use crate::handlers::Vitals;
 use crate::methods::{APP_METHODS, READ_METHODS, answer_others, answer_unless_known, answer_unless_read};
 use crate::routing::{NotFound, Router, request_host};
@@ -83,8 +83,7 @@ impl Routes {
         match handler {
             Handler::Files(files) => {
                 let elsewhere = |file: &str| found.taken_elsewhere(&path, file);
-                let elsewhere: Option<Elsewhere<'_>> = found.has_other_routes().then_some(&elsewhere);
-                match files.call(&request, found.below(&path), elsewhere) {
+                match files.call(&request, found.below(&path), found.if_others(&elsewhere)) {
                     Outcome::Reply(reply) => reply,
                     Outcome::Redirect { path, failed: None } => self.redirect(request, path, client, local),
                     Outcome::Redirect { path, failed: Some(failed) } => {
@@ -109,13 +108,14 @@ impl Routes {
             }
             Handler::Php(php) => {
                 let path = path.into_owned();
-                php.call(request, found.below(&path), client, local, self)
+                let elsewhere = |file: &str| found.taken_elsewhere(&path, file);
+                php.call(request, found.below(&path), found.if_others(&elsewhere), client, local, self)
             }
         }
     }
 
     /// Answers with another path of the site, which the client does not see.
-    fn redirect(
+    pub(crate) fn redirect(
         self: &Arc<Self>,
         request: Request,
         path: RequestPath<'static>,

@@ -225,6 +225,29 @@ fn what_the_route_of_scripts_takes_is_run_and_never_sent() {
 }
 
 #[test]
+fn an_index_of_a_php_site_that_another_route_takes_is_answered_by_it() {
+    let routes = "[[site.route]]\npath = ['/admin/index.php', '/pages/index.html']\nrespond = { status = 403 }\n\
+                  [[site.route]]\npath = '/*'\nphp = { root = '{root}', address = '{app}' }\n";
+    let files = [
+        ("admin/index.php", ""),
+        ("open/index.php", ""),
+        ("pages/index.html", "closed"),
+        ("other/index.html", "open"),
+    ];
+    let site = Site::start(&files, routes);
+    for (target, status) in [
+        ("/open/", 200),
+        ("/other/", 200),
+        ("/admin/", 403),
+        ("/admin/index.php", 403),
+        ("/pages/", 403),
+        ("/pages/", 403),
+    ] {
+        assert_eq!(site.get(target).status, status, "{target}");
+    }
+}
+
+#[test]
 fn the_access_rules_of_the_route_that_takes_an_index_hold_for_it() {
     let routes = "[[site.route]]\npath = '/closed/index.html'\nauthorize = { address = '{app}', params = { REQUEST_URI = '/secret' } }\n\
                   files = { root = '{root}' }\n\

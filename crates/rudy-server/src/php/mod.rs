@@ -22,7 +22,7 @@ use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, Fastcgi, Script};
-use crate::files::{Files, FilesOptions, Folders};
+use crate::files::{Elsewhere, Files, FilesOptions, Folders, Outcome};
 use crate::routes::Routes;
 
 /// A PHP site.
@@ -75,11 +75,13 @@ impl Php {
         self.app.log_to(log.clone());
     }
 
-    /// Answers a request; `path` is the part of its path below the route.
+    /// Answers a request; `path` is the part of its path below the route. `elsewhere` knows the other routes, if there are any: an
+    /// index or a front controller that one of them takes is theirs to answer.
     pub(crate) fn call(
         &self,
         request: Request,
         path: PathBelow<'_>,
+        elsewhere: Option<Elsewhere<'_>>,
         client: &Client,
         local: &Local,
         routes: &Arc<Routes>,
@@ -92,8 +94,16 @@ impl Php {
         }
         let script = match decide(path, |path| self.app.kind(path)) {
             Ok(Plan::RunNamed(end)) => Script::until(path, end),
-            Ok(Plan::Run(script)) => Ok(Script::new(path.mount(), script.as_bytes())),
-            Ok(Plan::Send) => return self.files.send(&request, path),
+            Ok(Plan::Run(script)) => match elsewhere.and_then(|elsewhere| elsewhere(&script[1..])) {
+                Some(target) => return routes.redirect(request, target, client, local),
+                None => Ok(Script::new(path.mount(), script.as_bytes())),
+            },
+            Ok(Plan::Send) => {
+                return match self.files.call(&request, path, elsewhere) {
+                    Outcome::Reply(reply) => reply,
+                    Outcome::Redirect { path, .. } => routes.redirect(request, path, client, local),
+                };
+            }
             Ok(Plan::AddSlash) => return self.files.redirect(&request, path).into(),
             Ok(Plan::Nothing) => match path.in_folder() {
                 Ok(_) => {

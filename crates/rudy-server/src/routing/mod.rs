@@ -49,9 +49,9 @@ impl<H> Found<'_, H> {
         path.below(self.pattern.mount())
     }
 
-    /// Whether the site has more than this route.
-    pub(crate) fn has_other_routes(&self) -> bool {
-        self.site.len() > 1
+    /// What is only of use where the site has more than this route.
+    pub(crate) fn if_others<T>(&self, value: T) -> Option<T> {
+        (self.site.len() > 1).then_some(value)
     }
 
     /// The path of a file in the folder of the handler, if another route of the site takes it.
