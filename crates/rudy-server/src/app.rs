@@ -13,7 +13,7 @@ use crate::error_log::ErrorLog;
 use crate::fastcgi::Apps;
 use crate::files::Folders;
 use crate::handlers::Vitals;
-use crate::routes::Routes;
+use crate::routes::{Context, Routes};
 use crate::topic::Topics;
 
 /// Everything that answers requests under one configuration. A reload makes another one, which answers from the next request
@@ -101,7 +101,7 @@ impl App {
 impl Service for App {
     fn call(&self, request: Request, client: &Client, local: &Local) -> Call {
         let observer = self.access_log.as_ref().map(|log| log.observe(&request, client));
-        Call { reply: self.routes.reply(request, client, local), observer }
+        Call { reply: Context { client, local, routes: &self.routes }.reply(request), observer }
     }
 
     fn limits(&self) -> &Arc<Limits> {

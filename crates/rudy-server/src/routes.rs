@@ -23,19 +23,17 @@ pub(crate) struct Routes {
     pub(crate) topics: Arc<Topics>,
 }
 
-/// What a route is found for beside the request itself.
-struct Arrival<'a> {
-    client: &'a Client,
-    local: &'a Local<'a>,
-    /// The path that answers in place of the request's own, after an internal redirect.
-    instead: Option<RequestPath<'static>>,
-    /// Whether the authorizer of its route has allowed it.
-    is_admitted: bool,
+/// What a handler needs beside the request: both ends of its connection, and the routes of the configuration.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) local: &'a Local<'a>,
+    pub(crate) routes: &'a Arc<Routes>,
 }
 
-impl Routes {
+impl Context<'_> {
     /// Answers a request of a client, or one that an application has put in its place.
-    pub(crate) fn reply(self: &Arc<Self>, request: Request, client: &Client, local: &Local) -> Reply {
+    pub(crate) fn reply(self, request: Request) -> Reply {
         // RFC 9110 §9.3.7: a question about the server as a whole.
         if request.uri().path() == "*" && request.method() == Method::OPTIONS {
             return answer_unless_read(&request)
@@ -47,28 +45,42 @@ impl Routes {
             let explanation = "This connection is not encrypted: https is not spoken on it.";
             return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }
-        self.route(request, Arrival { client, local, instead: None, is_admitted: false })
+        self.route(request, None, false)
     }
 
     /// Answers a request that the authorizer of the route for `path` has allowed.
-    pub(crate) fn reply_to_admitted(
-        self: &Arc<Self>,
-        request: Request,
-        path: RequestPath<'static>,
-        client: &Client,
-        local: &Local,
-    ) -> Reply {
-        self.route(request, Arrival { client, local, instead: Some(path), is_admitted: true })
+    pub(crate) fn reply_to_admitted(self, request: Request, path: RequestPath<'static>) -> Reply {
+        self.route(request, Some(path), true)
     }
 
-    /// Finds the route for a path, and has it answer. Everything that looks at the path looks at this one.
-    fn route(self: &Arc<Self>, request: Request, arrival: Arrival<'_>) -> Reply {
-        let Arrival { client, local, instead, is_admitted } = arrival;
+    /// Answers with another path of the site, which the client does not see.
+    pub(crate) fn redirect(self, request: Request, path: RequestPath<'static>) -> Reply {
+        let fields = request.headers().clone();
+        let Some(next) = internal_redirect::same_request(request) else {
+            let explanation = "The routes of this site lead from one to another without an end.";
+            return pages::error(StatusCode::INTERNAL_SERVER_ERROR, &fields, explanation).into();
+        };
+        self.route(next, Some(path), false)
+    }
+
+    /// Answers with the page that another path of the site has for a request that failed.
+    fn page_of(self, failed: Response, request: Request, path: RequestPath<'static>) -> Reply {
+        match internal_redirect::for_page(request, failed.status()) {
+            Some(next) => internal_redirect::with_page(failed, self.route(next, Some(path), false)),
+            // The page for an error leads on to the page for an error.
+            None => failed.into(),
+        }
+    }
+
+    /// Finds the route for the path of a request, or for `instead` after an internal redirect, and has it answer. Everything that
+    /// looks at the path looks at this one.
+    fn route(self, request: Request, instead: Option<RequestPath<'static>>, is_admitted: bool) -> Reply {
         let path = match instead.map_or_else(|| RequestPath::parse(request.uri().path()), Ok) {
             Ok(path) => path,
             Err(refusal) => return refuse_path(&request, refusal).into(),
         };
-        let found = match self.router.find(|| request_host(&request), &path) {
+        let Self { client, routes, .. } = self;
+        let found = match routes.router.find(|| request_host(&request), &path) {
             Ok(found) => found,
             Err(not_found) => return answer_nobody(&request, not_found).into(),
         };
@@ -78,74 +90,37 @@ impl Routes {
         }
         if let Some(authorizer) = authorizer.as_ref().filter(|_| !is_admitted) {
             let path = path.into_owned();
-            return authorizer.call(request, path, client, local, self);
+            return authorizer.call(request, path, self);
         }
         match handler {
             Handler::Files(files) => {
                 let elsewhere = |file: &str| found.taken_elsewhere(&path, file);
                 match files.call(&request, found.below(&path), found.if_others(&elsewhere)) {
                     Outcome::Reply(reply) => reply,
-                    Outcome::Redirect { path, failed: None } => self.redirect(request, path, client, local),
-                    Outcome::Redirect { path, failed: Some(failed) } => {
-                        self.page_of(*failed, request, path, client, local)
-                    }
+                    Outcome::Redirect { path, failed: None } => self.redirect(request, path),
+                    Outcome::Redirect { path, failed: Some(failed) } => self.page_of(*failed, request, path),
                 }
             }
             Handler::Redirect(redirect) => redirect.answer(&request, &path, found.pattern).into(),
             Handler::Respond(respond) => respond.answer(&request).into(),
-            Handler::Status(status) => status.answer(&request, client, &self.vitals).into(),
+            Handler::Status(status) => status.answer(&request, client, &routes.vitals).into(),
             Handler::Stream(stream) => stream.answer(&request, &path).into(),
             Handler::Broadcast(broadcast) => {
                 let path = path.into_owned();
-                broadcast.call(request, &path, client, &self.topics)
+                broadcast.call(request, &path, client, &routes.topics)
             }
             Handler::Tail(tail) => tail.answer(&request, client).into(),
             Handler::Delay(delay) => delay.call(&request),
-            Handler::Info(info) => info.answer(&request, client, &self.vitals).into(),
+            Handler::Info(info) => info.answer(&request, client, &routes.vitals).into(),
             Handler::Fastcgi(fastcgi) => {
                 let path = path.into_owned();
-                fastcgi.call(request, found.below(&path), found.pattern, client, local, self)
+                fastcgi.call(request, found.below(&path), found.pattern, self)
             }
             Handler::Php(php) => {
                 let path = path.into_owned();
                 let elsewhere = |file: &str| found.taken_elsewhere(&path, file);
-                php.call(request, found.below(&path), found.if_others(&elsewhere), client, local, self)
+                php.call(request, found.below(&path), found.if_others(&elsewhere), self)
             }
-        }
-    }
-
-    /// Answers with another path of the site, which the client does not see.
-    pub(crate) fn redirect(
-        self: &Arc<Self>,
-        request: Request,
-        path: RequestPath<'static>,
-        client: &Client,
-        local: &Local,
-    ) -> Reply {
-        let fields = request.headers().clone();
-        let Some(next) = internal_redirect::same_request(request) else {
-            let explanation = "The routes of this site lead from one to another without an end.";
-            return pages::error(StatusCode::INTERNAL_SERVER_ERROR, &fields, explanation).into();
-        };
-        self.route(next, Arrival { client, local, instead: Some(path), is_admitted: false })
-    }
-
-    /// Answers with the page that another path of the site has for a request that failed.
-    fn page_of(
-        self: &Arc<Self>,
-        failed: Response,
-        request: Request,
-        path: RequestPath<'static>,
-        client: &Client,
-        local: &Local,
-    ) -> Reply {
-        match internal_redirect::for_page(request, failed.status()) {
-            Some(next) => {
-                let arrival = Arrival { client, local, instead: Some(path), is_admitted: false };
-                internal_redirect::with_page(failed, self.route(next, arrival))
-            }
-            // The page for an error leads on to the page for an error.
-            None => failed.into(),
         }
     }
 }

@@ -24,7 +24,7 @@ use super::sendfile;
 use super::spill::Upload;
 use crate::config::{AuthorizeTable, Place, Problem};
 use crate::error_log::ErrorLog;
-use crate::routes::Routes;
+use crate::routes::{Context, Routes};
 
 /// What is passed over of the body of a 200, which nobody sees. Who sends more is no authorizer.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -74,15 +74,9 @@ impl Authorizer {
         self.0.app.log_to(log);
     }
 
-    /// Asks the app, and has `routes` answer if it lets the request to `path` in. The request's body waits where it is.
-    pub(crate) fn call(
-        &self,
-        request: Request,
-        path: RequestPath<'static>,
-        client: &Client,
-        local: &Local,
-        routes: &Arc<Routes>,
-    ) -> Reply {
+    /// Asks the app, and has the routes of `context` answer if it allows the request to `path`. The request's body waits where it is.
+    pub(crate) fn call(&self, request: Request, path: RequestPath<'static>, context: Context<'_>) -> Reply {
+        let Context { client, local, routes } = context;
         let answer = self.clone().answer(request, path, *client, local.address(), routes.clone());
         Reply::WhileWanted(Box::pin(answer))
     }
@@ -100,7 +94,10 @@ impl Authorizer {
             Ok(Verdict::In(variables)) => {
                 head.extensions.insert(variables);
                 let request = Request::from_parts(head, body);
-                let reply = routes.reply_to_admitted(request, path, &client, &Local::known(local));
+                let reply = {
+                    let local = &Local::known(local);
+                    Context { client: &client, local, routes: &routes }.reply_to_admitted(request, path)
+                };
                 reply.response().await
             }
             Ok(Verdict::Out(response)) => response,

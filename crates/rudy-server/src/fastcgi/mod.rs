@@ -63,7 +63,7 @@ use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
 use crate::files::{Folders, Kind};
-use crate::routes::Routes;
+use crate::routes::{Context, Routes};
 use crate::routing::PathPattern;
 use crate::{internal_redirect, pages};
 
@@ -163,9 +163,7 @@ impl Fastcgi {
         request: Request,
         path: PathBelow<'_>,
         pattern: &PathPattern,
-        client: &Client,
-        local: &Local,
-        routes: &Arc<Routes>,
+        context: Context<'_>,
     ) -> Reply {
         let script = match self.script(path, pattern) {
             Ok(script) => script,
@@ -180,24 +178,17 @@ impl Fastcgi {
             None => Ok(Some(Kind::File)),
         };
         match is_there {
-            Ok(Some(Kind::File)) => self.run(request, client, local, script, routes),
+            Ok(Some(Kind::File)) => self.run(request, script, context),
             Ok(_) => not_found(&request),
-            Err(failure) => self.refuse(&request, client, &failure).into(),
+            Err(failure) => self.refuse(&request, context.client, &failure).into(),
         }
     }
 
-    /// Asks the app to run a script. `routes` answer in its place, if it says so.
-    pub(crate) fn run(
-        &self,
-        request: Request,
-        client: &Client,
-        local: &Local,
-        script: Script,
-        routes: &Arc<Routes>,
-    ) -> Reply {
+    /// Asks the app to run a script. The routes of `context` answer in its place, if it says so.
+    pub(crate) fn run(&self, request: Request, script: Script, context: Context<'_>) -> Reply {
         let (head, body) = request.into_parts();
-        let routes = routes.clone();
-        let local = local.address();
+        let Context { client, local, routes } = context;
+        let (local, routes) = (local.address(), routes.clone());
         let asked = Asked { shared: self.0.clone(), head, client: *client, local, script, routes };
         Reply::WhileWanted(Box::pin(asked.answer(body)))
     }
@@ -302,7 +293,11 @@ impl Asked {
         let Some(request) = internal_redirect::for_target(&self.head, &target) else {
             return Err(Failure::Redirects(target));
         };
-        let reply = self.routes.reply(request, &self.client, &Local::known(self.local));
+        let Self { client, local, routes, .. } = self;
+        let reply = {
+            let local = &Local::known(*local);
+            Context { client, local, routes }.reply(request)
+        };
         Ok(reply.response().await)
     }
 }

@@ -11,11 +11,10 @@ mod decide;
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_http::semantics::path::PathBelow;
-use rudy_net::{Client, Local, Reply, Request};
+use rudy_net::{Reply, Request};
 
 use self::decide::{Plan, decide};
 use crate::config::files::problem_of;
@@ -23,7 +22,7 @@ use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, Fastcgi, Script};
 use crate::files::{Elsewhere, Files, FilesOptions, Folders, Outcome};
-use crate::routes::Routes;
+use crate::routes::Context;
 
 /// A PHP site.
 #[derive(Debug)]
@@ -82,9 +81,7 @@ impl Php {
         request: Request,
         path: PathBelow<'_>,
         elsewhere: Option<Elsewhere<'_>>,
-        client: &Client,
-        local: &Local,
-        routes: &Arc<Routes>,
+        context: Context<'_>,
     ) -> Reply {
         // A folder may have got an `index.php` that goes before what was sent for it.
         if !path.names_directory()
@@ -95,13 +92,13 @@ impl Php {
         let script = match decide(path, |path| self.app.kind(path)) {
             Ok(Plan::RunNamed(end)) => Script::until(path, end),
             Ok(Plan::Run(script)) => match elsewhere.and_then(|elsewhere| elsewhere(&script[1..])) {
-                Some(target) => return routes.redirect(request, target, client, local),
+                Some(target) => return context.redirect(request, target),
                 None => Ok(Script::new(path.mount(), script.as_bytes())),
             },
             Ok(Plan::Send) => {
                 return match self.files.call(&request, path, elsewhere) {
                     Outcome::Reply(reply) => reply,
-                    Outcome::Redirect { path, .. } => routes.redirect(request, path, client, local),
+                    Outcome::Redirect { path, .. } => context.redirect(request, path),
                 };
             }
             Ok(Plan::AddSlash) => return self.files.redirect(&request, path).into(),
@@ -111,10 +108,10 @@ impl Php {
                 }
                 Err(refusal) => Err(refusal),
             },
-            Err(failure) => return self.app.refuse(&request, client, &failure).into(),
+            Err(failure) => return self.app.refuse(&request, context.client, &failure).into(),
         };
         match script {
-            Ok(script) => self.app.run(request, client, local, script, routes),
+            Ok(script) => self.app.run(request, script, context),
             Err(refusal) => self.error(&request, StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
         }
     }
