@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().chore {
         Chore::Test { peers } => test::run(peers),
         Chore::Tidy => tidy::run(),
-        Chore::Setup => setup::run(),
+        Chore::Setup => setup::run(true),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -52,13 +52,15 @@ const MEDIAWIKI: &[&str] = &["mediawiki", "mediawiki-classes"];
 const PHP_EXTENSIONS: &[(&str, &str)] =
     &[("intl", "php-intl"), ("mbstring", "php-mbstring"), ("xml", "php-xml"), ("pdo_sqlite", "php-sqlite3")];
 
-/// Installs what is missing; fails with the names of what it may not install.
-pub(crate) fn run() -> Outcome {
+/// Installs what is missing, with `peers` also what only the long checks need; fails with the names of what it may not install.
+pub(crate) fn run(peers: bool) -> Outcome {
     packages()?;
-    python(&workspace::redbot_environment(), REDBOT)?;
     python(&workspace::flup_environment(), FLUP)?;
-    unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
-    unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
+    if peers {
+        python(&workspace::redbot_environment(), REDBOT)?;
+        unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
+        unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
+    }
     cargo_deny()?;
     cargo_nextest()?;
     cargo_fuzz()?;
@@ -112,7 +114,7 @@ fn missing_packages() -> Vec<&'static str> {
         missing.push("libapache2-mod-fcgid");
     }
     // Debian keeps the part of `venv` that brings pip in a package of its own.
-    if !workspace::redbot_environment().join("bin/pip").exists()
+    if !workspace::flup_environment().join("bin/pip").exists()
         && !command::succeeds(Command::new(PYTHON).args(["-c", "import ensurepip"]))
     {
         missing.push("python3-venv");

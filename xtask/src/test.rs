@@ -112,7 +112,7 @@ impl Tally {
 
 /// On a developer's machine a missing peer only skips what needs it; a build machine has to have all.
 fn set_up(tally: &mut Tally) -> Outcome {
-    match setup::run() {
+    match setup::run(tally.peers) {
         Err(failure) if !on_build_machine() => {
             tally.skip("setup", &failure);
             Ok(())
