@@ -252,7 +252,7 @@ fn a_stream_lives_on_and_keeps_nothing_else_of_its_configuration() {
     }
 }
 
-/// What is wrong with every tenth configuration, and what is said of it.
+/// What is wrong with every tenth configuration, and the message for it.
 fn fault(number: u32, taken: SocketAddr) -> (String, &'static str) {
     let good = generation_text(900);
     match number % 4 {

@@ -282,7 +282,7 @@ fn a_renamed_access_log_is_opened_anew_at_sighup() {
 
 #[test]
 fn a_renamed_access_log_is_opened_anew_at_sigusr1() {
-    a_renamed_access_log_is_opened_anew(Signal::USR1, "the access log was opened anew");
+    a_renamed_access_log_is_opened_anew(Signal::USR1, "the access log was reopened");
 }
 
 fn a_renamed_access_log_is_opened_anew(signal: Signal, told: &str) {

@@ -17,7 +17,7 @@ fn with_app(script: &str, more: &str) -> String {
     )
 }
 
-/// The process ids in a file, as soon as there are so many.
+/// The process ids in a file, as soon as there are `count` of them.
 fn pids(path: &Path, count: usize) -> Vec<Pid> {
     eventually("the app runs", || {
         let text = fs::read_to_string(path).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::semantics::path::escape;
+use crate::semantics::percent::escape;
 
 /// The target of a request as it was sent, where [`http::Uri`] cannot hold it.
 ///

@@ -278,7 +278,7 @@ mod tests {
                 (status, body),
                 "{method} {target}"
             );
-            // RFC 9110 §15.5.6: MUST be in a 405, whoever has the page for it.
+            // RFC 9110 §15.5.6: MUST be in a 405, whichever route has the page for it.
             assert_eq!(response.headers().contains_key(header::ALLOW), status == 405, "{method} {target}");
         }
     }
@@ -365,7 +365,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().display();
         std::fs::write(folder.path().join("index.php"), "<?php secret();").unwrap();
-        let socket = folder.path().join("nobody.sock");
+        let socket = folder.path().join("none.sock");
         let app = app(&format!(
             "[[site]]\nroot = '{root}'\n[[site]]\nhosts = ['php.org']\n[[site.route]]\npath = '/*'\n\
              php = {{ root = '{root}', address = 'unix:{}' }}\n",

@@ -194,7 +194,7 @@ fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A page of a `files` route that holds source is sent to nobody: either another route runs it, or it is a mistake.
+/// A page of a `files` route that holds source is never sent: either another route runs it, or it is a mistake.
 fn source_that_is_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
     for route in &site.routes {
         let config::Handler::Files(table) = &route.handler else { continue };

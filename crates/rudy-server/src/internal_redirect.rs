@@ -91,7 +91,7 @@ fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
 const OF_CONTENT: [HeaderName; 5] =
     [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS];
 
-/// What holds for the page at its own address only: whoever kept an error under these would show it in place of the resource.
+/// What holds for the page at its own address only: a cache that kept an error under these would show it in place of the resource.
 const OF_ADDRESS: [HeaderName; 4] = [ACCEPT_RANGES, CONTENT_LOCATION, ETAG, LAST_MODIFIED];
 
 /// Puts the response to the request for an error's page in the place of the content of the response that failed. A page with

@@ -223,7 +223,7 @@ fn only_a_200_that_was_ended_lets_a_request_in_and_the_next_is_served() {
     }
     guarded.told();
     assert_eq!(guarded.ask("GET /open", "").text(), "open");
-    assert_eq!(guarded.told(), [""; 0], "nobody is asked");
+    assert_eq!(guarded.told(), [""; 0], "the authorizer is not asked");
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_body_waits_for_the_authorizer_and_goes_to_the_app_whole_or_to_nobody() {
         assert!(status == 403 || answer.text() == "Some(\"ann\") with 1048576 bytes");
     }
     let mut refused = post("refuse", "Expect: 100-continue\r\n");
-    assert_eq!(refused.next_answer().status, 403, "nobody asks for the body");
+    assert_eq!(refused.next_answer().status, 403, "the body is not wanted");
     drop(refused);
     let mut let_in = post("allow", "Expect: 100-continue\r\n");
     assert_eq!(let_in.next_answer().status, 100);

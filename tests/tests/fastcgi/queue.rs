@@ -121,7 +121,7 @@ fn who_leaves_the_queue_takes_no_place_in_it() {
     full.answer_all();
 }
 
-/// Waits until the server has so many connections: it has accepted a client, or noticed that one has left. `status` is one
+/// Waits until the server has this many connections: it has accepted a client, or noticed that one has left. `status` is one
 /// of them.
 fn connections_become(status: &mut Connection, expected: usize) {
     let deadline = Instant::now() + PATIENCE;

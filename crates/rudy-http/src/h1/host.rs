@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use super::token::alphanumeric_and;
+
 /// The parts of a valid authority without user information: the host, which may be empty, and the port, if there is a
 /// colon before it.
 pub(super) fn split_authority(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
@@ -48,23 +50,8 @@ fn reg_name_length(value: &[u8]) -> usize {
     }
 }
 
-/// What stands for itself in a name: unreserved and sub-delims. A table, because it is asked for every character of every
-/// request's Host.
-static REG_NAME: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0_u8;
-    while byte < 128 {
-        table[byte as usize] = byte.is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let marks = b"-._~!$&'()*+,;=";
-    let mut index = 0;
-    while index < marks.len() {
-        table[marks[index] as usize] = true;
-        index += 1;
-    }
-    table
-};
+/// What stands for itself in a name: unreserved and sub-delims.
+static REG_NAME: [bool; 256] = alphanumeric_and(b"-._~!$&'()*+,;=");
 
 /// RFC 3986 §3.2.3: digits, perhaps none. What does not fit 16 bits names no port.
 fn is_port(port: &[u8]) -> bool {

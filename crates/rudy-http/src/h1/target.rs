@@ -21,7 +21,7 @@ pub(super) fn parse_target(
     let target = &head[place.clone()];
     let first = target.first().copied();
     // `Uri` would drop a fragment without a word.
-    if target.contains(&b'#') {
+    if memchr::memchr(b'#', target).is_some() {
         return None;
     }
     let (uri, raw) = if let Ok(uri) = Uri::from_maybe_shared(head.slice(place.clone())) {

@@ -6,7 +6,8 @@
 //! - [`range`]: byte ranges and the multipart answer (§14).
 //! - [`negotiation`]: `Accept-Encoding` and `Accept` (§12.5).
 //! - [`media_type`]: what a file name says of its content (§8.3).
-//! - [`path`]: a request's path as a path below a folder.
+//! - [`path`]: a request's path in its one canonical spelling, and as a path below a folder.
+//! - [`percent`]: percent-encoding (RFC 3986 §2.1).
 //! - [`reason`]: the reason phrases of status codes (§15).
 
 pub mod conditional;
@@ -15,5 +16,6 @@ pub mod etag;
 pub mod media_type;
 pub mod negotiation;
 pub mod path;
+pub mod percent;
 pub mod range;
 pub mod reason;

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use super::percent::push_encoded;
+
 /// The path of a request target in its canonical spelling, which is what routes, handlers and authorizers compare.
 ///
 /// - It is percent-decoded once, except that `%2F` stays encoded: a slash inside of a name is not a separator. Bytes that are not
@@ -192,7 +194,7 @@ impl<'a> PathBelow<'a> {
         Ok(())
     }
 
-    /// The bytes from `start` on with encoded slashes decoded as well: what an application is told as `PATH_INFO`
+    /// The bytes from `start` on with encoded slashes decoded as well: what an application receives as `PATH_INFO`
     /// (RFC 3875 §4.1.5).
     ///
     /// # Errors
@@ -234,14 +236,10 @@ impl<'a> PathBelow<'a> {
 /// Whether a path is in its canonical spelling without a closer look: nothing encoded, and no segment that is empty or begins
 /// with a dot.
 fn is_canonical(path: &[u8]) -> bool {
-    let mut after_slash = false;
-    for &byte in path {
-        if byte == b'%' || byte == 0 || after_slash && (byte == b'/' || byte == b'.') {
-            return false;
-        }
-        after_slash = byte == b'/';
-    }
+    let is_plain = |slash: usize| !matches!(path.get(slash + 1), Some(b'/' | b'.'));
     path.first() == Some(&b'/')
+        && memchr::memchr2(b'%', 0, path).is_none()
+        && memchr::memchr_iter(b'/', path).all(is_plain)
 }
 
 struct Builder {
@@ -352,44 +350,6 @@ impl fmt::Display for PathError {
 }
 
 impl std::error::Error for PathError {}
-
-/// A decoded file name or path, encoded for use in a URI: everything but unreserved characters (RFC 3986 §2.3) and slashes, so
-/// that it may also begin a relative reference.
-#[must_use]
-pub fn encode(decoded: &str) -> String {
-    let mut encoded = String::with_capacity(decoded.len());
-    push_encoded(decoded.as_bytes(), b"-._~/", &mut encoded);
-    encoded
-}
-
-/// A query as it was sent, but for bytes that have no place in a URI (RFC 3986 §3.4).
-#[must_use]
-pub fn encode_query(query: &str) -> Cow<'_, str> {
-    let fits = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
-    if query.bytes().all(fits) {
-        return Cow::Borrowed(query);
-    }
-    let mut encoded = String::with_capacity(query.len() + 16);
-    push_encoded(query.as_bytes(), b"-._~!$&'()*+,;=:@/?%[]", &mut encoded);
-    Cow::Owned(encoded)
-}
-
-/// Percent-encodes all but ASCII letters, digits and `kept`.
-fn push_encoded(bytes: &[u8], kept: &[u8], out: &mut String) {
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.extend(escape(byte).map(char::from));
-        }
-    }
-}
-
-/// A byte as a URI has it where it may not stand for itself, with uppercase digits (RFC 3986 §2.1).
-pub(crate) fn escape(byte: u8) -> [u8; 3] {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
-}
 
 #[cfg(test)]
 mod tests {

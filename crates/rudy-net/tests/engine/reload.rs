@@ -39,7 +39,7 @@ impl<S: Service> Swapped<S> {
     }
 }
 
-/// A service under limits that allow a connection so many requests.
+/// A service under limits that allow a connection `most` requests.
 fn of_requests(most: u64) -> Greeter {
     let http = rudy_http::Limits { requests_per_connection: Some(most), ..rudy_http::Limits::default() };
     Greeter { limits: Arc::new(Limits { http, ..Limits::default() }) }

@@ -12,9 +12,9 @@ use crate::error_log::ErrorLog;
 
 /// The longest line of an app that is logged, in bytes: room for a message with a stack in it. The rest is cut.
 const LINE_BYTES_MAX: usize = 4096;
-/// So many lines at once are logged as they come: an app that fails may say much, and all of it is wanted.
+/// Lines at once that are logged as they come: an app that fails may write much, and all of it is wanted.
 const LINES_AT_ONCE: u32 = 500;
-/// So many a second on the average; what is beyond is counted. An app that complains at every request must not be able to
+/// Lines a second on the average; further ones are counted. An app that complains at every request must not be able to
 /// fill a disk.
 const LINES_PER_SECOND: u32 = 10;
 /// Bytes that are logged as they come: 500 lines of 1 KiB.
@@ -152,7 +152,7 @@ impl Allowance {
         self.lines > 0 && self.bytes > 0
     }
 
-    /// A line of so many bytes is written.
+    /// A line of `bytes` is written.
     fn spend(&mut self, bytes: usize) {
         self.lines = self.lines.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub_unsigned(bytes as u64);

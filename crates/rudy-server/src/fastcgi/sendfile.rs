@@ -10,7 +10,8 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use rudy_fastcgi::cgi::{Answer, Head};
-use rudy_http::semantics::path::{RequestPath, encode};
+use rudy_http::semantics::path::RequestPath;
+use rudy_http::semantics::percent::encode;
 use rudy_net::{Request, RequestBody, Response};
 
 use super::failure::Failure;

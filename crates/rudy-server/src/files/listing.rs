@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use minijinja::{Environment, Value, context};
-use rudy_http::semantics::path::encode;
+use rudy_http::semantics::percent::encode;
 use rustix::fs::Dir;
 use serde::Serialize;
 

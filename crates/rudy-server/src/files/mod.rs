@@ -38,7 +38,8 @@ use std::sync::{Arc, OnceLock};
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rudy_http::semantics::negotiation;
-use rudy_http::semantics::path::{PathBelow, RequestPath, encode_query};
+use rudy_http::semantics::path::{PathBelow, RequestPath};
+use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Reply, Request, Response};
 use tokio::sync::Semaphore;
 

@@ -151,7 +151,7 @@ fn a_file_that_cannot_be_opened_is_named_and_tried_again() {
     });
 }
 
-/// Runs in a thread to which a file's mode applies, whoever runs the tests: capabilities are a thread's own.
+/// Runs in a thread to which a file's mode applies, whichever user runs the tests: capabilities are a thread's own.
 fn without_the_rights_of_root(test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(|| {
         let mut sets = rustix::thread::capabilities(None).unwrap();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rudy_http::h1::Prepared;
-use rudy_http::semantics::path::{RequestPath, encode_query};
+use rudy_http::semantics::path::RequestPath;
+use rudy_http::semantics::percent::encode_query;
 use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Body, Request, Response};
 

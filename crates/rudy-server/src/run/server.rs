@@ -123,7 +123,7 @@ impl Server {
                 Asked::Reload => self.reload(),
                 Asked::ReopenLog => {
                     self.reopen_access_log();
-                    self.context.errors.notice("SIGUSR1: the access log was opened anew");
+                    self.context.errors.notice("SIGUSR1: the access log was reopened");
                 }
             }
         }

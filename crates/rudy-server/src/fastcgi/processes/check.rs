@@ -83,5 +83,7 @@ fn interpreter(path: &Path) -> Option<PathBuf> {
     fs::File::open(path).ok()?.take(256).read_to_end(&mut start).ok()?;
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let name = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
-    Some(OsStr::from_bytes(name).into())
+    let interpreter = PathBuf::from(OsStr::from_bytes(name));
+    // A relative one is looked for from where the process runs.
+    interpreter.is_absolute().then_some(interpreter)
 }

@@ -34,7 +34,7 @@ fn a_folder_is_open_only_while_it_is_used() {
     let folders = Folders::default();
     let site = site(&folders, FilesOptions::default());
     let open = || open_below(site.folder.path()).len();
-    assert_eq!(open(), 0, "nobody has asked for it");
+    assert_eq!(open(), 0, "no request has asked for it");
     assert_eq!(site.get("/a.txt").text(), "text");
     let used_ms = monotonic_ms();
     assert_eq!(open(), 1);
