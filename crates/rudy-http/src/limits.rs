@@ -34,6 +34,9 @@ pub struct Limits {
     pub rate_grace: Duration,
     /// How long an answer may make no progress at all (cut).
     pub send_stall_time: Duration,
+    /// How long a request may wait after its client has closed its sending side, without a byte of the response written
+    /// (cancelled). A client that has closed its connection looks the same; one that waits for its response still gets it.
+    pub half_close_timeout: Duration,
     /// Requests answered on one connection before it is closed; `None` is no limit.
     pub requests_per_connection: Option<u64>,
 }
@@ -69,6 +72,7 @@ impl Default for Limits {
             send_rate_min: 500,
             rate_grace: Duration::from_secs(10),
             send_stall_time: Duration::from_secs(30),
+            half_close_timeout: Duration::from_secs(15),
             requests_per_connection: None,
         }
     }

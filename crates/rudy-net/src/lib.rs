@@ -5,6 +5,7 @@
 
 pub mod close;
 mod connection;
+mod deadline;
 pub mod engine;
 pub mod listen;
 mod local;
@@ -17,8 +18,12 @@ pub mod tls;
 pub mod transport;
 mod worker;
 
+pub use deadline::{Deadline, poll_time};
 pub use local::Local;
-pub use message::{Body, FileRange, Frames, Head, Live, Part, Reply, Request, Response, Upgrade, Upgraded};
+pub use message::{
+    Body, BodyError, BodyPiece, BodyStream, FileRange, Head, Live, Part, Reply, Request, Response, Upgrade,
+    Upgraded,
+};
 pub use request_body::{RequestBody, RequestBodyError};
 pub use service::{Call, Client, Ended, Limits, Observer, Outcome, Peer, Service};
 pub use worker::{Count, Counters, Worker};

@@ -16,20 +16,13 @@ use crate::RequestBody;
 /// A request, its body arriving while the service already works on it.
 pub type Request = http::Request<RequestBody>;
 
-/// A body that comes in pieces, each when it is ready, trailers last.
-pub type Frames =
-    Pin<Box<dyn http_body::Body<Data = Bytes, Error = Box<dyn std::error::Error + Send + Sync>> + Send>>;
-
 /// An answer now, or the promise of one.
 pub enum Reply {
     /// Needs no waiting: no future is made for it.
     Now(Response),
-    /// Ready when the future is.
+    /// Ready when the future is. The future is dropped when its client disconnects. It may wait for a
+    /// [`Deadline`](crate::Deadline), which costs no timer of its own.
     Later(Pin<Box<dyn Future<Output = Response> + Send>>),
-    /// As `Later`, for an answer that keeps somebody else at work: it is given up, its body included, as soon as the client
-    /// sends nothing more, which is all that is seen of one that has gone. A client that only shuts down its sending side
-    /// goes without; hardly any does.
-    WhileWanted(Pin<Box<dyn Future<Output = Response> + Send>>),
 }
 
 impl Reply {
@@ -37,7 +30,7 @@ impl Reply {
     pub async fn response(self) -> Response {
         match self {
             Self::Now(response) => response,
-            Self::Later(response) | Self::WhileWanted(response) => response.await,
+            Self::Later(response) => response.await,
         }
     }
 }
@@ -136,8 +129,8 @@ pub enum Body {
     File(FileRange),
     /// Pieces one after the other, of a known length in all: a multipart range.
     Parts(VecDeque<Part>),
-    /// Whatever comes, when it comes.
-    Stream(Frames),
+    /// Pieces, each when it is ready.
+    Stream(Box<dyn BodyStream>),
     /// What comes whether or not the peer reads it.
     Live(Box<dyn Live>),
 }
@@ -151,11 +144,43 @@ impl Body {
             Self::Bytes(bytes) => Some(bytes.len() as u64),
             Self::File(range) => Some(range.length),
             Self::Parts(parts) => Some(parts.iter().map(Part::length).sum()),
-            Self::Stream(frames) => frames.size_hint().exact(),
+            Self::Stream(stream) => stream.length(),
             Self::Live(_) => None,
         }
     }
 }
+
+/// A body whose pieces become ready one after the other. Dropping it cancels it.
+pub trait BodyStream: Send {
+    /// The next piece, `None` at the end; nothing comes after trailers. The connection polls a pending body again when the
+    /// waker of `cx` is woken, or a [`Deadline`](crate::Deadline) that the body waits for has passed.
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>>;
+
+    /// Called in place of [`Self::poll_piece`] while the client does not take what it was sent, so that a body can read ahead
+    /// from its source.
+    fn poll_ahead(&mut self, _cx: &mut Context<'_>, _now: Instant) {}
+
+    /// The bytes that are still to come, where their number is known.
+    fn length(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A piece of a [`BodyStream`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodyPiece {
+    /// Bytes of the body.
+    Data(Bytes),
+    /// The trailers, which end it.
+    Trailers(HeaderMap),
+}
+
+/// Why a body breaks off.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body whose pieces come at their own time, read or not: a ticking stream, a broadcast.
 ///
@@ -168,8 +193,7 @@ pub trait Live: Send {
     /// so far behind that it is dropped.
     fn poll_overrun(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()>;
 
-    /// When it wants to be asked again although nothing wakes it. A peer that sends no more while nothing is due is taken
-    /// to have gone: otherwise it would be kept until there is a next piece, and that may never come.
+    /// When the body is polled again although nothing wakes it.
     fn due(&self) -> Option<Instant>;
 }
 

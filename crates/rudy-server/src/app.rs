@@ -140,7 +140,7 @@ mod tests {
         let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
         match app.call(request, &client, &Local::known(None)).reply {
             Reply::Now(response) => response,
-            Reply::Later(_) | Reply::WhileWanted(_) => panic!("nothing here waits"),
+            Reply::Later(_) => panic!("nothing here waits"),
         }
     }
 

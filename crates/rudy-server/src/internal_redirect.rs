@@ -106,7 +106,6 @@ pub(crate) fn with_page(failed: Response, page: Reply) -> Reply {
     match page {
         Reply::Now(page) => Reply::Now(apply(page)),
         Reply::Later(page) => Reply::Later(Box::pin(async move { apply(page.await) })),
-        Reply::WhileWanted(page) => Reply::WhileWanted(Box::pin(async move { apply(page.await) })),
     }
 }
 

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
-use bytes::Bytes;
 use http::request;
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::Body as _;
 use rudy_net::engine::Source;
 use rudy_net::{
-    Body, Call, Client, Head, Limits, Local, Outcome, Reply, Request, RequestBody, Response, Service,
-    Upgraded,
+    Body, BodyError, BodyPiece, BodyStream, Call, Client, Head, Limits, Local, Outcome, Reply, Request,
+    RequestBody, Response, Service, Upgraded,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -111,11 +111,11 @@ fn respond(answer: Answer) -> Response {
     match answer.body {
         AnswerBody::Whole(bytes) => response.body = Body::Bytes(bytes),
         AnswerBody::Promised(length, bytes) => {
-            response.body = Frames::body(Some(length), [Frame::data(bytes)]);
+            response.body = Pieces::body(Some(length), [BodyPiece::Data(bytes)]);
         }
         AnswerBody::Pieces(pieces, trailers) => {
-            let pieces = pieces.into_iter().map(Frame::data);
-            response.body = Frames::body(None, pieces.chain([Frame::trailers(trailers)]));
+            let pieces = pieces.into_iter().map(BodyPiece::Data);
+            response.body = Pieces::body(None, pieces.chain([BodyPiece::Trailers(trailers)]));
         }
         AnswerBody::Upgrade => response.upgrade = Some(Box::new(|upgraded| Box::pin(shout(upgraded)))),
     }
@@ -137,31 +137,28 @@ async fn shout(Upgraded { unread, mut io }: Upgraded) {
     }
 }
 
-/// Frames that are ready, under a length that may be a lie.
-struct Frames {
+/// Pieces that are ready, under a length that may be a lie.
+struct Pieces {
     length: Option<u64>,
-    frames: VecDeque<Frame<Bytes>>,
+    pieces: VecDeque<BodyPiece>,
 }
 
-impl Frames {
-    fn body(length: Option<u64>, frames: impl IntoIterator<Item = Frame<Bytes>>) -> Body {
-        let frames = Self { length, frames: frames.into_iter().collect() };
-        Body::Stream(Box::pin(frames))
+impl Pieces {
+    fn body(length: Option<u64>, pieces: impl IntoIterator<Item = BodyPiece>) -> Body {
+        Body::Stream(Box::new(Self { length, pieces: pieces.into_iter().collect() }))
     }
 }
 
-impl http_body::Body for Frames {
-    type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
+impl BodyStream for Pieces {
+    fn poll_piece(
+        &mut self,
         _cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Poll::Ready(self.frames.pop_front().map(Ok))
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        Poll::Ready(self.pieces.pop_front().map(Ok))
     }
 
-    fn size_hint(&self) -> SizeHint {
-        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
+    fn length(&self) -> Option<u64> {
+        self.length
     }
 }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::BytesMut;
+use rudy_http::Limits;
 use rudy_http::h1::{Phase, Refusal};
 use tokio::io::ReadBuf;
 
@@ -15,6 +16,7 @@ use super::record::{Record, refused};
 use super::sending::{SendFault, Sending};
 use super::upload::{Upload, UploadFault};
 use crate::close::Ending;
+use crate::deadline;
 use crate::engine::Source;
 use crate::scratch::with_scratch;
 use crate::transport::Transport;
@@ -37,10 +39,34 @@ pub(super) struct Exchange {
     sending: Sending,
     /// This exchange, last, after others of a pipeline whose answers are not written yet.
     records: Vec<Record>,
-    /// The peer has said that it sends nothing more.
-    input_ended: bool,
-    /// Then it is taken for gone.
-    ends_with_input: bool,
+    /// When the client has closed its sending side.
+    half_closed: Option<HalfClose>,
+    /// When the service's future is polled again although nothing wakes it.
+    due: Option<Instant>,
+}
+
+/// A client that has closed its sending side, and may have closed its connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HalfClose {
+    /// The last time that anything showed the client to be there: the close of its sending side, or bytes that it took.
+    last_sign: Instant,
+}
+
+impl HalfClose {
+    /// The client has just closed its sending side.
+    pub(super) fn new(now: Instant) -> Self {
+        Self { last_sign: now }
+    }
+
+    /// Bytes were written.
+    pub(super) fn written(&mut self, now: Instant) {
+        self.last_sign = now;
+    }
+
+    /// When the request is cancelled.
+    pub(super) fn deadline(self, limits: &Limits) -> Instant {
+        self.last_sign + limits.half_close_timeout
+    }
 }
 
 /// What a deadline that has passed means.
@@ -49,6 +75,8 @@ enum TimeFault {
     UploadTooSlow,
     /// The answer is not read, or too slowly.
     PeerStalled,
+    /// The client has closed its sending side, and nothing could be written since.
+    PeerGone,
 }
 
 enum Answer {
@@ -93,14 +121,7 @@ impl Exchange {
     }
 
     fn new(answer: Answer, upload: Option<Upload>, sending: Sending, records: Vec<Record>) -> Box<Self> {
-        let (input_ended, ends_with_input) = (false, false);
-        Box::new(Self { answer, upload, sending, records, input_ended, ends_with_input })
-    }
-
-    /// Takes a peer for gone that sends nothing more.
-    pub(super) fn while_wanted(mut self: Box<Self>) -> Box<Self> {
-        self.ends_with_input = true;
-        self
+        Box::new(Self { answer, upload, sending, records, half_closed: None, due: None })
     }
 
     /// Moves everything that can move. Ready when the exchange is over.
@@ -112,6 +133,11 @@ impl Exchange {
         let now = Instant::now();
         let sent_before = self.sending.sent_bytes;
         let mut result = self.poll_all(connection, cx, now);
+        if let Some(half_closed) = &mut self.half_closed
+            && self.sending.sent_bytes > sent_before
+        {
+            half_closed.written(now);
+        }
         // Twice at the most: what a deadline leads to may have to wait as well, under a deadline of its own.
         while result.is_pending() {
             match self.fault_of_time(connection, now) {
@@ -120,16 +146,28 @@ impl Exchange {
                     result = self.refuse(Refusal::BodyTooSlow, connection, cx, now);
                 }
                 Some(TimeFault::PeerStalled) => result = self.end(Ended::PeerStalled, Ending::Cut),
+                Some(TimeFault::PeerGone) => result = self.end(Ended::PeerGone, Ending::Cut),
             }
         }
         connection.context.worker.counters.sent_bytes.add(self.sending.sent_bytes - sent_before);
         if result.is_pending() {
-            let limits = &connection.limits.http;
-            let upload = self.upload.as_ref().and_then(|upload| upload.deadline(limits));
-            let deadline = [upload, self.sending.deadline(limits)].into_iter().flatten().min();
-            connection.timer.set(deadline, cx.waker());
+            connection.timer.set(self.deadline(&connection.limits.http), cx.waker());
         }
         result
+    }
+
+    /// When the exchange is looked at again although nothing wakes it.
+    fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        let upload = self.upload.as_ref().and_then(|upload| upload.deadline(limits));
+        let waits = [upload, self.sends_until(limits), self.due, self.sending.due];
+        waits.into_iter().flatten().min()
+    }
+
+    /// When the client has had its time: to take what is sent or, if it has closed its sending side, to be sent something. A
+    /// client that has closed its connection resets it when it is sent something.
+    fn sends_until(&self, limits: &Limits) -> Option<Instant> {
+        let half_close = || self.half_closed.map(|half_closed| half_closed.deadline(limits));
+        self.sending.deadline(limits).or_else(half_close)
     }
 
     /// Whose time is over, if anybody's.
@@ -145,6 +183,12 @@ impl Exchange {
             upload.too_slow();
             return Some(TimeFault::UploadTooSlow);
         }
+        if self.sends_until(limits).is_none_or(|deadline| deadline > now) {
+            return None;
+        }
+        if self.sending.deadline(limits).is_none() {
+            return Some(TimeFault::PeerGone);
+        }
         self.sending.has_stalled(&connection.io, limits, now).then_some(TimeFault::PeerStalled)
     }
 
@@ -159,7 +203,10 @@ impl Exchange {
         }
         if let Answer::Waiting(future) = &mut self.answer {
             // A panic in a handler ends its exchange, not the connection's task, so that the close stays in order.
-            let response = match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+            let poll = || catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
+            let (polled, due) = deadline::collect(now, poll);
+            self.due = due;
+            let response = match polled {
                 Ok(Poll::Ready(response)) => response,
                 Ok(Poll::Pending) => return self.poll_flush(connection, cx, now),
                 Err(_) => connection.panicked(),
@@ -213,11 +260,11 @@ impl Exchange {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        if !self.input_ended && connection.machine.awaits_answer_only() {
+        if self.half_closed.is_none() && connection.machine.awaits_answer_only() {
             match connection.poll_read_ahead(cx, now) {
                 Poll::Pending => {}
-                Poll::Ready(Ok(())) if !self.ends_with_input => self.input_ended = true,
-                Poll::Ready(_) => return self.end(Ended::PeerGone, Ending::Cut),
+                Poll::Ready(Ok(())) => self.half_closed = Some(HalfClose::new(now)),
+                Poll::Ready(Err(_)) => return self.end(Ended::PeerGone, Ending::Cut),
             }
         }
         Poll::Pending
@@ -251,6 +298,11 @@ impl Exchange {
         with_scratch(now, |scratch| {
             let out = &mut self.sending.out;
             connection.begin(&mut response, self.upload.as_ref(), record, &scratch.date, out);
+            // A small body leaves in the same write as its head.
+            if response.upgrade.is_none() && connection.finish_quickly(&response.body, now, record, out) {
+                self.sending.end();
+                response.body = Body::Empty;
+            }
         });
         self.take(response);
     }
@@ -272,7 +324,7 @@ impl Exchange {
             connection.machine.ignore_body();
         }
         let sending = std::mem::take(&mut self.sending);
-        Finish::Live(Box::new(LiveAnswer::new(live, sending, self.records.pop(), self.input_ended)))
+        Finish::Live(Box::new(LiveAnswer::new(live, sending, self.records.pop(), self.half_closed)))
     }
 
     /// The peer is refused in the middle of its request: told so if no answer has begun, cut off otherwise.
@@ -309,7 +361,7 @@ impl Exchange {
         {
             return Finish::Upgrade(upgrade);
         }
-        connection.after_answer(self.input_ended)
+        connection.after_answer(self.half_closed.is_some())
     }
 
     fn fail<T, S>(&mut self, fault: &SendFault, connection: &Connection<T, S>) -> Poll<Finish> {

@@ -1,6 +1,6 @@
 //! An answer whose body is live: its pieces come at their own time, and the peer keeps up or is dropped.
 //!
-//! There may be ten thousand of them at once, so that this is what a stream costs beyond an idle connection: 48 bytes and
+//! There may be ten thousand of them at once, so that this is what a stream costs beyond an idle connection: 40 bytes and
 //! the body itself. A piece is framed in the thread's scratch buffer and handed to the kernel from there; only what the
 //! kernel does not take is kept.
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use tokio::io::ReadBuf;
 
-use super::exchange::Finish;
+use super::exchange::{Finish, HalfClose};
 use super::record::Record;
 use super::sending::{SendFault, Sending, TURN_BYTES};
 use super::{Connection, give_turn};
@@ -34,10 +34,17 @@ pub(super) struct LiveAnswer {
     unsent: Option<Box<Sending>>,
     /// Somebody wants to know how it went.
     record: Option<Box<Record>>,
-    /// What was read and thrown away, to see whether the peer is still there.
-    discarded_bytes: u32,
-    /// The peer has said that it sends nothing more.
-    input_ended: bool,
+    /// What was seen of the client beside its request; `None`: nothing.
+    input: Option<Box<Input>>,
+}
+
+/// What a client has sent behind its request.
+#[derive(Default)]
+struct Input {
+    /// Bytes that were read and thrown away, to see whether the client is still there.
+    discarded_bytes: u64,
+    /// The client has closed its sending side.
+    half_closed: Option<HalfClose>,
 }
 
 /// What the body has to say.
@@ -53,10 +60,16 @@ impl LiveAnswer {
         body: Box<dyn Live>,
         sending: Sending,
         record: Option<Record>,
-        input_ended: bool,
+        half_closed: Option<HalfClose>,
     ) -> Self {
         let record = record.filter(|record| record.observer.is_some()).map(Box::new);
-        Self { body: Some(body), unsent: Some(Box::new(sending)), record, discarded_bytes: 0, input_ended }
+        let input = half_closed
+            .map(|half_closed| Box::new(Input { discarded_bytes: 0, half_closed: Some(half_closed) }));
+        Self { body: Some(body), unsent: Some(Box::new(sending)), record, input }
+    }
+
+    fn half_closed(&mut self) -> Option<&mut HalfClose> {
+        self.input.as_mut().and_then(|input| input.half_closed.as_mut())
     }
 
     /// Sends what there is by now. Ready when the answer is over.
@@ -68,20 +81,25 @@ impl LiveAnswer {
         let now = Instant::now();
         let polled = self.poll_input(connection, cx, now).map(Err);
         let polled = if polled.is_ready() { polled } else { self.poll_output(connection, cx, now) };
+        let limits = &connection.limits.http;
+        // While the client does not take what it was sent, that has a deadline of its own.
+        let half_close = self.half_closed().map(|half_closed| half_closed.deadline(limits));
+        let half_close = half_close.filter(|_| self.unsent.is_none());
+        let is_gone = polled.is_pending() && half_close.is_some_and(|deadline| deadline <= now);
+        let polled = if is_gone { Poll::Ready(Err((Ended::PeerGone, Ending::Cut))) } else { polled };
         match polled {
             Poll::Ready(Ok(())) => {
                 self.tell(Ended::Complete);
-                Poll::Ready(connection.after_answer(self.input_ended))
+                Poll::Ready(connection.after_answer(self.half_closed().is_some()))
             }
             Poll::Ready(Err((ended, ending))) => {
                 self.tell(ended);
                 Poll::Ready(Finish::End(ending))
             }
             Poll::Pending => {
-                let limits = &connection.limits.http;
                 let due = self.body.as_ref().and_then(|body| body.due());
                 let stalls = self.unsent.as_ref().and_then(|unsent| unsent.deadline(limits));
-                connection.timer.set([due, stalls].into_iter().flatten().min(), cx.waker());
+                connection.timer.set([due, stalls, half_close].into_iter().flatten().min(), cx.waker());
                 Poll::Pending
             }
         }
@@ -94,7 +112,7 @@ impl LiveAnswer {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<(Ended, Ending)> {
-        if self.input_ended {
+        if self.half_closed().is_some() {
             return Poll::Pending;
         }
         let is_silent = self.body.as_ref().is_some_and(|body| body.due().is_none());
@@ -106,14 +124,13 @@ impl LiveAnswer {
             polled = self.poll_discard(connection, cx, now);
         }
         match polled {
-            Poll::Pending => {}
-            // A peer that has gone looks just like one that sends no more and waits for what is to come. The next piece
-            // tells them apart; where none is due, nothing would.
-            Poll::Ready(Ok(())) if is_silent => return Poll::Ready((Ended::PeerGone, Ending::Cut)),
-            Poll::Ready(Ok(())) => self.input_ended = true,
-            Poll::Ready(Err(_)) => return Poll::Ready((Ended::PeerGone, Ending::Cut)),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(())) => {
+                self.input.get_or_insert_default().half_closed = Some(HalfClose::new(now));
+                Poll::Pending
+            }
+            Poll::Ready(Err(_)) => Poll::Ready((Ended::PeerGone, Ending::Cut)),
         }
-        Poll::Pending
     }
 
     /// Throws away what comes where it is not kept: a body that nobody reads, or more requests than there is room for. The end
@@ -127,9 +144,9 @@ impl LiveAnswer {
     ) -> Poll<io::Result<()>> {
         connection.machine.close_after_answer();
         let drain_bytes = connection.limits.http.drain_bytes;
-        let most = u32::try_from(drain_bytes).unwrap_or(u32::MAX);
+        let input = self.input.get_or_insert_default();
         with_scratch(now, |scratch| {
-            while self.discarded_bytes < most {
+            while input.discarded_bytes < drain_bytes {
                 let mut buffer = ReadBuf::new(&mut scratch.input);
                 ready!(Pin::new(&mut connection.io).poll_read(cx, &mut buffer))?;
                 let read = buffer.filled().len();
@@ -137,8 +154,7 @@ impl LiveAnswer {
                     return Poll::Ready(Ok(()));
                 }
                 connection.context.worker.counters.received_bytes.add(read as u64);
-                let read = u32::try_from(read).unwrap_or(u32::MAX);
-                self.discarded_bytes = self.discarded_bytes.saturating_add(read);
+                input.discarded_bytes += read as u64;
             }
             Poll::Ready(Err(io::ErrorKind::FileTooLarge.into()))
         })
@@ -241,6 +257,9 @@ impl LiveAnswer {
             Poll::Pending => 0,
         };
         connection.context.worker.counters.sent_bytes.add(written as u64);
+        if let Some(half_closed) = self.half_closed().filter(|_| written > 0) {
+            half_closed.written(now);
+        }
         if written < out.len() {
             self.unsent = Some(Box::new(Sending::encoded(&out[written..])));
             // Waits for room, and keeps the time.
@@ -259,7 +278,13 @@ impl LiveAnswer {
         let Some(unsent) = &mut self.unsent else { return Poll::Ready(Ok(())) };
         let before = unsent.sent_bytes;
         let flushed = unsent.poll_flush(&mut connection.io, cx, now);
-        connection.context.worker.counters.sent_bytes.add(unsent.sent_bytes - before);
+        let written = unsent.sent_bytes - before;
+        connection.context.worker.counters.sent_bytes.add(written);
+        if let Some(half_closed) =
+            self.input.as_mut().and_then(|input| input.half_closed.as_mut()).filter(|_| written > 0)
+        {
+            half_closed.written(now);
+        }
         match flushed {
             Poll::Ready(Ok(())) => {
                 self.unsent = None;

@@ -195,11 +195,6 @@ impl<T: Transport, S: Source> Connection<T, S> {
                 records.push(record);
                 return Some(Exchange::waiting(future, upload, std::mem::take(records), out));
             }
-            Reply::WhileWanted(future) => {
-                records.push(record);
-                let exchange = Exchange::waiting(future, upload, std::mem::take(records), out);
-                return Some(exchange.while_wanted());
-            }
         };
         self.begin(&mut response, upload.as_ref(), &mut record, date, out);
         if upload.is_none()
@@ -253,7 +248,13 @@ impl<T: Transport, S: Source> Connection<T, S> {
     }
 
     /// Encodes the body too, if it is small and in memory, or not sent at all.
-    fn finish_quickly(&mut self, body: &Body, now: Instant, record: &mut Record, out: &mut BytesMut) -> bool {
+    pub(super) fn finish_quickly(
+        &mut self,
+        body: &Body,
+        now: Instant,
+        record: &mut Record,
+        out: &mut BytesMut,
+    ) -> bool {
         let whole: &[u8] = match body {
             _ if !self.machine.sends_body() => &[],
             Body::Empty => &[],

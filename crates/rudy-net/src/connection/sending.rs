@@ -14,8 +14,9 @@ use rudy_http::Limits;
 use rudy_http::h1::{Pace, ServerConnection};
 
 use super::give_turn;
+use crate::deadline;
 use crate::transport::Transport;
-use crate::{Body, FileRange, Frames, Part};
+use crate::{Body, BodyPiece, BodyStream, FileRange, Part};
 
 /// Pieces of a stream are gathered up to this before they are written, and no more are asked for until they are.
 const GATHERED_BYTES: usize = 16 * 1024;
@@ -30,7 +31,9 @@ pub(super) struct Sending {
     /// Encoded, goes first.
     pub(super) out: BytesMut,
     parts: VecDeque<Part>,
-    stream: Option<Frames>,
+    stream: Option<Box<dyn BodyStream>>,
+    /// When the body is polled again although nothing wakes it.
+    pub(super) due: Option<Instant>,
     trailers: Option<HeaderMap>,
     /// The end of the body has been encoded.
     ended: bool,
@@ -76,10 +79,15 @@ impl Sending {
             Body::Bytes(bytes) => self.parts.push_back(Part::Bytes(bytes)),
             Body::File(range) => self.parts.push_back(Part::File(range)),
             Body::Parts(parts) => self.parts = parts,
-            Body::Stream(frames) => self.stream = Some(frames),
+            Body::Stream(stream) => self.stream = Some(stream),
             // The latter has a way of its own.
             Body::Empty | Body::Live(_) => {}
         }
+    }
+
+    /// The end of the body is encoded, too.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
     }
 
     /// Drops what is to come: an answer to HEAD, or one that may have no body.
@@ -243,15 +251,19 @@ impl Sending {
         while let Some(stream) = &mut self.stream {
             if self.out.len() >= GATHERED_BYTES {
                 turn_bytes = turn_bytes.saturating_sub(self.out.len() as u64);
-                ready!(self.poll_flush(io, cx, now))?;
+                if self.poll_flush(io, cx, now)?.is_pending() {
+                    return self.read_ahead(cx, now);
+                }
                 continue;
             }
             if turn_bytes == 0 {
                 return give_turn(cx);
             }
             // A panic in a body is a fault of that body: the answer is cut, and the connection closed as it should be.
-            let frame = catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll_frame(cx)));
-            match frame.map_err(|_| SendFault::Panicked)? {
+            let poll = || catch_unwind(AssertUnwindSafe(|| stream.poll_piece(cx, now)));
+            let (piece, due) = deadline::collect(now, poll);
+            self.due = due;
+            match piece.map_err(|_| SendFault::Panicked)? {
                 Poll::Pending => {
                     ready!(self.poll_flush(io, cx, now))?;
                     return Poll::Pending;
@@ -262,16 +274,25 @@ impl Sending {
                     let _ = self.poll_flush(io, cx, now);
                     return Poll::Ready(Err(SendFault::Cut));
                 }
-                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => {
-                        self.body_bytes += data.len() as u64;
-                        machine.piece(&data, &mut self.out).map_err(|_| SendFault::Cut)?;
-                    }
-                    Err(frame) => self.trailers = frame.into_trailers().ok(),
-                },
+                Poll::Ready(Some(Ok(BodyPiece::Data(data)))) => {
+                    self.body_bytes += data.len() as u64;
+                    machine.piece(&data, &mut self.out).map_err(|_| SendFault::Cut)?;
+                }
+                Poll::Ready(Some(Ok(BodyPiece::Trailers(fields)))) => self.trailers = Some(fields),
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// The client takes nothing: the body may read ahead from its source meanwhile.
+    fn read_ahead<R>(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<R, SendFault>> {
+        if let Some(stream) = &mut self.stream {
+            let poll = || catch_unwind(AssertUnwindSafe(|| stream.poll_ahead(cx, now)));
+            let (ahead, due) = deadline::collect(now, poll);
+            self.due = due;
+            ahead.map_err(|_| SendFault::Panicked)?;
+        }
+        Poll::Pending
     }
 
     /// Counts bytes of the body that went past the machine.

@@ -11,7 +11,10 @@ use crate::service::{Server, read_to_close, read_until};
 use crate::support::{PATIENCE, eventually, sum};
 
 fn server() -> Server {
-    Server::start(Limits::default())
+    let mut limits = Limits::default();
+    // A client that has gone from a silent body is noticed by it.
+    limits.http.half_close_timeout = Duration::from_millis(150);
+    Server::start(limits)
 }
 
 fn get(path: &str) -> String {

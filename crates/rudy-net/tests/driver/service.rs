@@ -12,21 +12,20 @@ use std::pin::Pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use http_body::Frame;
+use http_body::Body as _;
 use rudy_net::engine::Engine;
 use rudy_net::{
-    Body, Call, Client, FileRange, Limits, Local, Observer, Outcome, Part, Reply, Request, RequestBody,
-    Response, Service,
+    Body, BodyError, BodyPiece, BodyStream, Call, Client, FileRange, Limits, Local, Observer, Outcome, Part,
+    Reply, Request, RequestBody, Response, Service,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
 use crate::support::{engine_of, listen_tcp};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the tests share with the service.
 pub(crate) struct Script {
@@ -148,6 +147,7 @@ impl Script {
             "/fail" => streamed(Pieces([Ok("part"), Err("out of luck")].into())).into(),
             "/pieces" => streamed(Pieces([Ok("one,"), Ok("two,"), Ok("three"), Ok("")].into())).into(),
             "/endless" => streamed(Endless).into(),
+            "/silent" => streamed(Silent).into(),
             "/wait" => self.wait(),
             "/file" => self.file_of(FILE_BYTES).into(),
             "/file-that-shrank" => self.file_of(2 * FILE_BYTES).into(),
@@ -226,9 +226,9 @@ async fn collect(mut body: RequestBody) -> Response {
     Response::text(StatusCode::OK, "text/plain", all.freeze())
 }
 
-fn streamed(body: impl http_body::Body<Data = Bytes, Error = BoxError> + Send + 'static) -> Response {
+fn streamed(body: impl BodyStream + 'static) -> Response {
     let mut response = Response::new(StatusCode::OK);
-    response.body = Body::Stream(Box::pin(body));
+    response.body = Body::Stream(Box::new(body));
     response
 }
 
@@ -250,52 +250,68 @@ fn upgrade() -> Response {
 /// A request's body as an answer's.
 struct Echo(RequestBody);
 
-impl http_body::Body for Echo {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
+impl BodyStream for Echo {
+    fn poll_piece(
+        &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.0).poll_frame(cx).map_err(Into::into)
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        let frame = std::task::ready!(Pin::new(&mut self.0).poll_frame(cx));
+        Poll::Ready(frame.map(|frame| {
+            Ok(match frame?.into_data() {
+                Ok(data) => BodyPiece::Data(data),
+                Err(frame) => BodyPiece::Trailers(frame.into_trailers().unwrap()),
+            })
+        }))
     }
 
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.0.size_hint()
+    fn length(&self) -> Option<u64> {
+        self.0.size_hint().exact()
     }
 }
 
 /// Pieces given beforehand; an empty one is a trailer.
 struct Pieces(VecDeque<Result<&'static str, &'static str>>);
 
-impl http_body::Body for Pieces {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+impl BodyStream for Pieces {
+    fn poll_piece(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         let trailer = (HeaderName::from_static("x-end"), HeaderValue::from_static("yes"));
         Poll::Ready(match self.0.pop_front() {
             Some(Ok("panic")) => panic!("on purpose, in a body"),
-            Some(Ok("")) => Some(Ok(Frame::trailers(HeaderMap::from_iter([trailer])))),
-            Some(Ok(piece)) => Some(Ok(Frame::data(Bytes::from_static(piece.as_bytes())))),
+            Some(Ok("")) => Some(Ok(BodyPiece::Trailers(HeaderMap::from_iter([trailer])))),
+            Some(Ok(piece)) => Some(Ok(BodyPiece::Data(Bytes::from_static(piece.as_bytes())))),
             Some(Err(error)) => Some(Err(error.into())),
             None => None,
         })
     }
 }
 
+/// A body of which nothing ever comes.
+struct Silent;
+
+impl BodyStream for Silent {
+    fn poll_piece(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        Poll::Pending
+    }
+}
+
 /// A body that always has more, each piece of it the work of a moment: the socket takes it faster.
 struct Endless;
 
-impl http_body::Body for Endless {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Poll::Ready(Some(Ok(Frame::data(beat::work()))))
+impl BodyStream for Endless {
+    fn poll_piece(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        Poll::Ready(Some(Ok(BodyPiece::Data(beat::work()))))
     }
 }

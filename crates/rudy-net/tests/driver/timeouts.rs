@@ -1,7 +1,7 @@
 //! Peers that are slow. The limits are short here, and what is waited for is what the server does, not the clock.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use rudy_net::{Ended, Limits};
@@ -62,6 +62,29 @@ fn a_service_that_takes_its_time_does_not_make_its_client_slow() {
     read_to_close(&mut server.connect());
     server.go.notify_waiters();
     read_until(&mut stream, "waited");
+}
+
+#[test]
+fn a_request_is_cancelled_when_its_client_has_closed_and_nothing_can_be_written() {
+    let server = server(|limits| limits.half_close_timeout = SHORT);
+    for path in ["/wait", "/silent", "/live/silent"] {
+        let stream = server.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        drop(stream);
+        assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone, "{path}");
+    }
+}
+
+#[test]
+fn a_client_that_has_closed_its_sending_side_and_reads_is_served_for_as_long_as_it_takes() {
+    let server = server(|limits| limits.half_close_timeout = SHORT);
+    for (path, text) in [("/live", "tick\n"), ("/file", "\0")] {
+        let mut stream = server.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        stream.shutdown(Shutdown::Write).unwrap();
+        let start = Instant::now();
+        while start.elapsed() < 3 * SHORT {
+            read_until(&mut stream, text);
+        }
+    }
 }
 
 #[test]

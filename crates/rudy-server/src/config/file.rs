@@ -334,6 +334,9 @@ pub struct LimitsTable {
     pub rate_grace: Time,
     /// How long an answer may make no progress at all (cut).
     pub send_stall_time: Time,
+    /// How long a request may wait after its client has closed its sending side, without a byte of the response written
+    /// (cancelled).
+    pub half_close_timeout: Time,
     /// Requests answered on one connection before it is closed. No limit if absent.
     #[schemars(range(min = 1))]
     pub requests_per_connection: Option<u64>,

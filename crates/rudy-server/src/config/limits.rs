@@ -38,6 +38,7 @@ impl LimitsTable {
             ("idle_time", self.idle_time),
             ("rate_grace", self.rate_grace),
             ("send_stall_time", self.send_stall_time),
+            ("half_close_timeout", self.half_close_timeout),
             ("linger_time", self.linger_time),
         ];
         for (key, time) in times {
@@ -90,6 +91,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             send_rate_min,
             rate_grace,
             send_stall_time,
+            half_close_timeout,
             requests_per_connection,
         } = http;
         Self {
@@ -105,6 +107,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             send_rate_min: *send_rate_min,
             rate_grace: Time(*rate_grace),
             send_stall_time: Time(*send_stall_time),
+            half_close_timeout: Time(*half_close_timeout),
             requests_per_connection: *requests_per_connection,
             connections: connections.map(count),
             connections_per_address: connections_per_address.map(count),
@@ -130,6 +133,7 @@ impl From<LimitsTable> for rudy_net::Limits {
                 send_rate_min: table.send_rate_min,
                 rate_grace: table.rate_grace.0,
                 send_stall_time: table.send_stall_time.0,
+                half_close_timeout: table.half_close_timeout.0,
                 requests_per_connection: table.requests_per_connection,
             },
             connections: table.connections.map(|most| most as usize),

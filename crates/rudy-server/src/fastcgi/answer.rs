@@ -1,15 +1,14 @@
 //! From what an app sends to the answer for the client.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use http_body::{Frame, SizeHint};
 use rudy_fastcgi::cgi::{Answer, Head, HeadDecoder};
 use rudy_fastcgi::{Limits, Role};
-use rudy_net::{Body, Response};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
 
 use super::exchange::Exchange;
 use super::failure::Failure;
@@ -80,7 +79,7 @@ impl Begun {
         // Of such an answer nothing but the head is sent (RFC 9110 §9.3.2, §15.3.5, §15.4.5).
         if *method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
             exchange.skip();
-            response.body = Body::Stream(Box::pin(Unsent { length: head.content_length }));
+            response.body = Body::Stream(Box::new(Unsent { length: head.content_length }));
             return Ok(response);
         }
         // What has come already may be all there is, or why there is no more of it: then nothing of it is sent.
@@ -96,7 +95,7 @@ impl Begun {
             None if is_whole => Body::Bytes(rest),
             Some(said) if is_whole && said == rest.len() as u64 => Body::Bytes(rest),
             length => {
-                Body::Stream(Box::pin(Passing { first: Some(rest), left: length, length, exchange, whose }))
+                Body::Stream(Box::new(Passing { first: Some(rest), left: length, length, exchange, whose }))
             }
         };
         Ok(response)
@@ -108,19 +107,17 @@ struct Unsent {
     length: Option<u64>,
 }
 
-impl http_body::Body for Unsent {
-    type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+impl BodyStream for Unsent {
+    fn poll_piece(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         Poll::Ready(None)
     }
 
-    fn size_hint(&self) -> SizeHint {
-        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
+    fn length(&self) -> Option<u64> {
+        self.length
     }
 }
 
@@ -165,22 +162,21 @@ impl Passing {
     }
 }
 
-impl http_body::Body for Passing {
-    type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
+impl BodyStream for Passing {
+    fn poll_piece(
+        &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         let piece = ready!(self.poll_next(cx));
         if let Some(Err(failure)) = &piece {
             self.whose.say(failure);
         }
-        Poll::Ready(piece.map(|piece| piece.map(Frame::data).map_err(Into::into)))
+        Poll::Ready(piece.map(|piece| piece.map(BodyPiece::Data).map_err(Into::into)))
     }
 
-    fn size_hint(&self) -> SizeHint {
-        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    #[expect(clippy::misnamed_getters, reason = "it is what is still to come")]
+    fn length(&self) -> Option<u64> {
+        self.left
     }
 }

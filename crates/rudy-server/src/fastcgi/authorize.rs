@@ -78,7 +78,7 @@ impl Authorizer {
     pub(crate) fn call(&self, request: Request, path: RequestPath<'static>, context: Context<'_>) -> Reply {
         let Context { client, local, routes } = context;
         let answer = self.clone().answer(request, path, *client, local.address(), routes.clone());
-        Reply::WhileWanted(Box::pin(answer))
+        Reply::Later(Box::pin(answer))
     }
 
     async fn answer(

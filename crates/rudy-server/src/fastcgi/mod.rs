@@ -190,7 +190,7 @@ impl Fastcgi {
         let Context { client, local, routes } = context;
         let (local, routes) = (local.address(), routes.clone());
         let asked = Asked { shared: self.0.clone(), head, client: *client, local, script, routes };
-        Reply::WhileWanted(Box::pin(asked.answer(body)))
+        Reply::Later(Box::pin(asked.answer(body)))
     }
 
     /// What there is at a path beneath the folder of the scripts, with or without a slash before it.

@@ -5,11 +5,11 @@ use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
-use http_body::Frame;
 use rudy_http::semantics::negotiation::Coding;
-use rudy_net::FileRange;
+use rudy_net::{BodyError, BodyPiece, BodyStream, FileRange};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::root::Stat;
@@ -169,14 +169,12 @@ impl CompressedFile {
     }
 }
 
-impl http_body::Body for CompressedFile {
-    type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
+impl BodyStream for CompressedFile {
+    fn poll_piece(
+        &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         loop {
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Over => return Poll::Ready(None),
@@ -191,7 +189,7 @@ impl http_body::Body for CompressedFile {
                     };
                     let (piece, worker) = done?;
                     self.state = worker.map_or(State::Over, State::Idle);
-                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                    return Poll::Ready(Some(Ok(BodyPiece::Data(piece))));
                 }
             }
         }

@@ -94,7 +94,7 @@ impl Files {
         let permit = self.0.encoders.clone().try_acquire_owned().ok()?;
         let pieces = self.0.pieces.clone();
         let body = CompressedFile::new(file.clone(), coding, self.level(), pieces, permit).ok()?;
-        Some(Response::prepared(made.whole.clone(), Body::Stream(Box::pin(body))))
+        Some(Response::prepared(made.whole.clone(), Body::Stream(Box::new(body))))
     }
 
     /// Compresses a file and keeps the result. Requests for the same version wait for that result rather than get the file as it

@@ -24,6 +24,7 @@ const LIMITS: Limits = Limits {
     send_rate_min: 500,
     rate_grace: Duration::from_secs(10),
     send_stall_time: Duration::from_secs(30),
+    half_close_timeout: Duration::from_secs(15),
     requests_per_connection: Some(5),
 };
 

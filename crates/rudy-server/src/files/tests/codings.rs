@@ -254,10 +254,10 @@ fn clients_that_do_not_read_hold_up_no_compression() {
     let mut unread = Vec::new();
     for _ in 0..2 * super::super::compress::PIECES_MAX {
         let response = runtime.block_on(site.send(&request, "/large.txt").response());
-        let Body::Stream(mut frames) = response.body else { panic!("it has no room in memory") };
-        let first = std::future::poll_fn(|cx| frames.as_mut().poll_frame(cx));
+        let Body::Stream(mut stream) = response.body else { panic!("it has no room in memory") };
+        let first = std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now()));
         assert!(runtime.block_on(first).unwrap().is_ok());
-        unread.push(frames);
+        unread.push(stream);
     }
     assert_eq!(site.get_with("/a.css", &[("accept-encoding", "zstd")]).field("content-encoding"), "zstd");
 }
@@ -327,11 +327,11 @@ async fn a_file_that_changes_while_it_is_compressed_breaks_the_answer_off() {
     let mut request = Request::new(RequestBody::empty());
     request.headers_mut().insert("accept-encoding", "gzip".parse().unwrap());
     let response = site.send(&request, "/a.txt").response().await;
-    let Body::Stream(mut frames) = response.body else { panic!("it is compressed while it is sent") };
+    let Body::Stream(mut stream) = response.body else { panic!("it is compressed while it is sent") };
     site.write("a.txt", "short now");
     let mut last = None;
-    while let Some(frame) = std::future::poll_fn(|cx| frames.as_mut().poll_frame(cx)).await {
-        last = Some(frame.is_ok());
+    while let Some(piece) = std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now())).await {
+        last = Some(piece.is_ok());
     }
     assert_eq!(last, Some(false));
 }

@@ -10,11 +10,11 @@ mod paths;
 
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, Method, StatusCode};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Body, FileRange, Part, Reply, Request, RequestBody};
+use rudy_net::{Body, BodyPiece, FileRange, Part, Reply, Request, RequestBody};
 use tempfile::TempDir;
 
 use super::{Files, FilesOptions, Folders};
@@ -99,7 +99,7 @@ impl Site {
             };
             let (response, at_once) = match self.files.send(&request, path.below(0)) {
                 Reply::Now(response) => (response, true),
-                Reply::Later(future) | Reply::WhileWanted(future) => (future.await, false),
+                Reply::Later(future) => (future.await, false),
             };
             let (status, headers) = (response.status(), response.headers().clone());
             let length = response.body.length();
@@ -147,10 +147,11 @@ async fn collect(body: Body) -> Vec<u8> {
                 Part::File(range) => read(&range),
             })
             .collect(),
-        Body::Stream(mut frames) => {
+        Body::Stream(mut stream) => {
             let mut all = Vec::new();
-            while let Some(frame) = std::future::poll_fn(|cx| frames.as_mut().poll_frame(cx)).await {
-                all.extend_from_slice(&frame.unwrap().into_data().unwrap());
+            while let Some(piece) = std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now())).await {
+                let BodyPiece::Data(bytes) = piece.unwrap() else { panic!("a file has no trailers") };
+                all.extend_from_slice(&bytes);
             }
             all
         }

@@ -20,7 +20,7 @@ fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, 
     match broadcast(table).unwrap().call(request, &path, &client, &topics) {
         Reply::Now(response) => response,
         // An empty body has all of its pieces.
-        Reply::Later(later) | Reply::WhileWanted(later) => {
+        Reply::Later(later) => {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(later)
         }
@@ -101,7 +101,7 @@ fn names_and_topics_are_bounded() {
     };
     let status = |reply: &Reply| match reply {
         Reply::Now(response) => Some(response.status().as_u16()),
-        Reply::Later(_) | Reply::WhileWanted(_) => None,
+        Reply::Later(_) => None,
     };
     // Its body is not read before it is waited for, so this publishes and does not end.
     let first = call("POST", "/caf%C3%A9");
