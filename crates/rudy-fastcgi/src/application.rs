@@ -148,10 +148,7 @@ impl ApplicationConnection {
     /// Requests were open.
     pub fn end_of_input(&mut self) -> Result<(), Fault> {
         self.records.close();
-        match self.open.len() {
-            0 => Ok(()),
-            open => Err(Fault::Closed { open }),
-        }
+        if self.open.is_empty() { Ok(()) } else { Err(Fault::Closed) }
     }
 
     /// Requests that are not over.

@@ -35,11 +35,8 @@ pub enum Fault {
         /// For which request.
         id: RequestId,
     },
-    /// The connection was closed with requests open.
-    Closed {
-        /// How many.
-        open: usize,
-    },
+    /// The connection was closed with a request in progress.
+    Closed,
     /// Names and values end in the middle of one (section 3.4).
     CutPair,
     /// DATA for a request whose role is not that of a filter (section 6.4).
@@ -65,7 +62,7 @@ pub enum Fault {
     },
     /// A version other than 1, or another protocol.
     NotFastcgi(Excerpt),
-    /// A record from the app about a request that is not open.
+    /// A record from the app about a request that is neither in progress nor the previous one.
     NotOpen {
         /// What came.
         kind: Kind,
@@ -117,8 +114,7 @@ impl fmt::Display for Fault {
             Self::BeforeParams { kind, id } => {
                 write!(f, "{kind} of request {id} comes before the end of its PARAMS")
             }
-            Self::Closed { open: 1 } => f.write_str("the connection was closed with a request open"),
-            Self::Closed { open } => write!(f, "the connection was closed with {open} requests open"),
+            Self::Closed => f.write_str("the connection was closed with a request open"),
             Self::CutPair => f.write_str("names and values end in the middle of one"),
             Self::DataForNoFilter { id } => {
                 write!(f, "DATA came for request {id}, whose role is not that of a filter")

@@ -1,23 +1,27 @@
-//! The web server's end of one connection: it asks, and is answered.
+//! The web server's end of one connection: it sends requests and reads their responses.
 
-mod open;
 #[cfg(test)]
 mod tests;
 
+use std::mem;
+
 use bytes::BytesMut;
 
-use self::open::{Open, Stream};
 use crate::pairs::Pairs;
-use crate::record::{BODY_BYTES, Header, Kind, encode_abort, encode_begin};
+use crate::record::{BODY_BYTES, Header, Kind, encode_begin};
 use crate::records::{Content, Records, Step};
 use crate::values::{Values, encode_question};
 use crate::{Fault, Limits, ProtocolStatus, RequestId, Role};
 
-/// The gateway's end of one connection: it numbers the requests on it, and says what the bytes amount to that come back.
+/// The gateway's end of one connection, which has one request in progress at a time: it numbers the requests and decodes
+/// what the application sends.
 ///
-/// It has no buffer. Whoever reads from the connection keeps what [`Self::decode`] leaves, and gives it again with more
-/// behind it. Streams are handed out as they come, never gathered. With one request at a time it allocates nothing; with
-/// several, a byte for each number.
+/// It does not multiplex, because FastCGI has no flow control per request: one client that does not read its response would
+/// hold up all others on the connection. A request is cancelled by closing the connection; php-fpm ignores
+/// `FCGI_ABORT_REQUEST`.
+///
+/// It has no buffer and allocates nothing. The caller keeps the bytes that [`Self::decode`] leaves, and passes them again
+/// with more behind them. Streams are passed on as they come.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -29,134 +33,117 @@ use crate::{Fault, Limits, ProtocolStatus, RequestId, Role};
 /// let limits = Limits::default();
 /// let mut connection = GatewayConnection::new();
 /// let mut out = BytesMut::new();
-/// let id = connection.begin(Role::Responder, true, &limits, &mut out).expect("nothing else is open");
+/// let id = connection.begin(Role::Responder, true, &mut out);
 /// let mut params = ParamsEncoder::new(id, &mut out);
 /// params.push(b"REQUEST_METHOD", b"GET");
 /// params.finish();
 /// encode_stream_end(Kind::Stdin, id, &mut out);
 ///
-/// // What an app answers.
-/// let mut answer = BytesMut::new();
-/// encode_stream(Kind::Stdout, id, b"Content-Type: text/plain\n\nhi", &mut answer);
-/// encode_end(id, 0, ProtocolStatus::RequestComplete, &mut answer);
+/// // The application's response.
+/// let mut response = BytesMut::new();
+/// encode_stream(Kind::Stdout, id, b"Content-Type: text/plain\n\nhi", &mut response);
+/// encode_end(id, 0, ProtocolStatus::RequestComplete, &mut response);
 ///
-/// let mut input = &answer[..];
+/// let mut input = &response[..];
 /// loop {
 ///     let (used, event) = connection.decode(input, &limits)?;
 ///     input = &input[used..];
 ///     match event {
-///         Event::Stdout { data, .. } => assert!(data.ends_with(b"hi")),
+///         Event::Stdout(data) => assert!(data.ends_with(b"hi")),
 ///         Event::End { protocol_status, .. } => {
 ///             assert_eq!(protocol_status, ProtocolStatus::RequestComplete);
 ///             break;
 ///         }
-///         Event::More => unreachable!("the whole answer is there"),
+///         Event::More => unreachable!("the input holds the whole response"),
 ///         _ => {}
 ///     }
 /// }
-/// assert_eq!(connection.open_requests(), 0);
+/// assert!(connection.is_idle());
 /// # Ok::<(), rudy_fastcgi::Fault>(())
 /// ```
 #[derive(Debug)]
 pub struct GatewayConnection {
     records: Records,
-    open: Open,
-    /// Questions for values that are not answered yet.
+    current: Option<Request>,
+    /// The request before the current one. Its late records are skipped.
+    previous: Option<RequestId>,
+    /// Questions for values without an answer yet.
     questions: u16,
 }
 
-/// What bytes amount to.
+/// What the application sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A piece of an answer, its head included, never empty.
-    Stdout {
-        /// Of which request.
-        id: RequestId,
-        /// The piece.
-        data: &'a [u8],
-    },
-    /// There is no more of an answer. Many apps leave this out: [`Event::End`] says it as well.
-    StdoutEnd {
-        /// Of which request.
-        id: RequestId,
-    },
-    /// A piece of what an app says for the log, never empty.
-    Stderr {
-        /// Of which request.
-        id: RequestId,
-        /// The piece.
-        data: &'a [u8],
-    },
-    /// An app has no more to say for the log.
-    StderrEnd {
-        /// Of which request.
-        id: RequestId,
-    },
-    /// A request is over, and its number may be another's. Whatever of its body was not sent need not be.
+    /// A piece of the response, its head included, never empty.
+    Stdout(&'a [u8]),
+    /// The response is complete. Many applications leave this out: [`Event::End`] implies it.
+    StdoutEnd,
+    /// A piece of what the application logs, never empty.
+    Stderr(&'a [u8]),
+    /// The application logs nothing more for this request.
+    StderrEnd,
+    /// The request is over, and the connection is idle. The application may not have read all of the request's body: if some
+    /// of it is not sent yet, the connection cannot be kept.
     End {
-        /// Of which request.
-        id: RequestId,
         /// What a CGI program would have exited with.
         app_status: u32,
-        /// Whether it was handled, or why it was refused.
+        /// Whether the application handled the request, or why it rejected it.
         protocol_status: ProtocolStatus,
     },
-    /// What the app says of itself, after [`GatewayConnection::ask_values`].
+    /// The answer to [`GatewayConnection::ask_values`].
     Values(Values),
-    /// The app does not know records of this type.
+    /// The application does not know records of this type.
     UnknownType(u8),
-    /// Everything was looked at; more has to come.
+    /// All bytes are decoded. More have to come.
     More,
 }
 
+/// The request in progress.
+#[derive(Debug)]
+struct Request {
+    id: RequestId,
+    stdout_ended: bool,
+    stderr_ended: bool,
+}
+
 impl GatewayConnection {
-    /// A connection that was just opened.
+    /// A new connection.
     #[must_use]
     pub fn new() -> Self {
-        Self { records: Records::new(), open: Open::default(), questions: 0 }
+        Self { records: Records::new(), current: None, previous: None, questions: 0 }
     }
 
     /// Begins a request and appends its first record. Its parameters follow
     /// ([`ParamsEncoder`](crate::pairs::ParamsEncoder)), then its body and the end of that
     /// ([`encode_stream`](crate::record::encode_stream), [`encode_stream_end`](crate::record::encode_stream_end)).
     ///
-    /// Unless the app is to `keep` the connection, it closes it when the request is over. The number is the lowest that is
-    /// free, because apps may count on that (section 3.3); `None` if so many are open as the limits allow.
-    pub fn begin(
-        &mut self,
-        role: Role,
-        keep: bool,
-        limits: &Limits,
-        out: &mut BytesMut,
-    ) -> Option<RequestId> {
-        let id = self.open.begin(limits.open_requests)?;
+    /// Without `keep`, the application closes the connection after its response. Ids alternate between 1 and 2, so that late
+    /// records of the previous request are told from those of this one.
+    ///
+    /// The connection has to be [idle](Self::is_idle). In a release build, a request in progress counts as over.
+    pub fn begin(&mut self, role: Role, keep: bool, out: &mut BytesMut) -> RequestId {
+        debug_assert!(self.is_idle(), "a connection has one request at a time");
+        self.finish_current();
+        let id = if self.previous == Some(FIRST) { SECOND } else { FIRST };
+        self.current = Some(Request { id, stdout_ended: false, stderr_ended: false });
         encode_begin(id, role, keep, out);
-        Some(id)
+        id
     }
 
-    /// Asks the app to give a request up (section 5.4). It stays open until the app says that it is over, which may take as
-    /// long as the app likes; what comes of it until then is handed out as before. Its number is not used again: Go's
-    /// `net/http/fcgi` says that a request is over as soon as it is asked to give it up, and then goes on with it.
-    pub fn abort(&mut self, id: RequestId, out: &mut BytesMut) {
-        debug_assert!(self.is_open(id), "what is over cannot be given up");
-        self.open.spend(id);
-        encode_abort(id, out);
-    }
-
-    /// Asks the app what it takes at once (section 4.1): [`Event::Values`]. Apps answer that they do not know the question,
-    /// close the connection, or say nothing at all.
+    /// Asks the application for its capacity (section 4.1): [`Event::Values`]. Some applications answer that they do not know
+    /// the question, close the connection, or send nothing.
     pub fn ask_values(&mut self, out: &mut BytesMut) {
         self.questions = self.questions.saturating_add(1);
         encode_question(out);
     }
 
-    /// Says what `bytes` begin with, and how many of them that is. The rest is to be given again, with more behind it; call
-    /// it until it answers [`Event::More`]. It never leaves more than [`Limits::management_bytes`] and a header then, so
-    /// that a buffer need not be larger.
+    /// Decodes what `bytes` begin with, and returns how many bytes that is. Call it again with the rest until it returns
+    /// [`Event::More`]; then pass the rest with more behind it. The rest is never longer than [`Limits::management_bytes`]
+    /// and a header, so that a buffer need not be larger.
     ///
     /// # Errors
     ///
-    /// The app broke the protocol or a limit. The connection has to be closed; nothing is read behind a fault.
+    /// The application broke the protocol or a limit. Close the connection; nothing after a fault is decoded.
     pub fn decode<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, Event<'a>), Fault> {
         let decoded = self.advance(bytes, limits);
         if decoded.is_err() {
@@ -165,86 +152,64 @@ impl GatewayConnection {
         decoded
     }
 
-    /// The app will send nothing more; call it when [`Self::decode`] has been given everything.
+    /// The application closed its side. Call it after [`Self::decode`] has returned [`Event::More`] for all bytes.
     ///
     /// # Errors
     ///
-    /// Requests were open.
+    /// [`Fault::Closed`] if a request is in progress.
     pub fn end_of_input(&mut self) -> Result<(), Fault> {
         self.records.close();
-        match self.open_requests() {
-            0 => Ok(()),
-            open => Err(Fault::Closed { open }),
-        }
+        if self.is_idle() { Ok(()) } else { Err(Fault::Closed) }
     }
 
-    /// Requests that are not over.
+    /// Whether no request is in progress.
     #[must_use]
-    pub fn open_requests(&self) -> usize {
-        self.open.count()
-    }
-
-    /// Whether one more may begin.
-    #[must_use]
-    pub fn has_room(&self, limits: &Limits) -> bool {
-        self.open.has_room(limits.open_requests)
-    }
-
-    /// Whether this request is not over.
-    #[must_use]
-    pub fn is_open(&self, id: RequestId) -> bool {
-        self.open.is_open(id)
+    pub fn is_idle(&self) -> bool {
+        self.current.is_none()
     }
 
     fn advance<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, Event<'a>), Fault> {
         let mut used = 0;
         loop {
-            match self.records.step(bytes, &mut used)? {
+            let event = match self.records.step(bytes, &mut used)? {
                 Step::Begin(header) => {
                     let content = self.judge(header, limits)?;
                     self.records.read(header, content);
+                    None
                 }
-                Step::Piece(header, data) => {
-                    if let Some(event) = self.take_piece(header, data) {
-                        return Ok((used, event));
-                    }
-                }
-                Step::Whole(header, content) => return Ok((used, self.take_whole(header, content)?)),
-                Step::More => return Ok((used, Event::More)),
+                // The caller began the next request within a record of the previous one.
+                Step::Piece(header, _) | Step::Whole(header, _) if self.is_stale(header) => None,
+                Step::Piece(header, data) => self.take_piece(header, data),
+                Step::Whole(header, content) => Some(self.take_whole(header, content)?),
+                Step::More => Some(Event::More),
+            };
+            if let Some(event) = event {
+                return Ok((used, event));
             }
         }
     }
 
-    /// Whether a record may come that begins so, and how its content is to come.
+    /// Whether a record is about a request, and not the current one.
+    fn is_stale(&self, header: Header) -> bool {
+        header.id.is_some() && header.id != self.current.as_ref().map(|request| request.id)
+    }
+
+    /// Whether a record may come now, and how to read its content.
     fn judge(&self, header: Header, limits: &Limits) -> Result<Content, Fault> {
         let Header { kind, id, content_bytes, .. } = header;
         match (kind, id) {
-            // The app goes on with what it has said to be over, having been asked to give it up.
-            (Kind::Stdout | Kind::Stderr | Kind::EndRequest, Some(id)) if self.open.is_over_for_good(id) => {
-                Ok(Content::Skipped)
-            }
-            (Kind::Stdout | Kind::Stderr | Kind::EndRequest, Some(id)) if !self.is_open(id) => {
-                Err(Fault::NotOpen { kind, id })
-            }
-            (Kind::Stdout | Kind::Stderr, Some(id)) => {
-                let is_over = self.open.has_ended(id, stream(kind));
-                // Saying twice that a stream has ended harms nobody.
-                if is_over && content_bytes > 0 {
-                    return Err(Fault::AfterEnd { kind, id });
-                }
-                Ok(Content::InPieces)
-            }
+            (Kind::Stdout | Kind::Stderr | Kind::EndRequest, Some(id)) => match &self.current {
+                Some(request) if request.id == id => request.judge(kind, content_bytes),
+                // A thread of the application may log or write after another one has ended the request.
+                _ if self.previous == Some(id) => Ok(Content::Skipped),
+                _ => Err(Fault::NotOpen { kind, id }),
+            },
             (Kind::GetValuesResult, None) if self.questions == 0 => Err(Fault::UnaskedValues),
             (Kind::GetValuesResult, None) if content_bytes > limits.management_bytes => {
                 Err(Fault::ManagementTooLarge { kind, came: content_bytes, limit: limits.management_bytes })
             }
             (Kind::GetValuesResult, None) => Ok(Content::Whole),
-            (Kind::EndRequest, Some(_)) | (Kind::UnknownType, None) if content_bytes == BODY_BYTES => {
-                Ok(Content::Whole)
-            }
-            (Kind::EndRequest, Some(_)) | (Kind::UnknownType, None) => {
-                Err(Fault::WrongLength { kind, came: content_bytes, expected: BODY_BYTES })
-            }
+            (Kind::UnknownType, None) => whole_body(kind, content_bytes),
             (
                 Kind::Stdout | Kind::Stderr | Kind::EndRequest | Kind::GetValuesResult | Kind::UnknownType,
                 id,
@@ -255,17 +220,14 @@ impl GatewayConnection {
 
     /// `None` if the end of a stream comes again.
     fn take_piece<'a>(&mut self, header: Header, data: &'a [u8]) -> Option<Event<'a>> {
-        let id = header.id?;
-        let stream = stream(header.kind);
-        if data.is_empty() && !self.open.end(id, stream) {
-            return None;
+        let request = self.current.as_mut()?;
+        let is_first = |ended: &mut bool| !mem::replace(ended, true);
+        match (header.kind, data.is_empty()) {
+            (Kind::Stderr, false) => Some(Event::Stderr(data)),
+            (Kind::Stderr, true) => is_first(&mut request.stderr_ended).then_some(Event::StderrEnd),
+            (_, false) => Some(Event::Stdout(data)),
+            (_, true) => is_first(&mut request.stdout_ended).then_some(Event::StdoutEnd),
         }
-        Some(match (stream, data.is_empty()) {
-            (Stream::Stdout, false) => Event::Stdout { id, data },
-            (Stream::Stdout, true) => Event::StdoutEnd { id },
-            (Stream::Stderr, false) => Event::Stderr { id, data },
-            (Stream::Stderr, true) => Event::StderrEnd { id },
-        })
     }
 
     fn take_whole<'a>(&mut self, header: Header, content: &[u8]) -> Result<Event<'a>, Fault> {
@@ -273,8 +235,8 @@ impl GatewayConnection {
             (Kind::EndRequest, Some(id), &[a, b, c, d, came, ..]) => {
                 let protocol_status =
                     ProtocolStatus::from_number(came).ok_or(Fault::BadProtocolStatus { id, came })?;
-                self.open.close(id);
-                Ok(Event::End { id, app_status: u32::from_be_bytes([a, b, c, d]), protocol_status })
+                self.finish_current();
+                Ok(Event::End { app_status: u32::from_be_bytes([a, b, c, d]), protocol_status })
             }
             (Kind::UnknownType, _, &[number, ..]) => Ok(Event::UnknownType(number)),
             _ => {
@@ -282,6 +244,12 @@ impl GatewayConnection {
                 self.questions = self.questions.saturating_sub(1);
                 Ok(Event::Values(values))
             }
+        }
+    }
+
+    fn finish_current(&mut self) {
+        if let Some(request) = self.current.take() {
+            self.previous = Some(request.id);
         }
     }
 }
@@ -292,10 +260,30 @@ impl Default for GatewayConnection {
     }
 }
 
-/// Which of an app's two streams; only these come in pieces.
-fn stream(kind: Kind) -> Stream {
-    match kind {
-        Kind::Stderr => Stream::Stderr,
-        _ => Stream::Stdout,
+impl Request {
+    /// Whether a record of this request may come now, and how to read its content.
+    fn judge(&self, kind: Kind, content_bytes: u16) -> Result<Content, Fault> {
+        let has_ended = match kind {
+            Kind::Stdout => self.stdout_ended,
+            Kind::Stderr => self.stderr_ended,
+            _ => return whole_body(kind, content_bytes),
+        };
+        // A second end of a stream does no harm.
+        if has_ended && content_bytes > 0 {
+            return Err(Fault::AfterEnd { kind, id: self.id });
+        }
+        Ok(Content::InPieces)
     }
 }
+
+/// `FCGI_END_REQUEST` and `FCGI_UNKNOWN_TYPE` have a content of fixed length (section 8).
+fn whole_body(kind: Kind, content_bytes: u16) -> Result<Content, Fault> {
+    match content_bytes {
+        BODY_BYTES => Ok(Content::Whole),
+        came => Err(Fault::WrongLength { kind, came, expected: BODY_BYTES }),
+    }
+}
+
+/// Applications may count on low ids (section 3.3).
+const FIRST: RequestId = RequestId::MIN;
+const SECOND: RequestId = RequestId::MIN.saturating_add(1);

@@ -3,8 +3,8 @@
 //! Nothing here opens a socket, reads a clock, or knows of an async runtime. "Section" without another name is one of the
 //! [FastCGI Specification 1.0](https://fastcgi-archives.github.io/FastCGI_Specification.html).
 //!
-//! - [`gateway`]: the web server's end, which asks.
-//! - [`application`]: the app's end, which answers.
+//! - [`gateway`]: the web server's end, which has one request at a time.
+//! - [`application`]: the app's end, which accepts several requests at a time.
 //! - [`cgi`]: what an app answers, before its body (RFC 3875 §6).
 //! - [`record`]: what both ends send, byte by byte; [`pairs`]: the names and values in it; [`values`]: what an app says of
 //!   itself.

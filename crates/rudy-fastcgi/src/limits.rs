@@ -10,8 +10,8 @@ pub struct Limits {
     pub params_bytes: usize,
     /// Parameters of one request. 500: a hundred fields and a server's own variables leave most of it.
     pub params_pairs: usize,
-    /// Requests that are open on one connection at once. 128: more than an app that multiplexes is asked to do at a time on
-    /// one connection. The most there can be is 65,535 (section 3.3).
+    /// Requests that an application accepts on one connection at once. 128: more than a gateway that multiplexes sends on one
+    /// connection. The most there can be is 65,535 (section 3.3). Rudy's gateway has one.
     pub open_requests: u16,
     /// Bytes of a record that is about the connection and not a request (section 4). 1 KiB: the three names that there are
     /// take 47 with their lengths.

@@ -7,9 +7,9 @@ use crate::application::{self, ApplicationConnection};
 use crate::gateway::{self, GatewayConnection};
 use crate::pairs::ParamsEncoder;
 use crate::record::{Kind, encode_stream, encode_stream_end};
-use crate::{Limits, ProtocolStatus, RequestId, Role};
+use crate::{Limits, ProtocolStatus, Role};
 
-/// One request, and what is answered to it.
+/// One request and its response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Exchange {
     params: Vec<(Vec<u8>, Vec<u8>)>,
@@ -53,72 +53,71 @@ macro_rules! drain {
     };
 }
 
-/// Sends all requests at once, interleaved, in pieces of `piece_bytes`, and answers each when all of it has come.
+/// Sends one request after another on a kept connection, in pieces of `piece_bytes`, and responds to each when all of it
+/// has come.
 fn exchange_all(exchanges: &[Exchange], piece_bytes: usize) -> Vec<Exchange> {
-    let limits = Limits { params_bytes: 1024 * 1024, ..Limits::default() };
     let mut gateway = GatewayConnection::new();
-    let mut sent = BytesMut::new();
-    let ids: Vec<RequestId> = exchanges
-        .iter()
-        .map(|_| gateway.begin(Role::Responder, true, &limits, &mut sent).expect("the limit is higher"))
-        .collect();
-    for (exchange, id) in exchanges.iter().zip(&ids) {
-        let mut params = ParamsEncoder::new(*id, &mut sent);
-        exchange.params.iter().for_each(|(name, value)| params.push(name, value));
-        params.finish();
-    }
-    // The bodies in turns.
-    for (exchange, id) in exchanges.iter().zip(&ids) {
-        encode_stream(Kind::Stdin, *id, &exchange.body[..exchange.body.len() / 2], &mut sent);
-    }
-    for (exchange, id) in exchanges.iter().zip(&ids) {
-        encode_stream(Kind::Stdin, *id, &exchange.body[exchange.body.len() / 2..], &mut sent);
-        encode_stream_end(Kind::Stdin, *id, &mut sent);
-    }
-
-    let mut seen = vec![Exchange::default(); exchanges.len()];
-    let index = |id: RequestId| usize::from(id.get()) - 1;
-    let mut answered = BytesMut::new();
     let mut application = ApplicationConnection::new();
-    let mut pending = BytesMut::new();
+    let one = |exchange| exchange_one(&mut gateway, &mut application, exchange, piece_bytes);
+    let seen = exchanges.iter().map(one).collect();
+    assert!(gateway.end_of_input() == Ok(()) && application.end_of_input() == Ok(()));
+    seen
+}
+
+fn exchange_one(
+    gateway: &mut GatewayConnection,
+    application: &mut ApplicationConnection,
+    exchange: &Exchange,
+    piece_bytes: usize,
+) -> Exchange {
+    let limits = Limits { params_bytes: 1024 * 1024, ..Limits::default() };
+    let mut sent = BytesMut::new();
+    let id = gateway.begin(Role::Responder, true, &mut sent);
+    let mut params = ParamsEncoder::new(id, &mut sent);
+    exchange.params.iter().for_each(|(name, value)| params.push(name, value));
+    params.finish();
+    let (first, second) = exchange.body.split_at(exchange.body.len() / 2);
+    encode_stream(Kind::Stdin, id, first, &mut sent);
+    encode_stream(Kind::Stdin, id, second, &mut sent);
+    encode_stream_end(Kind::Stdin, id, &mut sent);
+
+    let (mut seen, mut pending) = (Exchange::default(), BytesMut::new());
+    let mut is_complete = false;
     for piece in sent.chunks(piece_bytes) {
         pending.extend_from_slice(piece);
-        let mut ended = Vec::new();
         drain!(application, pending, &limits, event => match event {
-            application::Event::Params { id, params } => {
+            application::Event::Params { params, .. } => {
                 assert_eq!(params.len(), params.iter().count());
-                seen[index(id)].params = params.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
+                seen.params = params.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
             }
-            application::Event::Stdin { id, data } => {
+            application::Event::Stdin { data, .. } => {
                 assert!(!data.is_empty(), "an empty piece says nothing");
-                seen[index(id)].body.extend_from_slice(data);
+                seen.body.extend_from_slice(data);
             }
-            application::Event::StdinEnd { id } => ended.push(id),
+            application::Event::StdinEnd { .. } => is_complete = true,
             application::Event::Begin { role, keep_connection, .. } => assert!(role == Role::Responder && keep_connection),
             application::Event::More => {}
-            other => panic!("nobody sent {other:?}"),
+            other => panic!("the gateway did not send {other:?}"),
         });
-        for id in ended {
-            let exchange = &exchanges[index(id)];
-            encode_stream(Kind::Stderr, id, &exchange.errors, &mut answered);
-            encode_stream(Kind::Stdout, id, &exchange.answer, &mut answered);
-            encode_stream_end(Kind::Stdout, id, &mut answered);
-            application.end(id, exchange.app_status, ProtocolStatus::RequestComplete, &mut answered);
-        }
     }
-    assert!(pending.is_empty() && application.end_of_input() == Ok(()));
+    assert!(pending.is_empty() && is_complete);
 
-    for piece in answered.chunks(piece_bytes) {
+    let mut response = BytesMut::new();
+    encode_stream(Kind::Stderr, id, &exchange.errors, &mut response);
+    encode_stream(Kind::Stdout, id, &exchange.answer, &mut response);
+    encode_stream_end(Kind::Stdout, id, &mut response);
+    application.end(id, exchange.app_status, ProtocolStatus::RequestComplete, &mut response);
+    for piece in response.chunks(piece_bytes) {
         pending.extend_from_slice(piece);
         drain!(gateway, pending, &limits, event => match event {
-            gateway::Event::Stdout { id, data } => seen[index(id)].answer.extend_from_slice(data),
-            gateway::Event::Stderr { id, data } => seen[index(id)].errors.extend_from_slice(data),
-            gateway::Event::End { id, app_status, .. } => seen[index(id)].app_status = app_status,
-            gateway::Event::StdoutEnd { .. } | gateway::Event::More => {}
-            other => panic!("nobody sent {other:?}"),
+            gateway::Event::Stdout(data) => seen.answer.extend_from_slice(data),
+            gateway::Event::Stderr(data) => seen.errors.extend_from_slice(data),
+            gateway::Event::End { app_status, .. } => seen.app_status = app_status,
+            gateway::Event::StdoutEnd | gateway::Event::More => {}
+            other => panic!("the application did not send {other:?}"),
         });
     }
-    assert!(pending.is_empty() && gateway.end_of_input() == Ok(()));
+    assert!(pending.is_empty() && gateway.is_idle());
     seen
 }
 

@@ -307,7 +307,7 @@ fn the_end_of_the_input_says_what_was_open() {
     assert_eq!(connection.end_of_input(), Ok(()));
     let mut connection = ApplicationConnection::new();
     connection.decode(&begin(5, 1, 1), &limits()).expect("it is right");
-    assert_eq!(connection.end_of_input(), Err(Fault::Closed { open: 1 }));
+    assert_eq!(connection.end_of_input(), Err(Fault::Closed));
 }
 
 #[test]

@@ -4,12 +4,8 @@ use bytes::BytesMut;
 use proptest::prelude::*;
 
 use super::{Event, GatewayConnection};
-use crate::record::{Header, Kind, encode_end, encode_stream, encode_stream_end};
+use crate::record::{Header, Kind, encode_end};
 use crate::{Fault, Limits, ProtocolStatus, RequestId, Role};
-
-fn id(number: u16) -> RequestId {
-    RequestId::new(number).expect("not zero")
-}
 
 /// A record byte by byte, with three bytes of padding where it has content, which no encoder of ours writes.
 fn record(kind: u8, number: u16, content: &[u8]) -> Vec<u8> {
@@ -28,19 +24,30 @@ const STDERR: u8 = 7;
 const END: [u8; 8] = [0, 0, 1, 2, 0, 0, 0, 0];
 
 fn limits() -> Limits {
-    Limits { management_bytes: 64, open_requests: 3, ..Limits::default() }
+    Limits { management_bytes: 64, ..Limits::default() }
 }
 
-/// What a gateway sees that has so many requests open, and has asked for values where it `asks`.
-fn converse<'a>(requests: usize, asks: bool, pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
-    let (limits, mut out) = (limits(), BytesMut::new());
-    let mut connection = GatewayConnection::new();
-    for _ in 0..requests {
-        connection.begin(Role::Responder, true, &limits, &mut out).expect("so many are allowed");
+/// A connection on which `requests` have begun, all but the last of them over, and that has asked for values if it `asks`.
+fn connection(requests: usize, asks: bool) -> GatewayConnection {
+    let (mut connection, mut out) = (GatewayConnection::new(), BytesMut::new());
+    for round in 1..=requests {
+        let id = connection.begin(Role::Responder, true, &mut out);
+        if round < requests {
+            let mut end = BytesMut::new();
+            encode_end(id, 0, ProtocolStatus::RequestComplete, &mut end);
+            let (used, event) = connection.decode(&end, &limits()).expect("the request is in progress");
+            assert!(used == end.len() && matches!(event, Event::End { .. }));
+        }
     }
     if asks {
         connection.ask_values(&mut out);
     }
+    connection
+}
+
+/// The events of `pieces` on such a connection.
+fn converse<'a>(requests: usize, asks: bool, pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let (limits, mut connection) = (limits(), connection(requests, asks));
     let (mut pending, mut seen) = (Vec::new(), Vec::<String>::new());
     'pieces: for piece in pieces {
         pending.extend_from_slice(piece);
@@ -57,13 +64,13 @@ fn converse<'a>(requests: usize, asks: bool, pieces: impl IntoIterator<Item = &'
             };
             rest = &rest[used..];
             match event {
-                Event::Stdout { id, data } => tell(&mut seen, &format!("{id} out "), data),
-                Event::Stderr { id, data } => tell(&mut seen, &format!("{id} err "), data),
-                Event::StdoutEnd { id } => seen.push(format!("{id} out ends")),
-                Event::StderrEnd { id } => seen.push(format!("{id} err ends")),
-                Event::End { id, app_status, protocol_status } => {
-                    assert!(!connection.is_open(id));
-                    seen.push(format!("{id} ends {app_status} {protocol_status:?}"));
+                Event::Stdout(data) => tell(&mut seen, "out ", data),
+                Event::Stderr(data) => tell(&mut seen, "err ", data),
+                Event::StdoutEnd => seen.push("out ends".to_owned()),
+                Event::StderrEnd => seen.push("err ends".to_owned()),
+                Event::End { app_status, protocol_status } => {
+                    assert!(connection.is_idle());
+                    seen.push(format!("ends {app_status} {protocol_status:?}"));
                 }
                 Event::Values(values) => {
                     let values = (values.max_connections, values.max_requests, values.multiplexes);
@@ -79,7 +86,7 @@ fn converse<'a>(requests: usize, asks: bool, pieces: impl IntoIterator<Item = &'
     seen.join(", ")
 }
 
-/// Pieces of a stream belong together, however they came.
+/// Joins the pieces of a stream, wherever it was split.
 fn tell(seen: &mut Vec<String>, what: &str, data: &[u8]) {
     assert!(!data.is_empty(), "an empty piece says nothing");
     let data = data.escape_ascii().to_string();
@@ -89,7 +96,7 @@ fn tell(seen: &mut Vec<String>, what: &str, data: &[u8]) {
     }
 }
 
-/// What it is, how many requests are open, what the app sends, what is seen.
+/// The case's name, requests that have begun, records of the application, expected events.
 type Case<'a> = (&'a str, usize, Vec<Vec<u8>>, &'a str);
 
 fn check(asks: bool, cases: &[Case<'_>]) {
@@ -119,41 +126,38 @@ fn streams_and_ends() {
                     record(STDERR, 1, b""),
                     record(3, 1, &END),
                 ],
-                "1 out ab, 1 out ends, 1 err ends, 1 ends 258 RequestComplete",
+                "out ab, out ends, err ends, ends 258 RequestComplete",
             ),
-            ("an end alone", 1, vec![record(3, 1, &END)], "1 ends 258 RequestComplete"),
+            ("an end alone", 1, vec![record(3, 1, &END)], "ends 258 RequestComplete"),
             (
                 "the log goes on behind the answer",
                 1,
                 vec![record(STDOUT, 1, b""), record(STDERR, 1, b"late")],
-                "1 out ends, 1 err late",
+                "out ends, err late",
             ),
             (
                 "an end said twice",
                 1,
                 vec![record(STDOUT, 1, b""), record(STDOUT, 1, b""), record(STDERR, 1, b"x")],
-                "1 out ends, 1 err x",
+                "out ends, err x",
             ),
             (
-                "section 3.3: several requests, interleaved",
-                2,
-                vec![
-                    record(STDOUT, 2, b"two"),
-                    record(STDOUT, 1, b"one"),
-                    record(3, 1, &END),
-                    record(STDOUT, 2, b"2"),
-                ],
-                "2 out two, 1 out one, 1 ends 258 RequestComplete, 2 out 2",
+                "section 5.5: rejected, because it has no second request at a time",
+                1,
+                vec![record(3, 1, &[0, 0, 0, 0, 1, 0, 0, 0])],
+                "ends 0 CannotMultiplex",
             ),
             (
-                "section 5.5: each way to be refused",
-                3,
-                vec![
-                    record(3, 1, &[0, 0, 0, 0, 1, 0, 0, 0]),
-                    record(3, 2, &[0, 0, 0, 0, 2, 0, 0, 0]),
-                    record(3, 3, &[0xff, 0xff, 0xff, 0xff, 3, 9, 9, 9]),
-                ],
-                "1 ends 0 CannotMultiplex, 2 ends 0 Overloaded, 3 ends 4294967295 UnknownRole",
+                "section 5.5: rejected, because it is overloaded",
+                1,
+                vec![record(3, 1, &[0, 0, 0, 0, 2, 0, 0, 0])],
+                "ends 0 Overloaded",
+            ),
+            (
+                "section 5.5: rejected, because it does not have the role",
+                1,
+                vec![record(3, 1, &[0xff, 0xff, 0xff, 0xff, 3, 9, 9, 9])],
+                "ends 4294967295 UnknownRole",
             ),
             ("section 4.2", 0, vec![record(11, 0, &[9, 0, 0, 0, 0, 0, 0, 0])], "unknown 9"),
         ],
@@ -219,12 +223,6 @@ fn faults() {
                 "fault: STDOUT came for request 2, which is not open",
             ),
             (
-                "over already",
-                1,
-                vec![record(3, 1, &END), record(STDERR, 1, b"")],
-                "1 ends 258 RequestComplete, fault: STDERR came for request 1, which is not open",
-            ),
-            (
                 "a high number",
                 1,
                 vec![record(3, 65_535, &END)],
@@ -234,7 +232,7 @@ fn faults() {
                 "behind its end",
                 1,
                 vec![record(STDOUT, 1, b""), record(STDOUT, 1, b"x")],
-                "1 out ends, fault: STDOUT of request 1 goes on behind its end",
+                "out ends, fault: STDOUT of request 1 goes on behind its end",
             ),
             (
                 "no number",
@@ -289,48 +287,96 @@ fn faults() {
 }
 
 #[test]
-fn the_lowest_free_number_is_handed_out_and_no_more_than_the_limit() {
-    let (limits, mut out) = (limits(), BytesMut::new());
-    let mut connection = GatewayConnection::new();
-    let mut begin = |connection: &mut GatewayConnection| {
-        connection.begin(Role::Responder, true, &limits, &mut out).map(RequestId::get)
-    };
-    assert_eq!([(); 4].map(|()| begin(&mut connection)), [Some(1), Some(2), Some(3), None]);
-    for free in [2, 1, 3] {
-        let end = record(3, free, &END);
-        let (used, event) = connection.decode(&end, &limits).expect("it is open");
-        assert!(matches!(event, Event::End { id, .. } if id.get() == free));
-        // The padding.
-        assert_eq!(connection.decode(&end[used..], &limits), Ok((3, Event::More)));
-        assert_eq!(connection.open_requests(), 2);
-        assert_eq!(begin(&mut connection), Some(free));
-    }
-    assert_eq!(connection.end_of_input(), Err(Fault::Closed { open: 3 }));
+fn late_records_of_the_previous_request_are_skipped() {
+    let late =
+        [record(STDOUT, 1, b"late"), record(STDOUT, 1, b""), record(STDERR, 1, b"log"), record(3, 1, &END)];
+    let with = |before: &[Vec<u8>], after: &[Vec<u8>]| [before, &late, after].concat();
+    let (end, next_end) = ([record(3, 1, &END)], [record(STDOUT, 2, b"own"), record(3, 2, &END)]);
+    check(
+        false,
+        &[
+            ("between requests", 1, with(&end, &[]), "ends 258 RequestComplete"),
+            ("before the next response", 2, with(&[], &next_end), "out own, ends 258 RequestComplete"),
+            (
+                "within the next response",
+                2,
+                with(&next_end[..1], &next_end),
+                "out ownown, ends 258 RequestComplete",
+            ),
+            (
+                "of two requests before: the id is the current one's again",
+                3,
+                vec![record(STDERR, 2, b"late"), record(3, 1, &END), record(STDERR, 1, b"late")],
+                "ends 258 RequestComplete",
+            ),
+            (
+                "with a content of any length",
+                2,
+                vec![record(3, 1, b"1"), record(3, 2, &END)],
+                "ends 258 RequestComplete",
+            ),
+        ],
+    );
 }
 
 #[test]
-fn as_many_requests_may_be_open_as_there_are_numbers() {
-    let (limits, mut out) = (Limits { open_requests: u16::MAX, ..limits() }, BytesMut::new());
-    let mut connection = GatewayConnection::new();
-    for number in 1..=u16::MAX {
-        let begun = connection.begin(Role::Responder, true, &limits, &mut out);
-        assert_eq!(begun, Some(id(number)));
+fn records_of_any_other_request_are_a_fault() {
+    let fault = |kind: &str, id: u16| format!("fault: {kind} came for request {id}, which is not open");
+    let ended = |kind: &str, id: u16| format!("ends 258 RequestComplete, {}", fault(kind, id));
+    for (kind, name, content) in
+        [(STDOUT, "STDOUT", &b""[..]), (STDERR, "STDERR", b"a"), (3, "END_REQUEST", &END)]
+    {
+        let came = |id| record(kind, id, content);
+        check(
+            false,
+            &[
+                ("before the first request", 0, vec![came(1)], &fault(name, 1)),
+                ("during the first request", 1, vec![came(2)], &fault(name, 2)),
+                ("after the first request", 1, vec![record(3, 1, &END), came(2)], &ended(name, 2)),
+                ("during the second request", 2, vec![came(3)], &fault(name, 3)),
+                ("after the second request", 2, vec![record(3, 2, &END), came(1)], &ended(name, 1)),
+                ("the highest id", 2, vec![came(65_535)], &fault(name, 65_535)),
+            ],
+        );
     }
-    assert_eq!(connection.begin(Role::Responder, true, &limits, &mut out), None);
+}
+
+#[test]
+fn ids_alternate_on_a_kept_connection() {
+    let (mut connection, mut out) = (GatewayConnection::new(), BytesMut::new());
+    for expected in [1, 2, 1, 2, 1] {
+        assert!(connection.is_idle());
+        let id = connection.begin(Role::Responder, true, &mut out);
+        assert_eq!(id.get(), expected);
+        assert!(!connection.is_idle());
+        let end = record(3, expected, &END);
+        let (used, event) = connection.decode(&end, &limits()).expect("the request is in progress");
+        assert!(matches!(event, Event::End { .. }));
+        // The padding.
+        assert_eq!(connection.decode(&end[used..], &limits()), Ok((3, Event::More)));
+    }
+}
+
+#[test]
+fn a_close_is_a_fault_only_while_a_request_is_in_progress() {
+    assert_eq!(connection(0, true).end_of_input(), Ok(()));
+    assert_eq!(connection(2, false).end_of_input(), Err(Fault::Closed));
+    let mut ended = connection(1, false);
+    assert!(ended.decode(&record(3, 1, &END), &limits()).is_ok());
+    assert_eq!(ended.end_of_input(), Ok(()));
 }
 
 #[test]
 fn what_a_gateway_sends_is_as_section_8_has_it() {
-    let (limits, mut out) = (limits(), BytesMut::new());
-    let mut connection = GatewayConnection::new();
-    connection.begin(Role::Filter, true, &limits, &mut out).expect("nothing is open");
-    connection.begin(Role::Authorizer, false, &limits, &mut out).expect("one is open");
-    connection.abort(id(2), &mut out);
-    let begin_keep = b"\x01\x01\0\x01\0\x08\0\0\0\x03\x01\0\0\0\0\0";
-    let begin = b"\x01\x01\0\x02\0\x08\0\0\0\x02\0\0\0\0\0\0";
-    assert_eq!(out, [&begin_keep[..], begin, b"\x01\x02\0\x02\0\0\0\0"].concat());
-    out.clear();
-    connection.ask_values(&mut out);
+    let begin = |role, keep| {
+        let mut out = BytesMut::new();
+        GatewayConnection::new().begin(role, keep, &mut out);
+        out
+    };
+    assert_eq!(begin(Role::Filter, true)[..], *b"\x01\x01\0\x01\0\x08\0\0\0\x03\x01\0\0\0\0\0");
+    assert_eq!(begin(Role::Authorizer, false)[..], *b"\x01\x01\0\x01\0\x08\0\0\0\x02\0\0\0\0\0\0");
+    let mut out = BytesMut::new();
+    GatewayConnection::new().ask_values(&mut out);
     let names = b"\x0e\0FCGI_MAX_CONNS\x0d\0FCGI_MAX_REQS\x0f\0FCGI_MPXS_CONNS";
     assert_eq!(out, [&b"\x01\x09\0\0\0\x30\0\0"[..], names].concat());
 }
@@ -359,46 +405,4 @@ proptest! {
         prop_assert_eq!(shown(converse(requests, asks, input.chunks(1))), whole.clone());
         prop_assert_eq!(shown(converse(requests, asks, input.chunks(piece_bytes))), whole);
     }
-}
-
-#[test]
-fn what_an_app_says_of_a_request_that_it_has_given_up_is_nobodys() {
-    let limits = Limits::default();
-    let mut connection = GatewayConnection::new();
-    let mut out = BytesMut::new();
-    let given_up = connection.begin(Role::Responder, true, &limits, &mut out).unwrap();
-    connection.abort(given_up, &mut out);
-    // Go ends it at once, and its handler goes on: what it says, and a second end.
-    let mut answer = BytesMut::new();
-    encode_end(given_up, 0, ProtocolStatus::RequestComplete, &mut answer);
-    let (used, event) = connection.decode(&answer, &limits).unwrap();
-    assert!(matches!(event, Event::End { .. }));
-    assert_eq!((used, connection.open_requests()), (answer.len(), 0));
-    let next = connection.begin(Role::Responder, true, &limits, &mut out).unwrap();
-    assert_ne!(next, given_up);
-    answer.clear();
-    encode_stream(Kind::Stdout, given_up, b"of another", &mut answer);
-    encode_stream_end(Kind::Stdout, given_up, &mut answer);
-    encode_end(given_up, 0, ProtocolStatus::RequestComplete, &mut answer);
-    let whole = answer.len();
-    encode_stream(Kind::Stdout, next, b"its own", &mut answer);
-    let (used, event) = connection.decode(&answer, &limits).unwrap();
-    assert_eq!(event, Event::Stdout { id: next, data: b"its own" });
-    assert!(used > whole);
-}
-
-#[test]
-fn a_connection_runs_out_of_numbers_that_are_not_used_again() {
-    let limits = Limits::default();
-    let mut connection = GatewayConnection::new();
-    let mut answer = BytesMut::new();
-    for _ in 0..1000 {
-        let id = connection.begin(Role::Responder, true, &limits, &mut BytesMut::new()).unwrap();
-        connection.abort(id, &mut BytesMut::new());
-        answer.clear();
-        encode_end(id, 0, ProtocolStatus::RequestComplete, &mut answer);
-        connection.decode(&answer, &limits).unwrap();
-    }
-    assert!(!connection.has_room(&limits));
-    assert_eq!(connection.begin(Role::Responder, true, &limits, &mut BytesMut::new()), None);
 }

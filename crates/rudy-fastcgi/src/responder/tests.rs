@@ -1,4 +1,4 @@
-//! Apps over real sockets, asked by the gateway's machine.
+//! Apps over real sockets, with a web server that multiplexes.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -15,10 +15,11 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{Body, BodyError, Concurrency, Handler, Listen, RequestExt, ServeError, Server};
-use crate::gateway::{Event, GatewayConnection};
-use crate::pairs::ParamsEncoder;
-use crate::record::{Kind, encode_stream, encode_stream_end};
-use crate::values::Values;
+use crate::pairs::{Pairs, ParamsEncoder};
+use crate::record::{
+    HEADER_BYTES, Header, Kind, encode_abort, encode_begin, encode_stream, encode_stream_end,
+};
+use crate::values::{Values, encode_question};
 use crate::{Limits, ProtocolStatus, RequestId, Role};
 
 const TASKS: Concurrency = Concurrency::Tasks { at_most: 4 };
@@ -51,7 +52,6 @@ impl App {
     async fn connect(&self) -> Peer {
         Peer {
             socket: TcpStream::connect(self.address).await.expect("it listens"),
-            machine: GatewayConnection::new(),
             input: BytesMut::new(),
             answers: BTreeMap::new(),
             values: None,
@@ -69,7 +69,6 @@ impl App {
 /// A web server's connection.
 struct Peer {
     socket: TcpStream,
-    machine: GatewayConnection,
     input: BytesMut,
     answers: BTreeMap<RequestId, Answer>,
     values: Option<Values>,
@@ -90,15 +89,29 @@ impl Peer {
     /// Sends a request without its body.
     async fn begin(&mut self, role: Role, keep: bool, params: &[(&str, &str)]) -> RequestId {
         let mut out = BytesMut::new();
-        let id = self.machine.begin(role, keep, &Limits::default(), &mut out).expect("few are open");
+        let id = self.begin_only(role, keep, &mut out);
         let mut encoder = ParamsEncoder::new(id, &mut out);
         for (name, value) in [("REQUEST_METHOD", "POST")].iter().chain(params) {
             encoder.push(name.as_bytes(), value.as_bytes());
         }
         encoder.finish();
-        self.answers.insert(id, Answer::default());
         self.send(&out).await;
         id
+    }
+
+    /// The first record of a request, with the lowest free id.
+    fn begin_only(&mut self, role: Role, keep: bool, out: &mut BytesMut) -> RequestId {
+        let is_free = |id: &RequestId| self.answers.get(id).is_none_or(|answer| answer.end.is_some());
+        let id = (1..=u16::MAX).filter_map(RequestId::new).find(is_free).expect("few are in progress");
+        self.answers.insert(id, Answer::default());
+        encode_begin(id, role, keep, out);
+        id
+    }
+
+    async fn abort(&mut self, id: RequestId) {
+        let mut out = BytesMut::new();
+        encode_abort(id, &mut out);
+        self.send(&out).await;
     }
 
     async fn body(&mut self, id: RequestId, body: &[u8]) {
@@ -133,24 +146,27 @@ impl Peer {
         if read.expect("the connection is not reset") == 0 {
             return false;
         }
-        loop {
-            let (used, event) =
-                self.machine.decode(&self.input, &Limits::default()).expect("the app keeps the rules");
-            let text = |data: &[u8]| String::from_utf8_lossy(data).into_owned();
-            match event {
-                Event::Stdout { id, data } => self.answers.get_mut(&id).expect("asked").out += &text(data),
-                Event::Stderr { id, data } => self.answers.get_mut(&id).expect("asked").log += &text(data),
-                Event::End { id, app_status, protocol_status } => {
-                    self.answers.get_mut(&id).expect("asked").end = Some((app_status, protocol_status));
-                }
-                Event::Values(values) => self.values = Some(values),
-                Event::More => {
-                    self.input.advance(used);
-                    return true;
-                }
-                _ => {}
+        while let Some((header, content)) = take_record(&mut self.input) {
+            self.take(header, &content);
+        }
+        true
+    }
+
+    fn take(&mut self, header: Header, content: &[u8]) {
+        let Some(id) = header.id else {
+            assert_eq!(header.kind, Kind::GetValuesResult);
+            self.values = Some(Values::decode(&Pairs::whole(content).expect("whole pairs")));
+            return;
+        };
+        let answer = self.answers.get_mut(&id).expect("it was asked");
+        match (header.kind, content) {
+            (Kind::Stdout, data) => answer.out += &String::from_utf8_lossy(data),
+            (Kind::Stderr, data) => answer.log += &String::from_utf8_lossy(data),
+            (Kind::EndRequest, &[a, b, c, d, status, ..]) => {
+                let status = ProtocolStatus::from_number(status).expect("a known status");
+                answer.end = Some((u32::from_be_bytes([a, b, c, d]), status));
             }
-            self.input.advance(used);
+            other => panic!("an app does not send {other:?}"),
         }
     }
 
@@ -159,6 +175,17 @@ impl Peer {
         self.read_until(|peer| peer.answers[&id].end.is_some()).await;
         self.answers.remove(&id).expect("it was asked")
     }
+}
+
+/// The first record, without its padding, once all of it has come.
+fn take_record(input: &mut BytesMut) -> Option<(Header, BytesMut)> {
+    let header = Header::decode(*input.first_chunk()?).expect("a record");
+    let content_bytes = usize::from(header.content_bytes);
+    let length = HEADER_BYTES + content_bytes + usize::from(header.padding_bytes);
+    let mut record = (input.len() >= length).then(|| input.split_to(length))?;
+    record.advance(HEADER_BYTES);
+    record.truncate(content_bytes);
+    Some((header, record))
 }
 
 const COMPLETE: Option<(u32, ProtocolStatus)> = Some((0, ProtocolStatus::RequestComplete));
@@ -269,9 +296,7 @@ async fn an_abort_drops_the_handler_and_is_seen_elsewhere(concurrency: Concurren
     let mut peer = app.connect().await;
     let id = peer.begin(Role::Responder, true, &[]).await;
     assert_eq!(told.recv().await, Some("begun"));
-    let mut out = BytesMut::new();
-    peer.machine.abort(id, &mut out);
-    peer.send(&out).await;
+    peer.abort(id).await;
     expect_abort(&mut told).await;
     assert_eq!(peer.end(id).await, Answer { end: FAILED, ..Answer::default() });
     app.stop().await;
@@ -324,9 +349,7 @@ async fn a_short_answer_does_not_wait_for_the_end_of_a_long_one(concurrency: Con
     let long = peer.begin(Role::Responder, true, &[("REQUEST_URI", "/long")]).await;
     peer.read_until(|peer| peer.answers[&long].out.len() > 1_000_000).await;
     assert_eq!(peer.ask("/short").await.out, "Status: 200 OK\r\n\r\n");
-    let mut out = BytesMut::new();
-    peer.machine.abort(long, &mut out);
-    peer.send(&out).await;
+    peer.abort(long).await;
     assert_eq!(peer.end(long).await.end, FAILED);
     app.stop().await;
 }
@@ -388,11 +411,9 @@ async fn as_many_requests_as_run_at_once_may_share_a_connection_and_more_if_the_
     ] {
         let app = App::serve(server, echo);
         let mut peer = app.connect().await;
-        let wide = Limits { open_requests: 1000, ..Limits::default() };
         let mut out = BytesMut::new();
         for _ in 0..=fit {
-            let id = peer.machine.begin(Role::Responder, true, &wide, &mut out).expect("fewer are open");
-            peer.answers.insert(id, Answer::default());
+            peer.begin_only(Role::Responder, true, &mut out);
         }
         peer.send(&out).await;
         let last = RequestId::new(fit + 1).expect("not zero");
@@ -471,9 +492,9 @@ async fn a_waiting_body_that_would_hold_up_others_is_refused_and_one_alone_waits
 async fn a_large_body_goes_through_while_it_is_sent() {
     for concurrency in [TASKS, THREADS] {
         let app = App::start(concurrency, echo);
-        let Peer { mut socket, mut machine, .. } = app.connect().await;
-        let mut out = BytesMut::new();
-        let id = machine.begin(Role::Responder, true, &Limits::default(), &mut out).expect("none is open");
+        let Peer { mut socket, .. } = app.connect().await;
+        let (id, mut out) = (RequestId::MIN, BytesMut::new());
+        encode_begin(id, Role::Responder, true, &mut out);
         let mut params = ParamsEncoder::new(id, &mut out);
         params.push(b"REQUEST_METHOD", b"POST");
         params.finish();
@@ -482,20 +503,14 @@ async fn a_large_body_goes_through_while_it_is_sent() {
         encode_stream_end(Kind::Stdin, id, &mut out);
         let (mut read, mut write) = socket.split();
         let receive = async {
-            let (mut input, mut answer) = (BytesMut::new(), Vec::new());
-            while machine.is_open(id) {
+            let (mut input, mut answer, mut is_over) = (BytesMut::new(), Vec::new(), false);
+            while !is_over {
                 let read = timeout(PATIENCE, read.read_buf(&mut input)).await.expect("it does not stall");
                 assert!(read.expect("the connection is not reset") > 0, "the app closed the connection");
-                loop {
-                    let (used, event) =
-                        machine.decode(&input, &Limits::default()).expect("the app keeps the rules");
-                    let is_all = event == Event::More;
-                    if let Event::Stdout { data, .. } = event {
-                        answer.extend_from_slice(data);
-                    }
-                    input.advance(used);
-                    if is_all {
-                        break;
+                while let Some((header, content)) = take_record(&mut input) {
+                    match header.kind {
+                        Kind::Stdout => answer.extend_from_slice(&content),
+                        kind => is_over = kind == Kind::EndRequest,
                     }
                 }
             }
@@ -557,7 +572,7 @@ async fn an_app_says_what_it_takes_and_that_it_does_not_know_a_record() {
     let app = App::serve(Server::new(TASKS).connections(17), path);
     let mut peer = app.connect().await;
     let mut out = BytesMut::new();
-    peer.machine.ask_values(&mut out);
+    encode_question(&mut out);
     peer.send(&out).await;
     peer.read_until(|peer| peer.values.is_some()).await;
     let values = Values { max_connections: Some(17), max_requests: Some(4), multiplexes: Some(true) };
