@@ -80,6 +80,11 @@ fn documents_and_redirections() {
         ("a part of a page is the client's to find", "Location: /a#b\n\n", "302 location=/a#b "),
         ("another host", "Location: //h/a\n\n", "302 location=//h/a "),
         ("fields repeat", "Status: 200\nSet-Cookie: a\nSet-Cookie: b\n\n", "200 set-cookie=a set-cookie=b "),
+        (
+            "PHP's field",
+            "Status: 200\nX-Powered-BY: PHP/8\nx-powered-by2: a\n\n",
+            "200 x-powered-by=PHP/8 x-powered-by2=a ",
+        ),
         ("bytes beyond ASCII", "Content-Type: a/b\nX: é\n\n", "200 content-type=a/b x=\\xc3\\xa9 "),
         ("lengths", "Status: 200\nContent-Length: 5\ncontent-length:5\n\n", "200 content-length=5 (5) "),
     ]);
