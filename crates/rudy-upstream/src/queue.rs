@@ -1,0 +1,107 @@
+//! What the slow path's lock protects: the waiters, the grants that they have not picked up yet, and the list of members.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use crate::decide;
+use crate::member::Member;
+
+#[derive(Debug)]
+pub(crate) struct Queue<A, C> {
+    pub(crate) members: Vec<Arc<Member<A>>>,
+    /// By worker, the oldest at the front, so that keys increase.
+    waiters: Vec<VecDeque<Waiter>>,
+    /// By the key of the waiter.
+    granted: HashMap<u64, Granted<A, C>>,
+    next_key: u64,
+}
+
+/// A request that waits for a connection.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    key: u64,
+    since: Instant,
+    pub(crate) waker: Waker,
+}
+
+/// A connection, or room for one, that counts as in use. It holds no pool, which would hold itself by it.
+#[derive(Debug)]
+pub(crate) struct Granted<A, C> {
+    pub(crate) member: Arc<Member<A>>,
+    pub(crate) connection: Option<C>,
+    /// When it was granted.
+    pub(crate) since: Instant,
+}
+
+impl<A, C> Queue<A, C> {
+    pub(crate) fn new(workers: usize) -> Self {
+        let waiters = (0..workers).map(|_| VecDeque::new()).collect();
+        Self { members: Vec::new(), waiters, granted: HashMap::new(), next_key: 0 }
+    }
+
+    pub(crate) fn member(&self, id: u64) -> Option<&Arc<Member<A>>> {
+        self.members.iter().find(|member| member.id() == id)
+    }
+
+    /// Reserves room for a new connection for a request, as the least busy member has it.
+    pub(crate) fn reserve(&self, now: Instant) -> Option<Arc<Member<A>>> {
+        // A member that has just had its last request on a kept connection is not chosen again.
+        while let Some(index) = decide::least_busy(self.members.iter().map(|member| member.load(now))) {
+            let member = &self.members[index];
+            if member.begin_request() {
+                member.open_one();
+                return Some(member.clone());
+            }
+        }
+        None
+    }
+
+    /// Adds a waiter, which polls by this key.
+    pub(crate) fn push(&mut self, worker: usize, since: Instant) -> u64 {
+        let key = self.next_key;
+        self.next_key += 1;
+        self.waiters[worker].push_back(Waiter { key, since, waker: Waker::noop().clone() });
+        key
+    }
+
+    /// Since when the oldest waiter of each worker waits.
+    pub(crate) fn oldest(&self) -> impl Iterator<Item = Option<Instant>> + Clone {
+        self.waiters.iter().map(|waiters| waiters.front().map(|waiter| waiter.since))
+    }
+
+    /// Grants the oldest waiter of a worker a connection or room. Returns its waker, to be woken without the lock.
+    pub(crate) fn grant(&mut self, worker: usize, granted: Granted<A, C>) -> Option<Waker> {
+        let waiter = self.waiters[worker].pop_front()?;
+        self.granted.insert(waiter.key, granted);
+        Some(waiter.waker)
+    }
+
+    /// The grant of a waiter, once.
+    pub(crate) fn pick_up(&mut self, key: u64) -> Option<Granted<A, C>> {
+        self.granted.remove(&key)
+    }
+
+    /// A waiter that still waits.
+    pub(crate) fn waiter(&mut self, worker: usize, key: u64) -> Option<&mut Waiter> {
+        let index = self.position(worker, key)?;
+        self.waiters[worker].get_mut(index)
+    }
+
+    /// Takes a waiter out that still waits, to be dropped without the lock.
+    pub(crate) fn remove(&mut self, worker: usize, key: u64) -> Option<Waiter> {
+        let index = self.position(worker, key)?;
+        self.waiters[worker].remove(index)
+    }
+
+    /// Takes all waiters out.
+    pub(crate) fn remove_all(&mut self) -> Vec<Waiter> {
+        self.waiters.iter_mut().flat_map(mem::take).collect()
+    }
+
+    fn position(&self, worker: usize, key: u64) -> Option<usize> {
+        self.waiters[worker].binary_search_by_key(&key, |waiter| waiter.key).ok()
+    }
+}

@@ -1,0 +1,124 @@
+//! The pool under `shuttle`, with connections that are counted.
+
+mod races;
+mod rules;
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use shuttle::future::block_on;
+
+use crate::{Checkout, Grant, Options, Permit, Pool, Rejected, Waiting, Wanted};
+
+/// Member 0, and further ones with their limits.
+type TestPool = Arc<Pool<Upstream, Connection>>;
+
+/// An address that counts its connections. Its atomics are those of `std`, which are no points to switch threads at.
+#[derive(Debug, Clone)]
+struct Upstream {
+    limit: usize,
+    live: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    live: Arc<AtomicUsize>,
+    name: u32,
+}
+
+impl Upstream {
+    fn new(limit: usize) -> Self {
+        Self { limit, live: Arc::default() }
+    }
+
+    fn connect(&self, name: u32) -> Connection {
+        let others = self.live.fetch_add(1, Ordering::SeqCst);
+        assert!(others < self.limit, "a connection beyond the limit of {}", self.limit);
+        Connection { live: self.live.clone(), name }
+    }
+
+    fn live(&self) -> usize {
+        self.live.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.live.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn options(workers: usize) -> Options {
+    Options { workers, queue: 8, requests_per_member: None }
+}
+
+/// A pool of members 0, 1, ... with these limits.
+fn pool(options: Options, limits: &[usize]) -> TestPool {
+    let pool = Pool::new(options, None);
+    for (id, limit) in (0..).zip(limits) {
+        pool.add(id, Upstream::new(*limit), *limit, at(0));
+    }
+    pool
+}
+
+/// So many milliseconds after a time that is the same for all schedules of a test.
+fn at(ms: u64) -> Instant {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    *START + Duration::from_millis(ms)
+}
+
+/// A connection, after a wait in the queue if need be; a new one is opened.
+fn take(
+    pool: &TestPool,
+    worker: usize,
+    wanted: Wanted,
+    ms: u64,
+) -> (Connection, Permit<Upstream, Connection>) {
+    let grant = match pool.checkout(worker, wanted, at(ms)).unwrap() {
+        Checkout::Granted(grant) => grant,
+        Checkout::Waiting(mut waiting) => block_on(poll_fn(|cx| waiting.poll(cx))).unwrap(),
+    };
+    opened(grant, 0)
+}
+
+fn opened(grant: Grant<Upstream, Connection>, name: u32) -> (Connection, Permit<Upstream, Connection>) {
+    let connection = grant.connection.unwrap_or_else(|| grant.permit.member().address().connect(name));
+    (connection, grant.permit)
+}
+
+fn granted(checkout: Checkout<Upstream, Connection>) -> Grant<Upstream, Connection> {
+    match checkout {
+        Checkout::Granted(grant) => grant,
+        Checkout::Waiting(waiting) => panic!("{waiting:?}"),
+    }
+}
+
+fn waiting(checkout: Checkout<Upstream, Connection>) -> Waiting<Upstream, Connection> {
+    match checkout {
+        Checkout::Waiting(waiting) => waiting,
+        Checkout::Granted(grant) => panic!("{grant:?}"),
+    }
+}
+
+type Polled = Poll<Result<Grant<Upstream, Connection>, Rejected>>;
+
+fn poll(waiting: &mut Waiting<Upstream, Connection>) -> Polled {
+    waiting.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Nothing is in use, nothing waits, and every connection that lives is idle.
+fn assert_at_rest(pool: &TestPool, upstreams: &[Upstream]) {
+    let live: usize = upstreams.iter().map(Upstream::live).sum();
+    assert_eq!((pool.open(), pool.idle(), pool.queued()), (live, live, 0));
+    for member in (0..).map_while(|id| pool.member(id)) {
+        assert_eq!(member.in_flight(), 0);
+        assert_eq!(member.load(at(0)).open, member.address().live());
+    }
+}
+
+fn upstreams(pool: &TestPool) -> Vec<Upstream> {
+    (0..).map_while(|id| pool.member(id)).map(|member| member.address().clone()).collect()
+}

@@ -1,0 +1,234 @@
+//! Threads in random orders. A waiter that nobody wakes is a deadlock, which `shuttle` reports.
+
+use shuttle::{check_random, thread};
+
+use super::*;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+/// Schedules of each test. Each takes 20 to 100 microseconds.
+const SCHEDULES: usize = 5_000;
+
+/// Runs the threads, each with its number, to their end.
+fn run(threads: usize, thread: impl Fn(usize) + Send + Sync + 'static) {
+    let thread = Arc::new(thread);
+    let run = |number| {
+        let thread = thread.clone();
+        thread::spawn(move || thread(number))
+    };
+    let threads: Vec<_> = (0..threads).map(run).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn every_waiter_is_served_and_no_member_gets_more_connections_than_its_limit() {
+    for limits in [&[1][..], &[2], &[1, 1]] {
+        check_random(
+            move || {
+                let pool = pool(options(2), limits);
+                let shared = pool.clone();
+                run(3, move |number| {
+                    for round in 0..2 {
+                        let (connection, permit) = take(&shared, number, Wanted::Any, round * 30);
+                        thread::yield_now();
+                        // One in six is not in order.
+                        if number == 2 && round == 0 {
+                            drop((connection, permit));
+                        } else {
+                            permit.release(connection, at(round * 30 + 10));
+                        }
+                    }
+                });
+                assert_at_rest(&pool, &upstreams(&pool));
+            },
+            SCHEDULES,
+        );
+    }
+}
+
+#[test]
+fn new_connections_take_the_room_of_idle_ones_while_others_use_those() {
+    check_random(
+        || {
+            let pool = pool(options(2), &[1, 1]);
+            let shared = pool.clone();
+            run(3, move |number| {
+                let wanted = if number == 0 { Wanted::New } else { Wanted::Any };
+                for _ in 0..2 {
+                    let (connection, permit) = take(&shared, number, wanted, 0);
+                    permit.release(connection, at(1));
+                }
+            });
+            assert_at_rest(&pool, &upstreams(&pool));
+        },
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn a_waiter_that_gives_up_loses_nothing_of_what_is_granted_to_it() {
+    for is_in_order in [true, false] {
+        check_random(
+            move || {
+                let pool = pool(options(2), &[1]);
+                let shared = pool.clone();
+                run(3, move |number| match number {
+                    0 => {
+                        let (connection, permit) = take(&shared, 0, Wanted::Any, 0);
+                        if is_in_order {
+                            permit.release(connection, at(1));
+                        } else {
+                            drop((connection, permit));
+                        }
+                    }
+                    1 => {
+                        if let Checkout::Waiting(mut waiting) =
+                            shared.checkout(1, Wanted::Any, at(0)).unwrap()
+                        {
+                            let _ = poll(&mut waiting);
+                            thread::yield_now();
+                        }
+                    }
+                    _ => {
+                        let (connection, permit) = take(&shared, 1, Wanted::Any, 0);
+                        permit.release(connection, at(1));
+                    }
+                });
+                assert_at_rest(&pool, &upstreams(&pool));
+            },
+            SCHEDULES,
+        );
+    }
+}
+
+#[test]
+fn no_connection_is_idle_while_its_member_is_starved() {
+    check_random(
+        || {
+            let pool = pool(options(2), &[3]);
+            let (first, second) = (take(&pool, 0, Wanted::New, 0), take(&pool, 1, Wanted::New, 0));
+            let (connection, mut starved) = take(&pool, 0, Wanted::New, 0);
+            let releases = [(first, 0), (second, 1)].map(|((connection, permit), worker)| {
+                let pool = pool.clone();
+                thread::spawn(move || {
+                    permit.release(connection, at(1));
+                    let (connection, permit) = take(&pool, worker, Wanted::Any, 2);
+                    permit.release(connection, at(3));
+                })
+            });
+            starved.mark_starved();
+            for _ in 0..3 {
+                assert_eq!(pool.idle(), 0);
+            }
+            releases.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!((pool.idle(), pool.open()), (0, 1));
+            starved.mark_accepted();
+            starved.release(connection, at(4));
+            assert_eq!((pool.idle(), pool.open()), (1, 1));
+            assert_at_rest(&pool, &upstreams(&pool));
+        },
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn a_retired_member_keeps_no_connection_and_its_drain_is_noticed() {
+    check_random(
+        || {
+            let drained = Arc::new(AtomicBool::new(false));
+            let seen = drained.clone();
+            let on_end: crate::OnEnd<Upstream> = Box::new(move |member| {
+                seen.fetch_or(member.is_drained(), SeqCst);
+            });
+            let pool = Pool::new(options(2), Some(on_end));
+            pool.add(0, Upstream::new(2), 2, at(0));
+            let members = upstreams(&pool);
+            let held = [take(&pool, 0, Wanted::New, 0), take(&pool, 1, Wanted::New, 0)];
+            let releases =
+                held.map(|(connection, permit)| thread::spawn(move || permit.release(connection, at(1))));
+            pool.retire(0);
+            drained.fetch_or(pool.member(0).unwrap().is_drained(), SeqCst);
+            releases.into_iter().for_each(|thread| thread.join().unwrap());
+            assert!(drained.load(SeqCst));
+            assert_eq!(pool.open(), 0);
+            assert_at_rest(&pool, &members);
+        },
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn a_member_gets_as_many_requests_as_it_may_and_waiters_go_to_the_next() {
+    check_random(
+        || {
+            let ended = Arc::new(AtomicUsize::new(0));
+            let (counter, second) = (ended.clone(), Upstream::new(2));
+            let on_end: crate::OnEnd<Upstream> = Box::new(move |_| {
+                counter.fetch_add(1, SeqCst);
+            });
+            let pool = Pool::new(Options { requests_per_member: Some(2), ..options(2) }, Some(on_end));
+            pool.add(0, Upstream::new(2), 2, at(0));
+            let (shared, later) = (pool.clone(), second.clone());
+            run(4, move |number| {
+                if number == 3 {
+                    return shared.add(1, later.clone(), 2, at(0));
+                }
+                let (connection, permit) = take(&shared, number, Wanted::Any, 0);
+                permit.release(connection, at(1));
+            });
+            let requests = [0, 1].map(|id| pool.member(id).unwrap().requests());
+            assert!(requests[0] <= 2 && requests.iter().sum::<u64>() == 3, "{requests:?}");
+            assert_eq!(ended.load(SeqCst), 3);
+            // What is idle at a member that is worn out is closed when that is retired.
+            pool.retire(0);
+            pool.expire(Duration::ZERO, at(2));
+            assert_eq!((pool.open(), pool.queued(), second.live()), (0, 0, 0));
+        },
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn connections_expire_and_waiters_are_sent_away_while_requests_come_and_go() {
+    check_random(
+        || {
+            let pool = pool(options(2), &[1]);
+            let shared = pool.clone();
+            run(4, move |number| match number {
+                0 => drop(shared.expire(Duration::ZERO, at(1))),
+                1 => shared.reject_all(),
+                _ => {
+                    let grant = match shared.checkout(number, Wanted::Any, at(0)).unwrap() {
+                        Checkout::Granted(grant) => Ok(grant),
+                        Checkout::Waiting(mut waiting) => block_on(poll_fn(|cx| waiting.poll(cx))),
+                    };
+                    if let Ok(grant) = grant {
+                        let (connection, permit) = opened(grant, 0);
+                        permit.release(connection, at(1));
+                    }
+                }
+            });
+            assert_at_rest(&pool, &upstreams(&pool));
+        },
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn a_limit_that_is_raised_serves_waiters() {
+    check_random(
+        || {
+            let pool = Pool::new(options(2), None);
+            pool.add(0, Upstream::new(2), 0, at(0));
+            let shared = pool.clone();
+            run(3, move |number| {
+                if number == 2 {
+                    return shared.set_limits(2);
+                }
+                let (connection, permit) = take(&shared, number, Wanted::Any, 0);
+                permit.release(connection, at(1));
+            });
+            assert_at_rest(&pool, &upstreams(&pool));
+        },
+        SCHEDULES,
+    );
+}

@@ -1,0 +1,254 @@
+//! One thread at a time: which connection a request gets, and what becomes of it.
+
+use std::sync::Mutex;
+use std::task::Wake;
+
+use shuttle::check_random;
+
+use super::*;
+use crate::QueueFull;
+
+/// Shuttle's primitives need its scheduler, also for one thread.
+fn once(test: impl Fn() + Send + Sync + 'static) {
+    check_random(test, 1);
+}
+
+/// A new connection of a worker with this name.
+fn open(pool: &TestPool, worker: usize, name: u32) -> (Connection, Permit<Upstream, Connection>) {
+    opened(granted(pool.checkout(worker, Wanted::New, at(0)).unwrap()), name)
+}
+
+/// The name of the kept connection that a worker gets.
+fn kept(pool: &TestPool, worker: usize) -> Option<u32> {
+    let Grant { connection, permit } = granted(pool.checkout(worker, Wanted::Any, at(0)).unwrap());
+    // Out of the pool, so that the next call gets another one.
+    std::mem::forget(permit);
+    let connection = connection?;
+    Some(connection.name)
+}
+
+#[test]
+fn a_worker_takes_its_most_recent_connection_then_the_least_recent_of_another() {
+    once(|| {
+        let pool = pool(options(2), &[9]);
+        let connections: Vec<_> = (0..4).map(|name| open(&pool, (name / 2) as usize, name)).collect();
+        for (ms, (connection, permit)) in (0..).zip(connections) {
+            permit.release(connection, at(ms));
+        }
+        assert_eq!([(); 5].map(|()| kept(&pool, 1)), [Some(3), Some(2), Some(0), Some(1), None]);
+    });
+}
+
+#[test]
+fn of_several_members_the_connection_of_the_less_busy_one_is_taken() {
+    once(|| {
+        let pool = pool(options(1), &[9, 9]);
+        let connections: Vec<_> = (0..6).map(|name| open(&pool, 0, name)).collect();
+        let members: Vec<_> = connections.iter().map(|(_, permit)| permit.member().id()).collect();
+        assert_eq!(members, [0, 1, 0, 1, 0, 1], "a new one goes to the less busy member");
+        let mut connections = connections.into_iter();
+        // Member 0 has one connection in flight, member 1 two.
+        for ((connection, permit), ms) in connections.by_ref().take(3).zip(0..) {
+            permit.release(connection, at(ms));
+        }
+        assert_eq!(kept(&pool, 0), Some(2), "the most recent of member 0");
+        assert_eq!(kept(&pool, 0), Some(1), "as busy, and more recent");
+        drop(connections);
+    });
+}
+
+#[test]
+fn waiters_are_served_in_order_and_the_queue_has_its_bound() {
+    once(|| {
+        let pool = pool(Options { queue: 2, ..options(1) }, &[1]);
+        let (connection, permit) = open(&pool, 0, 7);
+        let mut first = waiting(pool.checkout(0, Wanted::Any, at(1)).unwrap());
+        let mut second = waiting(pool.checkout(5, Wanted::New, at(2)).unwrap());
+        assert_eq!(pool.checkout(0, Wanted::Any, at(3)).unwrap_err(), QueueFull);
+        assert_eq!(pool.queued(), 2);
+        permit.release(connection, at(4));
+        assert!(poll(&mut second).is_pending());
+        let Poll::Ready(Ok(grant)) = poll(&mut first) else { panic!("it is granted") };
+        assert_eq!(grant.connection.as_ref().map(|connection| connection.name), Some(7));
+        assert!(matches!(poll(&mut first), Poll::Ready(Err(Rejected))), "once");
+        drop(grant);
+        let Poll::Ready(Ok(grant)) = poll(&mut second) else { panic!("it is granted") };
+        assert!(grant.connection.is_none());
+        drop(grant);
+        assert_at_rest(&pool, &upstreams(&pool));
+    });
+}
+
+#[test]
+fn a_connection_moves_to_a_worker_that_has_none() {
+    once(|| {
+        let pool = pool(options(2), &[1]);
+        let (connection, permit) = open(&pool, 0, 0);
+        let mut own = waiting(pool.checkout(0, Wanted::Any, at(1)).unwrap());
+        let mut others = waiting(pool.checkout(1, Wanted::Any, at(2)).unwrap());
+        permit.release(connection, at(3));
+        let Poll::Ready(Ok(grant)) = poll(&mut others) else { panic!("worker 1 has none") };
+        assert!(poll(&mut own).is_pending());
+        let (connection, permit) = opened(grant, 0);
+        permit.release(connection, at(4));
+        assert!(poll(&mut own).is_ready());
+    });
+}
+
+#[test]
+fn a_new_connection_takes_the_room_of_the_least_recent_idle_one() {
+    once(|| {
+        let pool = pool(options(2), &[2]);
+        let both = [open(&pool, 0, 0), open(&pool, 1, 1)];
+        for (ms, (connection, permit)) in (0..).zip(both) {
+            permit.release(connection, at(ms));
+        }
+        let (connection, permit) = open(&pool, 1, 2);
+        assert_eq!((upstreams(&pool)[0].live(), pool.idle()), (2, 1));
+        assert_eq!(kept(&pool, 0), Some(1));
+        let mut waits = waiting(pool.checkout(1, Wanted::New, at(0)).unwrap());
+        permit.release(connection, at(2));
+        assert!(poll(&mut waits).is_ready());
+    });
+}
+
+#[test]
+fn a_member_that_is_backed_off_gets_new_connections_last() {
+    once(|| {
+        let pool = pool(options(1), &[2, 1]);
+        let member = |ms| granted(pool.checkout(0, Wanted::New, at(ms)).unwrap()).permit.member().id();
+        assert_eq!(member(0), 0);
+        pool.member(0).unwrap().back_off(at(1000));
+        assert_eq!((member(0), member(999), member(1000)), (1, 1, 0));
+        pool.member(0).unwrap().back_off(at(2000));
+        let other = open(&pool, 0, 0);
+        let (_, mut permit) = open(&pool, 0, 0);
+        assert_eq!((other.1.member().id(), permit.member().id()), (1, 0), "it is better than none");
+        permit.mark_accepted();
+        drop((other, permit));
+        assert_eq!(member(0), 0);
+    });
+}
+
+#[test]
+fn a_lower_limit_closes_connections_as_they_are_released() {
+    once(|| {
+        let pool = pool(options(1), &[2]);
+        let [first, second] = [0, 1].map(|name| open(&pool, 0, name));
+        pool.set_limit(0, 1);
+        first.1.release(first.0, at(0));
+        assert_eq!((pool.open(), pool.idle()), (1, 0));
+        second.1.release(second.0, at(0));
+        assert_eq!((pool.open(), pool.idle()), (1, 1));
+        pool.set_limit(0, 2);
+        assert_eq!([kept(&pool, 0), kept(&pool, 0)], [Some(1), None]);
+    });
+}
+
+#[test]
+fn connections_expire_after_the_time_to_keep_them() {
+    once(|| {
+        let pool = pool(options(2), &[9]);
+        let connections = [open(&pool, 0, 0), open(&pool, 1, 1), open(&pool, 1, 2)];
+        let [first, second, used] = connections;
+        first.1.release(first.0, at(0));
+        second.1.release(second.0, at(5));
+        let keep = Duration::from_millis(10);
+        assert_eq!((pool.expire(keep, at(9)), pool.idle()), (Some(at(10)), 2));
+        assert_eq!((pool.expire(keep, at(10)), pool.idle()), (Some(at(15)), 1));
+        assert_eq!((pool.expire(keep, at(15)), pool.idle()), (None, 0));
+        used.1.release(used.0, at(20));
+        assert_at_rest(&pool, &upstreams(&pool));
+    });
+}
+
+#[test]
+fn a_member_is_idle_since_its_last_request_ended() {
+    once(|| {
+        let pool = pool(options(1), &[9]);
+        let member = pool.member(0).unwrap();
+        assert_eq!(member.idle_since(at(3)), Some(at(0)), "since it was added");
+        let (connection, permit) = open(&pool, 0, 0);
+        assert_eq!(member.idle_since(at(3)), None);
+        permit.release(connection, at(4));
+        assert_eq!(member.idle_since(at(5)), Some(at(4)));
+        drop(open(&pool, 0, 0));
+        assert_eq!(member.idle_since(at(7)), Some(at(7)), "no time was passed, so from the first look");
+        assert_eq!(member.idle_since(at(9)), Some(at(7)));
+    });
+}
+
+#[test]
+fn a_retired_member_drains_and_a_removed_one_is_gone() {
+    once(|| {
+        let pool = pool(options(1), &[2, 1]);
+        let members = upstreams(&pool);
+        let (connection, permit) = open(&pool, 0, 0);
+        let removed = open(&pool, 0, 1);
+        let member = pool.member(0).unwrap();
+        pool.retire(0);
+        assert!(!member.is_drained());
+        permit.release(connection, at(0));
+        assert!(member.is_drained());
+        pool.remove(1);
+        assert_eq!((pool.members(), pool.member(1).is_none()), (1, true));
+        removed.1.release(removed.0, at(0));
+        let _waits = waiting(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        assert_eq!((pool.open(), members[0].live(), members[1].live()), (0, 0, 0));
+    });
+}
+
+#[test]
+fn a_worn_out_member_gets_no_request_on_a_kept_connection_either() {
+    once(|| {
+        let pool = pool(Options { requests_per_member: Some(3), ..options(2) }, &[2]);
+        let both = [open(&pool, 0, 0), open(&pool, 1, 1)];
+        both.into_iter().for_each(|(connection, permit)| permit.release(connection, at(0)));
+        let member = pool.member(0).unwrap();
+        assert!(!member.is_worn_out());
+        assert_eq!((kept(&pool, 0), member.is_worn_out(), member.requests()), (Some(0), true, 3));
+        let mut waits = waiting(pool.checkout(1, Wanted::Any, at(0)).unwrap());
+        pool.add(1, Upstream::new(1), 1, at(0));
+        assert!(poll(&mut waits).is_ready());
+    });
+}
+
+#[test]
+fn a_permit_starves_its_member_once_and_its_end_takes_that_back() {
+    once(|| {
+        let pool = pool(options(1), &[3]);
+        let (idle, used) = (open(&pool, 0, 0), open(&pool, 0, 1));
+        let (connection, mut starved) = open(&pool, 0, 2);
+        idle.1.release(idle.0, at(0));
+        starved.mark_starved();
+        starved.mark_starved();
+        assert_eq!((pool.open(), pool.idle()), (2, 0));
+        drop((connection, starved));
+        used.1.release(used.0, at(0));
+        assert_eq!((pool.open(), pool.idle()), (1, 1));
+    });
+}
+
+#[test]
+fn all_waiters_are_rejected_and_woken() {
+    /// Locks the pool when it is woken, which would not end under its lock.
+    struct Locks(Mutex<Option<TestPool>>);
+    impl Wake for Locks {
+        fn wake(self: Arc<Self>) {
+            let pool = self.0.lock().unwrap().take().expect("woken once");
+            assert_eq!(pool.members(), 0);
+        }
+    }
+    once(|| {
+        let pool = pool(options(1), &[]);
+        let wakers = [(); 2].map(|()| Arc::new(Locks(Mutex::new(Some(pool.clone())))));
+        let mut waiters = [(); 2].map(|()| waiting(pool.checkout(0, Wanted::Any, at(0)).unwrap()));
+        for (waiter, waker) in waiters.iter_mut().zip(&wakers) {
+            assert!(waiter.poll(&mut Context::from_waker(&waker.clone().into())).is_pending());
+        }
+        pool.reject_all();
+        assert!(wakers.iter().all(|waker| waker.0.lock().unwrap().is_none()));
+        assert!(waiters.iter_mut().all(|waiter| matches!(poll(waiter), Poll::Ready(Err(Rejected)))));
+        assert_eq!(pool.queued(), 0);
+    });
+}
