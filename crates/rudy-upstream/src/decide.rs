@@ -64,16 +64,18 @@ pub(crate) fn best_idle(in_flight: impl ExactSizeIterator<Item = Option<usize>>)
 mod tests {
     use super::*;
 
-    /// Workers as `(waits for ms, has connections)`.
-    fn fronts(workers: &[(Option<u64>, bool)]) -> Vec<Front> {
-        let now = Instant::now() + Duration::from_secs(60);
-        let since = |ms| now - Duration::from_millis(ms);
+    /// What is known of a worker, as `(waits for ms, has connections)`.
+    type Worker = (Option<u64>, bool);
+
+    fn fronts(workers: &[Worker]) -> Vec<Front> {
+        let start = Instant::now();
+        let since = |ms| start + Duration::from_millis(100 - ms);
         workers.iter().map(|(ms, has)| Front { oldest: ms.map(since), has_connections: *has }).collect()
     }
 
     #[test]
     fn a_connection_goes_to_its_own_worker_unless_another_waits_much_longer_or_has_none() {
-        let table: &[(&str, &[(Option<u64>, bool)], Option<usize>)] = &[
+        let table: &[(&str, &[Worker], Option<usize>)] = &[
             ("none waits", &[(None, true), (None, true), (None, false)], None),
             ("own alone", &[(Some(1), true), (None, true), (None, false)], Some(0)),
             ("another waits 20 ms longer", &[(Some(5), true), (Some(25), true)], Some(0)),
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_oldest_waiter_of_all_is_found() {
-        let table: &[(&[(Option<u64>, bool)], Option<usize>)] = &[
+        let table: &[(&[Worker], Option<usize>)] = &[
             (&[], None),
             (&[(None, true), (None, false)], None),
             (&[(Some(1), true), (Some(3), true), (Some(2), false)], Some(1)),

@@ -13,9 +13,9 @@
 //! # Locks
 //!
 //! Each worker has a stack of idle connections behind a lock of its own. While no request waits, a checkout that finds a
-//! connection there and a release take only that lock, and it is hardly ever contended. All else (a connection of another
-//! worker, a new one, the queue) takes one lock that all workers share. `queued` is the hinge between both: a slow checkout
-//! raises it before it looks for a connection, and a release pushes onto its stack only while it is 0.
+//! connection there and a release take only that lock, which is rarely contended. All else (a connection of another
+//! worker, a new one, the queue) takes one lock that all workers share. The count `queued` joins the two paths: a slow
+//! checkout raises it before it looks for a connection, and a release pushes onto its stack only while it is 0.
 //!
 //! No connection is dropped, no waker woken and no callback called under a lock.
 //!
@@ -36,7 +36,7 @@
 //! pool.add(0, "app:9000", 1, now);
 //!
 //! let Checkout::Granted(grant) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("there is room") };
-//! assert!(grant.connection.is_none(), "a new connection is to be opened");
+//! assert!(grant.connection.is_none(), "the caller opens a new connection");
 //! let connection = format!("a connection to {}", grant.permit.member().address());
 //! let Checkout::Waiting(waiting) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("the limit is 1") };
 //! drop(waiting);

@@ -64,7 +64,7 @@ fn pool(options: Options, limits: &[usize]) -> TestPool {
     pool
 }
 
-/// So many milliseconds after a time that is the same for all schedules of a test.
+/// Milliseconds after a time that is the same for all schedules of a test.
 fn at(ms: u64) -> Instant {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     *START + Duration::from_millis(ms)

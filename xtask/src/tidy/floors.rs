@@ -14,6 +14,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("rudy-stats", 0),
     ("rudy-observe", 1),
     ("rudy-socket-file", 1),
+    ("rudy-upstream", 1),
     ("rudy-net", 2),
     ("rudy-server", 3),
     ("rudy-load", 3),

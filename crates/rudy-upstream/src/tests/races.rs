@@ -1,4 +1,4 @@
-//! Threads in random orders. A waiter that nobody wakes is a deadlock, which `shuttle` reports.
+//! Threads in random orders. A waiter that is never woken is a deadlock, which `shuttle` reports.
 
 use shuttle::{check_random, thread};
 
@@ -16,7 +16,13 @@ fn run(threads: usize, thread: impl Fn(usize) + Send + Sync + 'static) {
         thread::spawn(move || thread(number))
     };
     let threads: Vec<_> = (0..threads).map(run).collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    join(threads);
+}
+
+fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().unwrap();
+    }
 }
 
 #[test]
@@ -119,7 +125,7 @@ fn no_connection_is_idle_while_its_member_is_starved() {
             for _ in 0..3 {
                 assert_eq!(pool.idle(), 0);
             }
-            releases.into_iter().for_each(|thread| thread.join().unwrap());
+            join(releases);
             assert_eq!((pool.idle(), pool.open()), (0, 1));
             starved.mark_accepted();
             starved.release(connection, at(4));
@@ -147,7 +153,7 @@ fn a_retired_member_keeps_no_connection_and_its_drain_is_noticed() {
                 held.map(|(connection, permit)| thread::spawn(move || permit.release(connection, at(1))));
             pool.retire(0);
             drained.fetch_or(pool.member(0).unwrap().is_drained(), SeqCst);
-            releases.into_iter().for_each(|thread| thread.join().unwrap());
+            join(releases);
             assert!(drained.load(SeqCst));
             assert_eq!(pool.open(), 0);
             assert_at_rest(&pool, &members);
@@ -188,23 +194,65 @@ fn a_member_gets_as_many_requests_as_it_may_and_waiters_go_to_the_next() {
 }
 
 #[test]
-fn connections_expire_and_waiters_are_sent_away_while_requests_come_and_go() {
+fn two_workers_share_the_last_request_of_a_member() {
+    check_random(
+        || {
+            let pool = pool(Options { requests_per_member: Some(3), ..options(2) }, &[2]);
+            let both = [take(&pool, 0, Wanted::New, 0), take(&pool, 1, Wanted::New, 0)];
+            for (connection, permit) in both {
+                permit.release(connection, at(0));
+            }
+            let granted = Arc::new(AtomicUsize::new(0));
+            let (shared, counter) = (pool.clone(), granted.clone());
+            run(2, move |number| {
+                let checkout = shared.checkout(number, Wanted::Any, at(0)).unwrap();
+                counter.fetch_add(usize::from(matches!(checkout, Checkout::Granted(_))), SeqCst);
+            });
+            assert_eq!((granted.load(SeqCst), pool.member(0).unwrap().requests()), (1, 3));
+        },
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn the_room_of_a_connection_that_expires_goes_to_a_waiter() {
+    check_random(
+        || {
+            let pool = pool(options(2), &[1]);
+            let (connection, permit) = take(&pool, 0, Wanted::New, 0);
+            permit.release(connection, at(0));
+            let shared = pool.clone();
+            run(3, move |number| {
+                if number == 2 {
+                    shared.expire(Duration::ZERO, at(1));
+                    return;
+                }
+                let (connection, permit) = take(&shared, number, Wanted::Any, 0);
+                permit.release(connection, at(1));
+            });
+            assert_at_rest(&pool, &upstreams(&pool));
+        },
+        SCHEDULES,
+    );
+}
+
+#[test]
+fn waiters_are_sent_away_while_others_are_served() {
     check_random(
         || {
             let pool = pool(options(2), &[1]);
             let shared = pool.clone();
-            run(4, move |number| match number {
-                0 => drop(shared.expire(Duration::ZERO, at(1))),
-                1 => shared.reject_all(),
-                _ => {
-                    let grant = match shared.checkout(number, Wanted::Any, at(0)).unwrap() {
-                        Checkout::Granted(grant) => Ok(grant),
-                        Checkout::Waiting(mut waiting) => block_on(poll_fn(|cx| waiting.poll(cx))),
-                    };
-                    if let Ok(grant) = grant {
-                        let (connection, permit) = opened(grant, 0);
-                        permit.release(connection, at(1));
-                    }
+            run(3, move |number| {
+                if number == 2 {
+                    return shared.reject_all();
+                }
+                let grant = match shared.checkout(number, Wanted::Any, at(0)).unwrap() {
+                    Checkout::Granted(grant) => Ok(grant),
+                    Checkout::Waiting(mut waiting) => block_on(poll_fn(|cx| waiting.poll(cx))),
+                };
+                if let Ok(grant) = grant {
+                    let (connection, permit) = opened(grant, 0);
+                    permit.release(connection, at(1));
                 }
             });
             assert_at_rest(&pool, &upstreams(&pool));

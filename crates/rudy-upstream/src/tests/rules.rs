@@ -80,6 +80,53 @@ fn waiters_are_served_in_order_and_the_queue_has_its_bound() {
 }
 
 #[test]
+fn a_new_member_serves_the_waiters_that_it_has_room_for() {
+    once(|| {
+        let pool = pool(options(2), &[]);
+        let mut waiters = [0, 1, 0].map(|worker| waiting(pool.checkout(worker, Wanted::Any, at(0)).unwrap()));
+        pool.add(0, Upstream::new(2), 2, at(1));
+        let served = waiters.each_mut().map(poll);
+        assert_eq!(served.each_ref().map(Poll::is_ready), [true, false, true], "worker 0 is looked at first");
+    });
+}
+
+#[test]
+fn a_request_does_not_overtake_waiters() {
+    once(|| {
+        let pool = pool(options(1), &[1]);
+        let (connection, permit) = open(&pool, 0, 0);
+        let mut first = waiting(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        // There is room now, which the pool has not served yet.
+        pool.member(0).unwrap().set_limit(2);
+        let mut second = waiting(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        permit.release(connection, at(0));
+        let polled = [poll(&mut first), poll(&mut second)];
+        assert_eq!(polled.each_ref().map(Poll::is_ready), [true, false]);
+    });
+}
+
+#[test]
+fn a_connection_is_closed_before_a_waiter_gets_its_room() {
+    /// Looks how many connections there are when it is woken.
+    struct Looks(Upstream, AtomicUsize);
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            self.1.store(self.0.live(), Ordering::SeqCst);
+        }
+    }
+    once(|| {
+        let pool = pool(options(1), &[1]);
+        let looks = Arc::new(Looks(upstreams(&pool).remove(0), AtomicUsize::new(9)));
+        let (connection, permit) = open(&pool, 0, 0);
+        let mut waits = waiting(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        assert!(waits.poll(&mut Context::from_waker(&looks.clone().into())).is_pending());
+        permit.member().starve();
+        permit.release(connection, at(0));
+        assert_eq!(looks.1.load(Ordering::SeqCst), 0);
+    });
+}
+
+#[test]
 fn a_connection_moves_to_a_worker_that_has_none() {
     once(|| {
         let pool = pool(options(2), &[1]);
@@ -203,7 +250,9 @@ fn a_worn_out_member_gets_no_request_on_a_kept_connection_either() {
     once(|| {
         let pool = pool(Options { requests_per_member: Some(3), ..options(2) }, &[2]);
         let both = [open(&pool, 0, 0), open(&pool, 1, 1)];
-        both.into_iter().for_each(|(connection, permit)| permit.release(connection, at(0)));
+        for (connection, permit) in both {
+            permit.release(connection, at(0));
+        }
         let member = pool.member(0).unwrap();
         assert!(!member.is_worn_out());
         assert_eq!((kept(&pool, 0), member.is_worn_out(), member.requests()), (Some(0), true, 3));
