@@ -71,13 +71,13 @@ impl<A> Member<A> {
         self.is_retired.load(SeqCst) && self.open.load(SeqCst) == 0
     }
 
-    /// Since when it has no request in flight; `None` while it has one. Where the last request ended without a time, because
-    /// its permit was dropped, it counts as idle from the first call that finds it so.
+    /// Since when it has no request in flight; `None` while it has one. A permit that is dropped passes no
+    /// time: the member then counts as idle from the first call that finds it so.
     pub fn idle_since(&self, now: Instant) -> Option<Instant> {
         (self.in_flight() == 0).then(|| self.idle_since.get_or_store(now))
     }
 
-    /// Could not be connected to: until then, or until a connection succeeds, other members get new connections first.
+    /// A connection to it failed: other members get new connections first, until this time or until a connection succeeds.
     pub fn back_off(&self, until: Instant) {
         self.backed_off_until.store(until);
     }
@@ -136,7 +136,7 @@ impl<A> Member<A> {
         begins
     }
 
-    /// The connection is no longer in use. A time that is not known is found out by [`Self::idle_since`].
+    /// The connection is no longer in use. Without a time, [`Self::idle_since`] determines it.
     pub(crate) fn end_request(&self, now: Option<Instant>) {
         match now {
             Some(now) => self.idle_since.store(now),

@@ -133,23 +133,23 @@ impl<A, C> Pool<A, C> {
     /// Finds a connection or room for one, and counts it for the worker. The caller holds the queue's lock.
     fn find(&self, queue: &Queue<A, C>, worker: usize, wanted: Wanted, now: Instant) -> Option<Found<A, C>> {
         let wants_kept = wanted == Wanted::Any;
-        if wants_kept && let Some(idle) = self.take_own(worker).or_else(|| self.take_of_others(worker)) {
+        if wants_kept && let Some(idle) = self.take_own(worker).or_else(|| self.take_least_recent(worker)) {
             return Some(Found::Kept(idle));
         }
         if let Some(member) = queue.reserve(now) {
             self.workers[worker].gain();
             return Some(Found::Room(member));
         }
-        if wants_kept { None } else { self.take_of_others(worker).map(Found::RoomOf) }
+        if wants_kept { None } else { self.take_least_recent(worker).map(Found::RoomOf) }
     }
 
     fn take_own(&self, worker: usize) -> Option<Idle<A, C>> {
         self.workers[worker].take_best(self.has_one_member.load(SeqCst))
     }
 
-    /// Takes the least recently used connection of any worker, the own one last looked at: where the caller wants a kept one
-    /// it has none. The caller holds the queue's lock and is counted in `queued`, so that no stack grows meanwhile.
-    fn take_of_others(&self, worker: usize) -> Option<Idle<A, C>> {
+    /// Takes the least recently used connection of any worker. The caller holds the queue's lock and is counted in `queued`,
+    /// so that no stack grows meanwhile.
+    fn take_least_recent(&self, worker: usize) -> Option<Idle<A, C>> {
         loop {
             let idle = self.workers.iter().filter_map(|worker| Some((worker, worker.least_recent()?)));
             let (owner, _) = idle.min_by_key(|(_, since)| *since)?;
