@@ -50,7 +50,7 @@ pub struct QueueFull;
 /// What is called with a member when a request at it is over.
 pub type OnEnd<A> = Box<dyn Fn(&Member<A>) + Send + Sync>;
 
-/// The connections to an upstream: `A` is an address, `C` a connection. See the [crate](crate).
+/// The connections to an upstream: `A` is an address, `C` a connection. See the [crate].
 pub struct Pool<A, C> {
     options: Options,
     on_end: Option<OnEnd<A>>,
