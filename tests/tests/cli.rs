@@ -209,13 +209,13 @@ fn everything_wrong_with_a_configuration_is_told_at_once() {
 fn what_a_start_would_fail_at_is_found_before() {
     let wrong = r#"listen = ["192.0.2.1:8080", "unix:nowhere/rudy.sock", "unix:rudy.toml"]
 access_log = { path = "nowhere/access.log" }
+buffer_dir = "nowhere"
 
 [[site]]
 [[site.route]]
 path = "/app"
 [site.route.fastcgi]
 command = ["./app"]
-spill_folder = "nowhere"
 processes = { user = "nosuchuser", folder = "nowhere" }
 
 [[site.route]]

@@ -15,6 +15,7 @@ use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router};
 pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Target>, Vec<Problem>> {
     folders.forget_unused();
     let mut problems = config.engine.problems(&Place::file(0));
+    problems.extend(config.unusable_buffer_dir());
     let mut hosts = Hosts::default();
     let mut sites = Vec::new();
     for (number, site) in config.sites.iter().enumerate() {

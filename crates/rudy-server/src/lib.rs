@@ -2,6 +2,7 @@
 
 pub mod access_log;
 mod app;
+pub mod buffer;
 mod compile;
 pub mod config;
 pub mod error_log;

@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostics::{Place, Problem, Source, Spans};
-use super::nearest::nearest;
+use super::nearest::{nearest, replacement};
 use super::values::{EngineName, ListenAddress, Size, Time};
 use crate::fastcgi::Upstream;
 use crate::routing::{HostPattern, PathPattern};
@@ -100,6 +100,9 @@ impl<'a> Walk<'a> {
     fn unknown_key(&mut self, key: &str, known: &Map<String, Value>, place: &Place) {
         let title = format!("unknown key `{key}`");
         let problem = Problem::key(place, title);
+        if let Some(replacement) = replacement(key) {
+            return self.problems.push(problem.label(format!("replaced by {replacement}")));
+        }
         self.problems.push(if let Some(near) = nearest(key, known.keys().map(String::as_str)) {
             problem.label(format!("did you mean `{near}`?"))
         } else {

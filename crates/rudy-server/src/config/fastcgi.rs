@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::app::{AppTable, missing};
-use super::start::unusable_folder;
 use super::values::Size;
 use super::{Config, Handler, Place, Problem};
 use crate::fastcgi::Upstream;
@@ -46,15 +45,15 @@ pub struct FastcgiTable {
     pub sendfile_root: Option<PathBuf>,
     /// Variables that the app is told in addition, or instead of what it would be told.
     pub params: BTreeMap<String, String>,
-    /// Whether a body that comes in chunks, without a length, is gathered before the app is asked: most apps read as many
-    /// bytes as `CONTENT_LENGTH` says. `false` passes it on as it comes.
-    pub needs_length: bool,
-    /// Where such bodies are kept beyond 64 KiB, in files without a name. The folder for temporary files if absent. Relative to
-    /// the file that names it.
-    #[schemars(length(min = 1))]
-    pub spill_folder: Option<PathBuf>,
-    /// Bytes of them on disk at once, of all requests; one more is answered 507.
-    pub spill_bytes: Size,
+    /// Whether the whole body of a request is stored before the app is asked, so that a slow client holds no connection to it.
+    /// `false` passes bodies with a length on as they come.
+    pub request_buffering: bool,
+    /// Whether bodies without a length, which come in chunks, are stored even with `request_buffering = false`: CGI has the app
+    /// read as many bytes as `CONTENT_LENGTH` says. `false` where the app reads to the end instead.
+    pub buffer_chunked: bool,
+    /// Bytes of one response that may be stored in a file, where its client reads it more slowly than the app sends it. Beyond
+    /// it, the app has to wait for the client. 0: nothing but 64 KiB in memory.
+    pub response_buffer: Size,
 }
 
 impl Default for FastcgiTable {
@@ -68,10 +67,10 @@ impl Default for FastcgiTable {
             follow_symlinks: false,
             sendfile_root: None,
             params: BTreeMap::new(),
-            needs_length: true,
-            spill_folder: None,
-            // Sixty-four times as much as one body may have.
-            spill_bytes: Size(1 << 30),
+            request_buffering: true,
+            buffer_chunked: true,
+            // `proxy_max_temp_file_size` of nginx.
+            response_buffer: Size(1 << 30),
         }
     }
 }
@@ -86,7 +85,7 @@ impl FastcgiTable {
     /// Where paths are relative to `folder`, they are no longer.
     pub(super) fn resolve(&mut self, folder: &Path) {
         self.app.resolve(folder);
-        for path in [&mut self.root, &mut self.sendfile_root, &mut self.spill_folder].into_iter().flatten() {
+        for path in [&mut self.root, &mut self.sendfile_root].into_iter().flatten() {
             *path = folder.join(&*path);
         }
     }
@@ -108,21 +107,12 @@ impl FastcgiTable {
                         script for all paths";
             problems.push(problem.help(help));
         }
-        problems.extend(self.unusable_spill_folder(place));
         problems
-    }
-
-    fn unusable_spill_folder(&self, place: &Place) -> Option<Problem> {
-        let folder = self.spill_folder.as_deref()?;
-        let why = unusable_folder(folder)?;
-        let title = format!("cannot write to {}: {why}", folder.display());
-        Some(Problem::value(&place.key("spill_folder"), title).label("a folder that can be written to"))
     }
 
     /// What the schema cannot say of a PHP site.
     pub(crate) fn problems_of_php(&self, place: &Place) -> Vec<Problem> {
         let mut problems = self.app.problems_with_address(place);
-        problems.extend(self.unusable_spill_folder(place));
         if self.root.is_none() {
             problems.push(missing("root", place));
         }

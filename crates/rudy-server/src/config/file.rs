@@ -37,6 +37,17 @@ pub struct MainFile {
     /// Whether a connection may have more than one request. If absent it may, except in `serial` and `pool:N`, where an idle
     /// connection would hold a thread for itself.
     pub keep_alive: Option<bool>,
+    /// Bytes of bodies in memory, of all requests and responses together: those that wait for an application, and those that
+    /// their client takes more slowly than the application sends them. Beyond it, a body goes to a file at once, otherwise
+    /// beyond 64 KiB. 64 MiB if absent.
+    pub buffer_memory: Option<Size>,
+    /// Bytes of bodies in files, of all requests and responses together. Beyond it, a request gets 507, and a response is read
+    /// as slowly as its client takes it. If absent, the smaller of 10 GiB and half of the free space of the file system.
+    pub buffer_total: Option<Size>,
+    /// The folder of these files, which have no names. Relative to this file. If absent, `$STATE_DIRECTORY`, which systemd
+    /// sets, or else `/var/tmp`.
+    #[schemars(length(min = 1))]
+    pub buffer_dir: Option<PathBuf>,
     /// Files that add sites, as a path whose last part may have `*`: `conf.d/*.toml`. Relative to this file.
     pub include: Option<String>,
     /// What a peer may send, how slowly, and for how long.

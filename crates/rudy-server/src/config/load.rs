@@ -20,9 +20,10 @@ use super::file::{AccessLogTable, IncludedFile, LimitsTable, LogFormat, MainFile
 use super::files::FilesTable;
 use super::include::{Included, files_to_include};
 use super::schema::schema_of;
-use super::values::{EngineName, ListenAddress};
+use super::values::{EngineName, ListenAddress, Size};
 use super::{AccessLogOptions, Config, EngineOptions, Handler, Route, Site};
 use crate::access_log::{Destination, Format};
+use crate::buffer::Options as BufferOptions;
 use crate::files::Folders;
 use crate::routing::HostPattern;
 
@@ -63,6 +64,7 @@ impl Loader {
                 limits.check(&table.place.key("limits"), !table.has_wrong("limits"), &mut loader.problems);
                 loader.config.limits = limits.into();
             }
+            loader.config.buffer = table.buffer(&mut loader.problems);
             if let Some(shutdown) = table.value::<Shutdown>("shutdown", &mut loader.problems) {
                 loader.config.shutdown_grace = shutdown.grace.0;
             }
@@ -289,6 +291,17 @@ impl<'a> Table<'a> {
         let threads =
             self.value::<u32>("threads", problems).and_then(|threads| NonZeroUsize::new(threads as usize));
         EngineOptions { model, cores, threads, keep_alive: self.value("keep_alive", problems) }
+    }
+
+    fn buffer(&self, problems: &mut Vec<Problem>) -> BufferOptions {
+        let memory = self.value::<Size>("buffer_memory", problems);
+        let total = self.value::<Size>("buffer_total", problems);
+        let dir = self.value::<PathBuf>("buffer_dir", problems);
+        BufferOptions {
+            memory: memory.map_or(BufferOptions::MEMORY, |size| size.0),
+            total: total.map(|size| size.0),
+            dir: dir.map(|dir| self.folder.join(dir)),
+        }
     }
 
     fn resolve_log(&self, log: &AccessLogTable) -> AccessLogOptions {

@@ -2,6 +2,7 @@
 
 mod app;
 mod authorize;
+mod buffer;
 mod check;
 mod describe;
 mod diagnostics;
@@ -46,6 +47,7 @@ pub(crate) use values::written_as_text;
 pub use values::{ListenAddress, Size, Time};
 
 use crate::access_log::{Destination, Format};
+use crate::buffer::Options as BufferOptions;
 use crate::routing::{HostPattern, PathPattern};
 
 /// What a server is to do: a configuration file with what it includes, or what the flags say.
@@ -59,6 +61,8 @@ pub struct Config {
     pub engine: EngineOptions,
     /// What peers may do.
     pub limits: rudy_net::Limits,
+    /// Where bodies are stored, and how much of them.
+    pub buffer: BufferOptions,
     /// Where a line for each request goes.
     pub access_log: Option<AccessLogOptions>,
     /// How long requests under way may take once the server was asked to stop.
@@ -192,6 +196,7 @@ impl Config {
             listen: vec![Address::Ip(([127, 0, 0, 1], 8080).into())],
             engine: EngineOptions::default(),
             limits: rudy_net::Limits::default(),
+            buffer: BufferOptions::default(),
             access_log: None,
             shutdown_grace: Shutdown::default().grace.0,
             sites: Vec::new(),

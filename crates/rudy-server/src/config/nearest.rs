@@ -1,5 +1,17 @@
 //! Names for which another was probably meant.
 
+/// Keys that had another name, or were in another place, in earlier versions.
+const REPLACED: [(&str, &str); 3] = [
+    ("needs_length", "`buffer_chunked`"),
+    ("spill_folder", "`buffer_dir`, for the whole server, at the top of the main file"),
+    ("spill_bytes", "`buffer_total`, for the whole server, at the top of the main file"),
+];
+
+/// What replaces a key of an earlier version.
+pub(super) fn replacement(key: &str) -> Option<&'static str> {
+    REPLACED.iter().find(|(old, _)| *old == key).map(|(_, new)| *new)
+}
+
 /// The candidate that `text` was probably meant to be: at most one slip in three letters.
 pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (distance, candidate) =

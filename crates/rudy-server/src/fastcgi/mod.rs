@@ -136,7 +136,7 @@ impl Fastcgi {
             sendfile,
             split: table.split.clone(),
             extra: table.params.clone().into_iter().collect(),
-            spill: table.needs_length.then(|| Spill::new(table.spill_folder.clone(), table.spill_bytes.0)),
+            spill: table.buffer_chunked.then(|| Spill::new(None, 1 << 30)),
         }))
     }
 

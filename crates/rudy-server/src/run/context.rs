@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::exit::Failure;
 use crate::access_log::AccessLog;
+use crate::buffer::Buffers;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
 use crate::{App, Apps, Folders, Topics, Vitals};
@@ -14,6 +15,7 @@ pub(super) struct Context {
     pub(super) errors: ErrorLog,
     pub(super) vitals: Arc<Vitals>,
     pub(super) apps: Arc<Apps>,
+    pub(super) buffers: Buffers,
     topics: Arc<Topics>,
     folders: Folders,
 }
@@ -25,6 +27,7 @@ impl Context {
             errors: ErrorLog::stderr()?,
             vitals: Arc::new(Vitals::new()),
             apps: Arc::default(),
+            buffers: Buffers::default(),
             topics: Arc::default(),
             folders: Folders::default(),
         })

@@ -49,6 +49,7 @@ impl Server {
             self.listen_again(&gone);
         })?;
         self.engine.source_changed();
+        self.context.buffers.set(config.buffer.clone());
         self.access_log = access_log;
         self.config = config;
         self.unlisten(&gone);

@@ -42,6 +42,7 @@ impl Server {
         let config = options.config()?;
         let context = Context::new().map_err(Failure::cannot("write to standard error"))?;
         report_panics(&context.errors);
+        context.buffers.set(config.buffer.clone());
         let access_log = open_access_log(&config, &context.errors)?;
         let generations = Generations::new(context.build_app(&config, access_log.as_ref())?);
         let inherited = take_inherited()?;

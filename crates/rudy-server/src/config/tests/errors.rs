@@ -53,7 +53,7 @@ error: unknown key `colour`
 2 | colour = "red"
   | ^^^^^^ not known here
   |
-  = help: the keys known here are `access_log`, `cores`, `engine`, `include`, `keep_alive`, `limits`, `listen`, `shutdown`, `site`, `threads`
+  = help: the keys known here are `access_log`, `buffer_dir`, `buffer_memory`, `buffer_total`, `cores`, `engine`, `include`, `keep_alive`, `limits`, `listen`, `shutdown`, `site`, `threads`
 
 error: unknown key `hed_time`
  --> rudy.toml:5:1
@@ -317,6 +317,54 @@ error: expected a list, found a table
 1 error in the configuration
 
 "]]
+    );
+}
+
+#[test]
+fn a_key_of_an_earlier_version_names_the_one_that_replaces_it() {
+    let said = errors(
+        r#"buffer_dir = "/nowhere"
+
+[[site]]
+[[site.route]]
+path = "/"
+[site.route.fastcgi]
+address = "unix:/run/app.sock"
+needs_length = false
+spill_folder = "x"
+spill_bytes = 1
+"#,
+    );
+    snapbox::assert_data_eq!(
+        said,
+        str![[r#"
+error: cannot write to /nowhere: No such file or directory (os error 2)
+ --> rudy.toml:1:14
+  |
+1 | buffer_dir = "/nowhere"
+  |              ^^^^^^^^^^ a folder that can be written to
+
+error: unknown key `needs_length`
+ --> rudy.toml:8:1
+  |
+8 | needs_length = false
+  | ^^^^^^^^^^^^ replaced by `buffer_chunked`
+
+error: unknown key `spill_folder`
+ --> rudy.toml:9:1
+  |
+9 | spill_folder = "x"
+  | ^^^^^^^^^^^^ replaced by `buffer_dir`, for the whole server, at the top of the main file
+
+error: unknown key `spill_bytes`
+  --> rudy.toml:10:1
+   |
+10 | spill_bytes = 1
+   | ^^^^^^^^^^^ replaced by `buffer_total`, for the whole server, at the top of the main file
+
+4 errors in the configuration
+
+"#]]
     );
 }
 

@@ -48,6 +48,16 @@ fn every_limit_can_be_set() {
 }
 
 #[test]
+fn the_folder_of_buffers_goes_by_the_main_file_and_their_bounds_have_defaults() {
+    let site = "[[site]]\nroute = [{ path = '/', respond = {} }]";
+    let keys = "buffer_memory = '1MiB'\nbuffer_total = 0\nbuffer_dir = '.'\n";
+    let set = load(&[("rudy.toml", &format!("{keys}{site}"))]).unwrap().buffer;
+    assert_eq!((set.memory, set.total), (1 << 20, Some(0)));
+    assert!(set.dir.unwrap().is_absolute());
+    assert_eq!(load(&[("rudy.toml", site)]).unwrap().buffer, BufferOptions::default());
+}
+
+#[test]
 fn the_configuration_in_effect_is_a_table() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rudy.toml");

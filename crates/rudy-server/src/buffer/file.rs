@@ -1,0 +1,140 @@
+//! The part of a message that is in a file.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use rustix::io::{ReadWriteFlags, preadv2};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::buffers::Share;
+use super::{BufferError, Buffers};
+
+/// What is read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A file without a name, and what is counted for it. The file is opened for the first bytes.
+#[derive(Debug)]
+pub(super) struct BufferFile {
+    dir: PathBuf,
+    file: OnceLock<File>,
+    /// Shared with a write in flight, so that the count stays until both are over.
+    counted: Mutex<Option<Share>>,
+}
+
+impl BufferFile {
+    pub(super) fn new(dir: PathBuf) -> Self {
+        Self { dir, file: OnceLock::new(), counted: Mutex::default() }
+    }
+
+    /// Writes `pieces`, or fails without a change that a reader could see. It blocks.
+    pub(super) fn write(&self, buffers: &Buffers, pieces: &[Bytes], at: u64) -> Result<(), BufferError> {
+        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+        self.count(buffers.reserve(bytes)?);
+        self.write_all(pieces, at).map_err(|error| BufferError::Disk { dir: self.dir.clone(), error })
+    }
+
+    fn count(&self, share: Share) {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *counted {
+            Some(counted) => counted.join(share),
+            none => *none = Some(share),
+        }
+    }
+
+    fn write_all(&self, pieces: &[Bytes], mut at: u64) -> io::Result<()> {
+        let file = if let Some(file) = self.file.get() {
+            file
+        } else {
+            let file = tempfile::tempfile_in(&self.dir)?;
+            self.file.get_or_init(|| file)
+        };
+        for piece in pieces {
+            file.write_all_at(piece, at)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads what the page cache has, and returns how much. `None` where it has nothing, or the file system cannot say.
+    fn read_cached(&self, piece: &mut [u8], at: u64) -> Option<usize> {
+        let read = preadv2(self.file.get()?, &mut [IoSliceMut::new(piece)], at, ReadWriteFlags::NOWAIT);
+        // An error shows again in the blocking read. Some kernels return 0 for bytes that are not cached.
+        read.ok().filter(|bytes| *bytes > 0)
+    }
+
+    /// Fills `piece`. It blocks.
+    fn read(&self, mut piece: BytesMut, at: u64) -> io::Result<Bytes> {
+        self.file.get().ok_or(io::ErrorKind::NotFound)?.read_exact_at(&mut piece, at)?;
+        Ok(piece.freeze())
+    }
+}
+
+impl Drop for BufferFile {
+    /// To close a large file takes time: its blocks become free. The bytes count until then.
+    fn drop(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        let counted = self.counted.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn_blocking(move || drop((file, counted)));
+        }
+    }
+}
+
+/// The bytes of a file from `read` to `written`, read in order.
+#[derive(Debug)]
+pub(super) struct Section {
+    pub(super) file: Arc<BufferFile>,
+    pub(super) read: u64,
+    pub(super) written: u64,
+    /// A read in flight on the blocking pool.
+    reading: Option<JoinHandle<io::Result<Bytes>>>,
+}
+
+impl Section {
+    pub(super) fn new(file: Arc<BufferFile>) -> Self {
+        Self { file, read: 0, written: 0, reading: None }
+    }
+
+    pub(super) fn left(&self) -> u64 {
+        self.written.saturating_sub(self.read)
+    }
+
+    /// Reads from `position` on.
+    pub(super) fn seek(&mut self, position: u64) {
+        self.read = position;
+        self.reading = None;
+    }
+
+    /// The next bytes, of which there have to be some.
+    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let piece = ready!(self.poll_read(cx));
+        self.reading = None;
+        let piece = piece?;
+        self.read += piece.len() as u64;
+        Poll::Ready(Ok(piece))
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let left = usize::try_from(self.left()).unwrap_or(usize::MAX);
+        let reading = match &mut self.reading {
+            Some(reading) => reading,
+            none => {
+                let (at, mut piece) = (self.read, BytesMut::zeroed(left.min(READ_BYTES)));
+                if let Some(bytes) = self.file.read_cached(&mut piece, at) {
+                    piece.truncate(bytes);
+                    return Poll::Ready(Ok(piece.freeze()));
+                }
+                let file = self.file.clone();
+                none.insert(tokio::task::spawn_blocking(move || file.read(piece, at)))
+            }
+        };
+        Pin::new(reading).poll(cx).map(|result| result.map_err(io::Error::other).flatten())
+    }
+}
