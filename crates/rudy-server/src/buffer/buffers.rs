@@ -103,9 +103,12 @@ impl Buffers {
         Ok(Share { buffers: self.clone(), of: Resource::Disk, bytes })
     }
 
-    /// Whether there is room for a file of `bytes` now. It blocks, as [`Self::reserve`] does.
+    /// Whether there is room for a file of `bytes` now. It takes nothing, so that it takes nothing from others, and it blocks as
+    /// [`Self::reserve`] does.
     pub(super) fn check_room(&self, bytes: u64) -> Result<(), BufferError> {
-        self.reserve(bytes).map(drop)
+        let total = self.total();
+        let used = self.on_disk().checked_add(bytes).filter(|used| *used <= total);
+        used.map(drop).ok_or(BufferError::Total(total))
     }
 
     fn total(&self) -> u64 {

@@ -138,3 +138,33 @@ impl Section {
         Pin::new(reading).poll(cx).map(|result| result.map_err(io::Error::other).flatten())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use rustix::fs::{Advice, fadvise};
+
+    use super::*;
+
+    #[test]
+    fn bytes_that_the_page_cache_has_lost_are_read_on_the_blocking_pool() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = Arc::new(BufferFile::new(folder.path().to_owned()));
+        let pieces = [Bytes::from(vec![1; 100_000]), Bytes::from(vec![2; 10])];
+        file.write(&Buffers::default(), &pieces, 0).unwrap();
+        let open = file.file.get().unwrap();
+        open.sync_data().unwrap();
+        fadvise(open, 0, None, Advice::DontNeed).unwrap();
+        let mut section = Section { written: 100_010, ..Section::new(file) };
+        let mut read = Vec::new();
+        while section.left() > 0 {
+            read.extend(runtime.block_on(poll_fn(|cx| section.poll_piece(cx))).unwrap());
+        }
+        assert_eq!(read, pieces.concat());
+        section.written += 1;
+        let error = runtime.block_on(poll_fn(|cx| section.poll_piece(cx))).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "the file is shorter than it was");
+    }
+}
