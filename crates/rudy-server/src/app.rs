@@ -7,6 +7,7 @@ use http::StatusCode;
 use rudy_net::{Call, Client, Limits, Local, Outcome, Request, Service};
 
 use crate::access_log::AccessLog;
+use crate::buffer::Buffers;
 use crate::compile::{Handler, compile};
 use crate::config::{Config, Diagnostics};
 use crate::error_log::ErrorLog;
@@ -32,7 +33,12 @@ impl App {
     pub fn new(config: &Config, folders: &Folders) -> Result<Self, Diagnostics> {
         let router = compile(config, folders)
             .map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
-        let routes = Routes { router: Arc::new(router), vitals: Arc::default(), topics: Arc::default() };
+        let routes = Routes {
+            router: Arc::new(router),
+            vitals: Arc::default(),
+            topics: Arc::default(),
+            buffers: Buffers::default(),
+        };
         Ok(Self {
             routes: Arc::new(routes),
             limits: Arc::new(config.limits_in_effect()),
@@ -94,6 +100,13 @@ impl App {
     #[must_use]
     pub fn with_topics(mut self, topics: Arc<Topics>) -> Self {
         Arc::make_mut(&mut self.routes).topics = topics;
+        self
+    }
+
+    /// Stores bodies in these buffers, whose bounds hold for the whole process.
+    #[must_use]
+    pub fn with_buffers(mut self, buffers: Buffers) -> Self {
+        Arc::make_mut(&mut self.routes).buffers = buffers;
         self
     }
 }

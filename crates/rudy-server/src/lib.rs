@@ -21,10 +21,12 @@ mod routing;
 pub mod run;
 pub mod tail;
 mod topic;
+mod upstream;
 
 pub use app::App;
-pub use fastcgi::{Apps, Upstream};
+pub use fastcgi::Apps;
 pub use files::Folders;
 pub use handlers::Vitals;
 pub use routing::{HostPattern, PathPattern};
 pub use topic::Topics;
+pub use upstream::UpstreamAddress;

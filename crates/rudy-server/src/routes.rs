@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_net::{Client, Local, Reply, Request, Response};
 
+use crate::buffer::Buffers;
 use crate::compile::{Handler, Target};
 use crate::files::Outcome;
 use crate::handlers::Vitals;
@@ -21,6 +22,7 @@ pub(crate) struct Routes {
     pub(crate) router: Arc<Router<Target>>,
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) topics: Arc<Topics>,
+    pub(crate) buffers: Buffers,
 }
 
 /// What a handler needs beside the request: both ends of its connection, and the routes of the configuration.

@@ -10,7 +10,8 @@ use super::file::OneOrMany;
 use super::processes::ProcessesTable;
 use super::values::Time;
 use super::{Place, Problem, out_of_bounds};
-use crate::fastcgi::{Upstream, problems_of_processes};
+use crate::fastcgi::problems_of_processes;
+use crate::upstream::UpstreamAddress;
 
 /// An app that speaks FastCGI. Tables in which this is the same ask the same app, over the same connections.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -18,7 +19,7 @@ use crate::fastcgi::{Upstream, problems_of_processes};
 pub struct AppTable {
     /// Where it listens: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000`, or several of these, of which the least busy one is
     /// asked. With `php`, `unix:/run/php/php-fpm.sock` if absent.
-    pub address: Option<OneOrMany<Upstream>>,
+    pub address: Option<OneOrMany<UpstreamAddress>>,
     /// The program to start it with, and its arguments, in place of an address: it is given its socket as descriptor 0. No
     /// shell reads them. Relative to the file that names it where it has a slash.
     #[schemars(length(min = 1))]
@@ -82,8 +83,8 @@ impl AppTable {
     }
 
     /// Where the app listens; php-fpm at its usual place if that is not said.
-    pub(crate) fn addresses(&self) -> Vec<Upstream> {
-        let php_fpm = || vec![Upstream::Unix(PHP_FPM.into())];
+    pub(crate) fn addresses(&self) -> Vec<UpstreamAddress> {
+        let php_fpm = || vec![UpstreamAddress::Unix(PHP_FPM.into())];
         self.address.as_ref().map_or_else(php_fpm, |address| address.as_slice().to_vec())
     }
 

@@ -10,8 +10,8 @@ use toml::de::{DeTable, DeValue};
 use super::diagnostics::{Place, Problem, Source, Spans};
 use super::nearest::{nearest, replacement};
 use super::values::{EngineName, ListenAddress, Size, Time};
-use crate::fastcgi::Upstream;
 use crate::routing::{HostPattern, PathPattern};
+use crate::upstream::UpstreamAddress;
 
 /// Adds what is wrong with `document` to `problems`, and where each value stands to `source`.
 pub(super) fn check(
@@ -220,7 +220,7 @@ fn check_format(format: &str, text: &str) -> Result<(), String> {
         "rudy-time" => text.parse::<Time>().map(drop),
         "rudy-size" => text.parse::<Size>().map(drop),
         "rudy-engine" => text.parse::<EngineName>().map(drop),
-        "rudy-upstream" => text.parse::<Upstream>().map(drop),
+        "rudy-upstream" => text.parse::<UpstreamAddress>().map(drop),
         "rudy-listen" => text.parse::<ListenAddress>().map(drop),
         "rudy-host" => text.parse::<HostPattern>().map(drop),
         "rudy-path" => text.parse::<PathPattern>().map(drop),

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::app::{AppTable, missing};
 use super::values::Size;
 use super::{Config, Handler, Place, Problem};
-use crate::fastcgi::Upstream;
 use crate::routing::PathPattern;
+use crate::upstream::UpstreamAddress;
 
 /// How the names of PHP scripts end.
 pub(super) const PHP_SUFFIX: &str = ".php";
@@ -139,7 +139,7 @@ impl Config {
             _ => Vec::new(),
         });
         addresses.filter_map(|address| match address {
-            Upstream::Unix(path) if !path.exists() => Some(format!(
+            UpstreamAddress::Unix(path) if !path.exists() => Some(format!(
                 "{} is not there: requests for PHP are answered 502 until php-fpm listens on it (`address` says \
                  where, if it is elsewhere)",
                 path.display()

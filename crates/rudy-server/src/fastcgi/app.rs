@@ -1,26 +1,30 @@
 //! An app as requests are put to it: its connections, its name, its log.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
 use http::{Method, Uri};
 use rudy_fastcgi::{Limits, Role};
 use rudy_net::Client;
 
-use super::answer::{self, Begun};
 use super::apps::Apps;
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::output::AppOutput;
 use super::params::Params;
-use super::pool::{Lease, Pool, PoolOptions, Wanted};
+use super::pool::{Connections, Pool};
 use super::processes::ProcessOptions;
-use super::spill::Upload;
+use super::request_info::RequestInfo;
+use super::response::Begun;
 use super::stderr::Stderr;
-use super::whose::Whose;
+use super::upload::Upload;
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
+use crate::upstream::{UpstreamOptions, Wanted};
+
+/// What an app may make us hold.
+static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::default);
 
 /// An app that is asked, in whichever role.
 #[derive(Debug)]
@@ -30,7 +34,6 @@ pub(super) struct App {
     pool: OnceLock<Arc<Pool>>,
     /// What it is called in the log.
     name: Arc<str>,
-    limits: Limits,
     log: OnceLock<ErrorLog>,
 }
 
@@ -38,7 +41,7 @@ impl App {
     /// Nothing is connected to yet.
     pub(super) fn new(table: &AppTable, name: &str) -> Self {
         let (pool, log) = (OnceLock::new(), OnceLock::new());
-        Self { table: table.clone(), pool, name: name.into(), limits: Limits::default(), log }
+        Self { table: table.clone(), pool, name: name.into(), log }
     }
 
     /// Starts its processes, where it is Rudy that does, and goes on with those and with the connections that there are where
@@ -50,7 +53,7 @@ impl App {
     pub(super) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
         let table = &self.table;
         let pool = apps.pool(table, || match process_options(table) {
-            Some(processes) => Pool::start(processes, pool_options(table), self.limits.clone(), log),
+            Some(processes) => Pool::start(processes, upstream_options(table), connections(table), log),
             None => Ok(self.new_pool(Some(log.clone()))),
         });
         let pool = pool.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name)))?;
@@ -63,45 +66,60 @@ impl App {
         self.log.get_or_init(|| log);
     }
 
-    /// Puts a request to it, and waits for the head of its answer. A connection that was kept may turn out dead: what can be
-    /// said twice without harm (`is_repeatable`, which no request with a body is) is then said on a new one; and so is what
-    /// was never said, unless some of its body has been taken.
+    /// Sends it a request, and waits for the head of its response.
+    ///
+    /// A kept connection may turn out dead. The request is then repeated on a new one, if that is harmless (`is_safe`: its
+    /// method is) or the app has received nothing of it, and its body is still there.
+    ///
+    /// # Errors
+    ///
+    /// There is no connection, or no response.
     pub(super) async fn ask(
         &self,
         role: Role,
         params: &Params<'_>,
-        body: Upload,
-        is_repeatable: bool,
+        upload: Upload,
+        is_safe: bool,
     ) -> Result<Begun, Failure> {
-        let wanted = if is_repeatable { Wanted::Any } else { Wanted::Alive };
-        let lease = self.pool().lease(wanted).await?;
-        let may_move = lease.is_kept && body.is_empty();
-        match self.begin(lease, role, params, body).await {
-            Err(failure) if may_move && failure.may_be_repeated(is_repeatable) => {
-                let lease = self.pool().lease(Wanted::New).await?;
-                self.begin(lease, role, params, Upload::empty()).await
+        let wanted = if is_safe { Wanted::Any } else { Wanted::Alive };
+        let (failure, mut exchange) = match self.attempt(wanted, role, params, upload).await {
+            Ok(begun) => return Ok(begun),
+            Err(failed) => failed?,
+        };
+        match exchange.take_upload() {
+            Some(upload) if failure.may_be_repeated(is_safe) => {
+                drop(exchange);
+                let attempt = self.attempt(Wanted::New, role, params, upload).await;
+                attempt.map_err(|failed| failed.map_or_else(|failure| failure, |(failure, _)| failure))
             }
-            begun => begun,
+            _ => Err(failure),
         }
     }
 
-    async fn begin(
+    /// An error is the failure of an exchange on a kept connection, with the exchange, or one that no other connection helps.
+    async fn attempt(
         &self,
-        lease: Lease,
+        wanted: Wanted,
         role: Role,
         params: &Params<'_>,
-        body: Upload,
-    ) -> Result<Begun, Failure> {
-        let whose = self.whose(&params.head.method, &params.head.uri, &params.client);
-        let answer_time = self.table.answer_time.0;
-        let stderr = Stderr::new(whose, self.pool().output());
-        let exchange = Exchange::begin(lease, role, params, body, self.limits.clone(), answer_time, stderr)?;
-        answer::begin(exchange, role, &self.limits).await
+        upload: Upload,
+    ) -> Result<Begun, Result<(Failure, Exchange), Failure>> {
+        let checkout = self.pool().checkout(wanted).await.map_err(Err)?;
+        let is_kept = checkout.is_kept();
+        let info = self.info(&params.head.method, &params.head.uri, &params.client);
+        let stderr = Stderr::new(info, self.pool().output());
+        let timeout = self.table.answer_time.0;
+        let mut exchange = Exchange::begin(checkout, role, params, upload, &LIMITS, timeout, stderr);
+        match exchange.head().await {
+            Ok(head) => Ok(Begun::new(head, exchange)),
+            Err(failure) if is_kept => Err(Ok((failure, exchange))),
+            Err(failure) => Err(Err(failure)),
+        }
     }
 
-    /// A request put to it, for the log.
-    pub(super) fn whose(&self, method: &Method, uri: &Uri, client: &Client) -> Whose {
-        Whose {
+    /// A request to it, for the log.
+    pub(super) fn info(&self, method: &Method, uri: &Uri, client: &Client) -> RequestInfo {
+        RequestInfo {
             app: self.name.clone(),
             method: method.clone(),
             uri: uri.clone(),
@@ -116,18 +134,21 @@ impl App {
 
     fn new_pool(&self, log: Option<ErrorLog>) -> Arc<Pool> {
         let output = AppOutput::new(self.table.name(), log, Instant::now());
-        Pool::new(&self.table.addresses(), pool_options(&self.table), self.limits.clone(), output)
+        Pool::new(&self.table.addresses(), upstream_options(&self.table), connections(&self.table), output)
     }
 }
 
-fn pool_options(table: &AppTable) -> PoolOptions {
-    PoolOptions {
-        connections: table.connections() as usize,
+fn connections(table: &AppTable) -> Connections {
+    Connections { each: table.connections() as usize, can_grow: table.connections.is_none() }
+}
+
+fn upstream_options(table: &AppTable) -> UpstreamOptions {
+    UpstreamOptions {
         queue: table.queue as usize,
-        queue_time: table.queue_time.0,
-        connect_time: table.connect_time.0,
-        keep_time: table.keep_time.0,
-        requests_per_process: table.processes.requests,
+        queue_timeout: table.queue_time.0,
+        connect_timeout: table.connect_time.0,
+        keep_timeout: table.keep_time.0,
+        requests_per_member: table.processes.requests,
     }
 }
 

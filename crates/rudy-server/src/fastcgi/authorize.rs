@@ -15,13 +15,14 @@ use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Local, Reply, Request, Response};
 
-use super::answer::Begun;
 use super::app::App;
 use super::apps::Apps;
 use super::failure::Failure;
 use super::params::{Params, Subject, is_of_server};
+use super::response::Begun;
 use super::sendfile;
-use super::spill::Upload;
+use super::upload::Upload;
+use crate::buffer::Buffers;
 use crate::config::{AuthorizeTable, Place, Problem};
 use crate::error_log::ErrorLog;
 use crate::routes::{Context, Routes};
@@ -90,7 +91,7 @@ impl Authorizer {
         routes: Arc<Routes>,
     ) -> Response {
         let (mut head, body) = request.into_parts();
-        match self.ask(&head, &path, client, local).await {
+        match self.ask(&head, &path, client, local, &routes.buffers).await {
             Ok(Verdict::In(variables)) => {
                 head.extensions.insert(variables);
                 let request = Request::from_parts(head, body);
@@ -102,7 +103,7 @@ impl Authorizer {
             }
             Ok(Verdict::Out(response)) => response,
             Err(failure) => {
-                self.0.app.whose(&head.method, &head.uri, &client).say(&failure);
+                self.0.app.info(&head.method, &head.uri, &client).log_failure(&failure);
                 failure.answer(&head.headers)
             }
         }
@@ -114,20 +115,22 @@ impl Authorizer {
         path: &RequestPath<'_>,
         client: Client,
         local: Option<SocketAddr>,
+        buffers: &Buffers,
     ) -> Result<Verdict, Failure> {
         let Shared { app, extra } = &*self.0;
         let subject = Subject::Access(path);
         let params = Params { head, client, local, subject, root: None, content_length: None, extra };
         // A question has no effect, so that it may be asked again.
-        let begun = app.ask(Role::Authorizer, &params, Upload::empty(), true).await.map_err(name_role)?;
+        let begun = app.ask(Role::Authorizer, &params, Upload::default(), true).await.map_err(name_role)?;
         if begun.head.kind == Answer::Document(StatusCode::OK) {
             let variables = variables(&begun.head.fields)?;
             begun.end(BODY_BYTES_MAX).await.map_err(name_role)?;
             return Ok(Verdict::In(variables));
         }
         let begun = for_client(begun)?;
-        let whose = app.whose(&head.method, &head.uri, &client);
-        begun.into_response(&head.method, whose).await.map(Verdict::Out)
+        let info = app.info(&head.method, &head.uri, &client);
+        // Pages that refuse are small: they have no use for a file.
+        begun.into_response(&head.method, info, buffers, 0).map(Verdict::Out)
     }
 }
 

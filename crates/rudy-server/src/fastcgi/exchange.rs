@@ -1,116 +1,174 @@
-//! One request to an app and its answer: the body goes up while it comes in, the answer is passed on as it comes.
+//! One request to an app and its response: the body is sent while it comes in, the response is read as it comes.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes, BytesMut};
+use rudy_fastcgi::cgi::{Head, HeadDecoder};
+use rudy_fastcgi::gateway::Event;
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
-use rudy_fastcgi::{Fault, Limits, ProtocolStatus, Role};
-use tokio::time::Sleep;
+use rudy_fastcgi::{Limits, ProtocolStatus, RequestId, Role};
+use rudy_net::{Deadline, poll_time};
 
+use super::connection::Connection;
 use super::failure::Failure;
-use super::link::Ticket;
 use super::params::Params;
-use super::pool::Lease;
-use super::spill::Upload;
 use super::stderr::Stderr;
+use super::upload::Upload;
+use crate::upstream::Checkout;
 
-/// What is read of a body that nobody wants, so that the connection can go on: less than a new one costs.
+/// What is encoded of a body before it is sent: two pieces as they come from a socket.
+const OUTPUT_BYTES: usize = 64 * 1024;
+
+/// What is read of a body that is not passed on, so that the connection can be kept: less than a new one costs.
 const SKIPPED_BYTES_MAX: usize = 256 * 1024;
 
-/// How long an app may take to say it. Most have said it already, and one that streams has no end.
+/// How long an app may take to send it. Most have sent it already, and one that streams has no end.
 const SKIPPED_TIME: Duration = Duration::from_secs(2);
 
-/// A request under way. Dropped before its end, the app is told to give it up.
+thread_local! {
+    /// What is sent next, of whichever request this thread is at.
+    static OUTPUT: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(4096));
+}
+
+/// A request in progress. Dropped before its end, its connection is closed, which cancels it: php-fpm ignores
+/// `FCGI_ABORT_REQUEST`.
 pub(super) struct Exchange {
-    /// `None` once the answer is complete and the connection given back.
-    lease: Option<Lease>,
-    ticket: Ticket,
+    /// `None` once the response is complete and the connection released.
+    checkout: Option<Checkout<Connection>>,
+    id: RequestId,
+    limits: &'static Limits,
     /// What is still to come of the request's body.
-    upload: Option<Upload>,
-    /// Everything that there was of the request has been sent.
-    is_sent: bool,
-    /// All of the answer has come, and only the end of the request is missing.
-    is_said: bool,
-    /// With which the app has ended the request, so that nothing is missing.
+    upload: Upload,
+    /// What is encoded and not sent yet.
+    output: BytesMut,
+    /// The app has received a part of the request.
+    is_begun: bool,
+    /// Until the head of the response is whole.
+    head: Option<HeadDecoder>,
+    received: Received,
+    /// With which the app has ended the request.
     app_status: Option<u32>,
-    limits: Limits,
-    answer_time: Duration,
-    /// When the app is too slow. The timer is made when something is waited for first.
-    timer: Option<Pin<Box<Sleep>>>,
+    timeout: Duration,
+    /// When the app is too slow; set when something is waited for.
+    deadline: Option<Deadline>,
     stderr: Stderr,
 }
 
+/// What has come of a response and was not handed out.
+#[derive(Default)]
+struct Received {
+    head: Option<Head>,
+    body: BytesMut,
+    /// All of the response has come, and only the end of the request is missing.
+    is_whole: bool,
+}
+
 impl Exchange {
-    /// Begins a request on a connection.
+    /// Sends a request on a connection. What the socket does not take is sent by the polls.
     pub(super) fn begin(
-        lease: Lease,
+        mut checkout: Checkout<Connection>,
         role: Role,
         params: &Params<'_>,
         upload: Upload,
-        limits: Limits,
-        answer_time: Duration,
+        limits: &'static Limits,
+        timeout: Duration,
         stderr: Stderr,
-    ) -> Result<Self, Failure> {
-        let has_body = !upload.is_empty();
-        let ticket = lease.link().begin(role, &limits, |id, output| {
-            params.encode(id, output);
-            // An authorizer is sent no body, and not even the end of one (FastCGI 1.0 §6.3).
-            if !has_body && role != Role::Authorizer {
-                encode_stream_end(Kind::Stdin, id, output);
+    ) -> Self {
+        let head = if role == Role::Authorizer { HeadDecoder::of_authorizer() } else { HeadDecoder::new() };
+        OUTPUT.with_borrow_mut(|out| {
+            out.clear();
+            let id = checkout.connection().begin(role, out);
+            params.encode(id, out);
+            let mut exchange = Self {
+                checkout: Some(checkout),
+                id,
+                limits,
+                upload,
+                output: BytesMut::new(),
+                is_begun: false,
+                head: Some(head),
+                received: Received::default(),
+                app_status: None,
+                timeout,
+                deadline: None,
+                stderr,
+            };
+            if role == Role::Authorizer {
+                // An authorizer is sent no body, and not even the end of one (FastCGI 1.0 §6.3).
+                exchange.upload.end();
             }
-        });
-        let ticket = ticket.ok_or(Failure::Fault(Fault::Closed { open: limits.open_requests.into() }))?;
-        let upload = has_body.then_some(upload);
-        Ok(Self {
-            lease: Some(lease),
-            ticket,
-            upload,
-            is_sent: false,
-            is_said: false,
-            app_status: None,
-            limits,
-            answer_time,
-            timer: None,
-            stderr,
+            let cx = &mut Context::from_waker(Waker::noop());
+            // A body that is in memory leaves with the parameters. A failure is the first poll's to find.
+            let _ = exchange.encode_upload(cx, out);
+            exchange.send_at_once(cx, out);
+            exchange
         })
     }
 
-    /// The next piece of the answer, its head included; `None` at its end.
-    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        if self.lease.is_none() {
-            return Poll::Ready(None);
-        }
-        let piece = self.poll_answer(cx);
-        match piece {
-            Poll::Ready(_) => self.timer = None,
-            // For its body; how long that may take is the connection's to say.
-            Poll::Pending if self.waits_for_client() => self.timer = None,
-            Poll::Pending => {
-                let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.answer_time)));
-                if timer.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(self.fail_with(Failure::Slow(self.answer_time)));
+    /// Sends what is encoded, as far as there is room.
+    fn send_at_once(&mut self, cx: &mut Context<'_>, out: &BytesMut) {
+        let Some(checkout) = &mut self.checkout else { return };
+        let sent = match checkout.connection().poll_send(cx, out) {
+            Poll::Ready(Ok(sent)) => sent,
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        };
+        self.is_begun = sent > 0;
+        self.output.extend_from_slice(&out[sent..]);
+    }
+
+    /// The head of the response.
+    pub(super) async fn head(&mut self) -> Result<Head, Failure> {
+        poll_fn(|cx| {
+            loop {
+                if let Some(head) = self.received.head.take() {
+                    return Poll::Ready(Ok(head));
                 }
+                if self.checkout.is_none() {
+                    let head = self.head.take().unwrap_or_default();
+                    return Poll::Ready(Err(Failure::Head(head.end_of_input())));
+                }
+                ready!(self.poll_progress(cx))?;
+            }
+        })
+        .await
+    }
+
+    /// The next piece of the response's body; `None` at its end.
+    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        loop {
+            if !self.received.body.is_empty() {
+                return Poll::Ready(Some(Ok(self.received.body.split().freeze())));
+            }
+            if self.checkout.is_none() {
+                return Poll::Ready(None);
+            }
+            if let Err(failure) = ready!(self.poll_progress(cx)) {
+                return Poll::Ready(Some(Err(failure)));
             }
         }
-        piece
     }
 
-    /// Whether all of the answer has come.
+    /// Whether all of the response has come and was handed out.
     pub(super) fn is_over(&self) -> bool {
-        self.lease.is_none()
+        self.checkout.is_none() && self.received.body.is_empty()
     }
 
-    /// The application status with which the app itself has ended the request. It may not have, and its answer be whole
+    /// The application status with which the app itself has ended the request. It may not have, and the response be whole
     /// nevertheless.
     pub(super) fn app_status(&self) -> Option<u32> {
         self.app_status
     }
 
-    /// Passes over the rest of the answer, if it is short and comes soon; else the app is told to give it up. Nobody waits for
-    /// that.
+    /// The request's body for another attempt, if nothing of it is lost.
+    pub(super) fn take_upload(&mut self) -> Option<Upload> {
+        std::mem::take(&mut self.upload).rewind()
+    }
+
+    /// Passes over the rest of the response, if it is short and comes soon; else the connection is closed. Its end is not waited
+    /// for.
     pub(super) fn skip(mut self) {
         let mut skipped = 0;
         // Most often all of it has come.
@@ -127,107 +185,169 @@ impl Exchange {
                 Err(failure) => self.stderr.note(&failure),
             }
             if *skipped > SKIPPED_BYTES_MAX {
-                self.fail();
+                self.close();
             }
         }
         Poll::Ready(())
     }
 
-    fn waits_for_client(&self) -> bool {
-        self.upload.is_some() && self.is_sent
-    }
-
-    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        // An app may answer, and even end, before it has read everything: whether it takes more does not hold up its answer.
-        let sent = self.poll_upload(cx);
-        if let Poll::Ready(Err(failure @ (Failure::Client(_) | Failure::Spill(_) | Failure::Unsent(_)))) =
-            sent
+    /// Sends and receives. Ready when something has come, or the response is over.
+    fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        let progress = self.poll_both_ways(cx);
+        if progress.is_ready() || self.waits_for_client() {
+            self.deadline = None;
+            return progress;
+        }
+        let deadline = self.deadline.get_or_insert_with(|| Deadline::at(poll_time() + self.timeout));
+        if deadline.poll_passed(cx).is_ready() {
+            return Poll::Ready(self.fail(Failure::Slow(self.timeout)));
+        }
+        if self.output.is_empty()
+            && let Some(checkout) = &mut self.checkout
         {
-            self.fail();
-            return Poll::Ready(Some(Err(failure)));
+            checkout.poll_starved(cx);
         }
-        match ready!(self.poll_read(cx)) {
-            Ok(Some(piece)) => Poll::Ready(Some(Ok(piece))),
-            Ok(None) => Poll::Ready(None),
-            Err(failure) => Poll::Ready(self.fail_with(failure)),
+        Poll::Pending
+    }
+
+    /// Whether the app waits for a part of the body that the client has not sent; for how long is the connection's to decide.
+    fn waits_for_client(&self) -> bool {
+        self.output.is_empty() && self.upload.waits_for_client()
+    }
+
+    fn poll_both_ways(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        // An app may respond, and even end, before it has read everything: what it does not take does not hold up its response.
+        if let Poll::Ready(Err(failure)) = self.poll_send(cx)
+            && (!failure.is_of_connection() || matches!(failure, Failure::Unsent(_)))
+        {
+            self.close();
+            return Poll::Ready(Err(failure));
+        }
+        match ready!(self.poll_receive(cx)) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(failure) => Poll::Ready(self.fail(failure)),
         }
     }
 
-    /// Sends what there is of the request, and takes more of its body as there is room.
-    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        let Some(lease) = &self.lease else { return Poll::Ready(Ok(())) };
-        let (ticket, upload, timer) = (self.ticket, &mut self.upload, &mut self.timer);
-        let sent = lease.link().poll_send(cx, ticket, |cx, output| {
-            let Some(body) = upload else { return Ok(false) };
-            match body.poll_piece(cx) {
-                Poll::Pending => return Ok(false),
-                Poll::Ready(Some(piece)) => encode_stream(Kind::Stdin, ticket.id, &piece?, output),
+    /// Sends what there is of the request, and encodes more of its body as there is room.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        loop {
+            if self.output.is_empty() {
+                // What a large body took is not kept for a small rest.
+                let mut out = BytesMut::new();
+                ready!(self.encode_upload(cx, &mut out))?;
+                if out.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                self.output = out;
+            }
+            let Some(checkout) = &mut self.checkout else { return Poll::Ready(Ok(())) };
+            match ready!(checkout.connection().poll_send(cx, &self.output)) {
+                Ok(sent) => {
+                    self.output.advance(sent);
+                    self.is_begun = true;
+                    // The app takes what it is sent, so it is at work.
+                    self.deadline = None;
+                }
+                Err(error) if self.is_begun => return Poll::Ready(Err(Failure::Lost(error))),
+                Err(error) => return Poll::Ready(Err(Failure::Unsent(error))),
+            }
+        }
+    }
+
+    /// Encodes what has come of the body. Ready when there is something to send, or all of it was.
+    fn encode_upload(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), Failure>> {
+        while !self.upload.is_ended() && out.len() < OUTPUT_BYTES {
+            match self.upload.poll_piece(cx) {
+                Poll::Pending if out.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+                Poll::Ready(Some(piece)) => encode_stream(Kind::Stdin, self.id, &piece?, out),
                 Poll::Ready(None) => {
-                    *upload = None;
-                    encode_stream_end(Kind::Stdin, ticket.id, output);
+                    encode_stream_end(Kind::Stdin, self.id, out);
+                    self.upload.end();
                 }
             }
-            // The app has taken what came before, so it is at work.
-            *timer = None;
-            Ok(true)
-        });
-        self.is_sent = sent.is_ready();
-        sent
-    }
-
-    /// What the app sends next of its answer.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
-        while let Some(lease) = &mut self.lease {
-            let mut news = ready!(lease.link().poll_news(cx, self.ticket, &self.limits))?;
-            lease.prove();
-            self.stderr.take(&news.stderr);
-            self.is_said |= news.is_said;
-            match news.end {
-                Some((app_status, ProtocolStatus::RequestComplete)) => self.finish(app_status),
-                Some((_, refused)) => return Poll::Ready(Err(Failure::Refused(refused))),
-                None => {}
-            }
-            if let Some(piece) = news.piece() {
-                return Poll::Ready(Ok(Some(piece)));
-            }
         }
-        Poll::Ready(Ok(None))
+        Poll::Ready(Ok(()))
     }
 
-    /// The answer is complete. The connection serves others, unless the app may still wait for what it did not read.
-    fn finish(&mut self, app_status: u32) {
-        self.app_status = Some(app_status);
-        let is_whole = self.upload.is_none();
-        self.leave(is_whole, !is_whole);
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        let Self { checkout: Some(checkout), head, received, stderr, app_status, limits, .. } = self else {
+            return Poll::Ready(Ok(()));
+        };
+        let mut is_over = false;
+        ready!(checkout.connection().poll_receive(cx, limits, |event| {
+            match event {
+                Event::Stdout(data) => received.take(data, head, limits)?,
+                Event::StdoutEnd => received.is_whole = true,
+                Event::Stderr(data) => stderr.take(data),
+                Event::End { app_status: status, protocol_status: ProtocolStatus::RequestComplete } => {
+                    (*app_status, is_over) = (Some(status), true);
+                }
+                Event::End { protocol_status, .. } => return Err(Failure::Refused(protocol_status)),
+                _ => {}
+            }
+            Ok(())
+        }))?;
+        checkout.mark_accepted();
+        if is_over {
+            self.finish();
+        }
+        Poll::Ready(Ok(()))
     }
 
-    /// What becomes of the answer: one that has come as a whole stays so, whatever its app does behind it.
-    fn fail_with(&mut self, failure: Failure) -> Option<Result<Bytes, Failure>> {
-        if self.is_said && failure.is_of_app() {
+    /// The response is complete. The connection takes the next request, unless the app may still wait for what it did not read.
+    fn finish(&mut self) {
+        self.stderr.finish();
+        let is_sent = self.output.is_empty() && self.upload.is_ended();
+        if let Some(mut checkout) = self.checkout.take()
+            && is_sent
+            && checkout.connection().is_idle()
+        {
+            checkout.release();
+        }
+    }
+
+    /// A response that has come as a whole stays so, whatever its app does behind it.
+    fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
+        self.close();
+        if self.received.is_whole && failure.is_of_app() {
             self.stderr.note(&failure);
-            self.fail();
-            return None;
+            return Ok(());
         }
-        self.fail();
-        Some(Err(failure))
+        Err(failure)
     }
 
     /// Nothing more comes of it.
-    fn fail(&mut self) {
-        self.leave(false, false);
-    }
-
-    fn leave(&mut self, is_whole: bool, is_spoilt: bool) {
-        self.stderr.finish();
-        if let Some(lease) = self.lease.take() {
-            let is_in_order = lease.link().leave(self.ticket);
-            lease.end(is_in_order && is_whole, is_spoilt);
+    fn close(&mut self) {
+        if self.checkout.take().is_some() {
+            self.stderr.finish();
         }
+    }
+}
+
+impl Received {
+    fn take(
+        &mut self,
+        data: &[u8],
+        decoder: &mut Option<HeadDecoder>,
+        limits: &Limits,
+    ) -> Result<(), Failure> {
+        let mut body = data;
+        if let Some(head) = decoder {
+            let Some((used, whole)) = head.decode(data, limits).map_err(Failure::Head)? else {
+                return Ok(());
+            };
+            (self.head, *decoder) = (Some(whole), None);
+            body = &data[used..];
+        }
+        self.body.extend_from_slice(body);
+        Ok(())
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.fail();
+        self.close();
     }
 }

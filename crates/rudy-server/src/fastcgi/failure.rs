@@ -11,21 +11,18 @@ use rudy_fastcgi::cgi::HeadError;
 use rudy_fastcgi::{Fault, ProtocolStatus};
 use rudy_net::{RequestBodyError, Response};
 
-use super::upstream::Upstream;
+use crate::buffer::{BufferError, GatherError};
 use crate::internal_redirect::HOPS_MAX;
 use crate::pages;
+use crate::upstream::CheckoutError;
 
 /// Why there is no answer, or no more of it.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Nobody accepts connections at the app's address.
-    Connect(Upstream, io::Error),
+    /// There is no connection to the app.
+    Checkout(CheckoutError),
     /// The app's processes do not run: why.
     NotRunning(String),
-    /// As many requests wait as may.
-    QueueFull(usize),
-    /// No connection became free in time.
-    QueueTime(Duration),
     /// The app has said nothing for so long.
     Slow(Duration),
     /// The connection broke off.
@@ -75,10 +72,10 @@ pub(crate) enum Failure {
         /// Bytes that came, at least.
         came: u64,
     },
-    /// The request's body cannot be kept: why.
-    Spill(String),
-    /// As many bytes of bodies are kept as may.
-    SpillFull(u64),
+    /// A body cannot be stored.
+    Buffer(BufferError),
+    /// A body that was stored cannot be read.
+    BufferRead(io::Error),
     /// The request's body cannot be had from the client.
     Client(RequestBodyError),
 }
@@ -86,7 +83,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// Whether another connection may fare better.
     pub(super) fn is_of_connection(&self) -> bool {
-        matches!(self, Self::Lost(_) | Self::Unsent(_) | Self::Fault(Fault::Closed { .. }))
+        matches!(self, Self::Lost(_) | Self::Unsent(_) | Self::Fault(Fault::Closed))
     }
 
     /// Whether the request may be said again on another connection: one that `is_repeatable`, or of which nothing was said.
@@ -99,6 +96,11 @@ impl Failure {
         self.is_of_connection() || matches!(self, Self::Slow(_))
     }
 
+    /// What was stored cannot be read.
+    pub(super) fn from_disk(error: io::Error) -> Self {
+        Self::BufferRead(error)
+    }
+
     /// The client's own doing; the app is not to blame.
     pub(super) fn is_clients(&self) -> bool {
         matches!(self, Self::Client(_))
@@ -107,16 +109,15 @@ impl Failure {
     /// The status with which a client is told, where nothing of an answer was sent yet.
     pub(super) fn status(&self) -> StatusCode {
         match self {
-            Self::QueueFull(_) | Self::QueueTime(_) | Self::Refused(ProtocolStatus::Overloaded) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Checkout(CheckoutError::QueueFull(_) | CheckoutError::QueueTimeout(_))
+            | Self::Refused(ProtocolStatus::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Slow(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Sendfile { status, .. } => *status,
             Self::Script(_, error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 StatusCode::FORBIDDEN
             }
-            Self::Script(..) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Spill(_) | Self::SpillFull(_) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Script(..) | Self::BufferRead(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Buffer(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Client(RequestBodyError::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Client(RequestBodyError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
             Self::Client(_) => StatusCode::BAD_REQUEST,
@@ -136,8 +137,7 @@ impl Failure {
             _ => match status {
                 StatusCode::SERVICE_UNAVAILABLE => "The app has too much to do; try again soon.".to_owned(),
                 StatusCode::INSUFFICIENT_STORAGE => {
-                    "The server has no room for the body; send it with its length, or try again later."
-                        .to_owned()
+                    "The server has no room for the body; try again later.".to_owned()
                 }
                 StatusCode::GATEWAY_TIMEOUT => "The app did not answer in time.".to_owned(),
                 _ => "The app gave no answer that can be passed on.".to_owned(),
@@ -153,11 +153,11 @@ impl Failure {
     /// A kind, in words: what the log counts together.
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Self::Connect(..) => "no connection to the app",
-            Self::NotRunning(_) => "the app does not run",
-            Self::QueueFull(_) | Self::QueueTime(_) => "too many requests wait for the app",
+            Self::Checkout(CheckoutError::Connect(..)) => "no connection to the app",
+            Self::NotRunning(_) | Self::Checkout(CheckoutError::Rejected) => "the app does not run",
+            Self::Checkout(_) => "too many requests wait for the app",
             Self::Slow(_) => "the app is too slow",
-            Self::Lost(_) | Self::Unsent(_) | Self::Fault(Fault::Closed { .. }) => "the app broke off",
+            Self::Lost(_) | Self::Unsent(_) | Self::Fault(Fault::Closed) => "the app broke off",
             Self::Fault(_)
             | Self::AppStatus(_)
             | Self::Head(_)
@@ -170,7 +170,8 @@ impl Failure {
             // The log has said why behind the answer, as another kind.
             Self::Unended => "the app did not end its answer",
             Self::Refused(_) | Self::NoAuthorizer => "the app refuses requests",
-            Self::Spill(_) | Self::SpillFull(_) => "no room for a request's body",
+            Self::Buffer(_) => "no room for a body",
+            Self::BufferRead(_) => "a stored body cannot be read",
             Self::Client(_) => "a request for the app cannot be read",
         }
     }
@@ -179,12 +180,8 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(upstream, error) => {
-                write!(f, "cannot connect to {upstream}: {error}; does the app run?")
-            }
+            Self::Checkout(error) => error.fmt(f),
             Self::NotRunning(why) => f.write_str(why),
-            Self::QueueFull(queue) => write!(f, "{queue} requests wait for a connection already (`queue`)"),
-            Self::QueueTime(time) => write!(f, "no connection became free within {time:?} (`queue_time`)"),
             Self::Slow(time) => write!(f, "the app said nothing for {time:?} (`answer_time`)"),
             Self::Lost(error) | Self::Unsent(error) => write!(f, "the connection broke off: {error}"),
             Self::Fault(fault) => fault.fmt(f),
@@ -227,13 +224,26 @@ impl fmt::Display for Failure {
             Self::Length { said, came } => {
                 write!(f, "Content-Length of the answer is {said}, and only {came} bytes came")
             }
-            Self::Spill(why) => write!(f, "the request's body cannot be kept: {why}"),
-            Self::SpillFull(most) => {
-                write!(f, "{most} bytes of bodies without a length are kept already (`spill_bytes`)")
-            }
+            Self::Buffer(error) => write!(f, "the body cannot be stored: {error}"),
+            Self::BufferRead(error) => write!(f, "the stored body cannot be read: {error}"),
             Self::Client(error) => error.fmt(f),
         }
     }
 }
 
 impl std::error::Error for Failure {}
+
+impl From<CheckoutError> for Failure {
+    fn from(error: CheckoutError) -> Self {
+        Self::Checkout(error)
+    }
+}
+
+impl From<GatherError> for Failure {
+    fn from(error: GatherError) -> Self {
+        match error {
+            GatherError::Body(error) => Self::Client(error),
+            GatherError::Buffer(error) => Self::Buffer(error),
+        }
+    }
+}

@@ -3,45 +3,43 @@
 //! A request's way through it:
 //!
 //! 1. [`script`]: the path names a script and what follows it; there is one in the [`folder`].
-//! 2. [`spill`]: a body without a length is gathered, if the app has to know that.
-//! 3. [`pool`]: a connection to the app, kept, new, or after a wait in the queue. It is a [`link`] over a [`stream`] to an
-//!    [`upstream`].
-//! 4. [`params`]: the app is told of the request. [`exchange`]: the body goes up while the answer comes down.
-//! 5. [`answer`]: the head becomes that of an answer, the rest is passed on as it comes. What the app says beside it goes to the
-//!    log ([`mod@stderr`]).
-//! 6. Or it says what is to answer in its place: another path of the site ([`internal_redirect`]), or a file ([`sendfile`]).
-//! 7. No answer: a [`failure`], and whose fault it is.
+//! 2. [`buffer`](crate::buffer): the body is stored, so that a slow client holds no connection. Then it is an [`upload`].
+//! 3. [`pool`]: a [`connection`] to the app, kept, new, or after a wait in the queue. Each carries one request at a time.
+//! 4. [`params`]: the variables of the request. [`exchange`]: they and the body are sent, the response is received.
+//! 5. [`response`]: its head becomes that of the response for the client. The body is passed on as it comes, and read ahead
+//!    where the client is slower than the app. Lines for the log go there ([`mod@stderr`]).
+//! 6. Or the app names what responds in its place: another path of the site ([`internal_redirect`]), or a file ([`sendfile`]).
+//! 7. No response: a [`failure`], and whose fault it is.
 //!
 //! Before all that, and before any other handler, an app may be asked whether the request may come in ([`authorize`]): over the
 //! same connections, as an [`app`] in another role.
 
-mod answer;
 mod app;
 mod apps;
 mod authorize;
+mod connection;
 mod exchange;
 mod failure;
 mod folder;
-mod link;
 mod output;
 mod params;
 mod pool;
 mod processes;
+mod request_info;
+mod response;
 mod script;
 mod sendfile;
-mod spill;
 mod stderr;
-mod stream;
-mod upstream;
-mod whose;
+mod upload;
+mod values;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use http::StatusCode;
 use http::request::Parts;
+use http::{Method, StatusCode, header};
 use http_body::Body as _;
 use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::Answer;
@@ -57,8 +55,7 @@ use self::params::{Params, Subject};
 pub(crate) use self::processes::{only_root_starts_as, problems as problems_of_processes, reap_orphans};
 pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
-use self::spill::{Spill, Upload};
-pub use self::upstream::Upstream;
+use self::upload::Upload;
 use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
@@ -82,8 +79,10 @@ struct Shared {
     extra: Vec<(String, String)>,
     /// The files that the app may have sent.
     sendfile: Option<Sendfile>,
-    /// Where bodies without a length are gathered; nowhere if the app takes them as they come.
-    spill: Option<Spill>,
+    /// Bodies are stored before the app receives them: those with a length, and those without.
+    stores: (bool, bool),
+    /// Bytes of a response that may be in a file.
+    response_buffer: u64,
 }
 
 impl Fastcgi {
@@ -136,7 +135,8 @@ impl Fastcgi {
             sendfile,
             split: table.split.clone(),
             extra: table.params.clone().into_iter().collect(),
-            spill: table.buffer_chunked.then(|| Spill::new(None, 1 << 30)),
+            stores: (table.request_buffering, table.request_buffering || table.buffer_chunked),
+            response_buffer: table.response_buffer.0,
         }))
     }
 
@@ -189,8 +189,8 @@ impl Fastcgi {
         let (head, body) = request.into_parts();
         let Context { client, local, routes } = context;
         let (local, routes) = (local.address(), routes.clone());
-        let asked = Asked { shared: self.0.clone(), head, client: *client, local, script, routes };
-        Reply::Later(Box::pin(asked.answer(body)))
+        let request = AppRequest { shared: self.0.clone(), head, client: *client, local, script, routes };
+        Reply::Later(Box::pin(request.respond(body)))
     }
 
     /// What there is at a path beneath the folder of the scripts, with or without a slash before it.
@@ -202,7 +202,7 @@ impl Fastcgi {
 
     /// The answer where nobody could be asked, which is said in the log.
     pub(crate) fn refuse(&self, request: &Request, client: &Client, failure: &Failure) -> Response {
-        self.0.app.whose(request.method(), request.uri(), client).say(failure);
+        self.0.app.info(request.method(), request.uri(), client).log_failure(failure);
         failure.answer(request.headers())
     }
 
@@ -235,34 +235,35 @@ fn not_found(request: &Request) -> Reply {
     pages::error(StatusCode::NOT_FOUND, request.headers(), explanation).into()
 }
 
-/// A request that an app is asked.
-struct Asked {
+/// A request to an app.
+struct AppRequest {
     shared: Arc<Shared>,
     head: Parts,
     client: Client,
-    /// Where the client has reached us.
+    /// The server's own address on the connection.
     local: Option<SocketAddr>,
     script: Script,
     routes: Arc<Routes>,
 }
 
-impl Asked {
-    async fn answer(self, body: RequestBody) -> Response {
+impl AppRequest {
+    async fn respond(self, body: RequestBody) -> Response {
         match self.ask(body).await {
             Ok(response) => response,
             Err(failure) => {
                 let Self { shared, head, client, .. } = &self;
-                shared.app.whose(&head.method, &head.uri, client).say(&failure);
+                shared.app.info(&head.method, &head.uri, client).log_failure(&failure);
                 failure.answer(&head.headers)
             }
         }
     }
 
     async fn ask(&self, body: RequestBody) -> Result<Response, Failure> {
-        let Self { shared, head, client, local, script, .. } = self;
-        let body = match &shared.spill {
-            Some(spill) if body.size_hint().exact().is_none() => Upload::Gathered(spill.gather(body).await?),
-            _ => Upload::Client(body),
+        let Self { shared, head, client, local, script, routes } = self;
+        let upload = if self.stores(&body) {
+            Upload::stored(Box::pin(routes.buffers.gather(body)).await?)
+        } else {
+            Upload::of_client(body)
         };
         let params = Params {
             head,
@@ -270,22 +271,29 @@ impl Asked {
             local: *local,
             subject: Subject::Script(script),
             root: shared.root.as_deref(),
-            content_length: body.length(),
+            content_length: upload.length(),
             extra: &shared.extra,
         };
-        let is_repeatable = head.method.is_safe() && body.is_empty();
-        let mut begun = shared.app.ask(Role::Responder, &params, body, is_repeatable).await?;
+        let mut begun = shared.app.ask(Role::Responder, &params, upload, head.method.is_safe()).await?;
         if let Some(file) = sendfile::Wanted::take(&mut begun.head.fields) {
-            let answer = begun.discard();
+            let head_of_app = begun.discard();
             let sendfile = shared.sendfile.as_ref().ok_or_else(|| file.off())?;
-            return sendfile.send(head, answer, &file).await;
+            return Box::pin(sendfile.send(head, head_of_app, &file)).await;
         }
         if let Answer::LocalRedirect(target) = &begun.head.kind {
             let target = target.clone();
             begun.discard();
             return self.redirect(target).await;
         }
-        begun.into_response(&head.method, shared.app.whose(&head.method, &head.uri, client)).await
+        let info = shared.app.info(&head.method, &head.uri, client);
+        begun.into_response(&head.method, info, &routes.buffers, shared.response_buffer)
+    }
+
+    /// Whether the body is stored before a connection to the app is taken. A body that may have no end is not.
+    fn stores(&self, body: &RequestBody) -> bool {
+        let (with_length, without) = self.shared.stores;
+        let is_stored = if body.size_hint().exact().is_some() { with_length } else { without };
+        is_stored && !body.is_end_stream() && !may_be_endless(&self.head)
     }
 
     /// Answers as if the client had asked for another path.
@@ -300,6 +308,14 @@ impl Asked {
         };
         Ok(reply.response().await)
     }
+}
+
+/// Whether the body of a request may go on for as long as its client likes, and wait for the response.
+fn may_be_endless(head: &Parts) -> bool {
+    let is_grpc = |media_type: &header::HeaderValue| media_type.as_bytes().starts_with(b"application/grpc");
+    head.method == Method::CONNECT
+        || head.headers.contains_key(header::UPGRADE)
+        || head.headers.get(header::CONTENT_TYPE).is_some_and(is_grpc)
 }
 
 #[cfg(test)]

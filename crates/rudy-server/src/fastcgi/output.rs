@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::whose::Whose;
+use super::request_info::RequestInfo;
 use crate::config::visible;
 use crate::error_log::ErrorLog;
 
@@ -60,8 +60,8 @@ impl AppOutput {
     }
 
     /// The app has written a line on the stderr of a request.
-    pub(super) fn request_line(&self, whose: &Whose, line: &[u8], now: Instant) {
-        self.line(ErrorLog::error, &format_args!("{whose} says:"), line, now);
+    pub(super) fn request_line(&self, info: &RequestInfo, line: &[u8], now: Instant) {
+        self.line(ErrorLog::error, &format_args!("{info} says:"), line, now);
     }
 
     /// A request has ended: reports what was left out, unless a report has just been made.
@@ -204,19 +204,19 @@ mod tests {
     }
 
     /// What `say` leaves in the log, without the times.
-    fn written(say: impl FnOnce(&AppOutput, &Whose, Instant)) -> Vec<String> {
+    fn written(say: impl FnOnce(&AppOutput, &RequestInfo, Instant)) -> Vec<String> {
         let mut file = tempfile::tempfile().unwrap();
         let log = ErrorLog::to(File::try_clone(&file).unwrap()).unwrap();
         let start = Instant::now();
         let output = AppOutput::new("shop".to_owned(), Some(log.clone()), start);
-        let whose = Whose {
+        let info = RequestInfo {
             app: "shop".into(),
             method: Method::GET,
             uri: "/x?y".parse().unwrap(),
             client: Client { peer: Peer::Unix, number: 1, request: 1 },
             log: Some(log.clone()),
         };
-        say(&output, &whose, start);
+        say(&output, &info, start);
         drop(output);
         log.close();
         let mut text = String::new();
@@ -227,13 +227,13 @@ mod tests {
 
     #[test]
     fn processes_and_requests_share_one_bound_and_the_log_counts_what_is_left_out() {
-        let lines = written(|output, whose, start| {
+        let lines = written(|output, info, start| {
             for _ in 0..START_LINES {
                 output.process_line(7, b"process", start);
-                output.request_line(whose, b"request", start);
+                output.request_line(info, b"request", start);
             }
             output.request_ended(start);
-            output.request_line(whose, b"left out", start);
+            output.request_line(info, b"left out", start);
             output.request_ended(start);
             output.process_line(7, b"later", start + Duration::from_secs(1));
         });

@@ -37,6 +37,7 @@ impl Context {
     pub(super) fn build_app(&self, config: &Config, log: Option<&AccessLog>) -> Result<App, Failure> {
         let app = App::new(config, &self.folders).map_err(Failure::Config)?;
         let app = app.with_vitals(self.vitals.clone()).with_topics(self.topics.clone());
+        let app = app.with_buffers(self.buffers.clone());
         let app = app.with_error_log(self.errors.clone());
         Ok(match log {
             Some(log) => app.with_access_log(log.clone()),

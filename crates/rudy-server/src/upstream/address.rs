@@ -1,4 +1,4 @@
-//! Where an app listens.
+//! Where an upstream listens.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::written_as_text;
 
-/// The address of an app: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000` or `[::1]:9000`.
+/// The address of an upstream: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000` or `[::1]:9000`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Upstream {
+pub enum UpstreamAddress {
     /// An IP address and a port.
     Ip(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
 }
 
-impl FromStr for Upstream {
+impl FromStr for UpstreamAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -32,10 +32,10 @@ impl FromStr for Upstream {
     }
 }
 
-written_as_text!(Upstream, "rudy-upstream",
+written_as_text!(UpstreamAddress, "rudy-upstream",
     { "type": "string", "examples": ["unix:/run/php/php-fpm.sock", "127.0.0.1:9000", "[::1]:9000"] });
 
-impl fmt::Display for Upstream {
+impl fmt::Display for UpstreamAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ip(address) => address.fmt(f),
@@ -51,10 +51,10 @@ mod tests {
     #[test]
     fn an_address_is_read_as_it_is_written() {
         for text in ["unix:/run/php/php-fpm.sock", "127.0.0.1:9000", "[::1]:9000"] {
-            assert_eq!(text.parse::<Upstream>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<UpstreamAddress>().unwrap().to_string(), text);
         }
         for text in ["", "unix:", "localhost", "/run/app.sock", "127.0.0.1", "127.0.0.1:99999"] {
-            assert!(text.parse::<Upstream>().unwrap_err().contains("unix:/run"), "{text}");
+            assert!(text.parse::<UpstreamAddress>().unwrap_err().contains("unix:/run"), "{text}");
         }
     }
 }

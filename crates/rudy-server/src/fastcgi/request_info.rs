@@ -1,4 +1,4 @@
-//! Which app was asked, and which request of whom.
+//! Which app a request goes to, and from whom it comes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use rudy_net::Client;
 use super::failure::Failure;
 use crate::error_log::ErrorLog;
 
-/// A request put to an app, as the log names it. Written out only where there is something to say of it.
+/// A request to an app, as the log names it. Formatted only where there is something to log.
 #[derive(Debug, Clone)]
-pub(super) struct Whose {
+pub(super) struct RequestInfo {
     pub(super) app: Arc<str>,
     pub(super) method: Method,
     pub(super) uri: Uri,
@@ -19,9 +19,9 @@ pub(super) struct Whose {
     pub(super) log: Option<ErrorLog>,
 }
 
-impl Whose {
-    /// Says in the log why there is no answer, or why it was cut.
-    pub(super) fn say(&self, failure: &Failure) {
+impl RequestInfo {
+    /// Logs why there is no response, or why it was cut.
+    pub(super) fn log_failure(&self, failure: &Failure) {
         let Some(log) = &self.log else { return };
         let line = format!("{self}: {failure}");
         if failure.is_clients() {
@@ -32,7 +32,7 @@ impl Whose {
     }
 }
 
-impl fmt::Display for Whose {
+impl fmt::Display for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { app, method, uri, client, .. } = self;
         write!(f, "{app}: {method} {} of {}", uri.path(), client.peer)

@@ -1,0 +1,186 @@
+//! The connections to an app, and its processes where Rudy starts them.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
+
+use rudy_upstream::Member;
+
+use super::connection::Connection;
+use super::failure::Failure;
+use super::output::AppOutput;
+use super::processes::{MemberId, Members, ProcessOptions, Processes};
+use super::values;
+use crate::error_log::ErrorLog;
+use crate::upstream::{Checkout, CheckoutError, Upstream, UpstreamAddress, UpstreamOptions, Wanted};
+
+/// How many requests an app serves at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Connections {
+    /// To each address or process.
+    pub(super) each: usize,
+    /// The configuration leaves it open: an app that can serve more is given more.
+    pub(super) can_grow: bool,
+}
+
+/// An app's connections and processes.
+#[derive(Debug)]
+pub(super) struct Pool {
+    upstream: Arc<Upstream<Connection>>,
+    /// Connections to a member that is added.
+    connections: AtomicUsize,
+    /// The app is asked how many connections it can serve when it is connected to first.
+    is_to_ask: AtomicBool,
+    /// What the app writes to its log, in whichever way.
+    output: Arc<AppOutput>,
+    /// Those of the app, where Rudy starts them.
+    processes: OnceLock<Processes>,
+}
+
+impl Pool {
+    /// The pool of an app that listens at these addresses.
+    pub(super) fn new(
+        addresses: &[UpstreamAddress],
+        options: UpstreamOptions,
+        connections: Connections,
+        output: AppOutput,
+    ) -> Arc<Self> {
+        let pool = Arc::new(Self::of(Upstream::new(options, None), connections, output));
+        for (id, address) in (0..).zip(addresses) {
+            pool.upstream.pool().add(id, address.clone(), connections.each, Instant::now());
+        }
+        pool
+    }
+
+    /// The pool of an app whose processes Rudy starts.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Processes::start`].
+    pub(super) fn start(
+        processes: ProcessOptions,
+        options: UpstreamOptions,
+        connections: Connections,
+        log: &ErrorLog,
+    ) -> io::Result<Arc<Self>> {
+        let output = AppOutput::new(processes.name.clone(), Some(log.clone()), Instant::now());
+        let pool = Arc::new_cyclic(|pool: &Weak<Self>| {
+            let pool = pool.clone();
+            let on_end = move |member: &Member<UpstreamAddress>| {
+                if let Some(pool) = pool.upgrade() {
+                    pool.request_ended(member);
+                }
+            };
+            Self::of(Upstream::new(options, Some(Box::new(on_end))), connections, output)
+        });
+        let members: Weak<Self> = Arc::downgrade(&pool);
+        let started = Processes::start(processes, log, pool.output(), members)?;
+        pool.processes.get_or_init(|| started);
+        Ok(pool)
+    }
+
+    fn of(upstream: Upstream<Connection>, connections: Connections, output: AppOutput) -> Self {
+        Self {
+            upstream: Arc::new(upstream),
+            connections: AtomicUsize::new(connections.each),
+            is_to_ask: AtomicBool::new(connections.can_grow),
+            output: Arc::new(output),
+            processes: OnceLock::new(),
+        }
+    }
+
+    /// The processes, where Rudy starts them.
+    pub(super) fn processes(&self) -> Option<&Processes> {
+        self.processes.get()
+    }
+
+    /// Where everything goes that the app writes beside its responses.
+    pub(super) fn output(&self) -> Arc<AppOutput> {
+        self.output.clone()
+    }
+
+    /// A connection, kept or new, as soon as there is one.
+    pub(super) async fn checkout(self: &Arc<Self>, wanted: Wanted) -> Result<Checkout<Connection>, Failure> {
+        let on_wait = || {
+            let Some(processes) = self.processes() else { return Ok(()) };
+            self.not_running().map_or(Ok(()), Err)?;
+            processes.grow();
+            Ok(())
+        };
+        let checkout = self.upstream.checkout(wanted, on_wait).await;
+        let checkout = checkout.map_err(|failure| match failure {
+            Failure::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(failure),
+            failure => failure,
+        })?;
+        if !checkout.is_kept() && self.is_to_ask.swap(false, Ordering::Relaxed) {
+            tokio::spawn(values::ask(Arc::downgrade(self), checkout.member().address().clone()));
+        }
+        Ok(checkout)
+    }
+
+    /// Why the app does not run, where that is known.
+    fn not_running(&self) -> Option<Failure> {
+        self.processes().and_then(Processes::failure).map(Failure::NotRunning)
+    }
+
+    /// The app can serve this many connections at once.
+    pub(super) fn set_connections(&self, each: usize) {
+        self.connections.store(each, Ordering::Relaxed);
+        self.upstream.pool().set_limits(each);
+    }
+
+    /// A request at a member is over, which may have had enough of them.
+    fn request_ended(&self, member: &Member<UpstreamAddress>) {
+        let Some(processes) = self.processes() else { return };
+        if member.is_drained() {
+            processes.drained(member.id());
+        } else if member.is_worn_out() {
+            processes.replace(member.id());
+        }
+    }
+
+    /// Asks for one more process where requests wait. A request that was made before is forgotten while one is started.
+    fn grow_if_wanted(&self) {
+        if let Some(processes) = self.processes().filter(|_| self.upstream.pool().queued() > 0) {
+            processes.grow();
+        }
+    }
+}
+
+impl Members for Pool {
+    fn up(&self, id: MemberId, socket: &Path) {
+        let address = UpstreamAddress::Unix(socket.to_owned());
+        let connections = self.connections.load(Ordering::Relaxed);
+        self.upstream.pool().add(id, address, connections, Instant::now());
+        self.grow_if_wanted();
+    }
+
+    fn retire(&self, id: MemberId) {
+        let pool = self.upstream.pool();
+        pool.retire(id);
+        if let Some(processes) = self.processes()
+            && pool.member(id).is_some_and(|member| member.is_drained())
+        {
+            processes.drained(id);
+        }
+    }
+
+    fn down(&self, id: MemberId, _why: &str) {
+        self.upstream.pool().remove(id);
+        self.grow_if_wanted();
+    }
+
+    fn unavailable(&self, _why: &str) {
+        self.upstream.pool().reject_all();
+    }
+
+    fn requests(&self, id: MemberId) -> u64 {
+        self.upstream.pool().member(id).map_or(0, |member| member.requests())
+    }
+
+    fn idle_since(&self, id: MemberId) -> Option<Instant> {
+        self.upstream.pool().member(id)?.idle_since(Instant::now())
+    }
+}

@@ -1,0 +1,251 @@
+//! From what an app sends to the response for the client.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode, header};
+use rudy_fastcgi::cgi::{Answer, Head};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
+
+use super::exchange::Exchange;
+use super::failure::Failure;
+use super::request_info::RequestInfo;
+use crate::buffer::{Buffer, Buffers};
+
+/// The head of a response, of which the body follows.
+pub(super) struct Begun {
+    pub(super) head: Head,
+    exchange: Exchange,
+}
+
+impl Begun {
+    pub(super) fn new(head: Head, exchange: Exchange) -> Self {
+        Self { head, exchange }
+    }
+
+    /// Passes over the body, which is not sent.
+    pub(super) fn discard(self) -> Head {
+        self.exchange.skip();
+        self.head
+    }
+
+    /// Passes over the body, `most` bytes of it, to the end that the app itself has to set, with the application status of
+    /// success.
+    pub(super) async fn end(mut self, most: usize) -> Result<(), Failure> {
+        let mut passed = 0;
+        while passed <= most {
+            match poll_fn(|cx| self.exchange.poll_piece(cx)).await {
+                Some(piece) => passed += piece?.len(),
+                None => {
+                    return match self.exchange.app_status() {
+                        Some(0) => Ok(()),
+                        Some(app_status) => Err(Failure::AppStatus(app_status)),
+                        None => Err(Failure::Unended),
+                    };
+                }
+            }
+        }
+        Err(Failure::Verbose(most))
+    }
+
+    /// The response for a client. What the client takes more slowly than the app sends it goes to `buffers`, up to `limit` bytes
+    /// of it in a file.
+    ///
+    /// # Errors
+    ///
+    /// The app has failed before a byte of the body was there.
+    pub(super) fn into_response(
+        self,
+        method: &Method,
+        info: RequestInfo,
+        buffers: &Buffers,
+        limit: u64,
+    ) -> Result<Response, Failure> {
+        let Self { head, mut exchange } = self;
+        let status = match head.kind {
+            Answer::Document(status) => status,
+            Answer::LocalRedirect(_) => StatusCode::FOUND,
+        };
+        let mut fields = head.fields;
+        let is_live = takes_no_file(&mut fields);
+        let mut response = Response::new(status);
+        // Says how many bytes come; the connection sends it again.
+        fields.remove(header::CONTENT_LENGTH);
+        *response.headers_mut() = fields;
+        // Of such a response only the head is sent (RFC 9110 §9.3.2, §15.3.5, §15.4.5).
+        if *method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            exchange.skip();
+            response.body = Body::Stream(Box::new(Unsent { length: head.content_length }));
+            return Ok(response);
+        }
+        // What has come already may be all there is, or why there is no more: then nothing of it is sent.
+        let first = match exchange.poll_piece(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(piece)) => piece?,
+            Poll::Ready(None) | Poll::Pending => Bytes::new(),
+        };
+        let is_whole = exchange.is_over();
+        response.body = match head.content_length {
+            None if is_whole && first.is_empty() => Body::Empty,
+            None if is_whole => Body::Bytes(first),
+            Some(length) if is_whole && length == first.len() as u64 => Body::Bytes(first),
+            length => {
+                let buffer =
+                    if is_live { Buffer::memory_only(buffers) } else { Buffer::new(buffers, Some(limit)) };
+                let source = Source::Exchange(Box::new(exchange));
+                Body::Stream(Box::new(ResponseBody { first, buffer, source, left: length, length, info }))
+            }
+        };
+        Ok(response)
+    }
+}
+
+/// Whether a response is made of events, which a client waits for, or its app asks for it by `X-Accel-Buffering`, which is
+/// taken out.
+fn takes_no_file(fields: &mut HeaderMap) -> bool {
+    let is_off =
+        fields.remove("x-accel-buffering").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"no"));
+    let media_type = fields.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+    let events = b"text/event-stream";
+    is_off || media_type.get(..events.len()).is_some_and(|start| start.eq_ignore_ascii_case(events))
+}
+
+/// A body that is not sent, and whose length may be told.
+struct Unsent {
+    length: Option<u64>,
+}
+
+impl BodyStream for Unsent {
+    fn poll_piece(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        Poll::Ready(None)
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+}
+
+/// The body of a response, as it comes.
+struct ResponseBody {
+    /// What came with the head.
+    first: Bytes,
+    /// What was read ahead.
+    buffer: Buffer,
+    source: Source,
+    /// What is still to come, where the app has said how much.
+    left: Option<u64>,
+    length: Option<u64>,
+    info: RequestInfo,
+}
+
+/// Where more of a body comes from.
+enum Source {
+    Exchange(Box<Exchange>),
+    /// The app has failed behind what is in the buffer.
+    Failed(Failure),
+    /// Nowhere: all of it has come.
+    Over,
+}
+
+impl Source {
+    /// The next piece. What ends the source stays.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        let Self::Exchange(exchange) = self else {
+            return Poll::Ready(match std::mem::replace(self, Self::Over) {
+                Self::Failed(failure) => Some(Err(failure)),
+                _ => None,
+            });
+        };
+        let piece = ready!(exchange.poll_piece(cx));
+        if !matches!(piece, Some(Ok(_))) || exchange.is_over() {
+            *self = Self::Over;
+        }
+        Poll::Ready(piece)
+    }
+}
+
+impl ResponseBody {
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        if !self.first.is_empty() {
+            return Poll::Ready(Some(Ok(std::mem::take(&mut self.first))));
+        }
+        match ready!(self.buffer.poll_piece(cx)) {
+            Some(piece) => Poll::Ready(Some(piece.map_err(Failure::from_disk))),
+            None => self.source.poll_piece(cx),
+        }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        let piece = ready!(self.poll_source(cx));
+        Poll::Ready(match (piece, &mut self.left) {
+            (Some(Ok(mut piece)), Some(left)) => {
+                if piece.len() as u64 > *left {
+                    let said = self.length.unwrap_or(0);
+                    self.info.log_failure(&Failure::Length { said, came: said + piece.len() as u64 - *left });
+                    // Not more than the piece is long, which is a `usize`.
+                    piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                }
+                *left -= piece.len() as u64;
+                Some(Ok(piece)).filter(|piece| piece.as_ref().is_ok_and(|piece| !piece.is_empty()))
+            }
+            // What was promised has come, so that nothing is cut.
+            (Some(Err(failure)), Some(0)) => {
+                self.info.log_failure(&failure);
+                None
+            }
+            (None, Some(left)) if *left > 0 => {
+                let said = self.length.unwrap_or(0);
+                Some(Err(Failure::Length { said, came: said - *left }))
+            }
+            (piece, _) => piece,
+        })
+    }
+
+    /// Reads from the app as long as there is room for it. A failure waits behind what came before it.
+    fn read_ahead(&mut self, cx: &mut Context<'_>) {
+        while matches!(self.source, Source::Exchange(_)) {
+            match self.buffer.poll_room(cx) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(())) => {}
+                // From here on the app has to wait for the client.
+                Poll::Ready(Err(error)) => return self.info.log_failure(&Failure::Buffer(error)),
+            }
+            match self.source.poll_piece(cx) {
+                Poll::Pending => return,
+                Poll::Ready(Some(Ok(piece))) => self.buffer.push(piece),
+                Poll::Ready(Some(Err(failure))) => self.source = Source::Failed(failure),
+                Poll::Ready(None) => {}
+            }
+        }
+        // What is over the bound goes to the file, though nothing more comes.
+        let _ = self.buffer.poll_room(cx);
+    }
+}
+
+impl BodyStream for ResponseBody {
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        let piece = ready!(self.poll_next(cx));
+        if let Some(Err(failure)) = &piece {
+            self.info.log_failure(failure);
+        }
+        Poll::Ready(piece.map(|piece| piece.map(BodyPiece::Data).map_err(Into::into)))
+    }
+
+    fn poll_ahead(&mut self, cx: &mut Context<'_>, _now: Instant) {
+        self.read_ahead(cx);
+    }
+
+    #[expect(clippy::misnamed_getters, reason = "the length of what is still to come")]
+    fn length(&self) -> Option<u64> {
+        self.left
+    }
+}

@@ -1,0 +1,101 @@
+//! A request's body on its way to the app.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::Body as _;
+use rudy_net::RequestBody;
+
+use super::failure::Failure;
+use crate::buffer::Stored;
+
+/// A request's body, of which pieces are taken one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Upload {
+    source: Source,
+    /// The app has been sent its end.
+    is_ended: bool,
+}
+
+#[derive(Debug, Default)]
+enum Source {
+    #[default]
+    Empty,
+    /// As it comes from the client.
+    Client(RequestBody),
+    /// All of it is here.
+    Stored(Stored),
+}
+
+impl Upload {
+    /// A body that is passed on as it comes.
+    pub(super) fn of_client(body: RequestBody) -> Self {
+        if body.is_end_stream() {
+            return Self::default();
+        }
+        Self { source: Source::Client(body), is_ended: false }
+    }
+
+    /// A body that has come.
+    pub(super) fn stored(stored: Stored) -> Self {
+        Self { source: Source::Stored(stored), is_ended: false }
+    }
+
+    /// Its length in bytes, if it is known.
+    pub(super) fn length(&self) -> Option<u64> {
+        match &self.source {
+            Source::Empty => Some(0),
+            Source::Client(body) => body.size_hint().exact(),
+            Source::Stored(stored) => Some(stored.length()),
+        }
+    }
+
+    /// The next piece, `None` at the end.
+    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        let body = match &mut self.source {
+            Source::Empty => return Poll::Ready(None),
+            Source::Stored(stored) => return stored.poll_piece(cx).map_err(Failure::from_disk),
+            Source::Client(body) => body,
+        };
+        loop {
+            return Poll::Ready(match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+                None => None,
+                Some(Err(error)) => Some(Err(Failure::Client(error))),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => Some(Ok(data)),
+                    // CGI has no place for trailers.
+                    Err(_) => continue,
+                },
+            });
+        }
+    }
+
+    /// The app is sent nothing more.
+    pub(super) fn end(&mut self) {
+        self.is_ended = true;
+    }
+
+    /// Whether the app is sent nothing more.
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// Whether more of it comes only when the client sends it.
+    pub(super) fn waits_for_client(&self) -> bool {
+        !self.is_ended && matches!(self.source, Source::Client(_))
+    }
+
+    /// The same body for another attempt; `None` if it was passed on as it came.
+    pub(super) fn rewind(self) -> Option<Self> {
+        let source = match self.source {
+            Source::Empty => Source::Empty,
+            Source::Client(_) => return None,
+            Source::Stored(mut stored) => {
+                stored.rewind();
+                Source::Stored(stored)
+            }
+        };
+        Some(Self { source, is_ended: false })
+    }
+}

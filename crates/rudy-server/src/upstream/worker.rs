@@ -1,0 +1,35 @@
+//! Which worker a thread belongs to: its runtime, of which the engines have one for each core or one for all.
+
+use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::runtime::{Handle, Id};
+
+/// The runtimes that were seen so far. They are few, and live as long as their engine.
+static RUNTIMES: Mutex<Vec<Id>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// The runtime that this thread was seen in last.
+    static HERE: Cell<Option<(Id, usize)>> = const { Cell::new(None) };
+}
+
+/// The number of the runtime that this thread is in, from 0.
+pub(super) fn here() -> usize {
+    let Ok(id) = Handle::try_current().map(|handle| handle.id()) else { return 0 };
+    match HERE.get() {
+        Some((last, number)) if last == id => number,
+        _ => {
+            let number = number(id);
+            HERE.set(Some((id, number)));
+            number
+        }
+    }
+}
+
+fn number(id: Id) -> usize {
+    let mut runtimes = RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner);
+    runtimes.iter().position(|other| *other == id).unwrap_or_else(|| {
+        runtimes.push(id);
+        runtimes.len() - 1
+    })
+}
