@@ -72,6 +72,29 @@ impl<'a> ParamsEncoder<'a> {
     /// As [`encode_pair`].
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         encode_pair(name, value, self.out);
+        self.end_full_records();
+    }
+
+    /// Appends a parameter whose value is made of two parts.
+    ///
+    /// # Panics
+    ///
+    /// As [`encode_pair`].
+    pub fn push_joined(&mut self, name: &[u8], start: &[u8], end: &[u8]) {
+        encode_length(name.len(), self.out);
+        encode_length(start.len() + end.len(), self.out);
+        self.push_encoded(name);
+        self.push_encoded(start);
+        self.push_encoded(end);
+    }
+
+    /// Appends parameters that were encoded by [`encode_pair`], or a piece of them.
+    pub fn push_encoded(&mut self, pairs: &[u8]) {
+        self.out.put_slice(pairs);
+        self.end_full_records();
+    }
+
+    fn end_full_records(&mut self) {
         while self.out.len() - self.start - HEADER_BYTES > CONTENT_BYTES_MAX {
             let next = self.start + HEADER_BYTES + CONTENT_BYTES_MAX;
             let overflow = self.out.split_off(next);

@@ -18,7 +18,7 @@ use super::upload::{Upload, UploadFault};
 use crate::close::Ending;
 use crate::deadline;
 use crate::engine::Source;
-use crate::scratch::with_scratch;
+use crate::scratch::{Scratch, with_scratch};
 use crate::transport::Transport;
 use crate::{Body, Ended, Live, Response, Upgrade};
 
@@ -211,7 +211,9 @@ impl Exchange {
                 Ok(Poll::Pending) => return self.poll_flush(connection, cx, now),
                 Err(_) => connection.panicked(),
             };
-            self.begin(response, connection, now);
+            if let Err(fault) = self.begin(response, connection, cx, now) {
+                return self.fail(&fault, connection);
+            }
         }
         // The answers before this one go first: a fault of this one must not take them with it.
         if self.records.len() > 1 {
@@ -287,24 +289,27 @@ impl Exchange {
         }
     }
 
-    /// The service has answered.
+    /// The service has answered. A small body leaves in the same write as its head.
     fn begin<T: Transport, S: Source>(
         &mut self,
         mut response: Response,
         connection: &mut Connection<T, S>,
+        cx: &mut Context<'_>,
         now: Instant,
-    ) {
-        let Some(record) = self.records.last_mut() else { return };
+    ) -> Result<(), SendFault> {
+        let Some(record) = self.records.last_mut() else { return Ok(()) };
         with_scratch(now, |scratch| {
-            let out = &mut self.sending.out;
-            connection.begin(&mut response, self.upload.as_ref(), record, &scratch.date, out);
-            // A small body leaves in the same write as its head.
-            if response.upgrade.is_none() && connection.finish_quickly(&response.body, now, record, out) {
-                self.sending.end();
-                response.body = Body::Empty;
+            let Scratch { out, date, .. } = scratch;
+            connection.begin(&mut response, self.upload.as_ref(), record, date, out);
+            if response.upgrade.is_some() || !connection.finish_quickly(&response.body, now, record, out) {
+                self.sending.out.extend_from_slice(out);
+                return Ok(());
             }
-        });
+            response.body = Body::Empty;
+            self.sending.send_whole(out, &mut connection.io, cx, now)
+        })?;
         self.take(response);
+        Ok(())
     }
 
     /// What follows the head of the answer.

@@ -85,9 +85,23 @@ impl Sending {
         }
     }
 
-    /// The end of the body is encoded, too.
-    pub(super) fn end(&mut self) {
+    /// Sends a whole response behind what is encoded already. What the socket does not take now is kept.
+    pub(super) fn send_whole<T: Transport>(
+        &mut self,
+        response: &[u8],
+        io: &mut T,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Result<(), SendFault> {
         self.ended = true;
+        let mut sent = 0;
+        if self.out.is_empty()
+            && let Poll::Ready(bytes) = self.paced(io.poll_send(cx, response), io, now)?
+        {
+            sent = bytes;
+        }
+        self.out.extend_from_slice(&response[sent..]);
+        Ok(())
     }
 
     /// Drops what is to come: an answer to HEAD, or one that may have no body.
@@ -136,7 +150,7 @@ impl Sending {
         now: Instant,
     ) -> Poll<Result<(), SendFault>> {
         while !self.out.is_empty() {
-            let written = Pin::new(&mut *io).poll_write(cx, &self.out);
+            let written = io.poll_send(cx, &self.out);
             let written = ready!(self.paced(written, io, now))?;
             self.out.advance(written);
         }

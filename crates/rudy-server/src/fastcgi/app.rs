@@ -103,7 +103,7 @@ impl App {
         role: Role,
         params: &Params<'_>,
         upload: Upload,
-    ) -> Result<Begun, Result<(Failure, Exchange), Failure>> {
+    ) -> Result<Begun, Result<(Failure, Box<Exchange>), Failure>> {
         let checkout = self.pool().checkout(wanted).await.map_err(Err)?;
         let is_kept = checkout.is_kept();
         let info = self.info(&params.head.method, &params.head.uri, &params.client);

@@ -18,7 +18,7 @@ use rudy_net::{Client, Local, Reply, Request, Response};
 use super::app::App;
 use super::apps::Apps;
 use super::failure::Failure;
-use super::params::{Params, Subject, is_of_server};
+use super::params::{Constants, Params, Subject, is_of_server};
 use super::response::Begun;
 use super::sendfile;
 use super::upload::Upload;
@@ -37,7 +37,7 @@ pub(crate) struct Authorizer(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     app: App,
-    extra: Vec<(String, String)>,
+    constants: Constants,
 }
 
 /// What an authorizer has said of a request that it let in, for the app of the route. It stands among the request's
@@ -58,7 +58,8 @@ impl Authorizer {
             return Err(problems);
         }
         let app = App::new(&table.app, &format!("authorizer {}", table.app.name()));
-        Ok(Self(Arc::new(Shared { app, extra: table.params.clone().into_iter().collect() })))
+        let constants = Constants::new(None, table.params.clone().into_iter().collect());
+        Ok(Self(Arc::new(Shared { app, constants })))
     }
 
     /// Starts the app's processes, where it is Rudy that does.
@@ -117,9 +118,9 @@ impl Authorizer {
         local: Option<SocketAddr>,
         buffers: &Buffers,
     ) -> Result<Verdict, Failure> {
-        let Shared { app, extra } = &*self.0;
+        let Shared { app, constants } = &*self.0;
         let subject = Subject::Access(path);
-        let params = Params { head, client, local, subject, root: None, content_length: None, extra };
+        let params = Params { head, client, local, subject, content_length: None, constants };
         // A question has no effect, so that it may be asked again.
         let begun = app.ask(Role::Authorizer, &params, Upload::default(), true).await.map_err(name_role)?;
         if begun.head.kind == Answer::Document(StatusCode::OK) {
@@ -128,9 +129,8 @@ impl Authorizer {
             return Ok(Verdict::In(variables));
         }
         let begun = for_client(begun)?;
-        let info = app.info(&head.method, &head.uri, &client);
         // Pages that refuse are small: they have no use for a file.
-        begun.into_response(&head.method, info, buffers, 0).map(Verdict::Out)
+        begun.into_response(&head.method, buffers, 0).map(Verdict::Out)
     }
 }
 

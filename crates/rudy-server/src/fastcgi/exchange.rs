@@ -15,6 +15,7 @@ use rudy_net::{Deadline, poll_time};
 use super::connection::Connection;
 use super::failure::Failure;
 use super::params::Params;
+use super::request_info::RequestInfo;
 use super::stderr::Stderr;
 use super::upload::Upload;
 use crate::upstream::Checkout;
@@ -76,13 +77,13 @@ impl Exchange {
         limits: &'static Limits,
         timeout: Duration,
         stderr: Stderr,
-    ) -> Self {
+    ) -> Box<Self> {
         let head = if role == Role::Authorizer { HeadDecoder::of_authorizer() } else { HeadDecoder::new() };
         OUTPUT.with_borrow_mut(|out| {
             out.clear();
             let id = checkout.connection().begin(role, out);
             params.encode(id, out);
-            let mut exchange = Self {
+            let mut exchange = Box::new(Self {
                 checkout: Some(checkout),
                 id,
                 limits,
@@ -95,7 +96,7 @@ impl Exchange {
                 timeout,
                 deadline: None,
                 stderr,
-            };
+            });
             if role == Role::Authorizer {
                 // An authorizer is sent no body, and not even the end of one (FastCGI 1.0 §6.3).
                 exchange.upload.end();
@@ -162,6 +163,11 @@ impl Exchange {
         self.app_status
     }
 
+    /// The request, for the log.
+    pub(super) fn info(&self) -> &RequestInfo {
+        self.stderr.info()
+    }
+
     /// The request's body for another attempt, if nothing of it is lost.
     pub(super) fn take_upload(&mut self) -> Option<Upload> {
         std::mem::take(&mut self.upload).rewind()
@@ -169,7 +175,7 @@ impl Exchange {
 
     /// Passes over the rest of the response, if it is short and comes soon; else the connection is closed. Its end is not waited
     /// for.
-    pub(super) fn skip(mut self) {
+    pub(super) fn skip(mut self: Box<Self>) {
         let mut skipped = 0;
         // Most often all of it has come.
         if self.poll_skip(&mut Context::from_waker(Waker::noop()), &mut skipped).is_pending() {

@@ -51,7 +51,7 @@ pub use self::apps::Apps;
 pub(crate) use self::authorize::Authorizer;
 use self::failure::Failure;
 use self::folder::ScriptFolder;
-use self::params::{Params, Subject};
+use self::params::{Constants, Params, Subject};
 pub(crate) use self::processes::{only_root_starts_as, problems as problems_of_processes, reap_orphans};
 pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
@@ -71,12 +71,10 @@ pub(crate) struct Fastcgi(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     app: App,
-    /// The folder of the scripts as the app sees it.
-    root: Option<String>,
-    /// The same folder, if it is looked into before the app is asked.
+    /// The folder of the scripts, if it is looked into before the app is asked.
     scripts: Option<ScriptFolder>,
     split: Option<String>,
-    extra: Vec<(String, String)>,
+    constants: Constants,
     /// The files that the app may have sent.
     sendfile: Option<Sendfile>,
     /// Bodies are stored before the app receives them: those with a length, and those without.
@@ -130,11 +128,10 @@ impl Fastcgi {
         let root = root.map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
         Self(Arc::new(Shared {
             app: App::new(&table.app, &table.app.name()),
-            root,
             scripts,
             sendfile,
             split: table.split.clone(),
-            extra: table.params.clone().into_iter().collect(),
+            constants: Constants::new(root, table.params.clone().into_iter().collect()),
             stores: (table.request_buffering, table.request_buffering || table.buffer_chunked),
             response_buffer: table.response_buffer.0,
         }))
@@ -270,9 +267,8 @@ impl AppRequest {
             client: *client,
             local: *local,
             subject: Subject::Script(script),
-            root: shared.root.as_deref(),
             content_length: upload.length(),
-            extra: &shared.extra,
+            constants: &shared.constants,
         };
         let mut begun = shared.app.ask(Role::Responder, &params, upload, head.method.is_safe()).await?;
         if let Some(file) = sendfile::Wanted::take(&mut begun.head.fields) {
@@ -285,8 +281,7 @@ impl AppRequest {
             begun.discard();
             return self.redirect(target).await;
         }
-        let info = shared.app.info(&head.method, &head.uri, client);
-        begun.into_response(&head.method, info, &routes.buffers, shared.response_buffer)
+        begun.into_response(&head.method, &routes.buffers, shared.response_buffer)
     }
 
     /// Whether the body is stored before a connection to the app is taken. A body that may have no end is not.
@@ -326,7 +321,8 @@ mod tests {
 
     #[test]
     fn an_app_is_told_where_its_scripts_are_from_everywhere() {
-        let told = |table: &FastcgiTable| Fastcgi::ready(table, None, None).0.root.clone();
+        let told =
+            |table: &FastcgiTable| Fastcgi::ready(table, None, None).0.constants.root().map(str::to_owned);
         let mut table = FastcgiTable::php("src/");
         let here = std::env::current_dir().unwrap().join("src");
         assert_eq!(told(&table), Some(here.display().to_string()));

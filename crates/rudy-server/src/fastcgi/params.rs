@@ -1,14 +1,15 @@
 //! What an app is told of a request: the variables of CGI (RFC 3875 §4.1) as PHP, Perl and Python apps expect them.
 
-use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use bytes::BytesMut;
 use http::StatusCode;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use rudy_fastcgi::RequestId;
-use rudy_fastcgi::pairs::ParamsEncoder;
+use rudy_fastcgi::pairs::{ParamsEncoder, encode_pair};
 use rudy_http::RawTarget;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Peer};
@@ -18,19 +19,52 @@ use super::script::Script;
 use crate::internal_redirect::PageOf;
 use crate::routing::without_port;
 
-/// One request, as its app is told of it.
+/// The variables that are the same in every request to an app, encoded once.
+#[derive(Debug)]
+pub(super) struct Constants {
+    /// The folder of the scripts as the app sees it, without a slash at its end.
+    root: Option<String>,
+    /// What the configuration adds or replaces.
+    extra: Vec<(String, String)>,
+    encoded: BytesMut,
+}
+
+impl Constants {
+    pub(super) fn new(root: Option<String>, extra: Vec<(String, String)>) -> Self {
+        let mut encoded = BytesMut::new();
+        let of_server = [
+            ("GATEWAY_INTERFACE", "CGI/1.1"),
+            ("SERVER_SOFTWARE", concat!("rudy/", env!("CARGO_PKG_VERSION"))),
+            ("REQUEST_SCHEME", "http"),
+        ];
+        let of_root = root.as_deref().map(|root| ("DOCUMENT_ROOT", root));
+        let is_kept = |(name, _): &(&str, &str)| extra.iter().all(|(other, _)| other != name);
+        for (name, value) in of_server.into_iter().chain(of_root).filter(is_kept) {
+            encode_pair(name.as_bytes(), value.as_bytes(), &mut encoded);
+        }
+        for (name, value) in &extra {
+            encode_pair(name.as_bytes(), value.as_bytes(), &mut encoded);
+        }
+        Self { root, extra, encoded }
+    }
+
+    /// The folder of the scripts as the app sees it, without a slash at its end.
+    #[cfg(test)]
+    pub(super) fn root(&self) -> Option<&str> {
+        self.root.as_deref()
+    }
+}
+
+/// The variables of one request.
 pub(super) struct Params<'a> {
     pub(super) head: &'a Parts,
     pub(super) client: Client,
-    /// Where the client has reached us; not known of a Unix socket.
+    /// The server's own address on the connection; a Unix socket has none.
     pub(super) local: Option<SocketAddr>,
     pub(super) subject: Subject<'a>,
-    /// The folder of the scripts as the app sees it, without a slash at its end.
-    pub(super) root: Option<&'a str>,
     /// The length of the request's body.
     pub(super) content_length: Option<u64>,
-    /// What the configuration adds or replaces.
-    pub(super) extra: &'a [(String, String)],
+    pub(super) constants: &'a Constants,
 }
 
 /// What an app is asked for.
@@ -46,9 +80,8 @@ pub(super) enum Subject<'a> {
 impl Params<'_> {
     /// Appends all of them.
     pub(super) fn encode(&self, id: RequestId, out: &mut BytesMut) {
-        let mut params = Encoder { params: ParamsEncoder::new(id, out), extra: self.extra };
-        params.push("GATEWAY_INTERFACE", b"CGI/1.1");
-        params.push("SERVER_SOFTWARE", concat!("rudy/", env!("CARGO_PKG_VERSION")).as_bytes());
+        let mut params = Encoder { params: ParamsEncoder::new(id, out), extra: &self.constants.extra };
+        params.params.push_encoded(&self.constants.encoded);
         self.encode_request(&mut params);
         match self.subject {
             Subject::Script(script) => self.encode_script(script, &mut params),
@@ -61,9 +94,6 @@ impl Params<'_> {
                 params.push(name, value.as_bytes());
             }
         }
-        for (name, value) in self.extra {
-            params.params.push(name.as_bytes(), value.as_bytes());
-        }
         params.params.finish();
     }
 
@@ -71,7 +101,6 @@ impl Params<'_> {
         let Parts { method, version, .. } = self.head;
         params.push("REQUEST_METHOD", method.as_str().as_bytes());
         params.push("QUERY_STRING", self.query().unwrap_or_default());
-        params.push("REQUEST_SCHEME", b"http");
         let protocol = if *version == http::Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
         params.push("SERVER_PROTOCOL", protocol.as_bytes());
         self.encode_server(params);
@@ -93,14 +122,14 @@ impl Params<'_> {
         let host = self.host();
         match (without_port(host), self.local.map(|local| local.ip())) {
             // HTTP/1.0 without Host.
-            (b"", Some(IpAddr::V4(ip))) => params.push("SERVER_NAME", ip.to_string().as_bytes()),
             (b"", Some(IpAddr::V6(ip))) => params.push("SERVER_NAME", format!("[{ip}]").as_bytes()),
+            (b"", Some(ip)) => params.push_ip("SERVER_NAME", ip),
             (b"", None) => params.push("SERVER_NAME", b"localhost"),
             (name, _) => params.push("SERVER_NAME", name),
         }
         match self.local {
             Some(local) => {
-                params.push("SERVER_ADDR", local.ip().to_string().as_bytes());
+                params.push_ip("SERVER_ADDR", local.ip());
                 params.push_number("SERVER_PORT", local.port().into());
             }
             // There is none: whoever stands in front of a Unix socket passes on what the client has named.
@@ -150,12 +179,11 @@ impl Params<'_> {
         params.push("REQUEST_URI", self.target());
         params.push("SCRIPT_NAME", name);
         params.push("PATH_INFO", path_info);
-        params.push("DOCUMENT_URI", &[&name[..], path_info].concat());
-        let Some(root) = self.root else { return };
-        params.push("DOCUMENT_ROOT", root.as_bytes());
-        params.push("SCRIPT_FILENAME", &[root.as_bytes(), script.file()].concat());
+        params.push_joined("DOCUMENT_URI", name, path_info);
+        let Some(root) = &self.constants.root else { return };
+        params.push_joined("SCRIPT_FILENAME", root.as_bytes(), script.file());
         if !path_info.is_empty() && script.is_translatable {
-            params.push("PATH_TRANSLATED", &[root.as_bytes(), path_info].concat());
+            params.push_joined("PATH_TRANSLATED", root.as_bytes(), path_info);
         }
         // php-cgi runs nothing unless a server has sent it here (`cgi.force_redirect`).
         let page_of = self.head.extensions.get().map_or(StatusCode::OK, |PageOf(status)| *status);
@@ -165,7 +193,7 @@ impl Params<'_> {
     fn encode_client(&self, params: &mut Encoder<'_>) {
         match self.client.peer {
             Peer::Ip(address) => {
-                params.push("REMOTE_ADDR", address.ip().to_canonical().to_string().as_bytes());
+                params.push_ip("REMOTE_ADDR", address.ip().to_canonical());
                 params.push_number("REMOTE_PORT", address.port().into());
             }
             // Somebody on this machine; the specification wants an address.
@@ -175,30 +203,24 @@ impl Params<'_> {
 
     /// The request's fields, as `HTTP_ACCEPT` and so on (RFC 3875 §4.1.18). Several of one name are joined as one.
     fn encode_fields(&self, params: &mut Encoder<'_>) {
-        let mut variable = String::with_capacity(64);
         let authority = self.head.uri.authority();
         if let Some(authority) = authority {
             // RFC 9112 §3.2.2: Host is not looked at then, and an app should not go by another name than its site.
             params.push("HTTP_HOST", authority.as_str().as_bytes());
         }
-        let is_passed_on =
-            |name: &&HeaderName| is_passed_on(name) && (authority.is_none() || *name != header::HOST);
-        for name in self.head.headers.keys().filter(is_passed_on) {
-            variable.clear();
-            variable.push_str("HTTP_");
-            variable
-                .extend(name.as_str().chars().map(|c| if c == '-' { '_' } else { c.to_ascii_uppercase() }));
-            let mut values = self.head.headers.get_all(name).iter();
-            let first = values.next().map_or(&b""[..], |value| value.as_bytes());
+        let mut variable = b"HTTP_".to_vec();
+        let mut fields = self.head.headers.iter().peekable();
+        while let Some((name, first)) = fields.next() {
+            let mut value = Cow::Borrowed(first.as_bytes());
             // RFC 9110 §5.3; cookies have a separator of their own (RFC 6265 §5.4).
             let separator: &[u8] = if name == header::COOKIE { b"; " } else { b", " };
-            let mut rest = values.peekable();
-            if rest.peek().is_none() {
-                params.push(&variable, first);
-            } else {
-                let joined =
-                    rest.fold(first.to_vec(), |all, value| [&all, separator, value.as_bytes()].concat());
-                params.push(&variable, &joined);
+            while let Some((_, next)) = fields.next_if(|(next, _)| *next == name) {
+                value = [&value, separator, next.as_bytes()].concat().into();
+            }
+            if is_passed_on(name) && (authority.is_none() || *name != header::HOST) {
+                variable.truncate("HTTP_".len());
+                variable.extend(name.as_str().bytes().map(variable_byte));
+                params.push_bytes(&variable, &value);
             }
         }
     }
@@ -263,25 +285,60 @@ fn port(host: &[u8]) -> &[u8] {
     }
 }
 
+/// As `Display` does, whose padding took more than all other variables together.
+fn write_ipv4(ip: Ipv4Addr, out: &mut impl Write) -> io::Result<()> {
+    for (index, octet) in ip.octets().into_iter().enumerate() {
+        out.write_all(if index > 0 { b"." } else { b"" })?;
+        out.write_all(itoa::Buffer::new().format(octet).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// A character of a field's name in the variable for the field.
+fn variable_byte(byte: u8) -> u8 {
+    if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }
+}
+
 struct Encoder<'a> {
     params: ParamsEncoder<'a>,
     extra: &'a [(String, String)],
 }
 
 impl Encoder<'_> {
-    /// Adds one, unless the configuration says it otherwise.
+    /// Adds one, unless the configuration replaces it.
     fn push(&mut self, name: &str, value: &[u8]) {
-        if self.extra.iter().all(|(other, _)| other != name) {
-            self.params.push(name.as_bytes(), value);
+        self.push_bytes(name.as_bytes(), value);
+    }
+
+    fn push_bytes(&mut self, name: &[u8], value: &[u8]) {
+        if self.is_ours(name) {
+            self.params.push(name, value);
+        }
+    }
+
+    fn push_joined(&mut self, name: &str, start: &[u8], end: &[u8]) {
+        if self.is_ours(name.as_bytes()) {
+            self.params.push_joined(name.as_bytes(), start, end);
         }
     }
 
     fn push_number(&mut self, name: &str, value: u64) {
-        let mut text = [0; 20];
+        self.push(name, itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    fn push_ip(&mut self, name: &str, ip: IpAddr) {
+        let mut text = [0; 39];
         let mut left = &mut text[..];
-        // A `u64` has 20 digits at most.
-        let _ = write!(left, "{value}");
+        // The longest address of version 6 has 39 characters.
+        let _ = match ip {
+            IpAddr::V4(ip) => write_ipv4(ip, &mut left),
+            IpAddr::V6(ip) => write!(left, "{ip}"),
+        };
         let unused = left.len();
-        self.push(name, &text[..20 - unused]);
+        self.push(name, &text[..39 - unused]);
+    }
+
+    fn is_ours(&self, name: &[u8]) -> bool {
+        self.extra.iter().all(|(other, _)| other.as_bytes() != name)
     }
 }

@@ -5,23 +5,22 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rudy_fastcgi::cgi::{Answer, Head};
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
 
 use super::exchange::Exchange;
 use super::failure::Failure;
-use super::request_info::RequestInfo;
 use crate::buffer::{Buffer, Buffers};
 
 /// The head of a response, of which the body follows.
 pub(super) struct Begun {
     pub(super) head: Head,
-    exchange: Exchange,
+    exchange: Box<Exchange>,
 }
 
 impl Begun {
-    pub(super) fn new(head: Head, exchange: Exchange) -> Self {
+    pub(super) fn new(head: Head, exchange: Box<Exchange>) -> Self {
         Self { head, exchange }
     }
 
@@ -59,7 +58,6 @@ impl Begun {
     pub(super) fn into_response(
         self,
         method: &Method,
-        info: RequestInfo,
         buffers: &Buffers,
         limit: u64,
     ) -> Result<Response, Failure> {
@@ -69,7 +67,8 @@ impl Begun {
             Answer::LocalRedirect(_) => StatusCode::FOUND,
         };
         let mut fields = head.fields;
-        let is_live = takes_no_file(&mut fields);
+        let is_live =
+            fields.remove(&ACCEL_BUFFERING).is_some_and(|value| is_no(&value)) || is_of_events(&fields);
         let mut response = Response::new(status);
         // Says how many bytes come; the connection sends it again.
         fields.remove(header::CONTENT_LENGTH);
@@ -93,22 +92,26 @@ impl Begun {
             length => {
                 let buffer =
                     if is_live { Buffer::memory_only(buffers) } else { Buffer::new(buffers, Some(limit)) };
-                let source = Source::Exchange(Box::new(exchange));
-                Body::Stream(Box::new(ResponseBody { first, buffer, source, left: length, length, info }))
+                let body = ResponseBody { first, buffer, exchange, state: State::Open, left: length, length };
+                Body::Stream(Box::new(body))
             }
         };
         Ok(response)
     }
 }
 
-/// Whether a response is made of events, which a client waits for, or its app asks for it by `X-Accel-Buffering`, which is
-/// taken out.
-fn takes_no_file(fields: &mut HeaderMap) -> bool {
-    let is_off =
-        fields.remove("x-accel-buffering").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"no"));
-    let media_type = fields.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+/// By which an app says whether its response is stored, as nginx has it. It is not passed on.
+static ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+fn is_no(value: &HeaderValue) -> bool {
+    value.as_bytes().eq_ignore_ascii_case(b"no")
+}
+
+/// Whether a response is made of events, which its client waits for.
+fn is_of_events(fields: &HeaderMap) -> bool {
     let events = b"text/event-stream";
-    is_off || media_type.get(..events.len()).is_some_and(|start| start.eq_ignore_ascii_case(events))
+    let start = fields.get(header::CONTENT_TYPE).and_then(|value| value.as_bytes().get(..events.len()));
+    start.is_some_and(|start| start.eq_ignore_ascii_case(events))
 }
 
 /// A body that is not sent, and whose length may be told.
@@ -136,37 +139,20 @@ struct ResponseBody {
     first: Bytes,
     /// What was read ahead.
     buffer: Buffer,
-    source: Source,
+    exchange: Box<Exchange>,
+    state: State,
     /// What is still to come, where the app has said how much.
     left: Option<u64>,
     length: Option<u64>,
-    info: RequestInfo,
 }
 
-/// Where more of a body comes from.
-enum Source {
-    Exchange(Box<Exchange>),
+/// Whether more of a body comes from the app.
+enum State {
+    Open,
     /// The app has failed behind what is in the buffer.
     Failed(Failure),
-    /// Nowhere: all of it has come.
+    /// All of it has come.
     Over,
-}
-
-impl Source {
-    /// The next piece. What ends the source stays.
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
-        let Self::Exchange(exchange) = self else {
-            return Poll::Ready(match std::mem::replace(self, Self::Over) {
-                Self::Failed(failure) => Some(Err(failure)),
-                _ => None,
-            });
-        };
-        let piece = ready!(exchange.poll_piece(cx));
-        if !matches!(piece, Some(Ok(_))) || exchange.is_over() {
-            *self = Self::Over;
-        }
-        Poll::Ready(piece)
-    }
 }
 
 impl ResponseBody {
@@ -174,10 +160,21 @@ impl ResponseBody {
         if !self.first.is_empty() {
             return Poll::Ready(Some(Ok(std::mem::take(&mut self.first))));
         }
-        match ready!(self.buffer.poll_piece(cx)) {
-            Some(piece) => Poll::Ready(Some(piece.map_err(Failure::from_disk))),
-            None => self.source.poll_piece(cx),
+        if let Some(piece) = ready!(self.buffer.poll_piece(cx)) {
+            return Poll::Ready(Some(piece.map_err(Failure::from_disk)));
         }
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Open => self.poll_exchange(cx),
+            State::Failed(failure) => Poll::Ready(Some(Err(failure))),
+            State::Over => Poll::Ready(None),
+        }
+    }
+
+    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        let piece = self.exchange.poll_piece(cx);
+        let may_go_on = matches!(piece, Poll::Pending | Poll::Ready(Some(Ok(_))));
+        self.state = if may_go_on && !self.exchange.is_over() { State::Open } else { State::Over };
+        piece
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
@@ -186,7 +183,9 @@ impl ResponseBody {
             (Some(Ok(mut piece)), Some(left)) => {
                 if piece.len() as u64 > *left {
                     let said = self.length.unwrap_or(0);
-                    self.info.log_failure(&Failure::Length { said, came: said + piece.len() as u64 - *left });
+                    self.exchange
+                        .info()
+                        .log_failure(&Failure::Length { said, came: said + piece.len() as u64 - *left });
                     // Not more than the piece is long, which is a `usize`.
                     piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                 }
@@ -195,7 +194,7 @@ impl ResponseBody {
             }
             // What was promised has come, so that nothing is cut.
             (Some(Err(failure)), Some(0)) => {
-                self.info.log_failure(&failure);
+                self.exchange.info().log_failure(&failure);
                 None
             }
             (None, Some(left)) if *left > 0 => {
@@ -208,17 +207,19 @@ impl ResponseBody {
 
     /// Reads from the app as long as there is room for it. A failure waits behind what came before it.
     fn read_ahead(&mut self, cx: &mut Context<'_>) {
-        while matches!(self.source, Source::Exchange(_)) {
+        while matches!(self.state, State::Open) {
             match self.buffer.poll_room(cx) {
                 Poll::Pending => return,
                 Poll::Ready(Ok(())) => {}
                 // From here on the app has to wait for the client.
-                Poll::Ready(Err(error)) => return self.info.log_failure(&Failure::Buffer(error)),
+                Poll::Ready(Err(error)) => {
+                    return self.exchange.info().log_failure(&Failure::Buffer(error));
+                }
             }
-            match self.source.poll_piece(cx) {
+            match self.poll_exchange(cx) {
                 Poll::Pending => return,
                 Poll::Ready(Some(Ok(piece))) => self.buffer.push(piece),
-                Poll::Ready(Some(Err(failure))) => self.source = Source::Failed(failure),
+                Poll::Ready(Some(Err(failure))) => self.state = State::Failed(failure),
                 Poll::Ready(None) => {}
             }
         }
@@ -235,7 +236,7 @@ impl BodyStream for ResponseBody {
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         let piece = ready!(self.poll_next(cx));
         if let Some(Err(failure)) = &piece {
-            self.info.log_failure(failure);
+            self.exchange.info().log_failure(failure);
         }
         Poll::Ready(piece.map(|piece| piece.map(BodyPiece::Data).map_err(Into::into)))
     }

@@ -27,6 +27,11 @@ impl Stderr {
         lines.push(bytes, &mut |line, _| output.request_line(info, line, Instant::now()));
     }
 
+    /// The request.
+    pub(super) fn info(&self) -> &RequestInfo {
+        &self.info
+    }
+
     /// Logs what went wrong behind an answer that is whole.
     pub(super) fn note(&self, failure: &Failure) {
         if let Some(log) = &self.info.log {
