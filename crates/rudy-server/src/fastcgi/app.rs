@@ -9,6 +9,7 @@ use rudy_fastcgi::{Limits, Role};
 use rudy_net::Client;
 
 use super::apps::Apps;
+use super::connection::Connection;
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::output::AppOutput;
@@ -21,7 +22,7 @@ use super::stderr::Stderr;
 use super::upload::Upload;
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
-use crate::upstream::{UpstreamOptions, Wanted};
+use crate::upstream::{Checkout, UpstreamOptions, Wanted};
 
 /// What an app may make us hold.
 static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::default);
@@ -66,7 +67,7 @@ impl App {
         self.log.get_or_init(|| log);
     }
 
-    /// Sends it a request, and waits for the head of its response.
+    /// Sends it a request, and waits for the head of its response. The body is taken out of `upload`.
     ///
     /// A kept connection may turn out dead. The request is then repeated on a new one, if that is harmless (`is_safe`: its
     /// method is) or the app has received nothing of it, and its body is still there.
@@ -78,43 +79,36 @@ impl App {
         &self,
         role: Role,
         params: &Params<'_>,
-        upload: Upload,
+        upload: &mut Upload,
         is_safe: bool,
     ) -> Result<Begun, Failure> {
-        let wanted = if is_safe { Wanted::Any } else { Wanted::Alive };
-        let (failure, mut exchange) = match self.attempt(wanted, role, params, upload).await {
-            Ok(begun) => return Ok(begun),
-            Err(failed) => failed?,
-        };
-        match exchange.take_upload() {
-            Some(upload) if failure.may_be_repeated(is_safe) => {
-                drop(exchange);
-                let attempt = self.attempt(Wanted::New, role, params, upload).await;
-                attempt.map_err(|failed| failed.map_or_else(|failure| failure, |(failure, _)| failure))
+        let mut wanted = if is_safe { Wanted::Any } else { Wanted::Alive };
+        loop {
+            let checkout = self.pool().checkout(wanted).await?;
+            let may_be_dead = checkout.is_kept() && wanted != Wanted::New;
+            let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));
+            let failure = match exchange.head().await {
+                Ok(head) => return Ok(Begun::new(head, exchange)),
+                Err(failure) => failure,
+            };
+            match exchange.take_upload() {
+                Some(again) if may_be_dead && failure.may_be_repeated(is_safe) => *upload = again,
+                _ => return Err(failure),
             }
-            _ => Err(failure),
+            wanted = Wanted::New;
         }
     }
 
-    /// An error is the failure of an exchange on a kept connection, with the exchange, or one that no other connection helps.
-    async fn attempt(
+    fn begin(
         &self,
-        wanted: Wanted,
+        checkout: Checkout<Connection>,
         role: Role,
         params: &Params<'_>,
         upload: Upload,
-    ) -> Result<Begun, Result<(Failure, Box<Exchange>), Failure>> {
-        let checkout = self.pool().checkout(wanted).await.map_err(Err)?;
-        let is_kept = checkout.is_kept();
+    ) -> Box<Exchange> {
         let info = self.info(&params.head.method, &params.head.uri, &params.client);
         let stderr = Stderr::new(info, self.pool().output());
-        let timeout = self.table.answer_time.0;
-        let mut exchange = Exchange::begin(checkout, role, params, upload, &LIMITS, timeout, stderr);
-        match exchange.head().await {
-            Ok(head) => Ok(Begun::new(head, exchange)),
-            Err(failure) if is_kept => Err(Ok((failure, exchange))),
-            Err(failure) => Err(Err(failure)),
-        }
+        Exchange::begin(checkout, role, params, upload, &LIMITS, self.table.answer_time.0, stderr)
     }
 
     /// A request to it, for the log.

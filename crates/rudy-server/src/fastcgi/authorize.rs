@@ -122,7 +122,8 @@ impl Authorizer {
         let subject = Subject::Access(path);
         let params = Params { head, client, local, subject, content_length: None, constants };
         // A question has no effect, so that it may be asked again.
-        let begun = app.ask(Role::Authorizer, &params, Upload::default(), true).await.map_err(name_role)?;
+        let begun =
+            app.ask(Role::Authorizer, &params, &mut Upload::default(), true).await.map_err(name_role)?;
         if begun.head.kind == Answer::Document(StatusCode::OK) {
             let variables = variables(&begun.head.fields)?;
             begun.end(BODY_BYTES_MAX).await.map_err(name_role)?;

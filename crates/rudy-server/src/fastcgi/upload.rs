@@ -25,7 +25,7 @@ enum Source {
     /// As it comes from the client.
     Client(RequestBody),
     /// All of it is here.
-    Stored(Stored),
+    Stored(Box<Stored>),
 }
 
 impl Upload {
@@ -39,7 +39,7 @@ impl Upload {
 
     /// A body that has come.
     pub(super) fn stored(stored: Stored) -> Self {
-        Self { source: Source::Stored(stored), is_ended: false }
+        Self { source: Source::Stored(Box::new(stored)), is_ended: false }
     }
 
     /// Its length in bytes, if it is known.

@@ -1,0 +1,219 @@
+//! How a request gets a connection, and what is known of that while the request has it.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use rudy_net::{Deadline, poll_time};
+use rudy_upstream::{Checkout as Requested, Grant, Member, Permit, Waiting};
+use tokio::time::timeout;
+
+use super::error::CheckoutError;
+use super::{Connection, Socket, Upstream, UpstreamAddress, sweep, worker};
+
+/// How long other members are preferred to one that could not be connected to.
+const BACK_OFF: Duration = Duration::from_secs(1);
+
+/// How long a new connection may be without a byte of a response before the upstream counts as not accepting it. A shorter time
+/// would close kept connections behind slow responses, a longer one keep requests in the accept backlog.
+const STARVED: Duration = Duration::from_millis(20);
+
+/// Which connection a request wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Any: the request is repeated on a new one if it turns out to be dead.
+    Any,
+    /// One that the upstream has not closed, as far as the kernel knows: the request cannot be repeated.
+    Alive,
+    /// A new one.
+    New,
+}
+
+/// A connection for one request. Dropped, it is closed.
+pub(crate) struct Checkout<C> {
+    // Before the permit: the room of a connection is free when it is closed.
+    connection: C,
+    permit: Permit<UpstreamAddress, C>,
+    state: State,
+}
+
+/// What is known of a connection.
+#[derive(Debug)]
+enum State {
+    /// It has been used before.
+    Kept,
+    /// It is new, and nothing has come on it.
+    New {
+        /// When the upstream counts as not accepting it.
+        starved: Deadline,
+    },
+    /// The upstream has accepted it.
+    Accepted,
+}
+
+/// How far a request has come on its way to a connection.
+enum Step<C> {
+    Begin,
+    /// In the queue.
+    Waiting {
+        waiting: Waiting<UpstreamAddress, C>,
+        deadline: Deadline,
+        timeout: Duration,
+    },
+    /// A new connection is being opened.
+    Connecting(Pin<Box<dyn Future<Output = Result<Checkout<C>, CheckoutError>> + Send>>),
+}
+
+impl<C> Step<C> {
+    fn wait(waiting: Waiting<UpstreamAddress, C>, timeout: Duration) -> Self {
+        Self::Waiting { waiting, deadline: Deadline::at(poll_time() + timeout), timeout }
+    }
+}
+
+impl<C: Connection> Upstream<C> {
+    /// A connection, kept or new, as soon as there is one. `on_wait` is called before the request waits in the queue.
+    ///
+    /// # Errors
+    ///
+    /// There is none in time, or what `on_wait` returns.
+    //
+    // Not an `async fn`: its future has room for each value beside what the value becomes, 350 bytes more, and what waits
+    // here may be a thousand requests.
+    pub(crate) fn checkout<'a, E: From<CheckoutError>>(
+        self: &'a Arc<Self>,
+        wanted: Wanted,
+        on_wait: impl Fn() -> Result<(), E> + 'a,
+    ) -> impl Future<Output = Result<Checkout<C>, E>> + 'a {
+        let mut step = Step::Begin;
+        let mut failed_connects = 0;
+        poll_fn(move |cx| {
+            loop {
+                let grant = match &mut step {
+                    Step::Begin => match self.request(wanted)? {
+                        Requested::Granted(grant) => grant,
+                        Requested::Waiting(waiting) => {
+                            on_wait()?;
+                            step = Step::wait(waiting, self.options.queue_timeout);
+                            continue;
+                        }
+                    },
+                    Step::Waiting { waiting, deadline, timeout } => match waiting.poll(cx) {
+                        Poll::Ready(grant) => grant.map_err(|_| CheckoutError::Rejected)?,
+                        Poll::Pending => {
+                            ready!(deadline.poll_passed(cx));
+                            return Poll::Ready(Err(CheckoutError::QueueTimeout(*timeout).into()));
+                        }
+                    },
+                    Step::Connecting(connect) => match ready!(connect.as_mut().poll(cx)) {
+                        // One member after the other.
+                        Err(_) if failed_connects + 1 < self.pool.members() => {
+                            failed_connects += 1;
+                            step = Step::Begin;
+                            continue;
+                        }
+                        connected => return Poll::Ready(connected.map_err(Into::into)),
+                    },
+                };
+                step = match use_kept(grant, wanted == Wanted::Alive) {
+                    Kept::Usable(checkout) => return Poll::Ready(Ok(checkout)),
+                    Kept::Dead => Step::Begin,
+                    Kept::None(permit) => Step::Connecting(Box::pin(self.clone().connect(permit))),
+                };
+            }
+        })
+    }
+
+    fn request(&self, wanted: Wanted) -> Result<Requested<UpstreamAddress, C>, CheckoutError> {
+        let wanted =
+            if wanted == Wanted::New { rudy_upstream::Wanted::New } else { rudy_upstream::Wanted::Any };
+        let checkout = self.pool.checkout(worker::here(), wanted, poll_time());
+        checkout.map_err(|_| CheckoutError::QueueFull(self.options.queue))
+    }
+
+    async fn connect(
+        self: Arc<Self>,
+        permit: Permit<UpstreamAddress, C>,
+    ) -> Result<Checkout<C>, CheckoutError> {
+        let time = self.options.connect_timeout;
+        let address = permit.member().address();
+        let connected = timeout(time, Socket::connect(address)).await.unwrap_or_else(|_| {
+            let why = format!("it accepts no connection within {time:?} (`connect_time`)");
+            Err(io::Error::new(io::ErrorKind::TimedOut, why))
+        });
+        let socket = connected.map_err(|error| {
+            permit.member().back_off(Instant::now() + BACK_OFF);
+            CheckoutError::Connect(address.clone(), error)
+        })?;
+        if !self.has_sweeper.swap(true, Ordering::SeqCst) {
+            tokio::spawn(sweep(Arc::downgrade(&self), self.options.keep_timeout));
+        }
+        let starved = Deadline::at(Instant::now() + STARVED);
+        Ok(Checkout { connection: C::new(socket), permit, state: State::New { starved } })
+    }
+}
+
+/// What becomes of a grant.
+enum Kept<C> {
+    Usable(Checkout<C>),
+    /// The upstream has closed the connection meanwhile. It is closed here, too, and makes room for another.
+    Dead,
+    /// There is room for a new one.
+    None(Permit<UpstreamAddress, C>),
+}
+
+fn use_kept<C: Connection>(grant: Grant<UpstreamAddress, C>, sure: bool) -> Kept<C> {
+    let Grant { connection, permit } = grant;
+    let Some(mut connection) = connection else { return Kept::None(permit) };
+    if connection.socket().is_usable(sure) {
+        return Kept::Usable(Checkout { connection, permit, state: State::Kept });
+    }
+    drop(connection);
+    Kept::Dead
+}
+
+impl<C: Connection> Checkout<C> {
+    /// The connection.
+    pub(crate) fn connection(&mut self) -> &mut C {
+        &mut self.connection
+    }
+
+    /// The member that it leads to.
+    pub(crate) fn member(&self) -> &Member<UpstreamAddress> {
+        self.permit.member()
+    }
+
+    /// Whether it has been used before.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self.state, State::Kept)
+    }
+
+    /// Something has come: the upstream has accepted it.
+    pub(crate) fn mark_accepted(&mut self) {
+        if matches!(self.state, State::New { .. }) {
+            self.state = State::Accepted;
+            self.permit.mark_accepted();
+        }
+    }
+
+    /// A request was sent and nothing has come: closes kept connections that may keep the upstream from accepting this one.
+    pub(crate) fn poll_starved(&mut self, cx: &mut Context<'_>) {
+        if let State::New { starved } = &mut self.state
+            && starved.poll_passed(cx).is_ready()
+        {
+            // It stays in this state, and asks for no further poll.
+            starved.set(Instant::now() + Duration::from_hours(24));
+            self.permit.mark_starved();
+        }
+    }
+
+    /// The request is over, and the connection takes the next one.
+    pub(crate) fn release(self) {
+        let Self { mut connection, permit, .. } = self;
+        connection.socket().rest();
+        permit.release(connection, poll_time());
+    }
+}
