@@ -1,4 +1,4 @@
-//! An app that accepts nobody for now, and whose queue in the kernel is full.
+//! An app that accepts no connection for now, and whose queue in the kernel is full.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ fn is_502_in_time(mut server: Server) {
     let mut client = ask(&server);
     assert_eq!(server.get("/elsewhere").status, 404);
     assert_eq!(client.answer().status, 502);
-    server.wait_for_line("it accepts nobody within 500ms (`connect_time`)");
+    server.wait_for_line("it accepts no connection within 500ms (`connect_time`)");
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_port_whose_queue_is_full_is_502_after_connect_time() {
     rustix::net::listen(&listener, 0).unwrap();
     let address = listener.local_addr().unwrap();
     let _waits = TcpStream::connect(address).unwrap();
-    let server = Site::build(Model::PerCore, &address.to_string(), ", connect_time = \"500ms\"").start();
+    let server = Site::build(Model::PerCore, &address.to_string(), "", ", connect_time = \"500ms\"").start();
     is_502_in_time(server);
 }
 

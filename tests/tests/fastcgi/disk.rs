@@ -1,4 +1,4 @@
-//! No room for a body that comes in chunks, and is put away because its app has to know its length.
+//! No room for a body that is stored before the app is asked.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::site::{Site, answer_with};
 
-/// What the server makes of bodies that it puts away in `folder`, where the shell that starts it has seen to it that they have
-/// no room, for the reason that the log has to say.
+/// What the server makes of bodies that it stores in `folder`, where `script`, the shell that starts the server, leaves no room
+/// for them. `why` is the reason that the log has to give.
 fn has_no_room(folder: &Path, script: &str, why: &str) {
     let app = App::start(|mut peer| {
         while let Some(params) = peer.request() {
@@ -22,8 +22,9 @@ fn has_no_room(folder: &Path, script: &str, why: &str) {
             }
         }
     });
-    let more = format!(", spill_folder = \"{}\"", folder.display());
-    let server = Site::build(Model::PerCore, &app.address(), &more).through_shell(script).start();
+    // The bound on all files would be half of the free space, and be found first.
+    let top = format!("buffer_dir = \"{}\"\nbuffer_total = \"1 GiB\"\n", folder.display());
+    let server = Site::build(Model::PerCore, &app.address(), &top, "").through_shell(script).start();
     let mut site = Site { server, app, told: mpsc::channel().1 };
     assert_eq!(site.server.get("/app/x").status, 200, "{why}");
     let before = site.descriptors();
@@ -39,12 +40,12 @@ fn has_no_room(folder: &Path, script: &str, why: &str) {
         drop(client);
         site.descriptors_fall_to(before + 2, why);
     }
-    let line = format!("the request's body cannot be kept: {}: {why}", folder.display());
+    let line = format!("the body cannot be stored: {}: {why}", folder.display());
     let line = site.server.wait_for_line(&line);
     assert!(line.contains("POST /app/x of 127.0.0.1"), "{line}");
 }
 
-/// A POST of so many kilobytes, whose length nobody has said.
+/// A POST of this many kilobytes, without their length.
 fn send_in_chunks(client: &mut Connection, kilobytes: usize) {
     client.send(b"POST /app/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     for _ in 0..kilobytes {

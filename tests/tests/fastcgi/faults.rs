@@ -43,6 +43,7 @@ const CASES: &[(&str, Gets)] = &[
     ("/app/speaks-http", Refusal(502)),
     ("/app/answers-nothing", Refusal(502)),
     ("/app/answers-another-request", Refusal(502)),
+    ("/app/sends-late-records", Whole("fine")),
     ("/app/has-no-head", Refusal(502)),
     ("/app/has-a-head-without-end", Refusal(502)),
     ("/app/has-a-wrong-status", Refusal(502)),
@@ -70,8 +71,14 @@ fn serve(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
     match name {
         "/speaks-http" => peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         "/answers-nothing" => peer.answer(b""),
-        // STDOUT of request 2, which nobody has begun.
-        "/answers-another-request" => peer.raw(b"\x01\x06\x00\x02\x00\x04\x04\x00abcd\0\0\0\0"),
+        // STDOUT of request 7: the requests of a connection are 1 and 2 by turns.
+        "/answers-another-request" => peer.raw(b"\x01\x06\x00\x07\x00\x04\x04\x00abcd\0\0\0\0"),
+        "/sends-late-records" => {
+            peer.late_records(b"of the request before");
+            peer.stdout(&[HEAD, b"fi"].concat());
+            peer.late_records(b"of the request before");
+            peer.answer(b"ne");
+        }
         "/has-no-head" => peer.answer(b"hello, world\r\nthis is a page\r\n"),
         "/has-a-head-without-end" => peer.answer(&[b"X-".to_vec(), vec![b'a'; 200_000]].concat()),
         "/has-a-wrong-status" => peer.answer(b"Status: fine\r\n\r\n"),

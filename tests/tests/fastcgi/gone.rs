@@ -10,7 +10,7 @@ use rudy_observe::Process;
 use rudy_tests::fastcgi::{App, Came, Peer};
 use rudy_tests::{Answer, PATIENCE, engines};
 
-use crate::site::{Site, answer_with, post, wait_for_end};
+use crate::site::{SHORT_HALF_CLOSE, Site, answer_with, post, wait_for_end};
 
 /// Waits, in the phase that the name says, for the client to leave.
 fn waits(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
@@ -28,7 +28,7 @@ fn waits(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
 }
 
 fn client_leaves(model: Model) {
-    let site = Site::start(model, waits);
+    let site = Site::start_with(model, SHORT_HALF_CLOSE, ", request_buffering = false", waits);
     site.all_places_are_free(model, "the start");
     let before = site.descriptors();
     for phase in ["/before-the-answer", "/in-the-answer", "/in-the-upload"] {
@@ -43,7 +43,7 @@ fn client_leaves(model: Model) {
         client.send(request.as_bytes());
         assert_eq!(site.told(), phase, "{model}");
         drop(client);
-        assert_eq!(site.told(), "given up", "{model}: {phase}");
+        assert_eq!(site.told(), "cancelled", "{model}: {phase}");
         site.all_places_are_free(model, phase);
         site.descriptors_fall_to(before + 2, phase);
     }
@@ -60,7 +60,7 @@ fn an_app_is_told_that_its_client_has_left_and_its_place_is_free() {
 
 #[test]
 fn an_app_that_does_not_listen_finds_its_connection_closed_when_its_client_has_left() {
-    let site = Site::start(Model::PerCore, |name, peer, tell| {
+    let site = Site::start_with(Model::PerCore, SHORT_HALF_CLOSE, "", |name, peer, tell| {
         peer.body();
         tell.send(name.to_owned()).expect("the test listens");
         // Most apps do not know `FCGI_ABORT_REQUEST`, and say nothing for as long as they are at work.
@@ -172,7 +172,7 @@ fn reads_nothing(name: &str, peer: &mut Peer, _: &Sender<String>) -> bool {
 
 #[test]
 fn an_answer_before_the_body_has_gone_up_is_passed_on() {
-    let site = Site::start(Model::PerCore, reads_nothing);
+    let site = Site::start_with(Model::PerCore, "", ", request_buffering = false", reads_nothing);
     for (target, status) in [("/app/refuses", 403), ("/app/breaks-off", 502)] {
         let mut client = site.server.connect();
         // More than all sockets between hold, so that the app must have answered before it has gone up.
@@ -197,7 +197,7 @@ fn a_body_goes_up_no_faster_than_the_app_takes_it() {
             peer.answer(format!("Content-Type: text/plain\r\n\r\n{body:?}").as_bytes());
         }
     });
-    let server = Site::server(Model::PerCore, &app, "");
+    let server = Site::server(Model::PerCore, &app, ", request_buffering = false");
     let mut client = server.connect();
     let bytes = 64 << 20;
     let request = post("/app/x", &vec![b'a'; bytes]);
@@ -205,7 +205,7 @@ fn a_body_goes_up_no_faster_than_the_app_takes_it() {
     let socket = client.socket().try_clone().unwrap();
     socket.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let mut sent = 0;
-    while let Ok(taken) = (&socket).write(&request[sent..]) {
+    while let Ok(taken @ 1..) = (&socket).write(&request[sent..]) {
         sent += taken;
     }
     assert!(sent < bytes / 2, "{sent} bytes were taken of an app that reads nothing");

@@ -8,7 +8,7 @@ use rudy_net::engine::Model;
 use rudy_tests::fastcgi::App;
 use rudy_tests::{Connection, PATIENCE, Server};
 
-use crate::site::{CONNECTIONS, Site, answer_with};
+use crate::site::{CONNECTIONS, SHORT_HALF_CLOSE, Site, answer_with};
 
 /// A server whose app has all it takes at once, and answers one whenever it is told to.
 struct Full {
@@ -22,6 +22,10 @@ struct Full {
 
 impl Full {
     fn start(model: Model, more: &str) -> Self {
+        Self::start_with(model, "", more)
+    }
+
+    fn start_with(model: Model, top: &str, more: &str) -> Self {
         let ((go, may_go), (tell, came)) = (mpsc::channel(), mpsc::channel());
         let may_go = Mutex::new(may_go);
         let app = App::start(move |mut peer| {
@@ -34,7 +38,7 @@ impl Full {
                 }
             }
         });
-        let server = Site::server(model, &app, more);
+        let server = Site::build(model, &app.address(), top, more).start();
         let clients = (0..CONNECTIONS).map(|_| ask(&server)).collect();
         let full = Self { server, clients, go, came, _app: app };
         (0..CONNECTIONS).for_each(|_| full.one_comes());
@@ -104,7 +108,7 @@ fn who_waits_is_served_as_soon_as_another_is() {
 
 #[test]
 fn who_leaves_the_queue_takes_no_place_in_it() {
-    let mut full = Full::start(Model::PerCore, ", queue = 1");
+    let mut full = Full::start_with(Model::PerCore, SHORT_HALF_CLOSE, ", queue = 1");
     let mut status = full.server.connect();
     // Those that are in the app, and the one that asks.
     let before = CONNECTIONS + 1;

@@ -12,6 +12,9 @@ use rudy_tests::{Answer, Builder, PATIENCE, Server};
 /// Connections that the server may have to the app.
 pub(crate) const CONNECTIONS: usize = 2;
 
+/// For tests in which a client leaves: a request of a closed client is soon cancelled.
+pub(crate) const SHORT_HALF_CLOSE: &str = "limits.half_close_timeout = \"300ms\"\n";
+
 /// A server, the app behind it, and what the app has to say.
 pub(crate) struct Site {
     // The server goes first: the app's threads end with its connections.
@@ -21,9 +24,19 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// On `model`, with an app that serves a request for `/app/NAME` as `serve` says; it is given NAME and tells whether the
-    /// connection lives on. `/app/ok` and `/app/meet` are common to all.
+    /// On `model`, with an app that serves a request for `/app/NAME` as `serve` does: it gets NAME, and returns whether the
+    /// connection is kept. `/app/ok` and `/app/meet` are common to all.
     pub(crate) fn start(model: Model, serve: fn(&str, &mut Peer, &Sender<String>) -> bool) -> Self {
+        Self::start_with(model, "", "", serve)
+    }
+
+    /// As [`Self::start`], with more keys: see [`Self::build`].
+    pub(crate) fn start_with(
+        model: Model,
+        top: &str,
+        more: &str,
+        serve: fn(&str, &mut Peer, &Sender<String>) -> bool,
+    ) -> Self {
         let (tell, told) = mpsc::channel();
         let both = Arc::new(Barrier::new(CONNECTIONS));
         let app = App::start(move |mut peer| {
@@ -41,17 +54,18 @@ impl Site {
                 }
             }
         });
-        let server = Self::server(model, &app, "");
+        let server = Self::build(model, &app.address(), top, more).start();
         Self { server, app, told }
     }
 
-    /// A server in front of an app. `/app/*` waits long for an answer, `/soon/*` does not. `more` is more of both tables.
+    /// A server in front of an app. `more` is more of both tables.
     pub(crate) fn server(model: Model, app: &App, more: &str) -> Server {
-        Self::build(model, &app.address(), more).start()
+        Self::build(model, &app.address(), "", more).start()
     }
 
-    /// As [`Self::server`], not yet started, with an app at any address.
-    pub(crate) fn build(model: Model, address: &str, more: &str) -> Builder {
+    /// A server in front of an app at any address, not yet started. `/app/*` waits long for a response, `/soon/*` does not.
+    /// `top` is lines for the top of the configuration, `more` keys for both tables, with a comma before each.
+    pub(crate) fn build(model: Model, address: &str, top: &str, more: &str) -> Builder {
         let connections = if more.contains("connections =") {
             String::new()
         } else {
@@ -60,7 +74,7 @@ impl Site {
         let table =
             |time| format!("{{ address = \"{address}\", answer_time = \"{time}\"{connections}{more} }}");
         let config = format!(
-            "listen = [\"127.0.0.1:0\"]\nlimits.body_bytes = \"1 GiB\"\n[[site]]\n\
+            "listen = [\"127.0.0.1:0\"]\nlimits.body_bytes = \"1 GiB\"\n{top}[[site]]\n\
              [[site.route]]\npath = \"/app/*\"\nfastcgi = {}\n\
              [[site.route]]\npath = \"/soon/*\"\nfastcgi = {}\n\
              [[site.route]]\npath = \"/status\"\nstatus = {{}}\n",
@@ -131,16 +145,16 @@ pub(crate) fn answer_with(peer: &mut Peer, text: &str) -> bool {
     is_whole
 }
 
-/// Waits until the gateway gives the request up, and says so.
+/// Waits until the gateway cancels the request, and reports it.
 pub(crate) fn wait_for_end(peer: &mut Peer, tell: &Sender<String>) -> bool {
     loop {
         match peer.came() {
             Came::Abort | Came::Closed => break,
             Came::Body(_) | Came::BodyEnd => {}
-            Came::Request(params) => panic!("given up, and yet {params:?} comes"),
+            Came::Request(params) => panic!("cancelled, and yet {params:?} comes"),
         }
     }
-    // Nobody listens where the test looks at the answer alone.
-    let _ = tell.send("given up".to_owned());
+    // Some tests look at the response alone.
+    let _ = tell.send("cancelled".to_owned());
     false
 }
