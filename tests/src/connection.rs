@@ -76,6 +76,11 @@ impl Connection {
             .then(|| String::from_utf8(chunk).expect("the chunk is UTF-8"))
     }
 
+    /// Appends one chunk of a body; false at its end.
+    pub fn chunk_bytes(&mut self, body: &mut Vec<u8>) -> bool {
+        read_chunk(&mut self.stream, body)
+    }
+
     /// Reads exactly so many bytes.
     pub fn read_exactly(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];

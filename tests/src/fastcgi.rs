@@ -51,11 +51,11 @@ pub struct Peer {
 pub enum Came {
     /// The parameters of a request, all of them.
     Request(Params),
-    /// A piece of its body, of so many bytes.
-    Body(usize),
+    /// A piece of its body.
+    Body(Vec<u8>),
     /// There is no more of its body.
     BodyEnd,
-    /// The gateway gives the request up.
+    /// The gateway cancels the request.
     Abort,
     /// The gateway has closed the connection.
     Closed,
@@ -207,7 +207,7 @@ impl Peer {
                     None
                 }
                 Event::Params { params, .. } => Some(Came::Request(params)),
-                Event::Stdin { data, .. } => Some(Came::Body(data.len())),
+                Event::Stdin { data, .. } => Some(Came::Body(data.to_vec())),
                 Event::StdinEnd { .. } => Some(Came::BodyEnd),
                 Event::Abort { .. } => Some(Came::Abort),
                 // It does not multiplex; closing says so as well as any answer.
@@ -243,14 +243,25 @@ impl Peer {
         self.role
     }
 
-    /// Reads the body to its end. How many bytes it has; `None` if the gateway gave the request up before.
+    /// Reads the body to its end. How many bytes it has; `None` if the gateway cancels the request before.
     pub fn body(&mut self) -> Option<usize> {
         let mut all = 0;
+        self.each_piece(|piece| all += piece.len()).then_some(all)
+    }
+
+    /// Reads the body to its end, and returns it; `None` if the gateway cancels the request before.
+    pub fn body_bytes(&mut self) -> Option<Vec<u8>> {
+        let mut all = Vec::new();
+        self.each_piece(|piece| all.extend_from_slice(&piece)).then_some(all)
+    }
+
+    /// Whether the body has come to its end.
+    fn each_piece(&mut self, mut take: impl FnMut(Vec<u8>)) -> bool {
         loop {
             match self.came() {
-                Came::Body(bytes) => all += bytes,
-                Came::BodyEnd => return Some(all),
-                Came::Abort | Came::Closed => return None,
+                Came::Body(piece) => take(piece),
+                Came::BodyEnd => return true,
+                Came::Abort | Came::Closed => return false,
                 Came::Request(params) => panic!("the body was to come, not {params:?}"),
             }
         }

@@ -69,7 +69,7 @@ fn the_head_of_an_endless_answer_is_passed_on_at_once_and_the_app_is_told_to_giv
     client.socket().set_read_timeout(Some(PATIENCE / 2)).unwrap();
     ask(&mut client, "HEAD", "/app/endless");
     assert_eq!(client.answer_to_head().status, 200);
-    assert_eq!(site.told(), "given up");
+    assert_eq!(site.told(), "cancelled");
     drop(client);
     site.all_places_are_free(Model::PerCore, "an endless answer");
 }

@@ -11,7 +11,7 @@ use rudy_tests::fastcgi::{App, Peer, variable};
 use rudy_tests::{Answer, PATIENCE, Server, engines};
 use tempfile::TempDir;
 
-use crate::site::{answer_with, wait_for_end};
+use crate::site::{SHORT_HALF_CLOSE, answer_with, wait_for_end};
 
 /// What the field `X-Do` of a request has the authorizer do, and the status that its client gets.
 const CASES: &[(&str, u16)] = &[
@@ -173,7 +173,7 @@ impl Guarded {
     fn server(model: Model, authorizer: &App, app: &App, files: &Path) -> Server {
         let (asks, app) = (authorizer.address(), app.address());
         let config = format!(
-            "listen = [\"127.0.0.1:0\"]\n[[site]]\n\
+            "listen = [\"127.0.0.1:0\"]\n{SHORT_HALF_CLOSE}[[site]]\n\
              authorize = {{ address = \"{asks}\", connections = 2, answer_time = \"2s\" }}\n\
              [[site.route]]\npath = \"/page\"\nrespond = {{ body = \"in\" }}\n\
              [[site.route]]\npath = \"/open\"\nauthorize = false\nrespond = {{ body = \"open\" }}\n\
@@ -323,7 +323,7 @@ fn an_authorizer_is_told_that_its_client_has_left() {
     let next = || guarded.told.recv_timeout(PATIENCE).expect("the authorizer says something");
     assert_eq!(next(), "GET /patient");
     drop(client);
-    assert_eq!(next(), "given up");
+    assert_eq!(next(), "cancelled");
     assert_eq!(guarded.ask("GET /page", &does("allow")).text(), "in");
 }
 

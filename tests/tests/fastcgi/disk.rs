@@ -54,17 +54,23 @@ fn send_in_chunks(client: &mut Connection, kilobytes: usize) {
     client.send(b"0\r\n\r\n");
 }
 
-#[test]
-fn a_body_for_which_the_disk_has_no_room_is_507_and_the_next_is_taken() {
-    let folder = TempDir::new().unwrap();
-    // A file system of its own, for which one need not be root where the system lets users have name spaces.
-    let mount = format!("mount -t tmpfs -o size=64k tmpfs '{}'", folder.path().display());
+/// A script for the shell that starts the server, in which `folder` has room for 64 KiB; `None` after [`skip`].
+pub(crate) fn small_disk(folder: &Path) -> Option<String> {
+    // A file system of its own, for which root is not needed where the system lets users have name spaces.
+    let mount = format!("mount -t tmpfs -o size=64k tmpfs '{}'", folder.display());
     let mut try_it = Command::new("unshare");
     try_it.args(["-rm", "sh", "-c", &mount]).stdout(Stdio::null()).stderr(Stdio::null());
     if !try_it.status().is_ok_and(|status| status.success()) {
-        return skip("this user may not mount anything in a name space of their own (`unshare -rm`)");
+        skip("this user may not mount anything in a name space of their own (`unshare -rm`)");
+        return None;
     }
-    let script = format!("exec unshare -rm sh -c \"{mount} && exec \\\"\\$@\\\"\" sh \"$@\"");
+    Some(format!("exec unshare -rm sh -c \"{mount} && exec \\\"\\$@\\\"\" sh \"$@\""))
+}
+
+#[test]
+fn a_body_for_which_the_disk_has_no_room_is_507_and_the_next_is_taken() {
+    let folder = TempDir::new().unwrap();
+    let Some(script) = small_disk(folder.path()) else { return };
     has_no_room(folder.path(), &script, "No space left on device");
 }
 

@@ -37,6 +37,17 @@ impl Site {
         more: &str,
         serve: fn(&str, &mut Peer, &Sender<String>) -> bool,
     ) -> Self {
+        Self::start_with_shell(model, top, more, "exec \"$@\"", serve)
+    }
+
+    /// As [`Self::start_with`], by a shell that runs `script`: see [`Builder::through_shell`].
+    pub(crate) fn start_with_shell(
+        model: Model,
+        top: &str,
+        more: &str,
+        script: &str,
+        serve: fn(&str, &mut Peer, &Sender<String>) -> bool,
+    ) -> Self {
         let (tell, told) = mpsc::channel();
         let both = Arc::new(Barrier::new(CONNECTIONS));
         let app = App::start(move |mut peer| {
@@ -54,7 +65,7 @@ impl Site {
                 }
             }
         });
-        let server = Self::build(model, &app.address(), top, more).start();
+        let server = Self::build(model, &app.address(), top, more).through_shell(script).start();
         Self { server, app, told }
     }
 
@@ -157,4 +168,20 @@ pub(crate) fn wait_for_end(peer: &mut Peer, tell: &Sender<String>) -> bool {
     // Some tests look at the response alone.
     let _ = tell.send("cancelled".to_owned());
     false
+}
+
+/// Bytes of which no part is like another, so that a piece that is lost, doubled or out of order shows.
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(bytes + 8);
+    for n in 0..bytes.div_ceil(8) as u64 {
+        pattern.extend_from_slice(&n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
+    }
+    pattern.truncate(bytes);
+    pattern
+}
+
+/// Asserts that a long body is the expected one, without printing both.
+pub(crate) fn assert_same(got: &[u8], expected: &[u8], what: &str) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    assert!(got == expected, "{what}: byte {:?} differs", got.iter().zip(expected).position(|(a, b)| a != b));
 }

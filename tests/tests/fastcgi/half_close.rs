@@ -1,0 +1,133 @@
+//! Clients that shut down their sending side, as `nc -N`, socat and health checks do: they are served. One that has closed its
+//! connection looks the same, until nothing could be written to it for `half_close_timeout`.
+
+use std::sync::mpsc;
+
+use rudy_net::engine::Model;
+use rudy_tests::fastcgi::{App, Came};
+use rudy_tests::{Connection, PATIENCE, Server, engines};
+
+use crate::site::{SHORT_HALF_CLOSE, Site, answer_with, post};
+
+/// Routes that have a client wait, in front of an app.
+fn server(model: Model, top: &str, app: &App) -> Server {
+    let address = app.address();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n{top}[[site]]\n\
+         [[site.route]]\npath = \"/app/*\"\nfastcgi = {{ address = \"{address}\", connections = 1000, answer_time = \"10m\" }}\n\
+         [[site.route]]\npath = \"/delay\"\ndelay = {{ time = \"100ms\", body = \"late\" }}\n\
+         [[site.route]]\npath = \"/long\"\ndelay = {{ time = \"10m\" }}\n\
+         [[site.route]]\npath = \"/events\"\nbroadcast = {{ heartbeat = \"0s\" }}\n\
+         [[site.route]]\npath = \"/status\"\nstatus = {{}}\n"
+    );
+    Server::build().config(&config).args(["--engine", &model.to_string()]).start()
+}
+
+/// Sends a request, and shuts the sending side down.
+fn ask_and_finish(server: &Server, request: &[u8]) -> Connection {
+    let mut client = server.connect();
+    client.send(request);
+    client.finish();
+    client
+}
+
+fn get(target: &str) -> Vec<u8> {
+    format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn a_client_that_has_shut_down_its_sending_side_is_served() {
+    for model in engines() {
+        let (go, may_go) = mpsc::channel::<()>();
+        let may_go = std::sync::Mutex::new(may_go);
+        let app = App::start(move |mut peer| {
+            while peer.request().is_some() {
+                // The app is at work when the end of the client's stream comes.
+                may_go
+                    .lock()
+                    .expect("no thread panics with it")
+                    .recv_timeout(PATIENCE)
+                    .expect("the test goes on");
+                if !answer_with(&mut peer, "fine") {
+                    return;
+                }
+            }
+        });
+        let server = server(model, "", &app);
+        for request in [get("/app/x"), post("/app/x", b"body"), post("/app/x", &[b'a'; 200_000])] {
+            let mut client = ask_and_finish(&server, &request);
+            go.send(()).expect("the app listens");
+            assert_eq!(client.answer().text(), "fine", "{model}");
+        }
+        assert_eq!(ask_and_finish(&server, &get("/delay")).answer().text(), "late", "{model}");
+    }
+}
+
+#[test]
+fn a_subscriber_that_has_shut_down_its_sending_side_gets_messages() {
+    let app = App::start(drop);
+    for model in engines().into_iter().filter(|model| *model != Model::Serial) {
+        let server = server(model, "", &app);
+        let mut client = ask_and_finish(&server, &get("/events"));
+        assert_eq!(client.head().status, 200, "{model}");
+        assert!(client.chunk().is_some_and(|text| text.starts_with("retry: ")), "{model}");
+        for message in ["one", "two"] {
+            let mut publisher = server.connect();
+            publisher.send(&post("/events", message.as_bytes()));
+            assert_eq!(publisher.answer().status, 204, "{model}");
+            let event = client.chunk().expect("it has no end");
+            assert!(event.contains(&format!("data: {message}\n")), "{model}: {event}");
+        }
+    }
+}
+
+/// Asks for what has no response, closes, and waits until the server has no more descriptors than before.
+fn are_gone(model: Model, clients: usize) {
+    let (tell, told) = mpsc::channel();
+    let app = App::start(move |mut peer| {
+        while peer.request().is_some() {
+            tell.send("asked".to_owned()).expect("the test listens");
+            while !matches!(peer.came(), Came::Closed) {}
+            return;
+        }
+    });
+    let site = Site { server: server(model, SHORT_HALF_CLOSE, &app), app, told };
+    // The first request has the server open what it keeps, and another thread of a pool may add to that.
+    assert_eq!(site.server.get("/delay").text(), "late");
+    let before = site.descriptors();
+    for target in ["/app/silent", "/long", "/events"] {
+        let mut open = Vec::new();
+        for _ in 0..clients {
+            let mut client = site.server.connect();
+            client.send(&get(target));
+            match target {
+                "/app/silent" => assert_eq!(site.told(), "asked", "{model}"),
+                "/events" => assert_eq!(client.head().status, 200, "{model}"),
+                _ => {}
+            }
+            open.push(client);
+        }
+        drop(open);
+        site.descriptors_fall_to(before + 2, &format!("{clients} clients of {target} on {model}"));
+    }
+    assert_eq!(site.server.get("/delay").text(), "late", "{model}");
+}
+
+#[test]
+fn closed_clients_of_what_has_no_response_are_gone_after_half_close_timeout() {
+    are_gone(Model::PerCore, 200);
+}
+
+#[test]
+fn closed_clients_are_gone_on_any_engine() {
+    std::thread::scope(|scope| {
+        for model in engines() {
+            let clients = match model {
+                Model::Serial => 1,
+                Model::Pool(_) => 2,
+                _ => 20,
+            };
+            scope.spawn(move || are_gone(model, clients));
+        }
+    });
+}

@@ -1,0 +1,167 @@
+//! Bodies of requests: stored before the app is asked, so that a slow client holds no connection to it.
+
+use std::sync::Mutex;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rudy_net::engine::Model;
+use rudy_tests::fastcgi::{App, Came, Peer, variable};
+use rudy_tests::{Connection, PATIENCE};
+
+use crate::site::{CONNECTIONS, Site, answer_with, assert_same, pattern, post};
+
+const HEAD: &[u8] = b"Content-Type: application/octet-stream\r\n\r\n";
+
+/// Sends the body back.
+fn echo(peer: &mut Peer) -> bool {
+    let Some(body) = peer.body_bytes() else { return false };
+    peer.answer(&[HEAD, &body].concat());
+    true
+}
+
+/// The beginning and the end of an upload.
+type Upload = (Connection, Vec<u8>);
+
+/// Sends the beginning of a POST to `/app/echo`.
+fn begin(site: &Site, body: &[u8], sent: usize) -> Upload {
+    let mut request = post("/app/echo", body);
+    let rest = request.split_off(request.len() - body.len() + sent);
+    let mut client = site.server.connect();
+    client.send(&request);
+    (client, rest)
+}
+
+#[test]
+fn a_slow_upload_holds_no_connection_and_reaches_the_app_whole() {
+    let site = Site::start(Model::PerCore, |_, peer, _| echo(peer));
+    // In memory, at the bound of that, and in a file.
+    let bodies: Vec<_> =
+        [1000, 65_536, 65_537, 1 << 20].into_iter().cycle().take(4 * CONNECTIONS).map(pattern).collect();
+    let uploads: Vec<_> = bodies.iter().map(|body| begin(&site, body, body.len() - 10)).collect();
+    for round in 0..20 {
+        assert_eq!(site.server.get("/app/ok").text(), "fine", "{round}");
+    }
+    assert_eq!(site.app.accepted(), 1, "only the other client has reached the app");
+    for ((mut client, rest), body) in uploads.into_iter().zip(&bodies) {
+        client.send(&rest);
+        assert_same(&client.answer().body, body, "the body");
+    }
+}
+
+#[test]
+fn uploads_that_end_in_the_middle_reach_no_app_and_leave_nothing_behind() {
+    let site = Site::start(Model::PerCore, |_, peer, _| echo(peer));
+    assert_eq!(site.server.get("/app/ok").text(), "fine");
+    let before = site.descriptors();
+    let body = pattern(1 << 20);
+    let uploads: Vec<_> = (0..20).map(|_| begin(&site, &body, body.len() - 10)).collect();
+    drop(uploads);
+    site.descriptors_fall_to(before, "uploads that were cut");
+    assert_eq!(site.server.get("/app/ok").text(), "fine");
+    assert_eq!(site.app.accepted(), 1);
+}
+
+#[test]
+fn a_body_beyond_the_room_of_all_files_is_507_before_the_app_is_asked() {
+    let top = "buffer_total = \"1 MiB\"\n";
+    let site = Site::start_with(Model::PerCore, top, "", |_, peer, _| echo(peer));
+    // With a length, of which nothing is sent, and in chunks.
+    let mut client = site.server.connect();
+    client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nContent-Length: 2000000\r\n\r\n");
+    assert_eq!(client.answer().status, 507);
+    let mut client = site.server.connect();
+    client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let chunk = [b"186a0\r\n".as_slice(), &pattern(100_000), b"\r\n"].concat();
+    (0..20).for_each(|_| client.send(&chunk));
+    assert_eq!(client.answer().status, 507);
+    assert_eq!(site.app.accepted(), 0);
+    let body = pattern(500_000);
+    assert_same(&site.post("/app/echo", &body).body, &body, "a body for which there is room");
+}
+
+#[test]
+fn a_body_that_may_have_no_end_reaches_the_app_as_it_comes() {
+    let (tell, told) = mpsc::channel();
+    let app = App::start(move |mut peer| {
+        while peer.request().is_some() {
+            while let Came::Body(piece) = peer.came() {
+                tell.send(piece).expect("the test listens");
+            }
+            peer.answer(b"Content-Type: text/plain\r\n\r\nfine");
+        }
+    });
+    let server = Site::server(Model::PerCore, &app, "");
+    let length = "Content-Length: 10\r\n";
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    for fields in [
+        format!("Connection: upgrade\r\nUpgrade: example\r\n{length}"),
+        format!("Content-Type: application/grpc\r\n{length}"),
+        format!("Content-Type: application/grpc+proto\r\n{chunked}"),
+    ] {
+        let mut client = server.connect();
+        let is_chunked = fields.contains("chunked");
+        client.send(format!("POST /app/x HTTP/1.1\r\nHost: test\r\n{fields}\r\n").as_bytes());
+        for half in ["12345", "67890"] {
+            let chunk = if is_chunked { format!("5\r\n{half}\r\n") } else { half.to_owned() };
+            client.send(chunk.as_bytes());
+            let piece = told.recv_timeout(PATIENCE).expect("it comes before the other half is sent");
+            assert_eq!(piece, half.as_bytes(), "{fields}");
+        }
+        if is_chunked {
+            client.send(b"0\r\n\r\n");
+        }
+        assert_eq!(client.answer().text(), "fine", "{fields}");
+    }
+}
+
+#[test]
+fn a_post_of_which_a_deaf_connection_takes_nothing_is_repeated_with_its_whole_body() {
+    for bytes in [10, 60_000, 300_000] {
+        let (end, ended) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let first = Mutex::new(Some(ended));
+        // The first connection stays open and refuses what is sent, which shows only when it is sent.
+        let app = App::start(move |mut peer| {
+            while let Some(params) = peer.request() {
+                if variable(&params, "REQUEST_METHOD") == "POST" {
+                    echo(&mut peer);
+                    continue;
+                }
+                answer_with(&mut peer, "fine");
+                if let Some(ended) = first.lock().expect("no thread panics with it").take() {
+                    peer.stop_reading();
+                    tell.send("deaf".to_owned()).expect("the test listens");
+                    let _ = ended.recv_timeout(PATIENCE);
+                    return;
+                }
+            }
+        });
+        let site = Site { server: Site::server(Model::PerCore, &app, ""), app, told };
+        assert_eq!(site.server.get("/app/x").text(), "fine");
+        let before = site.descriptors();
+        assert_eq!(site.told(), "deaf");
+        let body = pattern(bytes);
+        assert_same(&site.post("/app/x", &body).body, &body, "the repeated body");
+        assert_eq!(site.app.accepted(), 2);
+        site.descriptors_fall_to(before, "a repeated request");
+        drop(end);
+    }
+}
+
+#[test]
+fn without_request_buffering_a_body_with_a_length_reaches_the_app_as_it_comes_and_others_are_stored() {
+    let site = Site::start_with(Model::PerCore, "", ", request_buffering = false", |_, peer, tell| {
+        tell.send("asked".to_owned()).expect("the test listens");
+        echo(peer)
+    });
+    let (mut client, rest) = begin(&site, b"abc", 0);
+    assert_eq!(site.told(), "asked");
+    client.send(&rest);
+    assert_eq!(client.answer().text(), "abc");
+    let mut client = site.server.connect();
+    client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    assert!(site.told.recv_timeout(Duration::from_millis(100)).is_err(), "the length is not known yet");
+    client.send(b"0\r\n\r\n");
+    assert_eq!(site.told(), "asked");
+    assert_eq!(client.answer().text(), "abc");
+}
