@@ -31,7 +31,7 @@ fn ask_and_finish(server: &Server, request: &[u8]) -> Connection {
     client
 }
 
-fn get(target: &str) -> Vec<u8> {
+pub(crate) fn get(target: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes()
 }
 

@@ -10,10 +10,10 @@ use rudy_tests::{Connection, PATIENCE, Server};
 
 use crate::site::{CONNECTIONS, SHORT_HALF_CLOSE, Site, answer_with};
 
-/// A server whose app has all it takes at once, and answers one whenever it is told to.
-struct Full {
-    server: Server,
-    clients: Vec<Connection>,
+/// A server whose app has as many requests as it gets at once, and responds to one for each [`Full::go`].
+pub(crate) struct Full {
+    pub(crate) server: Server,
+    pub(crate) clients: Vec<Connection>,
     go: Sender<()>,
     came: Receiver<()>,
     // Last: its threads end with the connections of the server.
@@ -21,7 +21,7 @@ struct Full {
 }
 
 impl Full {
-    fn start(model: Model, more: &str) -> Self {
+    pub(crate) fn start(model: Model, more: &str) -> Self {
         Self::start_with(model, "", more)
     }
 
@@ -64,7 +64,12 @@ impl Full {
         assert_eq!(answer.text(), "fine");
     }
 
-    fn answer_all(&mut self) {
+    /// Waits until the server has accepted this many clients beside those in the app, so that they are in its queue.
+    pub(crate) fn all_wait(&self, waiting: usize) {
+        connections_become(&mut self.server.connect(), CONNECTIONS + waiting + 1);
+    }
+
+    pub(crate) fn answer_all(&mut self) {
         self.clients.iter().for_each(|_| self.go.send(()).expect("the app listens"));
         for client in &mut self.clients {
             assert_eq!(client.answer().text(), "fine");
@@ -127,7 +132,7 @@ fn who_leaves_the_queue_takes_no_place_in_it() {
 
 /// Waits until the server has this many connections: it has accepted a client, or noticed that one has left. `status` is one
 /// of them.
-fn connections_become(status: &mut Connection, expected: usize) {
+pub(crate) fn connections_become(status: &mut Connection, expected: usize) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         status.send(b"GET /status HTTP/1.1\r\nHost: test\r\n\r\n");

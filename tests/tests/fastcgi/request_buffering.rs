@@ -13,17 +13,17 @@ use crate::site::{CONNECTIONS, Site, answer_with, assert_same, pattern, post};
 const HEAD: &[u8] = b"Content-Type: application/octet-stream\r\n\r\n";
 
 /// Sends the body back.
-fn echo(peer: &mut Peer) -> bool {
+pub(crate) fn echo(peer: &mut Peer) -> bool {
     let Some(body) = peer.body_bytes() else { return false };
     peer.answer(&[HEAD, &body].concat());
     true
 }
 
 /// The beginning and the end of an upload.
-type Upload = (Connection, Vec<u8>);
+pub(crate) type Upload = (Connection, Vec<u8>);
 
 /// Sends the beginning of a POST to `/app/echo`.
-fn begin(site: &Site, body: &[u8], sent: usize) -> Upload {
+pub(crate) fn begin(site: &Site, body: &[u8], sent: usize) -> Upload {
     let mut request = post("/app/echo", body);
     let rest = request.split_off(request.len() - body.len() + sent);
     let mut client = site.server.connect();

@@ -14,13 +14,13 @@ use crate::disk::small_disk;
 use crate::site::{CONNECTIONS, Site, assert_same, pattern};
 
 /// More than the sockets between hold, and than may be in memory.
-const LARGE_BYTES: usize = 5_000_000;
+pub(crate) const LARGE_BYTES: usize = 5_000_000;
 
 /// More than the kernel takes for a client that does not read, with all that it may add to its buffers.
 const HUGE_BYTES: usize = 24_000_000;
 
 /// Sends a response of [`LARGE_BYTES`] or [`HUGE_BYTES`], and tells when all of it is sent.
-fn send(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
+pub(crate) fn send(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
     let media_type = if name == "/huge-events" { "text/event-stream" } else { "text/plain" };
     let bytes = if name == "/large" { LARGE_BYTES } else { HUGE_BYTES };
     peer.body();
@@ -33,7 +33,7 @@ fn send(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
 }
 
 /// A client that asks, and does not read.
-fn ask(site: &Site, target: &str) -> Connection {
+pub(crate) fn ask(site: &Site, target: &str) -> Connection {
     let mut client = site.server.connect();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").as_bytes());
     client

@@ -1,0 +1,100 @@
+//! An app for the tests, which Rudy starts: descriptor 0 is its listening socket.
+//!
+//! `events` says by `FCGI_GET_VALUES` that it serves many connections, and each response is one event and has no end. `silent`
+//! says nothing to that question, and responds with the largest number of requests that it had at once.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use bytes::{Buf, BytesMut};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Request, Response};
+use rudy_fastcgi::application::{ApplicationConnection, Event};
+use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
+use rudy_fastcgi::responder::{Body, Concurrency, ServeError, serve};
+use rudy_fastcgi::{Limits, ProtocolStatus};
+
+fn main() {
+    match std::env::args().nth(1).as_deref() {
+        Some("events") => events().expect("the socket is there"),
+        Some("silent") => silent().expect("the socket is there"),
+        _ => panic!("events or silent?"),
+    }
+}
+
+#[tokio::main]
+async fn events() -> Result<(), ServeError> {
+    serve(Concurrency::Tasks { at_most: 1000 }, |_: Request<Body>| async {
+        let (mut sender, body) = Body::channel();
+        tokio::spawn(async move {
+            // It fails when the client has left.
+            let _ = sender.send("data: first\n\n").await;
+            std::future::pending::<()>().await;
+        });
+        let mut response = Response::new(body);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        response
+    })
+    .await
+}
+
+/// Requests in progress, and the most that there were.
+#[derive(Default)]
+struct Seen {
+    now: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+fn silent() -> io::Result<()> {
+    let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let seen = Arc::new(Seen::default());
+    for stream in listener.incoming() {
+        let (stream, seen) = (stream?, seen.clone());
+        // A connection that breaks off ends alone.
+        thread::spawn(move || answer_all(stream, &seen));
+    }
+    Ok(())
+}
+
+fn answer_all(mut stream: UnixStream, seen: &Seen) -> io::Result<()> {
+    let (mut machine, mut input, mut output) =
+        (ApplicationConnection::new(), BytesMut::new(), BytesMut::new());
+    loop {
+        let decoded = machine.decode(&input, &Limits::default());
+        let (used, event) = decoded.map_err(|fault| io::Error::other(fault.to_string()))?;
+        let end = match event {
+            Event::StdinEnd { id } => Some(id),
+            Event::Begin { .. } => {
+                let now = seen.now.fetch_add(1, Ordering::SeqCst) + 1;
+                seen.peak.fetch_max(now, Ordering::SeqCst);
+                None
+            }
+            Event::More => {
+                input.advance(used);
+                let mut room = [0; 4096];
+                let read = stream.read(&mut room)?;
+                if read == 0 {
+                    return Ok(());
+                }
+                input.extend_from_slice(&room[..read]);
+                continue;
+            }
+            _ => None,
+        };
+        input.advance(used);
+        if let Some(id) = end {
+            let peak = seen.peak.load(Ordering::SeqCst);
+            let response = format!("Content-Type: text/plain\r\n\r\n{peak}");
+            encode_stream(Kind::Stdout, id, response.as_bytes(), &mut output);
+            encode_stream_end(Kind::Stdout, id, &mut output);
+            machine.end(id, 0, ProtocolStatus::RequestComplete, &mut output);
+            seen.now.fetch_sub(1, Ordering::SeqCst);
+            stream.write_all(&output)?;
+            output.clear();
+        }
+    }
+}
