@@ -11,6 +11,7 @@ use rudy_tests::fastcgi::App;
 use rudy_tests::{Connection, Server, long, program};
 
 use crate::content::text;
+use crate::php::{Fpm, folder};
 
 /// Connections of one attack, all opened within its first second.
 const CONNECTIONS: u64 = 500;
@@ -20,6 +21,9 @@ const SECONDS: &str = "10";
 
 /// More than the sockets between hold.
 const LARGE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// A field of a form each second, of 100 kB that are announced.
+const SLOW_BODIES: &[&str] = &["-B", "-i", "1", "-s", "100000"];
 
 /// What came of the ordinary client's requests during an attack.
 struct Seen {
@@ -36,12 +40,19 @@ fn slow_heads_leave_the_service_available() {
     assert!(seen.beside_all > 0, "the attack never stood as a whole");
 }
 
-/// The app takes all of a body before it answers, so the attack takes up each of its connections and then its queue. What
-/// other requests to the app get meanwhile is another matter; here every other route is served as ever.
 #[test]
-fn slow_bodies_to_an_app_leave_the_rest_of_the_service_available() {
-    // A field of a form each second, of 100 kB that are announced.
-    let Some(seen) = attack("/app", &["-B", "-i", "1", "-s", "100000"]) else { return };
+fn slow_bodies_to_an_app_leave_the_app_available() {
+    let Some(seen) = attack("/app", SLOW_BODIES) else { return };
+    assert!(seen.beside_all > 0, "the attack never stood as a whole");
+}
+
+/// The two children of php-fpm would be the first to be taken up.
+#[test]
+fn slow_bodies_to_a_php_site_leave_the_site_available() {
+    let Some(fpm) = long().then(|| Fpm::start("")).flatten() else { return };
+    let root = folder(&[("app.php", "<?php header('Content-Type: text/plain'); echo 'taken';")]);
+    let app = fpm.route(root.path(), "/app.php", "");
+    let Some(seen) = attack_on(&app, "/app.php", "/app.php", SLOW_BODIES) else { return };
     assert!(seen.beside_all > 0, "the attack never stood as a whole");
 }
 
@@ -60,34 +71,39 @@ fn slow_readers_leave_the_service_available() {
     assert!(seen.beside_all > 0, "the attack never stood as a whole");
 }
 
-/// Runs slowhttptest against `path` while an ordinary client goes on asking for a file.
+/// Runs slowhttptest against `path` while an ordinary client goes on asking for a file, and an app with two connections.
 fn attack(path: &str, mode: &[&str]) -> Option<Seen> {
-    if !long() {
-        return None;
-    }
-    let slowhttptest = program("slowhttptest")?;
     let app = App::start(|mut peer| {
         while peer.request().is_some() && peer.body().is_some() {
             peer.answer(b"Content-Type: text/plain\r\n\r\ntaken");
         }
     });
-    let server = serve(&app);
+    let route = format!(
+        "[[site.route]]\npath = \"/app\"\nfastcgi = {{ address = \"{}\", connections = 2 }}\n",
+        app.address()
+    );
+    attack_on(&route, "/app", path, mode)
+}
+
+/// The same with an app at `app` that has this route.
+fn attack_on(route: &str, app: &str, path: &str, mode: &[&str]) -> Option<Seen> {
+    if !long() {
+        return None;
+    }
+    let slowhttptest = program("slowhttptest")?;
+    let server = serve(route);
     let mut command = Command::new(slowhttptest);
     let connections = CONNECTIONS.to_string();
     command.args(["-c", &connections, "-r", &connections, "-l", SECONDS]).args(mode);
     command.arg("-u").arg(server.url(path)).stdout(Stdio::null());
     let mut attack = Attack(command.spawn().expect("slowhttptest starts"));
-    Some(ask_until_it_ends(&server, &mut attack))
+    Some(ask_until_it_ends(&server, app, &mut attack))
 }
 
-/// The app's queue has room for a whole attack, so that all of its connections stand as long as it goes on.
-fn serve(app: &App) -> Server {
+fn serve(route: &str) -> Server {
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nroot = \".\"\n\
-         [[site.route]]\npath = \"/status\"\nstatus = {{}}\n\
-         [[site.route]]\npath = \"/app\"\n\
-         fastcgi = {{ address = \"{}\", connections = 2, queue = 1000, queue_time = \"10m\" }}\n",
-        app.address()
+         [[site.route]]\npath = \"/status\"\nstatus = {{}}\n{route}"
     ));
     fs::write(server.path().join("text.txt"), text(500)).expect("a temp folder can be written");
     let large = fs::File::create(server.path().join("large")).expect("a temp folder can be written");
@@ -96,7 +112,7 @@ fn serve(app: &App) -> Server {
 }
 
 /// Asks on a connection that was there before the attack and on new ones.
-fn ask_until_it_ends(server: &Server, attack: &mut Attack) -> Seen {
+fn ask_until_it_ends(server: &Server, app: &str, attack: &mut Attack) -> Seen {
     let mut kept: Connection = server.connect();
     let (mut asked, mut beside_all) = (0, 0);
     let mut stood_before = false;
@@ -104,11 +120,12 @@ fn ask_until_it_ends(server: &Server, attack: &mut Attack) -> Seen {
         kept.send(b"GET /text.txt HTTP/1.1\r\nHost: test\r\n\r\n");
         assert_eq!(kept.answer().status, 200);
         assert_eq!(server.get("/text.txt").status, 200);
+        assert_eq!(server.get(app).text(), "taken");
         let status = status(server);
-        asked += 3;
+        asked += 4;
         // Beside those of the attack there are ours: the one that is kept, and that of this question.
         let stands = status["connections"]["open"].as_u64().expect("a number") >= CONNECTIONS + 2;
-        beside_all += if stands && stood_before { 2 } else { 0 };
+        beside_all += if stands && stood_before { 3 } else { 0 };
         stood_before = stands;
         if let Some(end) = attack.0.try_wait().expect("the child is ours") {
             assert!(end.success(), "slowhttptest: {end}");

@@ -4,6 +4,7 @@ mod dokuwiki;
 mod mediawiki;
 mod sendfile;
 mod site;
+mod slow;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 use crate::fastcgi::apps::php_fpm;
 
 /// A php-fpm that ends with its test.
-struct Fpm {
+pub(crate) struct Fpm {
     child: Child,
     /// Kept, so that what it says does not end it.
     _stderr: BufReader<ChildStderr>,
@@ -26,7 +27,7 @@ struct Fpm {
 
 impl Fpm {
     /// Two children behind a Unix socket, with these settings of php.ini; `None` where the test is skipped.
-    fn start(settings: &str) -> Option<Self> {
+    pub(crate) fn start(settings: &str) -> Option<Self> {
         Self::start_with(&["-n"], settings)
     }
 
@@ -61,12 +62,23 @@ impl Fpm {
 
     /// Rudy with `root` as a PHP site; `more` are further settings of its table.
     fn serve(&self, root: &Path, path: &str, more: &str) -> Server {
-        Server::config(&format!(
-            "listen = [\"127.0.0.1:0\"]\n[[site]]\n[[site.route]]\npath = \"{path}\"\n[site.route.php]\n\
+        Server::config(&format!("listen = [\"127.0.0.1:0\"]\n[[site]]\n{}", self.route(root, path, more)))
+    }
+
+    /// The same for all paths, with keys at the top of the configuration.
+    fn serve_with(&self, root: &Path, top: &str, more: &str) -> Server {
+        let route = self.route(root, "/*", more);
+        Server::config(&format!("listen = [\"127.0.0.1:0\"]\n{top}[[site]]\n{route}"))
+    }
+
+    /// The route to a PHP site in `root`.
+    pub(crate) fn route(&self, root: &Path, path: &str, more: &str) -> String {
+        format!(
+            "[[site.route]]\npath = \"{path}\"\n[site.route.php]\n\
              root = \"{}\"\naddress = \"unix:{}/fpm.sock\"\n{more}\n",
             root.display(),
             self.folder.path().display()
-        ))
+        )
     }
 }
 
@@ -82,7 +94,7 @@ impl Drop for Fpm {
 }
 
 /// A folder with these files.
-fn folder(files: &[(&str, &str)]) -> TempDir {
+pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = TempDir::new().expect("a temp folder can be made");
     for (name, text) in files {
         let path = folder.path().join(name);
