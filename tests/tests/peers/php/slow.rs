@@ -41,7 +41,9 @@ fn slow_and_vanishing_clients_hold_no_child() {
     let mut uploads: Vec<_> =
         (0..SLOW).map(|_| begin_upload(&server, "/upload.php", UPLOAD_BYTES as u64)).collect();
     let mut readers: Vec<_> = (0..SLOW).map(|_| server.connect()).collect();
-    readers.iter_mut().for_each(|client| client.send(&get("/large.php")));
+    for client in &mut readers {
+        client.send(&get("/large.php"));
+    }
     for number in 0..SLOW {
         // In turns, with nothing, some and much of a response in the sockets.
         let mut vanishes = server.connect();
@@ -51,7 +53,9 @@ fn slow_and_vanishing_clients_hold_no_child() {
     let tenth = vec![b'a'; UPLOAD_BYTES / 10];
     let mut busy = Vec::new();
     for _ in 0..10 {
-        uploads.iter_mut().for_each(|client| client.send(&tenth));
+        for client in &mut uploads {
+            client.send(&tenth);
+        }
         busy.extend(times(&server));
     }
     for client in &mut uploads {
