@@ -25,9 +25,10 @@ pub fn fastcgi_info() -> &'static Path {
 /// Has cargo build a package, whose binary has its name. Where `RUDY_BUILT` is set that was done before the tests: nextest
 /// has a process for each of them, and each would ask cargo again.
 fn build(package: &str) -> PathBuf {
-    // target/debug/deps/cli-0123456789abcdef
+    // target/debug/deps/cli-0123456789abcdef, or target/release/soak
     let test = std::env::current_exe().expect("a test runs from a file");
-    let folder = test.parent().and_then(Path::parent).expect("a test is built in target/PROFILE/deps");
+    let folder = test.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
+    let folder = folder.expect("a test is built in target/PROFILE");
     if std::env::var_os("RUDY_BUILT").is_some() {
         return folder.join(package);
     }

@@ -24,6 +24,16 @@ pub fn program(name: &str) -> Option<PathBuf> {
     found
 }
 
+/// Where php-fpm is, which has its version in its name on Debian, or `None` after [`skip`].
+#[must_use]
+pub fn php_fpm() -> Option<PathBuf> {
+    let folder = std::fs::read_dir("/usr/sbin").into_iter().flatten().flatten();
+    let mut found: Vec<_> = folder.map(|entry| entry.path()).collect();
+    found.retain(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"php-fpm")));
+    found.sort();
+    found.pop().or_else(|| program("php-fpm"))
+}
+
 /// Where `redbot` is, which `cargo xtask setup` installs into an environment of its own, or `None` after [`skip`] and where
 /// [`long`] checks do not run.
 #[must_use]

@@ -140,6 +140,13 @@ impl Server {
         self.seen.clear();
     }
 
+    /// The lines on its stderr since the last call, or since its start. [`Self::wait_for_line`] no longer finds them.
+    #[must_use]
+    pub fn take_lines(&mut self) -> Vec<String> {
+        self.seen.extend(self.lines.try_iter());
+        std::mem::take(&mut self.seen)
+    }
+
     /// Whether the process is still there.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("the child is ours").is_none()

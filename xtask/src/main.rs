@@ -1,4 +1,4 @@
-//! The chores of this repository: `cargo xtask test [--peers] | tidy | setup`.
+//! The chores of this repository: `cargo xtask test [--peers] | soak | tidy | setup`.
 
 #![expect(
     clippy::print_stdout,
@@ -8,6 +8,7 @@
 
 mod command;
 mod setup;
+mod soak;
 mod test;
 mod tidy;
 mod workspace;
@@ -35,6 +36,15 @@ enum Chore {
         #[arg(long)]
         peers: bool,
     },
+    /// The release build under random clients, kills and reloads: responses, descriptors, files, threads, memory. Long.
+    Soak {
+        /// Duration of the load
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+        minutes: u32,
+        /// What happens; the same for the same number, as far as the machine's timing allows
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// The rules that no compiler knows: floors, sockets, file lengths, documents.
     Tidy,
     /// Installs what the tests need; says what is missing where it may not.
@@ -44,6 +54,7 @@ enum Chore {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().chore {
         Chore::Test { peers } => test::run(peers),
+        Chore::Soak { minutes, seed } => soak::run(minutes, seed),
         Chore::Tidy => tidy::run(),
         Chore::Setup => setup::run(true),
     };

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::request::{Change, Request};
 use super::{fields, framing, line, path};
+use crate::random::Random;
 
 /// One request as it is sent.
 #[derive(Debug, Clone)]
@@ -72,7 +73,7 @@ pub fn all(seed: u64) -> Vec<Spelling> {
         }
     }
     let changes: Vec<&Change> = sets.iter().flat_map(|(_, changes)| changes).collect();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let end = spellings.all.len() + COMPOSED;
     while spellings.all.len() < end {
         let (meaning, request, _) = random.pick(MEANINGS);
@@ -111,26 +112,6 @@ impl Spellings {
             let path_and_query = [request.path, request.query].concat();
             self.all.push(Spelling { tags, bytes, target, path_and_query, is_head });
         }
-    }
-}
-
-/// `SplitMix64`: a few lines, and the same numbers everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).expect("less than a usize")
-    }
-
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rudy_tests::{PATIENCE, flup, program};
+use rudy_tests::{PATIENCE, flup, php_fpm, program};
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use tempfile::TempDir;
 
@@ -190,15 +190,6 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
     fs::write(&path, text).expect("a temp folder can be written");
     path
-}
-
-/// Debian has its version in the name.
-pub(crate) fn php_fpm() -> Option<PathBuf> {
-    let mut found: Vec<_> =
-        fs::read_dir("/usr/sbin").into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    found.retain(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"php-fpm")));
-    found.sort();
-    found.pop().or_else(|| program("php-fpm"))
 }
 
 pub(super) fn perl_with_fcgi() -> Option<PathBuf> {

@@ -11,11 +11,9 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use rudy_tests::{Answer, Server};
+use rudy_tests::{Answer, Server, php_fpm};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-
-use crate::fastcgi::apps::php_fpm;
 
 /// A php-fpm that ends with its test.
 pub(crate) struct Fpm {

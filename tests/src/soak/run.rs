@@ -1,0 +1,188 @@
+//! The run from its start to its last line.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::client::Client;
+use super::faults::Faults;
+use super::sample::{Mebibytes, Sample, Sampler};
+use super::site::{self, Fpm};
+use super::tally::{Counts, Tally};
+use super::watch::Watch;
+use crate::Server;
+use crate::random::Random;
+
+/// Clients at once: enough that the applications always have a queue, few enough that two cores serve it in time.
+const CLIENTS: usize = 48;
+/// When memory is looked at for the first time: by then, the allocator has what the load takes.
+const EARLY: Duration = Duration::from_mins(1);
+
+/// What is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How long clients come.
+    pub minutes: u32,
+    /// What they do; the same for the same number, as far as the machine's timing allows.
+    pub seed: u64,
+}
+
+/// What the server held.
+struct Held {
+    start: Sample,
+    early: Sample,
+    end: Sample,
+    files_peak: usize,
+}
+
+/// Runs it; `print` is given each line. The last one is a summary.
+///
+/// # Errors
+///
+/// A sentence that says what has failed, or what could not be started.
+pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| format!("cannot make a temporary folder: {error}"))?;
+    let folder = folder.path();
+    site::write(folder).map_err(|error| format!("cannot write into {}: {error}", folder.display()))?;
+    let fpm = Fpm::start(folder)?;
+    let server = Server::build().arg("--config").arg(site::configuration(folder)).start();
+    let sampler = Sampler::new(server.pid(), site::buffers(folder)).map_err(|error| error.to_string())?;
+    let clients = Clients { options, address: server.address(), rudy: server.pid(), fpm: fpm.pid() };
+    let tally = Tally::new();
+    let mut watch = Watch::new(&tally, server, sampler, print);
+    watch.print(&format!("seed {}, {CLIENTS} clients, {} minutes", options.seed, options.minutes));
+    watch.heading();
+    let (start, links) = (watch.row()?, watch.links());
+    let early = clients.run(&mut watch, &tally, folder)?;
+    let end = watch.settle(&start)?;
+    let held = Held { start, early, end, files_peak: watch.files_peak() };
+    let counts = tally.counts();
+    print_details(&mut watch, &counts, &held, &links);
+    let problems = held.problems(&counts);
+    watch.print(&held.summary(options, &counts, problems.is_empty()));
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+}
+
+/// Who comes, and for how long.
+struct Clients {
+    options: Options,
+    address: std::net::SocketAddr,
+    rudy: u32,
+    fpm: u32,
+}
+
+impl Clients {
+    /// Clients and faults until the time is over and the last client has gone. Returns the sample after the first minute.
+    fn run<P: FnMut(&str)>(
+        &self,
+        watch: &mut Watch<'_, P>,
+        tally: &Tally,
+        folder: &Path,
+    ) -> Result<Sample, String> {
+        let is_over = AtomicBool::new(false);
+        let is_over = &is_over;
+        let time = Duration::from_mins(1) * self.options.minutes;
+        let (early, end) = (Instant::now() + EARLY.min(time / 2), Instant::now() + time);
+        let mut random = Random::new(self.options.seed);
+        thread::scope(|scope| {
+            let mut faults = Faults {
+                tally,
+                random: random.fork(),
+                folder: folder.to_owned(),
+                fpm: self.fpm,
+                rudy: self.rudy,
+            };
+            let mut threads = vec![scope.spawn(move || faults.run(is_over))];
+            for _ in 0..CLIENTS {
+                let mut client = Client { address: self.address, tally, random: random.fork() };
+                threads.push(scope.spawn(move || client.run(is_over)));
+            }
+            let watched: Result<_, String> = (|| {
+                watch.until(|| Instant::now() >= early)?;
+                let early = watch.row()?;
+                watch.until(|| Instant::now() >= end)?;
+                Ok(early)
+            })();
+            // Also where the server has ended: the clients must not wait for it.
+            is_over.store(true, Ordering::Relaxed);
+            let early = watched?;
+            watch.until(|| threads.iter().all(thread::ScopedJoinHandle::is_finished))?;
+            Ok(early)
+        })
+    }
+}
+
+/// Prints what has failed, and descriptors that were not there at the start.
+fn print_details<P: FnMut(&str)>(watch: &mut Watch<'_, P>, counts: &Counts, held: &Held, known: &[String]) {
+    if !held.end.leaks(&held.start).is_empty() {
+        for link in watch.links().iter().filter(|link| !known.contains(link)) {
+            watch.print(&format!("descriptor: {link}"));
+        }
+    }
+    for failure in &counts.shown {
+        watch.print(&format!("failed: {failure}"));
+    }
+    watch.print(&counts.to_string());
+}
+
+impl Held {
+    fn problems(&self, counts: &Counts) -> Vec<String> {
+        let mut problems = self.end.leaks(&self.start);
+        problems.extend(self.end.memory_leak(&self.early));
+        if counts.failures > 0 {
+            problems.push(format!("{} failures, of which the first ones are listed above", counts.failures));
+        }
+        problems
+    }
+
+    fn summary(&self, options: Options, counts: &Counts, has_passed: bool) -> String {
+        let Self { start, early, end, files_peak } = self;
+        format!(
+            "soak: {} min, seed {}: {} requests, {} failed, {} killed, {} reloads; descriptors {} -> {}, \
+             threads {} -> {}, files 0 -> {} (at most {files_peak}), PSS {} -> {} MiB: {}",
+            options.minutes,
+            options.seed,
+            Thousands(counts.responses()),
+            counts.failures,
+            counts.killed,
+            counts.reloads,
+            start.descriptors,
+            end.descriptors,
+            start.threads,
+            end.threads,
+            end.files,
+            Mebibytes(early.pss_bytes),
+            Mebibytes(end.pss_bytes),
+            if has_passed { "passed" } else { "failed" }
+        )
+    }
+}
+
+/// A number with a comma after each group of three digits.
+struct Thousands(u64);
+
+impl std::fmt::Display for Thousands {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let digits = self.0.to_string();
+        for (position, digit) in digits.char_indices() {
+            if position > 0 && (digits.len() - position).is_multiple_of(3) {
+                f.write_str(",")?;
+            }
+            write!(f, "{digit}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_number_has_commas() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(Thousands(number).to_string(), text);
+        }
+    }
+}

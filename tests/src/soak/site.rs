@@ -1,0 +1,136 @@
+//! What is served: the configuration in its variants, the files, and php-fpm.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::pattern::Pattern;
+use crate::{eventually, php_fpm};
+
+/// Children of php-fpm, each of which serves one request at a time.
+pub(super) const CHILDREN: usize = 6;
+/// Processes of the application that Rudy starts.
+const PROCESSES: usize = 3;
+/// The files below `/files/`: names with their lengths, which are also the seeds of their contents.
+pub(super) const FILES: &[(&str, u32)] = &[("small", 2_000), ("large", 3_000_000)];
+
+/// What a reload may change.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    /// Connections to php-fpm, and to each process of the application.
+    pub(super) connections: (usize, usize),
+    pub(super) queue: usize,
+    pub(super) response_buffer: &'static str,
+    pub(super) buffer_memory: &'static str,
+    pub(super) buffer_total: &'static str,
+}
+
+impl Settings {
+    /// Room for everything that the clients do: no 503 and no 507.
+    pub(super) const ROOMY: Self = Self {
+        connections: (CHILDREN, 4),
+        queue: 1024,
+        response_buffer: "64MiB",
+        buffer_memory: "2MiB",
+        buffer_total: "1GiB",
+    };
+
+    /// Timeouts are short, so that everything is over before a client gives up waiting (`HANG`).
+    fn text(&self, folder: &Path) -> String {
+        let Self { connections: (php, app), queue, response_buffer, buffer_memory, buffer_total } = self;
+        let (folder, program) = (folder.display(), std::env::current_exe().unwrap_or_default());
+        let program = program.display();
+        let upstream = format!(
+            "queue = {queue}\nqueue_time = \"10s\"\nkeep_time = \"2s\"\nanswer_time = \"10s\"\n\
+             response_buffer = \"{response_buffer}\"\n"
+        );
+        format!(
+            "listen = [\"127.0.0.1:0\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
+             buffer_total = \"{buffer_total}\"\n\n\
+             [limits]\nbody_bytes = \"64MiB\"\nhead_time = \"3s\"\nidle_time = \"5s\"\nrate_grace = \"3s\"\n\
+             send_stall_time = \"4s\"\nhalf_close_timeout = \"12s\"\nlinger_time = \"2s\"\n\n\
+             [[site]]\n\n\
+             [[site.route]]\npath = \"/php/*\"\n[site.route.php]\nroot = \"{folder}/php\"\n\
+             address = \"unix:{folder}/fpm.sock\"\nconnections = {php}\n{upstream}\n\
+             [[site.route]]\npath = \"/app\"\n[site.route.fastcgi]\ncommand = [\"{program}\", \"--app\"]\n\
+             processes = {{ min = {PROCESSES}, max = {PROCESSES} }}\nconnections = {app}\n{upstream}\n\
+             [[site.route]]\npath = \"/files/*\"\nfiles = {{ root = \"{folder}/files\" }}\n\n\
+             [[site.route]]\npath = \"/delay\"\ndelay = {{ time = \"100ms\", body = \"late\\n\" }}\n\n\
+             [[site.route]]\npath = \"/ticks\"\n\
+             stream = {{ interval = \"50ms\", format = \"sse\", welcome = \"\", text = \"{{n}}\", count = 20 }}\n\n\
+             [[site.route]]\npath = \"/topics/*\"\nbroadcast = {{ heartbeat = \"1s\" }}\n"
+        )
+    }
+
+    /// Writes the configuration into the folder; the server reads it at its start and at SIGHUP.
+    pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
+        fs::write(configuration(folder), self.text(folder))
+    }
+}
+
+/// The configuration in the folder.
+pub(super) fn configuration(folder: &Path) -> PathBuf {
+    folder.join("rudy.toml")
+}
+
+/// The folder of the buffers' files.
+pub(super) fn buffers(folder: &Path) -> PathBuf {
+    folder.join("buffers")
+}
+
+/// Writes all files into the folder.
+pub(super) fn write(folder: &Path) -> io::Result<()> {
+    for name in ["php", "files", "buffers"] {
+        fs::create_dir(folder.join(name))?;
+    }
+    fs::write(folder.join("php/work.php"), include_str!("work.php"))?;
+    for (name, length) in FILES {
+        fs::write(folder.join("files").join(name), Pattern::new(*length).take(*length as usize))?;
+    }
+    Settings::ROOMY.write(folder)
+}
+
+/// A php-fpm, which ends with the run.
+pub(super) struct Fpm {
+    child: Child,
+}
+
+impl Fpm {
+    /// Starts one that listens in the folder.
+    pub(super) fn start(folder: &Path) -> Result<Self, String> {
+        let program = php_fpm().ok_or("php-fpm is not installed; `cargo xtask setup` installs it")?;
+        let (configuration, here) = (folder.join("fpm.conf"), folder.display());
+        let text = format!(
+            "[global]\nerror_log = {here}/fpm.log\ndaemonize = no\n\
+             [www]\nlisten = {here}/fpm.sock\npm = static\npm.max_children = {CHILDREN}\n\
+             php_admin_value[post_max_size] = 0\nphp_admin_value[enable_post_data_reading] = 0\n"
+        );
+        fs::write(&configuration, text).map_err(|error| format!("cannot configure php-fpm: {error}"))?;
+        let mut command = Command::new(program);
+        command.args(["-n", "-F", "-O", "-y"]).arg(&configuration);
+        if rustix::process::geteuid().is_root() {
+            command.arg("-R");
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|error| format!("cannot start php-fpm: {error}"))?;
+        let fpm = Self { child };
+        eventually("php-fpm listens", || UnixStream::connect(folder.join("fpm.sock")).ok());
+        Ok(fpm)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Fpm {
+    fn drop(&mut self) {
+        // At SIGTERM, it ends its children as well. Both fail only if it has ended.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,11 @@
+//! Runs the server for minutes under random clients and faults. Too long for `cargo xtask test`; `rudy_tests::soak` does it.
+
+use crate::{Outcome, command, workspace};
+
+/// Builds the release binary and the clients, and runs them.
+pub(crate) fn run(minutes: u32, seed: u64) -> Outcome {
+    command::run(workspace::cargo().args(["build", "--release", "--locked", "--package", "rudy"]))?;
+    let soak = ["run", "--release", "--locked", "--package", "rudy-tests", "--bin", "soak", "--"];
+    let options = [format!("--minutes={minutes}"), format!("--seed={seed}")];
+    command::run(workspace::cargo().args(soak).args(options).env("RUDY_BUILT", "1"))
+}
