@@ -67,6 +67,10 @@ impl Client<'_> {
             let asked = Asked { what: &request.what, at: Instant::now(), reused: number > 0 };
             self.send(&mut wire, asked, &[&request.head[..], &request.body].concat())?;
             self.receive(&mut wire, &request, asked)?;
+            if self.random.chance(1) {
+                // Around `idle_time` (5 s): the server may close the connection just when the next request comes.
+                thread::sleep(Duration::from_millis(self.random.within(4900..5100) as u64));
+            }
         }
         Ok(())
     }
@@ -89,22 +93,28 @@ impl Client<'_> {
 
     fn upload_slowly(&mut self) -> Result<(), Gone> {
         let request = Request::upload(&mut self.random, 50_000..3_000_000);
+        let is_chunked = self.random.chance(30);
         let mut wire = self.open()?;
         let asked = Asked { what: &request.what, at: Instant::now(), reused: false };
-        self.send(&mut wire, asked, &request.head)?;
+        let head = if is_chunked { &request.chunked_head() } else { &request.head };
+        self.send(&mut wire, asked, head)?;
         let pieces = self.random.within(2..40);
         let gives_up = self.random.chance(40).then(|| self.random.below(pieces));
         for (number, piece) in request.body.chunks(request.body.len().div_ceil(pieces)).enumerate() {
             if gives_up == Some(number) {
+                self.tally.give_up();
                 self.part(wire);
                 return Ok(());
             }
             self.pause(100);
             // A response before the end of the body: 503 or 507. The server soon stops reading the rest.
             if wire.has_input() {
-                break;
+                return self.receive(&mut wire, &request, asked).and(Err(Gone));
             }
-            self.send(&mut wire, asked, piece)?;
+            self.send(&mut wire, asked, &if is_chunked { chunk(piece) } else { piece.to_vec() })?;
+        }
+        if is_chunked {
+            self.send(&mut wire, asked, b"0\r\n\r\n")?;
         }
         self.receive(&mut wire, &request, asked)
     }
@@ -211,7 +221,8 @@ impl Client<'_> {
         let result =
             read(&mut wire, &request, |_| if Instant::now() > leaves { Err(Lost::GivenUp) } else { Ok(()) });
         match self.judge(asked, result) {
-            Err(Gone) => self.part(wire),
+            // Not by silence: a client that reads may listen for ever.
+            Err(Gone) => self.close(wire),
             Ok(()) => self.tally.failure("a topic has ended"),
         }
         Ok(())
@@ -248,22 +259,29 @@ impl Client<'_> {
 
     /// Ends a connection before its time: with a FIN, with a reset, or by silence until the server ends it.
     fn part(&mut self, mut wire: Wire) {
-        match self.random.below(5) {
-            0 | 1 => drop(wire),
-            2 | 3 => wire.reset(),
-            _ => {
-                thread::sleep(SILENCE);
-                let asked = Asked { what: "a silent client", at: Instant::now(), reused: true };
-                if let Err(lost) = wire.wait_for_end() {
-                    self.tally.lost(asked, &lost);
-                }
-            }
+        if self.random.chance(80) {
+            return self.close(wire);
+        }
+        thread::sleep(SILENCE);
+        let asked = Asked { what: "a silent client", at: Instant::now(), reused: true };
+        if let Err(lost) = wire.wait_for_end() {
+            self.tally.lost(asked, &lost);
+        }
+    }
+
+    fn close(&mut self, wire: Wire) {
+        if self.random.chance(50) {
+            wire.reset();
         }
     }
 
     fn pause(&mut self, most_ms: usize) {
         thread::sleep(Duration::from_millis(self.random.below(most_ms) as u64));
     }
+}
+
+fn chunk(bytes: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
 
 /// Reads a response and checks a 200. `each` is called before each piece of the body, with the bytes before it.

@@ -1,6 +1,6 @@
 //! What goes wrong on purpose: killed processes, and reloads with another configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,6 +53,10 @@ impl Faults<'_> {
 
     fn kill(&mut self) {
         let parent = *self.random.pick(&[self.fpm, self.rudy]);
+        if !Path::new("/proc").join(parent.to_string()).exists() {
+            // The samples find that the server has ended.
+            return;
+        }
         let children = children(parent);
         if children.is_empty() {
             return;
@@ -84,7 +88,7 @@ impl Faults<'_> {
         Settings {
             connections: (random.within(1..CHILDREN + 3), random.within(1..9)),
             queue: *random.pick(&[4, 16, 1024]),
-            response_buffer: random.pick::<&str>(&["0", "256KiB", "64MiB"]),
+            response_buffer: random.pick::<&str>(&["0KiB", "256KiB", "64MiB"]),
             buffer_memory: random.pick::<&str>(&["64KiB", "2MiB", "64MiB"]),
             buffer_total: random.pick::<&str>(&["1MiB", "8MiB", "1GiB"]),
         }

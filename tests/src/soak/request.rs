@@ -74,6 +74,13 @@ impl Request {
         Self::new("POST", &target, &fields, body, expected)
     }
 
+    /// The head if the body comes in chunks.
+    pub(super) fn chunked_head(&self) -> Vec<u8> {
+        let head = String::from_utf8_lossy(&self.head);
+        let length = format!("Content-Length: {}", self.body.len());
+        head.replace(&length, "Transfer-Encoding: chunked").into_bytes()
+    }
+
     /// A stream of events that ends: of an application, or of the server itself.
     pub(super) fn events(random: &mut Random) -> Self {
         if random.chance(30) {

@@ -53,7 +53,7 @@ pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
     let mut watch = Watch::new(&tally, server, sampler, print);
     watch.print(&format!("seed {}, {CLIENTS} clients, {} minutes", options.seed, options.minutes));
     watch.heading();
-    let (start, links) = (watch.row()?, watch.links());
+    let (start, links) = (watch.start()?, watch.links());
     let early = clients.run(&mut watch, &tally, folder)?;
     let end = watch.settle(&start)?;
     let held = Held { start, early, end, files_peak: watch.files_peak() };
@@ -100,7 +100,7 @@ impl Clients {
             }
             let watched: Result<_, String> = (|| {
                 watch.until(|| Instant::now() >= early)?;
-                let early = watch.row()?;
+                let early = watch.sample()?;
                 watch.until(|| Instant::now() >= end)?;
                 Ok(early)
             })();

@@ -66,9 +66,12 @@ impl Settings {
         )
     }
 
-    /// Writes the configuration into the folder; the server reads it at its start and at SIGHUP.
+    /// Writes the configuration into the folder; the server reads it at its start and at SIGHUP. It is renamed, because the
+    /// server may be reading it for the last SIGHUP.
     pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
-        fs::write(configuration(folder), self.text(folder))
+        let new = folder.join("rudy.toml.new");
+        fs::write(&new, self.text(folder))?;
+        fs::rename(new, configuration(folder))
     }
 }
 

@@ -12,6 +12,8 @@ const ROW: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(250);
 /// How long the server may take to become idle: files and folders close after a minute without use.
 const SETTLE_MAX: Duration = Duration::from_mins(2);
+/// How long nothing changes before the server counts as idle: longer than `keep_time` (2 s).
+const STEADY: Duration = Duration::from_secs(3);
 /// Lines of the server's log that fail the run.
 const FATAL: &[&str] = &["panicked", "the configuration stays as it was"];
 
@@ -52,9 +54,29 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
         self.print(HEADING);
     }
 
+    pub(super) fn sample(&mut self) -> Result<Sample, String> {
+        self.sampler.sample().map_err(|error| self.ended(&error.to_string()))
+    }
+
+    /// Waits until the server has what it has when it is idle, and prints that. At its start, it asks each process of an
+    /// application what that can do, on a connection of its own.
+    pub(super) fn start(&mut self) -> Result<Sample, String> {
+        let (mut last, mut since) = (self.sample()?, Instant::now());
+        while since.elapsed() < STEADY {
+            self.poll()?;
+            let sample = self.sample()?;
+            if sample.descriptors != last.descriptors {
+                since = Instant::now();
+            }
+            last = sample;
+        }
+        self.begin = Instant::now();
+        self.row()
+    }
+
     /// Takes a sample and prints it.
     pub(super) fn row(&mut self) -> Result<Sample, String> {
-        let sample = self.sampler.sample().map_err(|error| self.ended(&error.to_string()))?;
+        let sample = self.sample()?;
         let (time, counts) = (self.begin.elapsed(), self.tally.counts());
         let files_most = std::mem::take(&mut self.files_most).max(sample.files);
         let row = Row { time, counts: &counts, sample: &sample, files_most };
@@ -79,7 +101,7 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
         let deadline = Instant::now() + SETTLE_MAX;
         while Instant::now() < deadline {
             self.poll()?;
-            let sample = self.sampler.sample().map_err(|error| self.ended(&error.to_string()))?;
+            let sample = self.sample()?;
             if sample.leaks(start).is_empty() {
                 break;
             }
