@@ -83,10 +83,9 @@ impl Client<'_> {
         let bytes: Vec<_> = requests.iter().flat_map(|request| [&request.head[..], &request.body]).collect();
         let asked = Asked { what: "pipelined", at: Instant::now(), reused: false };
         self.send(&mut wire, asked, &bytes.concat())?;
-        for (number, request) in requests.iter().enumerate() {
-            // After a response with `Connection: close`, the further requests have none.
-            let asked = Asked { what: &request.what, at: asked.at, reused: number > 0 };
-            self.receive(&mut wire, request, asked)?;
+        for request in &requests {
+            // Not reused: a connection with a request in it is not idle. Only `Connection: close` cancels the further ones.
+            self.receive(&mut wire, request, Asked { what: &request.what, ..asked })?;
         }
         Ok(())
     }

@@ -22,9 +22,9 @@ const EARLY: Duration = Duration::from_mins(1);
 /// What is run.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How long clients come.
+    /// Duration of the load.
     pub minutes: u32,
-    /// What they do; the same for the same number, as far as the machine's timing allows.
+    /// What clients and faults do; the same for the same number, as far as the machine's timing allows.
     pub seed: u64,
 }
 
@@ -48,13 +48,13 @@ pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
     let fpm = Fpm::start(folder)?;
     let server = Server::build().arg("--config").arg(site::configuration(folder)).start();
     let sampler = Sampler::new(server.pid(), site::buffers(folder)).map_err(|error| error.to_string())?;
-    let clients = Clients { options, address: server.address(), rudy: server.pid(), fpm: fpm.pid() };
+    let load = Load { options, address: server.address(), rudy: server.pid(), fpm: fpm.pid() };
     let tally = Tally::new();
     let mut watch = Watch::new(&tally, server, sampler, print);
     watch.print(&format!("seed {}, {CLIENTS} clients, {} minutes", options.seed, options.minutes));
     watch.heading();
     let (start, links) = (watch.start()?, watch.links());
-    let early = clients.run(&mut watch, &tally, folder)?;
+    let early = load.run(&mut watch, &tally, folder)?;
     let end = watch.settle(&start)?;
     let held = Held { start, early, end, files_peak: watch.files_peak() };
     let counts = tally.counts();
@@ -64,16 +64,16 @@ pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
-/// Who comes, and for how long.
-struct Clients {
+/// The load: clients and faults.
+struct Load {
     options: Options,
     address: std::net::SocketAddr,
     rudy: u32,
     fpm: u32,
 }
 
-impl Clients {
-    /// Clients and faults until the time is over and the last client has gone. Returns the sample after the first minute.
+impl Load {
+    /// Runs until the time is over and the last client has left. Returns the sample after the first minute.
     fn run<P: FnMut(&str)>(
         &self,
         watch: &mut Watch<'_, P>,

@@ -54,12 +54,13 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
         self.print(HEADING);
     }
 
+    /// Takes a sample.
     pub(super) fn sample(&mut self) -> Result<Sample, String> {
         self.sampler.sample().map_err(|error| self.ended(&error.to_string()))
     }
 
-    /// Waits until the server has what it has when it is idle, and prints that. At its start, it asks each process of an
-    /// application what that can do, on a connection of its own.
+    /// Waits until the new server is idle, and prints what it holds. At its start, Rudy asks each application process for its
+    /// limits, on a connection of its own.
     pub(super) fn start(&mut self) -> Result<Sample, String> {
         let (mut last, mut since) = (self.sample()?, Instant::now());
         while since.elapsed() < STEADY {
@@ -104,6 +105,9 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
             let sample = self.sample()?;
             if sample.leaks(start).is_empty() {
                 break;
+            }
+            if Instant::now() >= self.next_row {
+                self.row()?;
             }
         }
         self.row()
