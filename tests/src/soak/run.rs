@@ -50,7 +50,7 @@ pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
     let sampler = Sampler::new(server.pid(), site::buffers(folder)).map_err(|error| error.to_string())?;
     let load = Load { options, address: server.address(), rudy: server.pid(), fpm: fpm.pid() };
     let tally = Tally::new();
-    let mut watch = Watch::new(&tally, server, sampler, print);
+    let mut watch = Watch::new(&tally, server, fpm, sampler, print);
     watch.print(&format!("seed {}, {CLIENTS} clients, {} minutes", options.seed, options.minutes));
     watch.heading();
     let (start, links) = (watch.start()?, watch.links());
@@ -122,6 +122,10 @@ fn print_details<P: FnMut(&str)>(watch: &mut Watch<'_, P>, counts: &Counts, held
     }
     for failure in &counts.shown {
         watch.print(&format!("failed: {failure}"));
+    }
+    if counts.failures > 0 {
+        let log = watch.log();
+        watch.print(&format!("the end of the server's log:\n{log}"));
     }
     watch.print(&counts.to_string());
 }

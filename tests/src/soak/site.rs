@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -125,6 +125,11 @@ impl Fpm {
         Ok(fpm)
     }
 
+    /// How it has ended, if it has.
+    pub(super) fn has_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -132,8 +137,10 @@ impl Fpm {
 
 impl Drop for Fpm {
     fn drop(&mut self) {
-        // At SIGTERM, it ends its children as well. Both fail only if it has ended.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let _ = self.child.wait();
+        if self.has_ended().is_none() {
+            // At SIGTERM, it ends its children as well. Both fail only if it has just ended.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            let _ = self.child.wait();
+        }
     }
 }

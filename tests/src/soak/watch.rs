@@ -1,8 +1,10 @@
 //! Looks at the server while it runs, and prints a line for each look.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::sample::{HEADING, Row, Sample, Sampler};
+use super::site::Fpm;
 use super::tally::Tally;
 use crate::Server;
 
@@ -17,23 +19,40 @@ const STEADY: Duration = Duration::from_secs(3);
 /// Lines of the server's log that fail the run.
 const FATAL: &[&str] = &["panicked", "the configuration stays as it was"];
 
+/// Lines of the server's log that are printed after a failure.
+const LOG_LINES: usize = 40;
+
 /// The server, and what it has held so far.
 pub(super) struct Watch<'a, P> {
     begin: Instant,
     tally: &'a Tally,
     server: Server,
+    fpm: Fpm,
     sampler: Sampler,
     print: P,
     next_row: Instant,
+    /// The last lines of the server's log.
+    log: VecDeque<String>,
     /// The most files of the buffers at once: since the last row, and in all.
     files_most: usize,
     files_peak: usize,
 }
 
 impl<'a, P: FnMut(&str)> Watch<'a, P> {
-    pub(super) fn new(tally: &'a Tally, server: Server, sampler: Sampler, print: P) -> Self {
+    pub(super) fn new(tally: &'a Tally, server: Server, fpm: Fpm, sampler: Sampler, print: P) -> Self {
         let begin = Instant::now();
-        Self { begin, tally, server, sampler, print, next_row: begin, files_most: 0, files_peak: 0 }
+        Self {
+            begin,
+            tally,
+            server,
+            fpm,
+            sampler,
+            print,
+            next_row: begin,
+            log: VecDeque::new(),
+            files_most: 0,
+            files_peak: 0,
+        }
     }
 
     pub(super) fn print(&mut self, line: &str) {
@@ -43,6 +62,11 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
     /// The most files of the buffers that were seen at once.
     pub(super) fn files_peak(&self) -> usize {
         self.files_peak
+    }
+
+    /// The last lines of the server's log.
+    pub(super) fn log(&self) -> String {
+        self.log.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
     /// What the server's descriptors lead to.
@@ -118,15 +142,24 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
         self.files_most = self.files_most.max(self.sampler.files());
         self.files_peak = self.files_peak.max(self.files_most);
         for line in self.server.take_lines() {
+            if self.log.len() == LOG_LINES {
+                self.log.pop_front();
+            }
+            self.log.push_back(line.clone());
             if FATAL.iter().any(|fatal| line.contains(fatal)) {
                 self.tally.failure(&format!("the server logs {line:?}"));
             }
+        }
+        if let Some(status) = self.fpm.has_ended() {
+            return Err(format!(
+                "php-fpm has ended ({status}); only its children are killed here: what else ends it?"
+            ));
         }
         if self.server.is_running() { Ok(()) } else { Err(self.ended("it does not run")) }
     }
 
     fn ended(&mut self, why: &str) -> String {
         let (status, stderr) = self.server.wait();
-        format!("the server has ended ({why}; {status}):\n{stderr}")
+        format!("the server has ended ({why}; {status}):\n{}\n{stderr}", self.log())
     }
 }
