@@ -83,12 +83,6 @@ impl Buffer {
         Self { counted, limit, memory: Memory::default(), overflow: None, failed: false }
     }
 
-    /// A buffer that never has a file: for events that a client waits for.
-    #[must_use]
-    pub fn memory_only(buffers: &Buffers) -> Self {
-        Self::new(buffers, Some(0))
-    }
-
     /// Adds bytes. A piece is kept without a copy where it is the first one in memory, or has 4 KiB.
     pub fn push(&mut self, piece: Bytes) {
         self.memory.push(piece);

@@ -166,7 +166,7 @@ fn a_message_goes_to_its_file_beyond_64_kib_and_the_file_goes_when_it_was_read()
 fn what_is_over_the_memory_of_all_messages_goes_to_a_file_at_once() {
     let setup = Setup::new(&Options { memory: 1000, ..Options::default() });
     let [mut first, mut second] = [(); 2].map(|()| Buffer::new(&setup.buffers, None));
-    let mut third = Buffer::memory_only(&setup.buffers);
+    let mut third = Buffer::new(&setup.buffers, Some(0));
     first.push(piece(1, 800));
     setup.room(&mut first).unwrap();
     second.push(piece(2, 800));
@@ -184,7 +184,7 @@ fn what_is_over_the_memory_of_all_messages_goes_to_a_file_at_once() {
 #[test]
 fn a_buffer_in_memory_only_has_room_again_after_a_read() {
     let setup = Setup::new(&Options::default());
-    let mut buffer = Buffer::memory_only(&setup.buffers);
+    let mut buffer = Buffer::new(&setup.buffers, Some(0));
     buffer.push(piece(1, 40_000));
     assert!(setup.room_now(&mut buffer).is_ready());
     buffer.push(piece(2, 40_000));

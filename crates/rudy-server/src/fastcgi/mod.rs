@@ -291,7 +291,9 @@ impl AppRequest {
     /// Follows the head of the app's response: to a file, or to another path of the site. That is rare, and has a future of its
     /// own, so that the others need no room for it.
     fn read_head(&self, mut begun: Begun) -> Lead<'_> {
-        if let Some(file) = sendfile::Wanted::take(&mut begun.head.fields) {
+        if begun.head.has_instructions
+            && let Some(file) = sendfile::Wanted::take(&mut begun.head.fields)
+        {
             return Lead::Elsewhere(Box::pin(self.send_file(begun.discard(), file)));
         }
         match &begun.head.kind {

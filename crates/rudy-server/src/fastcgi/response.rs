@@ -61,17 +61,19 @@ impl Begun {
         buffers: &Buffers,
         limit: u64,
     ) -> Result<Response, Failure> {
-        let Self { head, mut exchange } = self;
+        let Self { head, exchange } = self;
         let status = match head.kind {
             Answer::Document(status) => status,
             Answer::LocalRedirect(_) => StatusCode::FOUND,
         };
         let mut fields = head.fields;
-        let is_live =
-            fields.remove(&ACCEL_BUFFERING).is_some_and(|value| is_no(&value)) || is_of_events(&fields);
+        let is_off =
+            head.has_instructions && fields.remove(&ACCEL_BUFFERING).is_some_and(|value| is_no(&value));
+        if head.content_length.is_some() {
+            // Says how many bytes come; the connection sends it again.
+            fields.remove(header::CONTENT_LENGTH);
+        }
         let mut response = Response::new(status);
-        // Says how many bytes come; the connection sends it again.
-        fields.remove(header::CONTENT_LENGTH);
         *response.headers_mut() = fields;
         // Of such a response only the head is sent (RFC 9110 §9.3.2, §15.3.5, §15.4.5).
         if *method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
@@ -79,25 +81,37 @@ impl Begun {
             response.body = Body::Stream(Box::new(Unsent { length: head.content_length }));
             return Ok(response);
         }
-        // What has come already may be all there is, or why there is no more: then nothing of it is sent.
-        let first = match exchange.poll_piece(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Some(piece)) => piece?,
-            Poll::Ready(None) | Poll::Pending => Bytes::new(),
-        };
-        let is_whole = exchange.is_over();
-        response.body = match head.content_length {
-            None if is_whole && first.is_empty() => Body::Empty,
-            None if is_whole => Body::Bytes(first),
-            Some(length) if is_whole && length == first.len() as u64 => Body::Bytes(first),
-            length => {
-                let buffer =
-                    if is_live { Buffer::memory_only(buffers) } else { Buffer::new(buffers, Some(limit)) };
-                let body = ResponseBody { first, buffer, exchange, state: State::Open, left: length, length };
-                Body::Stream(Box::new(body))
-            }
-        };
+        response.body = body(exchange, head.content_length, || {
+            let is_live = is_off || is_of_events(response.headers());
+            Buffer::new(buffers, Some(if is_live { 0 } else { limit }))
+        })?;
         Ok(response)
     }
+}
+
+/// The body of `length` bytes, if the app has said how many. What has come already may be all there is, or why there is no
+/// more: then nothing of it is sent.
+fn body(
+    mut exchange: Box<Exchange>,
+    length: Option<u64>,
+    buffer: impl FnOnce() -> Buffer,
+) -> Result<Body, Failure> {
+    let first = match exchange.poll_piece(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Some(piece)) => piece?,
+        Poll::Ready(None) | Poll::Pending => Bytes::new(),
+    };
+    if !exchange.is_over() || length.is_some_and(|length| length != first.len() as u64) {
+        let (buffer, state) = (buffer(), State::Open);
+        return Ok(Body::Stream(Box::new(ResponseBody {
+            first,
+            buffer,
+            exchange,
+            state,
+            left: length,
+            length,
+        })));
+    }
+    Ok(if first.is_empty() { Body::Empty } else { Body::Bytes(first) })
 }
 
 /// By which an app says whether its response is stored, as nginx has it. It is not passed on.
