@@ -1,13 +1,16 @@
 //! Clients that shut down their sending side, as `nc -N`, socat and health checks do: they are served. One that has closed its
 //! connection looks the same, until nothing could be written to it for `half_close_timeout`.
 
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use rudy_net::engine::Model;
 use rudy_tests::fastcgi::{App, Came};
 use rudy_tests::{Connection, PATIENCE, Server, engines};
+use rustix::net::sockopt;
 
-use crate::site::{SHORT_HALF_CLOSE, Site, answer_with, post};
+use crate::site::{Site, answer_with, post};
 
 /// Routes that have a client wait, in front of an app.
 fn server(model: Model, top: &str, app: &App) -> Server {
@@ -39,7 +42,7 @@ pub(crate) fn get(target: &str) -> Vec<u8> {
 fn a_client_that_has_shut_down_its_sending_side_is_served() {
     for model in engines() {
         let (go, may_go) = mpsc::channel::<()>();
-        let may_go = std::sync::Mutex::new(may_go);
+        let may_go = Mutex::new(may_go);
         let app = App::start(move |mut peer| {
             while peer.request().is_some() {
                 // The app is at work when the end of the client's stream comes.
@@ -54,13 +57,33 @@ fn a_client_that_has_shut_down_its_sending_side_is_served() {
             }
         });
         let server = server(model, "", &app);
-        for request in [get("/app/x"), post("/app/x", b"body"), post("/app/x", &[b'a'; 200_000])] {
+        for request in [get("/app/x"), post("/app/x", b"body"), post("/app/x", &vec![b'a'; 200_000])] {
             let mut client = ask_and_finish(&server, &request);
             go.send(()).expect("the app listens");
             assert_eq!(client.answer().text(), "fine", "{model}");
         }
         assert_eq!(ask_and_finish(&server, &get("/delay")).answer().text(), "late", "{model}");
+        if keeps_connections(model) {
+            let mut client = ask_and_finish(&server, &[get("/app/x"), get("/delay"), get("/app/x")].concat());
+            for text in ["fine", "late", "fine"] {
+                if text == "fine" {
+                    go.send(()).expect("the app listens");
+                }
+                assert_eq!(client.answer().text(), text, "{model}: requests sent at once");
+            }
+        }
     }
+}
+
+/// Whether a connection of an engine may have more than one request where the configuration leaves it open.
+fn keeps_connections(model: Model) -> bool {
+    !matches!(model, Model::Serial | Model::Pool(_))
+}
+
+/// Closes a connection with a reset.
+fn reset(client: Connection) {
+    sockopt::set_socket_linger(client.socket(), Some(Duration::ZERO)).expect("TCP has it");
+    drop(client);
 }
 
 #[test]
@@ -82,16 +105,16 @@ fn a_subscriber_that_has_shut_down_its_sending_side_gets_messages() {
 }
 
 /// Asks for what has no response, closes, and waits until the server has no more descriptors than before.
-fn are_gone(model: Model, clients: usize) {
+fn are_gone(model: Model, clients: usize, half_close_timeout: &str, close: fn(Connection)) {
     let (tell, told) = mpsc::channel();
     let app = App::start(move |mut peer| {
-        while peer.request().is_some() {
+        if peer.request().is_some() {
             tell.send("asked".to_owned()).expect("the test listens");
             while !matches!(peer.came(), Came::Closed) {}
-            return;
         }
     });
-    let site = Site { server: server(model, SHORT_HALF_CLOSE, &app), app, told };
+    let server = server(model, &format!("limits.half_close_timeout = \"{half_close_timeout}\"\n"), &app);
+    let site = Site { server, app, told };
     // The first request has the server open what it keeps, and another thread of a pool may add to that.
     assert_eq!(site.server.get("/delay").text(), "late");
     let before = site.descriptors();
@@ -107,27 +130,40 @@ fn are_gone(model: Model, clients: usize) {
             }
             open.push(client);
         }
-        drop(open);
+        open.into_iter().for_each(close);
         site.descriptors_fall_to(before + 2, &format!("{clients} clients of {target} on {model}"));
     }
     assert_eq!(site.server.get("/delay").text(), "late", "{model}");
 }
 
+/// As many clients as an engine serves at once, and no more than 20.
+fn clients(model: Model) -> usize {
+    match model {
+        Model::Serial => 1,
+        Model::Pool(_) => 2,
+        _ => 20,
+    }
+}
+
 #[test]
 fn closed_clients_of_what_has_no_response_are_gone_after_half_close_timeout() {
-    are_gone(Model::PerCore, 200);
+    are_gone(Model::PerCore, 200, "300ms", drop);
 }
 
 #[test]
 fn closed_clients_are_gone_on_any_engine() {
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for model in engines() {
-            let clients = match model {
-                Model::Serial => 1,
-                Model::Pool(_) => 2,
-                _ => 20,
-            };
-            scope.spawn(move || are_gone(model, clients));
+            scope.spawn(move || are_gone(model, clients(model), "300ms", drop));
+        }
+    });
+}
+
+#[test]
+fn clients_that_reset_their_connection_are_gone_without_a_timeout() {
+    thread::scope(|scope| {
+        for model in engines() {
+            scope.spawn(move || are_gone(model, clients(model), "10m", reset));
         }
     });
 }

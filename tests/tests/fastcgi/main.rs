@@ -4,6 +4,7 @@
 mod answers;
 mod authorize;
 mod backlog;
+mod chaos;
 mod disk;
 mod faults;
 mod gone;
