@@ -15,6 +15,7 @@ mod queue;
 mod request_buffering;
 mod response_buffering;
 mod restart;
+mod room;
 mod site;
 mod started;
 mod starve;
