@@ -70,6 +70,11 @@ fn a_body_beyond_the_room_of_all_files_is_507_before_the_app_is_asked() {
     client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nContent-Length: 2000000\r\n\r\n");
     assert_eq!(client.answer().status, 507);
     let mut client = site.server.connect();
+    let head =
+        "POST /app/echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2000000\r\n\r\n";
+    client.send(head.as_bytes());
+    assert_eq!(client.next_answer().status, 507, "the client is not asked for the body");
+    let mut client = site.server.connect();
     client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
     let chunk = [b"186a0\r\n".as_slice(), &pattern(100_000), b"\r\n"].concat();
     (0..20).for_each(|_| client.send(&chunk));
