@@ -9,7 +9,7 @@ use rudy_net::engine::Model;
 use rudy_tests::fastcgi::App;
 use rudy_tests::{Connection, engines};
 
-use crate::site::{Site, answer_with};
+use crate::site::{Site, answer_with, post};
 
 const CHILDREN: usize = 5;
 const CLIENTS: usize = 64;
@@ -64,5 +64,21 @@ fn more_connections_than_children_starve_no_request_on_any_engine() {
             _ => 20,
         };
         every_request_is_served(model, clients);
+    }
+}
+
+/// Nothing of what a socket has no room for can be sent before a child accepts the connection.
+#[test]
+fn more_connections_than_children_starve_no_large_body() {
+    let app = app();
+    let server = Site::server(Model::PerCore, &app, ", connections = 16");
+    for round in 0..3 {
+        let mut clients: Vec<_> = (0..16).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send(&post("/app/x", &vec![b'a'; 1 << 20]));
+        }
+        for client in &mut clients {
+            assert_eq!(client.answer().text(), "fine", "{round}");
+        }
     }
 }

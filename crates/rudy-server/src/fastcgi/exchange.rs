@@ -208,9 +208,8 @@ impl Exchange {
         if deadline.poll_passed(cx).is_ready() {
             return Poll::Ready(self.fail(Failure::Slow(self.timeout)));
         }
-        if self.output.is_empty()
-            && let Some(checkout) = &mut self.checkout
-        {
+        // Also while a large body fills the socket: an app that has not accepted the connection reads none of it.
+        if let Some(checkout) = &mut self.checkout {
             checkout.poll_starved(cx);
         }
         Poll::Pending

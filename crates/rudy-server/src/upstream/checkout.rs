@@ -199,7 +199,8 @@ impl<C: Connection> Checkout<C> {
         }
     }
 
-    /// A request was sent and nothing has come: closes kept connections that may keep the upstream from accepting this one.
+    /// A request was sent, as far as there is room, and nothing has come: closes kept connections that may keep the upstream from
+    /// accepting this one.
     pub(crate) fn poll_starved(&mut self, cx: &mut Context<'_>) {
         if let State::New { starved } = &mut self.state
             && starved.poll_passed(cx).is_ready()
