@@ -77,7 +77,8 @@ fn a_body_beyond_the_room_of_all_files_is_507_before_the_app_is_asked() {
     let mut client = site.server.connect();
     client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
     let chunk = [b"186a0\r\n".as_slice(), &pattern(100_000), b"\r\n"].concat();
-    (0..20).for_each(|_| client.send(&chunk));
+    // Beyond the room by less than the server reads of a rejected body: more would be a reset, which may overtake the response.
+    (0..14).for_each(|_| client.send(&chunk));
     assert_eq!(client.answer().status, 507);
     assert_eq!(site.app.accepted(), 0);
     let body = pattern(500_000);
