@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -140,6 +141,31 @@ pub(crate) fn poll_send_file<S: Socket>(
 pub(crate) fn has_unread(socket: impl AsFd) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     rustix::net::recv(socket, &mut [0_u8; 1], flags).is_ok_and(|(_, bytes)| bytes > 0)
+}
+
+/// What a peer has closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HangUp {
+    None,
+    /// Its sending side; it may still receive.
+    SendingSide,
+    /// Everything, by a reset.
+    Both,
+}
+
+/// What the peer has closed, whatever of its bytes is unread. The kernel is asked: a runtime does not tell.
+pub(crate) fn hang_up(socket: impl AsFd) -> HangUp {
+    let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
+    // It fails without memory, and is asked again.
+    let _ = poll(&mut polled, Some(&Timespec::default()));
+    let events = polled[0].revents();
+    if events.intersects(PollFlags::ERR | PollFlags::HUP) {
+        HangUp::Both
+    } else if events.contains(PollFlags::RDHUP) {
+        HangUp::SendingSide
+    } else {
+        HangUp::None
+    }
 }
 
 /// `SIOCOUTQ`, tcp(7) and unix(7).

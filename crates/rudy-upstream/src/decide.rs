@@ -46,11 +46,14 @@ pub(crate) fn oldest(fronts: impl Iterator<Item = Front>) -> Option<(usize, Inst
     waiting.min_by_key(|(_, since)| *since)
 }
 
-/// The member that gets a new connection, of those that have room for one.
-pub(crate) fn least_busy(members: impl Iterator<Item = Load>) -> Option<usize> {
-    let has_room = |load: &Load| load.takes_requests && load.open < load.limit;
+/// The member that gets a new connection, of those that have room for one. One that could not be connected to gets none while
+/// another one takes requests: to wait for that one is better than to fail.
+pub(crate) fn least_busy(members: impl Iterator<Item = Load> + Clone) -> Option<usize> {
+    let is_up = |load: &Load| load.takes_requests && !load.is_backed_off;
+    let any_is_up = members.clone().any(|load| is_up(&load));
+    let has_room = |load: &Load| load.takes_requests && load.open < load.limit && (is_up(load) || !any_is_up);
     let with_room = members.enumerate().filter(|(_, load)| has_room(load));
-    with_room.min_by_key(|(_, load)| (load.is_backed_off, load.in_flight)).map(|(member, _)| member)
+    with_room.min_by_key(|(_, load)| load.in_flight).map(|(member, _)| member)
 }
 
 /// The idle connection to take from a stack: one whose member has the fewest requests in flight, and of these the most
@@ -128,7 +131,8 @@ mod tests {
             ("the first of equals", &[free, free], Some(0)),
             ("the less busy", &[busy, free], Some(1)),
             ("a busy one before one that is backed off", &[backed_off, busy], Some(1)),
-            ("one that is backed off before none", &[full, backed_off], Some(1)),
+            ("none before one that is backed off", &[full, backed_off], None),
+            ("one that is backed off, where all are", &[backed_off, backed_off], Some(0)),
         ];
         for (case, members, expected) in table {
             assert_eq!(least_busy(members.iter().copied()), *expected, "{case}");

@@ -96,26 +96,22 @@ fn a_body_that_may_have_no_end_reaches_the_app_as_it_comes() {
             peer.answer(b"Content-Type: text/plain\r\n\r\nfine");
         }
     });
-    let server = Site::server(Model::PerCore, &app, "");
-    let length = "Content-Length: 10\r\n";
-    let chunked = "Transfer-Encoding: chunked\r\n";
+    // Other apps need the length of a body, and any client could name such a type.
+    let server = Site::server(Model::PerCore, &app, ", buffer_chunked = false");
     for fields in [
-        format!("Connection: upgrade\r\nUpgrade: example\r\n{length}"),
-        format!("Content-Type: application/grpc\r\n{length}"),
-        format!("Content-Type: application/grpc+proto\r\n{chunked}"),
+        "Connection: upgrade\r\nUpgrade: example\r\n",
+        "Content-Type: application/grpc\r\n",
+        "Content-Type: application/grpc+proto\r\n",
     ] {
         let mut client = server.connect();
-        let is_chunked = fields.contains("chunked");
-        client.send(format!("POST /app/x HTTP/1.1\r\nHost: test\r\n{fields}\r\n").as_bytes());
+        let chunked = "Transfer-Encoding: chunked\r\n";
+        client.send(format!("POST /app/x HTTP/1.1\r\nHost: test\r\n{fields}{chunked}\r\n").as_bytes());
         for half in ["12345", "67890"] {
-            let chunk = if is_chunked { format!("5\r\n{half}\r\n") } else { half.to_owned() };
-            client.send(chunk.as_bytes());
+            client.send(format!("5\r\n{half}\r\n").as_bytes());
             let piece = told.recv_timeout(PATIENCE).expect("it comes before the other half is sent");
             assert_eq!(piece, half.as_bytes(), "{fields}");
         }
-        if is_chunked {
-            client.send(b"0\r\n\r\n");
-        }
+        client.send(b"0\r\n\r\n");
         assert_eq!(client.answer().text(), "fine", "{fields}");
     }
 }

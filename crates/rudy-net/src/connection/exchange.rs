@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Instant;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use rudy_http::Limits;
@@ -19,8 +19,11 @@ use crate::close::Ending;
 use crate::deadline;
 use crate::engine::Source;
 use crate::scratch::{Scratch, with_scratch};
-use crate::transport::Transport;
+use crate::transport::{HangUp, Transport, hang_up};
 use crate::{Body, Ended, Live, Response, Upgrade};
+
+/// How often a client is looked for that nothing is read of.
+const HANG_UP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How an exchange ends for its connection.
 pub(super) enum Finish {
@@ -39,8 +42,10 @@ pub(super) struct Exchange {
     sending: Sending,
     /// This exchange, last, after others of a pipeline whose answers are not written yet.
     records: Vec<Record>,
-    /// When the client has closed its sending side.
+    /// The client has closed its sending side.
     half_closed: Option<HalfClose>,
+    /// All that the client has sent was read.
+    input_ended: bool,
     /// When the service's future is polled again although nothing wakes it.
     due: Option<Instant>,
 }
@@ -121,7 +126,7 @@ impl Exchange {
     }
 
     fn new(answer: Answer, upload: Option<Upload>, sending: Sending, records: Vec<Record>) -> Box<Self> {
-        Box::new(Self { answer, upload, sending, records, half_closed: None, due: None })
+        Box::new(Self { answer, upload, sending, records, half_closed: None, input_ended: false, due: None })
     }
 
     /// Moves everything that can move. Ready when the exchange is over.
@@ -151,23 +156,23 @@ impl Exchange {
         }
         connection.context.worker.counters.sent_bytes.add(self.sending.sent_bytes - sent_before);
         if result.is_pending() {
-            connection.timer.set(self.deadline(&connection.limits.http), cx.waker());
+            connection.timer.set(self.deadline(connection, now), cx.waker());
         }
         result
     }
 
     /// When the exchange is looked at again although nothing wakes it.
-    fn deadline(&self, limits: &Limits) -> Option<Instant> {
+    fn deadline<T: Transport, S: Source>(
+        &self,
+        connection: &Connection<T, S>,
+        now: Instant,
+    ) -> Option<Instant> {
+        let limits = &connection.limits.http;
         let upload = self.upload.as_ref().and_then(|upload| upload.deadline(limits));
-        let waits = [upload, self.sends_until(limits), self.due, self.sending.due];
+        let hang_up = self.reads_nothing(connection).then(|| now + HANG_UP_INTERVAL);
+        let half_close = self.half_closed.map(|half_closed| half_closed.deadline(limits));
+        let waits = [upload, hang_up, half_close, self.sending.deadline(limits), self.due, self.sending.due];
         waits.into_iter().flatten().min()
-    }
-
-    /// When the client has had its time: to take what is sent or, if it has closed its sending side, to be sent something. A
-    /// client that has closed its connection resets it when it is sent something.
-    fn sends_until(&self, limits: &Limits) -> Option<Instant> {
-        let half_close = || self.half_closed.map(|half_closed| half_closed.deadline(limits));
-        self.sending.deadline(limits).or_else(half_close)
     }
 
     /// Whose time is over, if anybody's.
@@ -183,11 +188,13 @@ impl Exchange {
             upload.too_slow();
             return Some(TimeFault::UploadTooSlow);
         }
-        if self.sends_until(limits).is_none_or(|deadline| deadline > now) {
-            return None;
-        }
-        if self.sending.deadline(limits).is_none() {
-            return Some(TimeFault::PeerGone);
+        if let Some(half_closed) = &mut self.half_closed
+            && half_closed.deadline(limits) <= now
+        {
+            if !self.sending.has_progressed(&connection.io, now) {
+                return Some(TimeFault::PeerGone);
+            }
+            half_closed.written(now);
         }
         self.sending.has_stalled(&connection.io, limits, now).then_some(TimeFault::PeerStalled)
     }
@@ -205,7 +212,7 @@ impl Exchange {
             // A panic in a handler ends its exchange, not the connection's task, so that the close stays in order.
             let poll = || catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
             let (polled, due) = deadline::collect(now, poll);
-            self.due = due;
+            self.due = due.filter(|_| matches!(polled, Ok(Poll::Pending)));
             let response = match polled {
                 Ok(Poll::Ready(response)) => response,
                 Ok(Poll::Pending) => return self.poll_flush(connection, cx, now),
@@ -217,10 +224,13 @@ impl Exchange {
         }
         // The answers before this one go first: a fault of this one must not take them with it.
         if self.records.len() > 1 {
-            match self.sending.poll_flush(&mut connection.io, cx, now) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => self.settle_earlier(),
-                Poll::Ready(Err(fault)) => return self.fail(&fault, connection),
+            let flushed = match self.sending.poll_flush(&mut connection.io, cx, now) {
+                Poll::Pending => self.sending.read_ahead(cx, now),
+                flushed @ Poll::Ready(_) => flushed,
+            };
+            match ready!(flushed) {
+                Ok(()) => self.settle_earlier(),
+                Err(fault) => return self.fail(&fault, connection),
             }
         }
         if let Answer::Live(live) = &mut self.answer
@@ -250,7 +260,6 @@ impl Exchange {
         }
         if let Some(upload) = &mut self.upload {
             match upload.poll(connection, cx, now, &mut self.sending.out) {
-                Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(UploadFault::Refused(refusal))) => {
                     return self.refuse(refusal, connection, cx, now);
                 }
@@ -259,15 +268,48 @@ impl Exchange {
                     let is_waiting = matches!(self.answer, Answer::Waiting(_));
                     return self.end(Ended::PeerGone, if is_waiting { Ending::Quiet } else { Ending::Cut });
                 }
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending if !self.reads_nothing(connection) => return Poll::Pending,
+                Poll::Ready(Ok(())) | Poll::Pending => {}
             }
         }
-        if self.half_closed.is_none() && connection.machine.awaits_answer_only() {
+        if self.reads_nothing(connection) {
+            return self.poll_hang_up(connection, now);
+        }
+        if connection.machine.awaits_answer_only() {
             match connection.poll_read_ahead(cx, now) {
                 Poll::Pending => {}
-                Poll::Ready(Ok(())) => self.half_closed = Some(HalfClose::new(now)),
+                Poll::Ready(Ok(())) => {
+                    self.input_ended = true;
+                    self.half_closed.get_or_insert(HalfClose::new(now));
+                }
                 Poll::Ready(Err(_)) => return self.end(Ended::PeerGone, Ending::Cut),
             }
+        }
+        Poll::Pending
+    }
+
+    /// Whether nothing is read that would show that the client has gone: behind a body that the service does not take yet,
+    /// behind as many requests as are read ahead, or behind the end of its input.
+    fn reads_nothing<T: Transport, S: Source>(&self, connection: &Connection<T, S>) -> bool {
+        match &self.upload {
+            _ if self.input_ended => true,
+            Some(upload) if !upload.is_over() => upload.is_on_hold(),
+            _ => connection.machine.phase() == Phase::Exchange && !connection.reads_ahead(),
+        }
+    }
+
+    /// Notices that the client has gone. Nothing wakes the task then, so this looks once a second ([`Self::deadline`]).
+    fn poll_hang_up<T: Transport, S: Source>(
+        &mut self,
+        connection: &Connection<T, S>,
+        now: Instant,
+    ) -> Poll<Finish> {
+        match hang_up(&connection.io) {
+            HangUp::None => {}
+            HangUp::SendingSide => {
+                self.half_closed.get_or_insert(HalfClose::new(now));
+            }
+            HangUp::Both => return self.end(Ended::PeerGone, Ending::Cut),
         }
         Poll::Pending
     }
@@ -350,6 +392,7 @@ impl Exchange {
         });
         // Drops the service's future, and with it whatever it was doing for this request.
         self.answer = Answer::Refused;
+        self.due = None;
         match self.records.last_mut() {
             Some(record) if record.observer.is_some() => record.begin(refusal.status()),
             _ => refused(&*connection.look_up(), &connection.client(), refusal, now),
@@ -366,7 +409,7 @@ impl Exchange {
         {
             return Finish::Upgrade(upgrade);
         }
-        connection.after_answer(self.half_closed.is_some())
+        connection.after_answer(self.input_ended)
     }
 
     fn fail<T, S>(&mut self, fault: &SendFault, connection: &Connection<T, S>) -> Poll<Finish> {

@@ -132,7 +132,7 @@ impl Sending {
 
     /// At a deadline: whether the peer has read after all. The socket had no room for us, and yet it may have taken what the
     /// kernel still held.
-    fn has_progressed<T: Transport>(&mut self, io: &T, now: Instant) -> bool {
+    pub(super) fn has_progressed<T: Transport>(&mut self, io: &T, now: Instant) -> bool {
         let (Some(before), Ok(left)) = (self.unacknowledged, io.unacknowledged()) else { return false };
         self.unacknowledged = Some(left);
         if left >= before {
@@ -299,7 +299,7 @@ impl Sending {
     }
 
     /// The client takes nothing: the body may read ahead from its source meanwhile.
-    fn read_ahead<R>(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<R, SendFault>> {
+    pub(super) fn read_ahead<R>(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<R, SendFault>> {
         if let Some(stream) = &mut self.stream {
             let poll = || catch_unwind(AssertUnwindSafe(|| stream.poll_ahead(cx, now)));
             let (ahead, due) = deadline::collect(now, poll);

@@ -22,6 +22,8 @@ pub(super) struct Upload {
     pace: Pace,
     /// All of it is there, or nobody wants the rest.
     over: bool,
+    /// The service has not asked for the next piece.
+    on_hold: bool,
 }
 
 /// Why the rest of a body will not come.
@@ -35,7 +37,7 @@ impl Upload {
     /// A body, and its way to the service. `length` is what `Content-Length` promised.
     pub(super) fn new(length: Option<u64>) -> (RequestBody, Option<Self>) {
         let (body, sender) = RequestBody::pair(length);
-        (body, Some(Self { sender, pace: Pace::default(), over: false }))
+        (body, Some(Self { sender, pace: Pace::default(), over: false, on_hold: false }))
     }
 
     /// Whether the service will not read the rest.
@@ -46,6 +48,11 @@ impl Upload {
     /// Whether all of it is there, or nobody wants the rest.
     pub(super) fn is_over(&self) -> bool {
         self.over
+    }
+
+    /// Whether the service has not asked for the next piece, so that nothing is read.
+    pub(super) fn is_on_hold(&self) -> bool {
+        self.on_hold
     }
 
     /// When the peer is too slow with it.
@@ -68,7 +75,9 @@ impl Upload {
         out: &mut BytesMut,
     ) -> Poll<Result<(), UploadFault>> {
         while !self.over {
-            match self.sender.poll_wanted(cx) {
+            let wanted = self.sender.poll_wanted(cx);
+            self.on_hold = wanted.is_pending();
+            match wanted {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(true) => connection.machine.want_body(out),
                 Poll::Ready(false) => {

@@ -9,18 +9,19 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Body as _;
 use rudy_net::engine::Engine;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Call, Client, FileRange, Limits, Local, Observer, Outcome, Part,
-    Reply, Request, RequestBody, Response, Service,
+    Body, BodyError, BodyPiece, BodyStream, Call, Client, Deadline, FileRange, Limits, Local, Observer,
+    Outcome, Part, Reply, Request, RequestBody, Response, Service,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -148,6 +149,11 @@ impl Script {
             "/pieces" => streamed(Pieces([Ok("one,"), Ok("two,"), Ok("three"), Ok("")].into())).into(),
             "/endless" => streamed(Endless).into(),
             "/silent" => streamed(Silent).into(),
+            "/hold" => Reply::Later(Box::pin(async move {
+                let _body_that_is_not_read = request;
+                std::future::pending().await
+            })),
+            "/silent-after-a-deadline" => silent_after_a_deadline(),
             "/wait" => self.wait(),
             "/file" => self.file_of(FILE_BYTES).into(),
             "/file-that-shrank" => self.file_of(2 * FILE_BYTES).into(),
@@ -287,6 +293,40 @@ impl BodyStream for Pieces {
             Some(Err(error)) => Some(Err(error.into())),
             None => None,
         })
+    }
+}
+
+/// A response with a silent body whose head has waited for a time that is over soon.
+fn silent_after_a_deadline() -> Reply {
+    Reply::Later(Box::pin(async {
+        let mut deadline = Deadline::at(Instant::now() + Duration::from_millis(20));
+        let mut is_waited_for = false;
+        std::future::poll_fn(|cx| {
+            // The body may be ready before the deadline, and the head is not sent for it.
+            let passed = deadline.poll_passed(cx);
+            if std::mem::replace(&mut is_waited_for, true) { passed } else { Poll::Ready(()) }
+        })
+        .await;
+        let mut response = Response::new(StatusCode::OK);
+        response.body = Body::Stream(Box::new(Counted));
+        response
+    }))
+}
+
+/// A silent body that counts how often it is polled.
+struct Counted;
+
+/// Polls of all of them.
+pub(crate) static POLLS: AtomicUsize = AtomicUsize::new(0);
+
+impl BodyStream for Counted {
+    fn poll_piece(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _now: Instant,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        POLLS.fetch_add(1, Ordering::Relaxed);
+        Poll::Pending
     }
 }
 

@@ -102,8 +102,10 @@ impl Exchange {
                 exchange.upload.end();
             }
             let cx = &mut Context::from_waker(Waker::noop());
-            // A body that is in memory leaves with the parameters. A failure is the first poll's to find.
-            let _ = exchange.encode_upload(cx, out);
+            // A body that is in memory leaves with the parameters. What reads may fail is the polls' to find.
+            if exchange.upload.is_in_memory() {
+                let _ = exchange.encode_upload(cx, out);
+            }
             exchange.send_at_once(cx, out);
             exchange
         })
@@ -200,19 +202,17 @@ impl Exchange {
     /// Sends and receives. Ready when something has come, or the response is over.
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         let progress = self.poll_both_ways(cx);
+        if let (Poll::Pending, Some(checkout)) = (&progress, &mut self.checkout) {
+            // Also while a large body fills the socket: an app that has not accepted the connection reads none of it.
+            checkout.poll_starved(cx);
+        }
         if progress.is_ready() || self.waits_for_client() {
             self.deadline = None;
             return progress;
         }
         let deadline = self.deadline.get_or_insert_with(|| Deadline::at(poll_time() + self.timeout));
-        if deadline.poll_passed(cx).is_ready() {
-            return Poll::Ready(self.fail(Failure::Slow(self.timeout)));
-        }
-        // Also while a large body fills the socket: an app that has not accepted the connection reads none of it.
-        if let Some(checkout) = &mut self.checkout {
-            checkout.poll_starved(cx);
-        }
-        Poll::Pending
+        ready!(deadline.poll_passed(cx));
+        Poll::Ready(self.fail(Failure::Slow(self.timeout)))
     }
 
     /// Whether the app waits for a part of the body that the client has not sent; for how long is the connection's to decide.

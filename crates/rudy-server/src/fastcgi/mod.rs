@@ -79,8 +79,10 @@ struct Shared {
     constants: Constants,
     /// The files that the app may have sent.
     sendfile: Option<Sendfile>,
-    /// Bodies are stored before the app receives them: those with a length, and those without.
-    stores: (bool, bool),
+    /// Bodies are stored before the app receives them.
+    request_buffering: bool,
+    /// Those without a length are stored in any case.
+    buffer_chunked: bool,
     /// Bytes of a response that may be in a file.
     response_buffer: u64,
 }
@@ -134,7 +136,8 @@ impl Fastcgi {
             sendfile,
             split: table.split.clone(),
             constants: Constants::new(root, table.params.clone().into_iter().collect()),
-            stores: (table.request_buffering, table.request_buffering || table.buffer_chunked),
+            request_buffering: table.request_buffering,
+            buffer_chunked: table.buffer_chunked,
             response_buffer: table.response_buffer.0,
         }))
     }
@@ -311,11 +314,15 @@ impl AppRequest {
         sendfile.send(&self.head, head_of_app, &file).await
     }
 
-    /// Whether the body is stored before a connection to the app is taken. A body that may have no end is not.
+    /// Whether the body is stored before a connection to the app is taken. Only one without a length may be endless; what its
+    /// client says of that counts only where the app takes such bodies, or any client could have its body passed on slowly.
     fn stores(&self, body: &RequestBody) -> bool {
-        let (with_length, without) = self.shared.stores;
-        let is_stored = if body.size_hint().exact().is_some() { with_length } else { without };
-        is_stored && !body.is_end_stream() && !may_be_endless(&self.head)
+        let Shared { request_buffering, buffer_chunked, .. } = *self.shared;
+        let is_stored = match body.size_hint().exact() {
+            Some(_) => request_buffering,
+            None => buffer_chunked || request_buffering && !may_be_endless(&self.head),
+        };
+        is_stored && !body.is_end_stream()
     }
 
     /// Answers as if the client had asked for another path.

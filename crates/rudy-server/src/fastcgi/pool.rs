@@ -125,10 +125,12 @@ impl Pool {
         self.processes().and_then(Processes::failure).map(Failure::NotRunning)
     }
 
-    /// The app can serve this many connections at once.
-    pub(super) fn set_connections(&self, each: usize) {
-        self.connections.store(each, Ordering::Relaxed);
-        self.upstream.pool().set_limits(each);
+    /// The app can serve this many connections at once. It gets no fewer than before.
+    pub(super) fn raise_connections(&self, each: usize) {
+        let before = self.connections.fetch_max(each, Ordering::Relaxed);
+        if each > before {
+            self.upstream.pool().set_limits(each);
+        }
     }
 
     /// A request at a member is over, which may have had enough of them.

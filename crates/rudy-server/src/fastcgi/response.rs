@@ -11,7 +11,7 @@ use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
 
 use super::exchange::Exchange;
 use super::failure::Failure;
-use crate::buffer::{Buffer, Buffers};
+use crate::buffer::{Buffer, BufferError, Buffers};
 
 /// The head of a response, of which the body follows.
 pub(super) struct Begun {
@@ -77,7 +77,10 @@ impl Begun {
         *response.headers_mut() = fields;
         // Of such a response only the head is sent (RFC 9110 §9.3.2, §15.3.5, §15.4.5).
         if *method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-            exchange.skip();
+            // A live one does not end soon.
+            if !is_off && !is_of_events(response.headers()) {
+                exchange.skip();
+            }
             response.body = Body::Stream(Box::new(Unsent { length: head.content_length }));
             return Ok(response);
         }
@@ -223,9 +226,9 @@ impl ResponseBody {
     fn read_ahead(&mut self, cx: &mut Context<'_>) {
         while matches!(self.state, State::Open) {
             match self.buffer.poll_room(cx) {
-                Poll::Pending => return,
                 Poll::Ready(Ok(())) => {}
-                // From here on the app has to wait for the client.
+                // Beyond the limit the app waits for the client.
+                Poll::Pending | Poll::Ready(Err(BufferError::Limit(_))) => return,
                 Poll::Ready(Err(error)) => {
                     return self.exchange.info().log_failure(&Failure::Buffer(error));
                 }

@@ -8,7 +8,7 @@ use http_body::Body as _;
 use rudy_net::RequestBody;
 
 use super::failure::Failure;
-use crate::buffer::Stored;
+use crate::buffer::{MESSAGE_BYTES, Stored};
 
 /// A request's body, of which pieces are taken one after the other.
 #[derive(Debug, Default)]
@@ -68,6 +68,15 @@ impl Upload {
                     Err(_) => continue,
                 },
             });
+        }
+    }
+
+    /// Whether all of it can be taken at once.
+    pub(super) fn is_in_memory(&self) -> bool {
+        match &self.source {
+            Source::Empty => true,
+            Source::Client(_) => false,
+            Source::Stored(stored) => stored.length() <= MESSAGE_BYTES,
         }
     }
 

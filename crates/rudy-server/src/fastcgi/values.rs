@@ -28,7 +28,7 @@ pub(super) async fn ask(pool: Weak<Pool>, address: UpstreamAddress) {
         && let Some(pool) = pool.upgrade()
     {
         let connections = values.max_connections.unwrap_or(CONNECTIONS_MAX).clamp(1, CONNECTIONS_MAX);
-        pool.set_connections(connections as usize);
+        pool.raise_connections(connections as usize);
     }
 }
 
@@ -42,14 +42,15 @@ async fn values(address: &UpstreamAddress) -> Option<Values> {
     }
     let mut values = None;
     while values.is_none() {
-        let take = |event: Event<'_>| {
-            if let Event::Values(came) = event {
-                values = Some(came);
+        let mut take = |event: Event<'_>| {
+            match event {
+                Event::Values(came) => values = Some(Some(came)),
+                Event::UnknownType(_) => values = Some(None),
+                _ => {}
             }
             Ok(())
         };
-        let mut take = take;
         poll_fn(|cx| connection.poll_receive(cx, &Limits::default(), &mut take)).await.ok()?;
     }
-    values
+    values?
 }

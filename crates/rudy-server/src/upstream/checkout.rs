@@ -118,10 +118,10 @@ impl<C: Connection> Upstream<C> {
                         connected => return Poll::Ready(connected.map_err(Into::into)),
                     },
                 };
-                step = match use_kept(grant, wanted == Wanted::Alive) {
-                    Kept::Usable(checkout) => return Poll::Ready(Ok(checkout)),
-                    Kept::Dead => Step::Begin,
-                    Kept::None(permit) => Step::Connecting(Box::pin(self.clone().connect(permit))),
+                // One that the upstream has closed meanwhile leaves its room to a new one.
+                step = match use_kept(grant, wanted != Wanted::Any) {
+                    Ok(checkout) => return Poll::Ready(Ok(checkout)),
+                    Err(permit) => Step::Connecting(Box::pin(self.clone().connect(permit))),
                 };
             }
         })
@@ -156,23 +156,18 @@ impl<C: Connection> Upstream<C> {
     }
 }
 
-/// What becomes of a grant.
-enum Kept<C> {
-    Usable(Checkout<C>),
-    /// The upstream has closed the connection meanwhile. It is closed here, too, and makes room for another.
-    Dead,
-    /// There is room for a new one.
-    None(Permit<UpstreamAddress, C>),
-}
-
-fn use_kept<C: Connection>(grant: Grant<UpstreamAddress, C>, sure: bool) -> Kept<C> {
+/// The kept connection of a grant, or its permit, if there is none or the upstream has closed it.
+fn use_kept<C: Connection>(
+    grant: Grant<UpstreamAddress, C>,
+    sure: bool,
+) -> Result<Checkout<C>, Permit<UpstreamAddress, C>> {
     let Grant { connection, permit } = grant;
-    let Some(mut connection) = connection else { return Kept::None(permit) };
-    if connection.socket().is_usable(sure) {
-        return Kept::Usable(Checkout { connection, permit, state: State::Kept });
+    let usable =
+        connection.and_then(|mut connection| connection.socket().is_usable(sure).then_some(connection));
+    match usable {
+        Some(connection) => Ok(Checkout { connection, permit, state: State::Kept }),
+        None => Err(permit),
     }
-    drop(connection);
-    Kept::Dead
 }
 
 impl<C: Connection> Checkout<C> {
