@@ -9,9 +9,9 @@ use super::UpstreamAddress;
 /// Why a request got no connection.
 #[derive(Debug)]
 pub(crate) enum CheckoutError {
-    /// As many requests wait as [`UpstreamOptions::queue`] allows.
+    /// As many requests wait as [`UpstreamOptions::queue`](super::UpstreamOptions::queue) allows.
     QueueFull(usize),
-    /// No connection became free within [`UpstreamOptions::queue_timeout`].
+    /// No connection became free within [`UpstreamOptions::queue_timeout`](super::UpstreamOptions::queue_timeout).
     QueueTimeout(Duration),
     /// Waiting requests were sent away.
     Rejected,
