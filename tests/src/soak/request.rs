@@ -18,7 +18,7 @@ pub(super) struct Request {
 /// The body of the response.
 #[derive(Debug, Clone)]
 pub(super) enum Expected {
-    /// So many bytes of a pattern.
+    /// A number of bytes of a pattern.
     Pattern {
         seed: u32,
         length: usize,

@@ -114,21 +114,7 @@ fn ask(site: &Site, method: &str, body: &str) -> Answer {
 
 #[test]
 fn a_request_of_which_nothing_could_be_sent_is_sent_on_another_connection_whatever_it_asks() {
-    let (tell, told) = mpsc::channel();
-    let (end, ended) = mpsc::channel::<()>();
-    let first = Mutex::new(Some(ended));
-    // What comes first stays open and is deaf once it has answered: the kernel refuses what is sent, and says nothing before.
-    let app = App::start(move |mut peer| {
-        while peer.request().is_some() && answer_with(&mut peer, "fine") {
-            if let Some(ended) = first.lock().unwrap().take() {
-                peer.stop_reading();
-                tell.send("deaf".to_owned()).expect("the test listens");
-                let _ = ended.recv_timeout(PATIENCE);
-                return;
-            }
-        }
-    });
-    let site = Site { server: Site::server(Model::PerCore, &app, ""), app, told };
+    let (site, end) = Site::with_deaf_connection();
     assert_eq!(site.server.get("/app/x").text(), "fine");
     assert_eq!(site.told(), "deaf");
     assert_eq!(ask(&site, "DELETE", "").text(), "fine");

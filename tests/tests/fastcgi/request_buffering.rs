@@ -1,14 +1,13 @@
 //! Bodies of requests: stored before the app is asked, so that a slow client holds no connection to it.
 
-use std::sync::Mutex;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, Came, Peer, variable};
+use rudy_tests::fastcgi::{App, Came, Peer};
 use rudy_tests::{Connection, PATIENCE};
 
-use crate::site::{CONNECTIONS, Site, answer_with, assert_same, pattern, post};
+use crate::site::{CONNECTIONS, Site, assert_same, pattern, post};
 
 const HEAD: &[u8] = b"Content-Type: application/octet-stream\r\n\r\n";
 
@@ -119,26 +118,7 @@ fn a_body_that_may_have_no_end_reaches_the_app_as_it_comes() {
 #[test]
 fn a_post_of_which_a_deaf_connection_takes_nothing_is_repeated_with_its_whole_body() {
     for bytes in [10, 60_000, 300_000] {
-        let (end, ended) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
-        let first = Mutex::new(Some(ended));
-        // The first connection stays open and refuses what is sent, which shows only when it is sent.
-        let app = App::start(move |mut peer| {
-            while let Some(params) = peer.request() {
-                if variable(&params, "REQUEST_METHOD") == "POST" {
-                    echo(&mut peer);
-                    continue;
-                }
-                answer_with(&mut peer, "fine");
-                if let Some(ended) = first.lock().expect("no thread panics with it").take() {
-                    peer.stop_reading();
-                    tell.send("deaf".to_owned()).expect("the test listens");
-                    let _ = ended.recv_timeout(PATIENCE);
-                    return;
-                }
-            }
-        });
-        let site = Site { server: Site::server(Model::PerCore, &app, ""), app, told };
+        let (site, end) = Site::with_deaf_connection();
         assert_eq!(site.server.get("/app/x").text(), "fine");
         let before = site.descriptors();
         assert_eq!(site.told(), "deaf");

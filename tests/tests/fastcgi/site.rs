@@ -1,13 +1,15 @@
 //! A server in front of a scripted app, and what has to hold behind everything that happens there.
 
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use rudy_net::engine::Model;
 use rudy_observe::Process;
 use rudy_tests::fastcgi::{App, Came, Peer, variable};
 use rudy_tests::{Answer, Builder, PATIENCE, Server};
+
+use crate::request_buffering::echo;
 
 /// Connections that the server may have to the app.
 pub(crate) const CONNECTIONS: usize = 2;
@@ -67,6 +69,32 @@ impl Site {
         });
         let server = Self::build(model, &app.address(), top, more).through_shell(script).start();
         Self { server, app, told }
+    }
+
+    /// With an app whose first connection stays open after its first response and refuses what is sent, which shows only when it
+    /// is sent. The app sends the body of a POST back. The connection closes when the sender is dropped.
+    pub(crate) fn with_deaf_connection() -> (Self, Sender<()>) {
+        let (end, ended) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let first = Mutex::new(Some(ended));
+        let app = App::start(move |mut peer| {
+            while let Some(params) = peer.request() {
+                let is_kept = match variable(&params, "REQUEST_METHOD") {
+                    "POST" => echo(&mut peer),
+                    _ => answer_with(&mut peer, "fine"),
+                };
+                if !is_kept {
+                    return;
+                }
+                if let Some(ended) = first.lock().expect("no thread panics with it").take() {
+                    peer.stop_reading();
+                    tell.send("deaf".to_owned()).expect("the test listens");
+                    let _ = ended.recv_timeout(PATIENCE);
+                    return;
+                }
+            }
+        });
+        (Self { server: Self::server(Model::PerCore, &app, ""), app, told }, end)
     }
 
     /// A server in front of an app. `more` is more of both tables.

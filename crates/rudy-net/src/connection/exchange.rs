@@ -22,7 +22,7 @@ use crate::scratch::{Scratch, with_scratch};
 use crate::transport::{HangUp, Transport, hang_up};
 use crate::{Body, Ended, Live, Response, Upgrade};
 
-/// How often a client is looked for that nothing is read of.
+/// How often the kernel is asked whether a client has gone, while nothing is read from its connection.
 const HANG_UP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How an exchange ends for its connection.
@@ -53,7 +53,7 @@ pub(super) struct Exchange {
 /// A client that has closed its sending side, and may have closed its connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HalfClose {
-    /// The last time that anything showed the client to be there: the close of its sending side, or bytes that it took.
+    /// When the client was last known to be there: it closed its sending side, or took bytes.
     last_sign: Instant,
 }
 

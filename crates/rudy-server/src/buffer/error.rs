@@ -11,9 +11,9 @@ use crate::config::Size;
 /// Why bytes cannot go to the file of a message. They stay in memory.
 #[derive(Debug)]
 pub enum BufferError {
-    /// The file of this message would have more than so many bytes.
+    /// The file of this message would have more bytes than this limit.
     Limit(u64),
-    /// All files together would have more than so many bytes.
+    /// All files together would have more bytes than this limit.
     Total(u64),
     /// The file cannot be opened or written.
     Disk {

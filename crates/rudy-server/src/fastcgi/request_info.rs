@@ -1,4 +1,4 @@
-//! Which app a request goes to, and from whom it comes.
+//! Which app a request goes to, and which client sent it.
 
 use std::fmt;
 use std::sync::Arc;

@@ -73,19 +73,19 @@ impl<C: Connection> Upstream<C> {
 }
 
 /// Closes connections that were kept without a request for `keep`, as long as there are any.
-async fn sweep<C: Connection>(upstream: Weak<Upstream<C>>, keep: Duration) {
+async fn sweep<C: Connection>(weak: Weak<Upstream<C>>, keep: Duration) {
     loop {
-        let Some(held) = upstream.upgrade() else { return };
+        let Some(upstream) = weak.upgrade() else { return };
         let now = Instant::now();
-        let next = held.pool.expire(keep, now);
-        if next.is_none() && held.pool.open() == 0 {
-            held.has_sweeper.store(false, Ordering::SeqCst);
+        let next = upstream.pool.expire(keep, now);
+        if next.is_none() && upstream.pool.open() == 0 {
+            upstream.has_sweeper.store(false, Ordering::SeqCst);
             // One that was opened meanwhile has found a sweeper.
-            if held.pool.open() == 0 || held.has_sweeper.swap(true, Ordering::SeqCst) {
+            if upstream.pool.open() == 0 || upstream.has_sweeper.swap(true, Ordering::SeqCst) {
                 return;
             }
         }
-        drop(held);
+        drop(upstream);
         tokio::time::sleep_until(next.unwrap_or(now + keep).into()).await;
     }
 }
