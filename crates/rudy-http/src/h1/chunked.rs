@@ -70,6 +70,11 @@ impl Chunked {
         matches!(self.awaits, Await::Data)
     }
 
+    /// How many of the next bytes are of the chunk that has begun.
+    pub(super) fn remaining_of_chunk(&self) -> u64 {
+        if self.is_within_chunk() { self.remaining } else { 0 }
+    }
+
     /// Takes from `bytes` and says how many it took. What it leaves is to be given again, with more behind it.
     pub(super) fn decode<'a>(
         &mut self,

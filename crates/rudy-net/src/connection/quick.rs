@@ -71,7 +71,8 @@ impl<T: Transport, S: Source> Connection<T, S> {
                 // There are more requests; but first the other connections of this core have their turn.
                 return give_turn(cx);
             }
-            let mut buffer = ReadBuf::new(input);
+            let room = self.machine.input_room(&self.limits.http).min(input.len());
+            let mut buffer = ReadBuf::new(&mut input[..room]);
             let polled = self.poll_read(cx, &mut buffer);
             read = buffer.filled().len();
             if T::BLOCKS {

@@ -137,7 +137,8 @@ impl<T: Transport, S: Source> Connection<T, S> {
         }
         with_scratch(now, |scratch| {
             loop {
-                let mut buffer = ReadBuf::new(&mut scratch.input);
+                let room = self.machine.input_room(limits).min(scratch.input.len());
+                let mut buffer = ReadBuf::new(&mut scratch.input[..room]);
                 match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}

@@ -142,7 +142,7 @@ impl ServerConnection {
         AnswerHead::Fields(status, &refusal.fields()).encode(out);
         encode_head_end(Framing::Length(length), Some(length), Some("close"), date, out);
         // RFC 9110 §9.3.2: no content for HEAD, even one that was only begun.
-        let is_begun = self.sending == Sending::Nothing && asks_for_head(&self.pending);
+        let is_begun = self.sending == Sending::Nothing && asks_for_head(self.pending.as_slice());
         if !self.request.is_head && !is_begun {
             out.extend_from_slice(text.as_bytes());
         }

@@ -24,6 +24,14 @@ impl BodyDecoder {
         }
     }
 
+    /// How many of the next bytes are known to be of the body.
+    pub(super) fn remaining(&self) -> u64 {
+        match self {
+            Self::Length(remaining) => *remaining,
+            Self::Chunked(chunked) => chunked.remaining_of_chunk(),
+        }
+    }
+
     pub(super) fn decode<'a>(
         &mut self,
         bytes: &'a [u8],

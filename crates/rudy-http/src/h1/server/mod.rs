@@ -7,6 +7,7 @@ mod date;
 mod event;
 mod head;
 mod head_lines;
+mod pending;
 mod prepared;
 #[cfg(test)]
 mod properties;
@@ -18,7 +19,7 @@ mod tests;
 
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::Version;
 
 pub use self::answer_head::AnswerHead;
@@ -29,6 +30,7 @@ pub use self::refusal::Refusal;
 
 use self::body::BodyDecoder;
 use self::head_lines::HeadLines;
+use self::pending::Pending;
 use super::Framing;
 use crate::Limits;
 
@@ -60,7 +62,7 @@ use crate::Limits;
 #[derive(Debug)]
 pub struct ServerConnection {
     /// Received, and not yet consumed. Empty while nothing is left over.
-    pending: BytesMut,
+    pending: Pending,
     receiving: Receiving,
     sending: Sending,
     request: RequestFacts,
@@ -113,7 +115,7 @@ impl ServerConnection {
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Self {
-            pending: BytesMut::new(),
+            pending: Pending::default(),
             receiving: Receiving::Head(HeadLines::default()),
             sending: Sending::Nothing,
             request: RequestFacts {
@@ -130,10 +132,20 @@ impl ServerConnection {
         }
     }
 
-    /// How many more bytes are welcome: a client that pipelines far ahead has to wait until its answers are on the way.
+    /// How many bytes the driver may read next, in every phase: what is known to be of a body, and as much behind it as a head
+    /// may have, less what is kept already. What is received behind a request is kept until its answer is finished, so a driver
+    /// that keeps to this holds [`Limits::head_bytes`] of it at most, however far ahead a client sends.
     #[must_use]
     pub fn input_room(&self, limits: &Limits) -> usize {
-        if self.input_ended { 0 } else { limits.head_bytes.saturating_sub(self.pending.len()) }
+        if self.input_ended {
+            return 0;
+        }
+        let of_body = match &self.receiving {
+            Receiving::Body(decoder) | Receiving::Drain(decoder, _) => decoder.remaining(),
+            Receiving::Head(_) | Receiving::Done => 0,
+        };
+        let room = usize::try_from(of_body).unwrap_or(usize::MAX).saturating_add(limits.head_bytes);
+        room.saturating_sub(self.pending.len())
     }
 
     /// Whether any are.
@@ -234,6 +246,6 @@ impl ServerConnection {
     /// What the peer had sent beyond the request that made it switch protocols.
     #[must_use]
     pub fn into_unread(self) -> Bytes {
-        self.pending.freeze()
+        self.pending.into_vec().into()
     }
 }

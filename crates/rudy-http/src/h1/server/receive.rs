@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use http::Method;
 
 use super::body::BodyDecoder;
@@ -50,7 +50,7 @@ impl ServerConnection {
         let mut used = 0;
         let event = self.advance(input, &mut used, now, limits);
         if event.is_ok() && used < input.len() {
-            self.pending.extend_from_slice(&input[used..]);
+            self.pending.push(&input[used..]);
         }
         event
     }
@@ -62,17 +62,13 @@ impl ServerConnection {
         now: Instant,
         limits: &Limits,
     ) -> Result<Option<Event>, Refusal> {
-        self.pending.extend_from_slice(input);
         let mut pending = std::mem::take(&mut self.pending);
+        pending.push(input);
         let mut used = 0;
-        let event = self.advance(&pending, &mut used, now, limits);
-        pending.advance(used);
-        // A part of a head that is left over gets a buffer of its size; what it came in may be many times that, and would be
-        // held for as long as the peer takes for the rest. After a refusal nothing is read on.
-        if matches!(event, Ok(None)) && used > 0 {
-            pending = BytesMut::from(&pending[..]);
-        }
-        if event.is_ok() && !pending.is_empty() {
+        let event = self.advance(pending.as_slice(), &mut used, now, limits);
+        // After a refusal nothing is read on.
+        if event.is_ok() {
+            pending.consume(used);
             self.pending = pending;
         }
         event
