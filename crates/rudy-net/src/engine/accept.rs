@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use socket2::{SockFilter, SockRef};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::carrier::{Accepted, Carrier};
 use super::lane::{Lane, OpenConnection};
@@ -25,7 +26,7 @@ use crate::{Client, Peer, Service};
 const ACCEPT_BATCH: usize = 32;
 
 /// The pause after an error that will not go away by trying again at once.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a socket that is to be closed is accepted from, so that handshakes under way come to their end.
 const HANDSHAKE_TIME: Duration = Duration::from_millis(50);
@@ -100,7 +101,7 @@ pub(super) struct Acceptor<L, S, C> {
     pub(super) listener: L,
     pub(super) context: Arc<ConnectionContext<S>>,
     pub(super) lane: Arc<Lane>,
-    pub(super) carrier: Arc<C>,
+    pub(super) carrier: C,
     /// Whether what is queued has to be accepted before the end. What waits at an inherited socket waits for whoever
     /// the service manager starts next.
     pub(super) drains: bool,
@@ -109,14 +110,10 @@ pub(super) struct Acceptor<L, S, C> {
 impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
     /// Accepts until `closing` becomes true, then what is queued.
     pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
-        let mut in_hand = None;
         tokio::select! {
-            never = self.accept_all(&mut in_hand) => match never {},
+            never = self.accept_all(false) => match never {},
             // An error is an engine that was dropped.
             _ = closing.wait_for(|closing| *closing) => {}
-        }
-        if let Some((io, peer)) = in_hand {
-            self.take(io, peer);
         }
         if self.drains {
             self.drain().await;
@@ -124,23 +121,20 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         }
     }
 
-    /// `in_hand` is the connection that waits for room: the others wait in the kernel's queue behind it.
-    async fn accept_all(&self, in_hand: &mut Option<(L::Io, Peer)>) -> Infallible {
-        // Whether what is in the queue may have come while there was no room.
-        let mut behind = false;
+    /// While a connection waits for a thread the others wait in the kernel's queue behind it, unless the socket is closing: then
+    /// they have nowhere else to wait.
+    async fn accept_all(&self, is_closing: bool) -> Infallible {
         loop {
             let mut progress = false;
             for _ in 0..ACCEPT_BATCH {
-                match self.next(&mut behind).await.or_else(|error| self.with_spare(error)) {
+                match self.listener.next().await.or_else(|error| self.with_spare(error)) {
                     Ok((io, peer)) => {
                         progress = true;
-                        let Some(io) = self.unless_with_spare(io) else { continue };
-                        *in_hand = Some((io, peer));
-                        behind |= !self.carrier.has_room();
-                        self.lane.worker.counters.waited.add(behind.into());
-                        self.carrier.room().await;
-                        if let Some((io, peer)) = in_hand.take() {
-                            self.take(io, peer);
+                        if let Some(waiting) = self.take(io, peer)
+                            && !is_closing
+                        {
+                            // It fails only where the runtime ends.
+                            let _ = waiting.await;
                         }
                     }
                     Err(error) => self.failed(&error).await,
@@ -160,13 +154,13 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         // it is anywhere without it. There is nothing that an operator could do about it now, so nothing is said.
         let _best_effort = self.listener.refuse_new();
         // The time is over in any case: that is its point.
-        let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_queued()).await;
+        let _ = tokio::time::timeout(HANDSHAKE_TIME, self.accept_all(true)).await;
         // What is queued now is all that will be: more than this the kernel does not hold.
         for _ in 0..=BACKLOG {
             let next = self.next_if_ready();
             match next.map(|next| next.or_else(|error| self.with_spare(error))) {
                 None => break,
-                Some(Ok((io, peer))) => self.take_without_room(io, peer),
+                Some(Ok((io, peer))) => drop(self.take(io, peer)),
                 Some(Err(error)) if concerns_one_connection(&error) => {}
                 Some(Err(error)) => {
                     self.trouble(Trouble::Accept, || format!("closing a listener: {error}"));
@@ -174,25 +168,6 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
                 }
             }
         }
-    }
-
-    /// Accepts without asking for room: those who are in the queue of a socket that closes have nowhere else to wait.
-    async fn accept_queued(&self) -> Infallible {
-        loop {
-            match self.listener.next().await.or_else(|error| self.with_spare(error)) {
-                Ok((io, peer)) => self.take_without_room(io, peer),
-                Err(error) => self.failed(&error).await,
-            }
-        }
-    }
-
-    /// The next connection. One that has to be waited for has not waited itself: then nobody is `behind`.
-    async fn next(&self, behind: &mut bool) -> io::Result<(L::Io, Peer)> {
-        if let Some(next) = self.next_if_ready() {
-            return next;
-        }
-        *behind = false;
-        self.listener.next().await
     }
 
     fn next_if_ready(&self) -> Option<io::Result<(L::Io, Peer)>> {
@@ -216,25 +191,22 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         None
     }
 
-    fn take_without_room(&self, io: L::Io, peer: Peer) {
-        let Some(io) = self.unless_with_spare(io) else { return };
-        self.lane.worker.counters.waited.add((!self.carrier.has_room()).into());
-        self.take(io, peer);
-    }
-
-    fn take(&self, io: L::Io, peer: Peer) {
+    /// Has a connection served, or sends it away. See [`Carrier::carry`] for what is returned.
+    fn take(&self, io: L::Io, peer: Peer) -> Option<JoinHandle<()>> {
+        let io = self.unless_with_spare(io)?;
         let service = self.context.source.current();
         let shared = &self.lane.shared;
         match shared.admission.enter(service.limits(), &peer) {
             Ok(place) => {
                 let open = OpenConnection::new(self.lane.clone(), place);
                 let client = Client { peer, number: shared.next_number(), request: 0 };
-                self.carrier.carry(io, client, self.context.clone(), open);
+                self.carrier.carry(io, client, self.context.clone(), open)
             }
             Err(refusal) => {
                 self.lane.worker.counters.shed.add(1);
                 self.trouble(refusal.trouble(), || refusal.to_string());
                 shared.shedder.send_away(io, service.limits());
+                None
             }
         }
     }

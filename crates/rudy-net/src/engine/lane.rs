@@ -11,7 +11,6 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Notify, watch};
 
 use super::admission::{Admission, Place};
-use super::carrier::Carrier;
 use super::descriptors::Spare;
 use super::report::Reports;
 use super::shed::Shedder;
@@ -95,14 +94,13 @@ impl Lane {
 
     /// Runs until it is told to end, with [`Order::End`] or by an engine that is dropped, or until its last connection has
     /// ended after [`Order::Finish`]. What is left then is to be cut by the caller, and is counted here.
-    pub(super) async fn run(&self, carrier: &impl Carrier, alarm: Alarm, mut orders: watch::Receiver<Order>) {
+    pub(super) async fn run(&self, alarm: Alarm, mut orders: watch::Receiver<Order>) {
         let worker = self.worker.clone();
         // Until the runtime ends.
         tokio::spawn(async move { worker.run_timers(alarm).await });
         let order = orders.wait_for(|order| *order != Order::Serve).await.map_or(Order::End, |order| *order);
         if let Order::Finish { by } = order {
             self.worker.stop();
-            carrier.finish();
             tokio::select! {
                 () = self.all_closed() => {}
                 () = tokio::time::sleep_until(by.into()) => {}
@@ -120,12 +118,13 @@ impl Lane {
     }
 }
 
-/// Starts a thread with a runtime of its own for a lane.
+/// Starts a thread with a runtime of its own for a lane. `cut` is awaited before the runtime ends, for what is left of the
+/// connections and does not end with it.
 pub(super) fn spawn(
     name: String,
     lane: Arc<Lane>,
-    carrier: Arc<impl Carrier>,
     orders: watch::Receiver<Order>,
+    cut: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<Handle> {
     let runtime = Builder::new_current_thread()
         .enable_io()
@@ -137,9 +136,10 @@ pub(super) fn spawn(
     let alarm = alarm_on(&handle)?;
     thread::Builder::new().name(name).spawn(move || {
         let _ended = TellEnd(lane.shared.clone());
-        runtime.block_on(lane.run(&*carrier, alarm, orders));
-        // Before the runtime: a handler elsewhere that waits for one of its timers would panic.
-        carrier.cut();
+        runtime.block_on(async {
+            lane.run(alarm, orders).await;
+            cut.await;
+        });
         // Drops what is left of the connections. A read that blocks on a disk is not waited for.
         runtime.shutdown_background();
     })?;

@@ -16,6 +16,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::task::JoinHandle;
 
 use super::carrier::{Accepted, Carrier, Connection};
 use super::lane::OpenConnection;
@@ -34,6 +35,7 @@ pub(super) fn start<S: Source>(
     task::start_with(Mailboxes, options, source, reporter)
 }
 
+#[derive(Clone)]
 struct Mailboxes;
 
 impl Carrier for Mailboxes {
@@ -43,11 +45,12 @@ impl Carrier for Mailboxes {
         client: Client,
         context: Arc<ConnectionContext<S>>,
         open: OpenConnection,
-    ) {
+    ) -> Option<JoinHandle<()>> {
         let (owner, mailbox) = pair(io);
         tokio::spawn(owner.run());
         let serving = connection::serve(mailbox, client, context);
         tokio::spawn(Connection { serving, open });
+        None
     }
 }
 

@@ -6,7 +6,6 @@
 mod accept;
 mod addresses;
 mod admission;
-mod blocking;
 mod carrier;
 mod descriptors;
 mod lane;
@@ -17,6 +16,7 @@ mod report;
 mod running;
 mod shed;
 mod task;
+mod threads;
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -29,6 +29,7 @@ pub use descriptors::raise_descriptor_limit;
 pub use model::{Model, UnknownModel};
 pub use report::{Report, Reporter, Trouble};
 
+use self::threads::Threads;
 use crate::listen::{Address, Bound, Listener};
 use crate::{Service, Worker};
 
@@ -52,8 +53,7 @@ pub struct Options {
     /// Threads that carry connections in `percore`, `task` and `mailbox`; `None` is one for each core that this process
     /// may use.
     pub cores: Option<NonZeroUsize>,
-    /// Threads that `thread` has at most; `None` is [`THREADS_MAX`]. Half as many as there may be connections by the descriptor
-    /// limit if that is less: each may need a second descriptor.
+    /// Threads that `thread` has at most; `None` is [`THREADS_MAX`].
     pub threads_max: Option<NonZeroUsize>,
 }
 
@@ -82,9 +82,12 @@ pub fn start<S: Source>(
         Model::PerCore => percore::start(options, source, reporter),
         Model::Task => task::start(options, source, reporter),
         Model::Mailbox => mailbox::start(options, source, reporter),
-        Model::Serial => blocking::start_pool(1, source, reporter),
-        Model::Pool(threads) => blocking::start_pool(threads.get(), source, reporter),
-        Model::Thread => blocking::start_threads(options, source, reporter),
+        Model::Serial => threads::start(Threads::of_pool(1)?, source, reporter),
+        Model::Pool(threads) => threads::start(Threads::of_pool(threads.get())?, source, reporter),
+        Model::Thread => {
+            let most = options.threads_max.unwrap_or(THREADS_MAX);
+            threads::start(Threads::for_each(most.get()), source, reporter)
+        }
     }
 }
 
@@ -101,12 +104,11 @@ pub trait Engine: Send + Sync {
 
     /// Stops accepting from an address: what the kernel has queued is accepted still, then the sockets are closed.
     /// Ready when they are; `false` where nothing listens there. The connections from there that are idle are closed; the
-    /// others end with the next response. A connection on which no request has arrived yet may send one; in the engines that
-    /// block it counts as idle and is closed, since nothing but its end wakes a thread that waits for the first byte.
+    /// others end with the next response. A connection on which no request has arrived yet may send one.
     fn unlisten<'a>(&'a self, address: &'a Address) -> Wait<'a, bool>;
 
     /// The source gives another service from now on: idle connections look at its limits, those that it allows no further
-    /// request close. In the engines that block, they look when their wait ends.
+    /// request close.
     fn source_changed(&self);
 
     /// Stops accepting as [`Self::unlisten`] does, asks every connection to end, and waits until all have or `grace` is

@@ -13,11 +13,12 @@ pub(super) fn start<S: Source>(
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
 ) -> io::Result<Box<dyn Engine>> {
-    let engine = Running::start(options.core_count(), Tasks, source, reporter, |lanes, carrier| {
+    let engine = Running::start(options.core_count(), Tasks, source, reporter, |lanes| {
         let lanes = lanes.into_iter().enumerate();
         lanes
             .map(|(index, (lane, orders))| {
-                lane::spawn(format!("rudy-core-{index}"), lane, carrier.clone(), orders)
+                // Its connections end with its runtime.
+                lane::spawn(format!("rudy-core-{index}"), lane, orders, std::future::ready(()))
             })
             .collect()
     })?;

@@ -57,7 +57,7 @@ pub enum Trouble {
     Address,
     /// No descriptor is left: new connections are answered 503 where possible, and closed.
     Descriptors,
-    /// No thread can be started for a connection: it waits for one to end, or is answered 503 where there is none.
+    /// No thread can be started for a connection, which waits; it is tried again.
     Threads,
     /// Accepting failed for another reason, such as the kernel being out of memory; it is tried again.
     Accept,
@@ -92,11 +92,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = REPORT_PERIOD.as_secs();
         match self {
-            Self::Began { trouble: trouble @ Trouble::Accept, detail } => {
+            Self::Began { trouble, detail } if trouble.is_failure() => {
                 write!(f, "{trouble}: {detail}; trying again")
-            }
-            Self::Began { trouble: trouble @ Trouble::Threads, detail } => {
-                write!(f, "{trouble}: {detail}; new ones wait for others to end")
             }
             Self::Began { trouble, detail } => write!(f, "{trouble}: {detail}; new ones are sent away"),
             Self::GoesOn { trouble, count } if trouble.is_failure() => {

@@ -25,7 +25,7 @@ const GRACE_TIME_MAX: Duration = Duration::from_hours(24 * 365);
 /// An engine whose connections are carried by `C`.
 pub(super) struct Running<S, C> {
     source: Arc<S>,
-    carrier: Arc<C>,
+    carrier: C,
     shared: Arc<Shared>,
     workers: Vec<Arc<Worker>>,
     lanes: Vec<(Arc<Lane>, Handle)>,
@@ -45,14 +45,13 @@ impl<S: Source, C: Carrier> Running<S, C> {
         carrier: C,
         source: Arc<S>,
         reporter: Arc<dyn Reporter>,
-        start: impl FnOnce(Vec<NewLane>, &Arc<C>) -> io::Result<Vec<Handle>>,
+        start: impl FnOnce(Vec<NewLane>) -> io::Result<Vec<Handle>>,
     ) -> io::Result<Self> {
-        let carrier = Arc::new(carrier);
         let shared = Arc::new(Shared::new(reporter, lanes)?);
         let order = watch::Sender::new(Order::Serve);
         let lanes: Vec<_> = (0..lanes).map(|_| Arc::new(Lane::new(shared.clone()))).collect();
         let new = lanes.iter().map(|lane| (lane.clone(), order.subscribe())).collect();
-        let handles = start(new, &carrier)?;
+        let handles = start(new)?;
         let workers = lanes.iter().map(|lane| lane.worker.clone()).collect();
         let lanes = lanes.into_iter().zip(handles).collect();
         let listeners = Mutex::new(Some(Vec::new()));
@@ -176,7 +175,6 @@ impl<S: Source, C: Carrier> Engine for Running<S, C> {
             let Some(listener) = self.take_listener(address) else { return false };
             listener.close().await;
             self.source_changed();
-            self.carrier.finish_those_of_closed_listeners();
             true
         })
     }

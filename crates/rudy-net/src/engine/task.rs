@@ -37,7 +37,7 @@ pub(super) fn start_with<S: Source, C: Carrier>(
     Ok(Box::new(engine))
 }
 
-fn spawn<C: Carrier>(lanes: Vec<NewLane>, carrier: &Arc<C>) -> io::Result<Vec<Handle>> {
+fn spawn(lanes: Vec<NewLane>) -> io::Result<Vec<Handle>> {
     let count = lanes.len();
     let runtime = Builder::new_multi_thread()
         .worker_threads(count)
@@ -47,15 +47,13 @@ fn spawn<C: Carrier>(lanes: Vec<NewLane>, carrier: &Arc<C>) -> io::Result<Vec<Ha
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()?;
     let handle = runtime.handle().clone();
-    let carrier = carrier.clone();
     let alarms = lanes.iter().map(|_| alarm_on(&handle)).collect::<io::Result<Vec<_>>>()?;
     std::thread::Builder::new().name("rudy-orders".to_owned()).spawn(move || {
         let ended: Vec<_> = lanes.iter().map(|(lane, _)| TellEnd(lane.shared.clone())).collect();
         runtime.block_on(async {
             let mut running = JoinSet::new();
             for ((lane, orders), alarm) in lanes.into_iter().zip(alarms) {
-                let carrier = carrier.clone();
-                running.spawn(async move { lane.run(&*carrier, alarm, orders).await });
+                running.spawn(async move { lane.run(alarm, orders).await });
             }
             running.join_all().await;
         });

@@ -60,8 +60,7 @@ fn each_request_is_answered_by_the_service_of_now_and_under_its_limits() {
 
 #[test]
 fn an_idle_connection_that_may_have_no_further_request_is_closed() {
-    // A thread that blocks looks when its wait ends, or with the next request.
-    if model().blocks() {
+    if is_serial() {
         return;
     }
     let (engine, source) = Swapped::engine(of_requests(100));
@@ -123,10 +122,6 @@ async fn an_idle_connection_whose_listener_is_closed_is_closed_and_no_other() {
 
 #[tokio::test]
 async fn a_connection_without_a_request_yet_may_send_one_when_its_listener_is_closed() {
-    // A thread that blocks is interrupted, whatever it waits for.
-    if model().blocks() {
-        return;
-    }
     let (engine, _) = greeter(Limits::default());
     let stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
     eventually("it is accepted", || sum(&*engine, |counters| &counters.accepted) == 1);

@@ -1,12 +1,13 @@
 //! What is particular to the engines whose connections have a thread each.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rudy_net::engine::{Engine, Model, Options, Report, Trouble};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -46,7 +47,7 @@ fn connections_beyond_the_threads_wait_for_one_and_are_counted() {
             // As many requests as there are threads are under way; each that is answered lets one more begin.
             let expected = (answered + threads) as u64;
             eventually("the threads are at work", || called.load(Ordering::SeqCst) == expected);
-            eventually("the next one is in hand", || waited(&*engine) > answered as u64);
+            eventually("the next one waits", || waited(&*engine) > answered as u64);
             permits.add_permits(1);
         }
         permits.add_permits(threads);
@@ -60,22 +61,6 @@ fn connections_beyond_the_threads_wait_for_one_and_are_counted() {
     }
 }
 
-#[test]
-fn a_crowd_that_finds_the_threads_free_together_is_counted_whole() {
-    let (service, called, permits) = waiting();
-    let (engine, _) = start(&options(pool(4), 1), service);
-    let address = listen_tcp(&*engine);
-    let first: Vec<_> = (0..4).map(|_| ask(address)).collect();
-    eventually("all threads are taken", || called.load(Ordering::SeqCst) == 4);
-    let crowd: Vec<_> = (0..8).map(|_| ask(address)).collect();
-    eventually("one of them is in hand", || waited(&*engine) == 1);
-    permits.add_permits(12);
-    for client in first.into_iter().chain(crowd) {
-        assert_greeted(&client.join().unwrap());
-    }
-    assert_eq!(waited(&*engine), 8);
-}
-
 #[tokio::test]
 async fn connections_that_wait_for_a_thread_are_answered_before_the_end() {
     let (service, called, permits) = waiting();
@@ -84,7 +69,7 @@ async fn connections_that_wait_for_a_thread_are_answered_before_the_end() {
     let clients: Vec<_> = (0..5).map(|_| ask(address)).collect();
     eventually("the thread is at work", || called.load(Ordering::SeqCst) == 1);
     permits.add_permits(5);
-    assert_eq!(engine.stop(std::time::Duration::from_mins(10)).await.cut, 0);
+    assert_eq!(engine.stop(Duration::from_mins(10)).await.cut, 0);
     for client in clients {
         assert_greeted(&client.join().unwrap());
     }
@@ -102,7 +87,7 @@ fn an_engine_that_is_dropped_cuts_what_waits_for_a_thread_and_what_has_one() {
     eventually("the thread is at work", || called.load(Ordering::SeqCst) == 1);
     drop(engine);
     for mut client in clients {
-        assert!(!matches!(std::io::Read::read(&mut client, &mut [0]), Ok(1..)));
+        assert!(!matches!(client.read(&mut [0]), Ok(1..)));
     }
 }
 
@@ -146,9 +131,8 @@ fn a_thread_ends_with_its_connection_and_those_of_a_pool_stay() {
 }
 
 #[test]
-fn a_connection_that_no_thread_can_be_started_for_waits_for_another_or_is_sent_away() {
-    if !is_child("threads::a_connection_that_no_thread_can_be_started_for_waits_for_another_or_is_sent_away")
-    {
+fn a_connection_that_no_thread_can_be_started_for_waits_until_one_can() {
+    if !is_child("threads::a_connection_that_no_thread_can_be_started_for_waits_until_one_can") {
         return;
     }
     // The limit of threads does not hold for root. The engine's threads inherit the user of this one.
@@ -163,16 +147,27 @@ fn a_connection_that_no_thread_can_be_started_for_waits_for_another_or_is_sent_a
     setrlimit(Resource::Nproc, limited).unwrap();
     let second = ask_here(address);
     eventually("it is told", || reports.lock().unwrap().len() == 1);
-    drop(first);
-    assert_greeted(&read_all(second));
-
-    eventually("no thread is left", || sum(&*engine, |counters| &counters.closed) == 2);
-    let third = read_all(ask_here(address));
+    assert_greeted(&exchange(&first, REQUEST).unwrap());
     setrlimit(Resource::Nproc, unlimited).unwrap();
-    assert!(third.starts_with("HTTP/1.1 503 "), "{third}");
+    assert_greeted(&read_all(second));
+    assert_eq!(sum(&*engine, |counters| &counters.shed), 0);
     let seen = reports.lock().unwrap().clone();
-    assert!(matches!(&seen[..], [Report::Began { trouble: Trouble::Threads, .. }]), "{seen:?}");
-    assert_greeted(&read_all(ask_here(address)));
+    assert!(matches!(&seen[0], Report::Began { trouble: Trouble::Threads, .. }), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_no_thread_can_be_started_for_does_not_hold_up_the_end() {
+    if !is_child("threads::a_connection_that_no_thread_can_be_started_for_does_not_hold_up_the_end") {
+        return;
+    }
+    let _ = rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65534));
+    let (engine, reports) = start(&options(Model::Thread, 100), Greeter { limits: Arc::default() });
+    let address = listen_tcp(&*engine);
+    setrlimit(Resource::Nproc, Rlimit { current: Some(0), ..getrlimit(Resource::Nproc) }).unwrap();
+    let mut stream = ask_here(address);
+    eventually("it is told", || !reports.lock().unwrap().is_empty());
+    assert_eq!(engine.stop(Duration::ZERO).await.cut, 1);
+    assert!(!matches!(stream.read(&mut [0]), Ok(1..)));
 }
 
 fn ask_here(address: SocketAddr) -> TcpStream {

@@ -1,0 +1,171 @@
+//! `thread`, `pool:N` and `serial`: each connection has a thread for as long as it is open, which is parked while the connection waits.
+//!
+//! The thread does nothing but poll the connection's future. One more thread, of control, has the runtime: it accepts, watches the
+//! sockets and turns the timers, and wakes the threads of the connections.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use super::accept::RETRY_PAUSE;
+use super::carrier::{Accepted, Carrier, Connection};
+use super::lane::OpenConnection;
+use super::report::Reports;
+use super::running::Running;
+use super::{Engine, Reporter, Source, Trouble, lane};
+use crate::Client;
+use crate::connection::{self, ConnectionContext};
+use crate::scratch::take_small_scratch;
+
+/// The stack of a thread: four times what the handlers take of it in a debug build, which is more than in a release build. The
+/// usual 2 MiB would be address space and nothing else, but thousands of them count where memory is not overcommitted.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// Starts an engine whose connections are served by `threads`.
+pub(super) fn start<S: Source>(
+    threads: Threads,
+    source: Arc<S>,
+    reporter: Arc<dyn Reporter>,
+) -> io::Result<Box<dyn Engine>> {
+    let engine = Running::start(1, threads.clone(), source, reporter, |lanes| {
+        let lanes = lanes.into_iter();
+        lanes
+            .map(|(lane, orders)| lane::spawn("rudy-control".to_owned(), lane, orders, threads.clone().cut()))
+            .collect()
+    })?;
+    Ok(Box::new(engine))
+}
+
+/// The threads of one engine.
+#[derive(Clone)]
+pub(super) struct Threads {
+    /// One for each connection that may have a thread.
+    permits: Arc<Semaphore>,
+    /// What the threads of a pool take connections from; `None` where a thread is started for each connection.
+    pool: Option<Sender<Job>>,
+    /// Whether the connections are to be cut. Each that has a thread holds a receiver.
+    cut: watch::Sender<bool>,
+}
+
+/// Serves a connection to its end on the thread that calls it.
+type Job = Box<dyn FnOnce() + Send>;
+
+impl Threads {
+    /// So many threads that serve one connection after the other.
+    pub(super) fn of_pool(threads: usize) -> io::Result<Self> {
+        let (pool, jobs) = mpsc::channel();
+        let jobs = Arc::new(Mutex::new(jobs));
+        for number in 1..=threads as u64 {
+            let jobs = jobs.clone();
+            start_thread(number, move || {
+                while let Some(job) = next(&jobs) {
+                    job();
+                }
+            })?;
+        }
+        Ok(Self::new(threads, Some(pool)))
+    }
+
+    /// A thread for each connection, which ends with it; so many at the same time.
+    pub(super) fn for_each(most: usize) -> Self {
+        Self::new(most, None)
+    }
+
+    fn new(permits: usize, pool: Option<Sender<Job>>) -> Self {
+        Self { permits: Arc::new(Semaphore::new(permits)), pool, cut: watch::Sender::new(false) }
+    }
+
+    /// Cuts every connection, and waits until none has a thread. To be awaited before the runtime ends: a handler that waits for one
+    /// of its timers would panic.
+    async fn cut(self) {
+        self.permits.close();
+        self.cut.send_replace(true);
+        self.cut.closed().await;
+    }
+
+    /// What a thread does for a connection.
+    fn job(
+        &self,
+        connection: impl Future<Output = ()> + Send + 'static,
+        permit: OwnedSemaphorePermit,
+    ) -> Job {
+        let (runtime, mut cut) = (Handle::current(), self.cut.subscribe());
+        Box::new(move || {
+            let serve = async {
+                tokio::select! {
+                    biased;
+                    // An error is an engine that has ended.
+                    _ = cut.wait_for(|cut| *cut) => {}
+                    () = connection => {}
+                }
+            };
+            // A panic ends its connection, which has reported it, and not the thread.
+            let _ = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve)));
+            // Not before the connection has ended.
+            drop((permit, cut));
+        })
+    }
+
+    /// Starts a thread for one connection, which waits until that succeeds.
+    async fn start_for(&self, job: Job, number: u64, reports: &Arc<Reports>) {
+        while !*self.cut.borrow() {
+            let (hand_over, handed_over) = mpsc::channel::<Job>();
+            let started = start_thread(number, move || {
+                take_small_scratch();
+                handed_over.into_iter().for_each(|job| job());
+            });
+            match started {
+                Ok(()) => return drop(hand_over.send(job)),
+                Err(error) => reports.happened(Trouble::Threads, || error.to_string()),
+            }
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+}
+
+impl Carrier for Threads {
+    fn carry<T: Accepted, S: Source>(
+        &self,
+        io: T,
+        client: Client,
+        context: Arc<ConnectionContext<S>>,
+        open: OpenConnection,
+    ) -> Option<JoinHandle<()>> {
+        let permit = self.permits.clone().try_acquire_owned();
+        open.worker().counters.waited.add(permit.is_err().into());
+        let threads = self.clone();
+        Some(tokio::spawn(async move {
+            let permit = match permit {
+                Ok(permit) => Ok(permit),
+                Err(_) => threads.permits.clone().acquire_owned().await,
+            };
+            // An error is the end of the engine.
+            let Ok(permit) = permit else { return };
+            let (number, reports) = (client.number, open.reports());
+            let connection = Connection { serving: connection::serve(io, client, context), open };
+            let job = threads.job(connection, permit);
+            match &threads.pool {
+                // Its threads do not end before it, and one of them has nothing to do.
+                Some(pool) => drop(pool.send(job)),
+                None => threads.start_for(job, number, &reports).await,
+            }
+        }))
+    }
+}
+
+fn start_thread(number: u64, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = thread::Builder::new().name(format!("rudy-conn-{number}")).stack_size(STACK_BYTES);
+    thread.spawn(work).map(drop)
+}
+
+/// The next connection of a pool; `None` when the pool has ended.
+fn next(jobs: &Mutex<Receiver<Job>>) -> Option<Job> {
+    // Nothing panics while the lock is held.
+    jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
