@@ -38,16 +38,11 @@ impl Scratch {
         }
     }
 
-    /// Brings the date up to this time.
-    pub(crate) fn refresh_date(&mut self, now: Instant) {
+    fn refresh(&mut self, now: Instant) {
         if now >= self.date_due {
             self.date.update(SystemTime::now());
             self.date_due = now + DATE_AGE;
         }
-    }
-
-    fn refresh(&mut self, now: Instant) {
-        self.refresh_date(now);
         self.out.clear();
         if self.out.capacity() > OUT_KEPT_BYTES {
             self.out = BytesMut::with_capacity(READ_BYTES);

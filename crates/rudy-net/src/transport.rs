@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
@@ -19,18 +18,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
 /// A byte stream with what a server wants of it beyond reading and writing.
 pub trait Transport: Duplex + AsFd + 'static {
-    /// Whether [`Self::poll_read_request`] may block its thread, and time pass in it.
-    const BLOCKS: bool = false;
-
-    /// Reads what comes of the next request. A transport that has a thread to itself may block here, until `until` and no
-    /// longer; `is_idle` says that nothing of a request has come yet, so that a stopping server need not wait for it.
-    fn poll_read_request(
-        &mut self,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-        _until: Option<Instant>,
-        _is_idle: bool,
-    ) -> Poll<io::Result<()>> {
+    /// Reads what has come.
+    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(self).poll_read(cx, buffer)
     }
 
@@ -201,12 +190,10 @@ macro_rules! socket {
         }
 
         impl Transport for $stream {
-            fn poll_read_request(
+            fn poll_receive(
                 &mut self,
                 cx: &mut Context<'_>,
                 buffer: &mut ReadBuf<'_>,
-                _until: Option<Instant>,
-                _is_idle: bool,
             ) -> Poll<io::Result<()>> {
                 poll_receive(self, cx, buffer)
             }

@@ -41,7 +41,7 @@ impl<T: Transport, S: Source> Connection<T, S> {
         with_scratch(now, |scratch| self.quick(cx, now, scratch))
     }
 
-    fn quick(&mut self, cx: &mut Context<'_>, mut now: Instant, scratch: &mut Scratch) -> Poll<Step> {
+    fn quick(&mut self, cx: &mut Context<'_>, now: Instant, scratch: &mut Scratch) -> Poll<Step> {
         let mut records = Vec::new();
         let mut read = 0;
         loop {
@@ -71,14 +71,9 @@ impl<T: Transport, S: Source> Connection<T, S> {
                 // There are more requests; but first the other connections of this core have their turn.
                 return give_turn(cx);
             }
-            let room = self.machine.input_room(&self.limits.http).min(input.len());
-            let mut buffer = ReadBuf::new(&mut input[..room]);
-            let polled = self.poll_read(cx, &mut buffer);
+            let mut buffer = ReadBuf::new(input);
+            let polled = self.io.poll_receive(cx, &mut buffer);
             read = buffer.filled().len();
-            if T::BLOCKS {
-                now = Instant::now();
-                scratch.refresh_date(now);
-            }
             match polled {
                 Poll::Pending => {
                     // A request that was just answered has looked it up.
@@ -95,16 +90,6 @@ impl<T: Transport, S: Source> Connection<T, S> {
             }
             self.context.worker.counters.received_bytes.add(read as u64);
         }
-    }
-
-    /// Reads what comes next. How long it may take need be known only where the transport waits for it.
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
-        if !T::BLOCKS {
-            return self.io.poll_read_request(cx, buffer, None, false);
-        }
-        let until = self.machine.deadline(&self.limits.http);
-        let is_idle = self.machine.phase() == Phase::Idle;
-        self.io.poll_read_request(cx, buffer, until, is_idle)
     }
 
     /// Nothing to read: sets the deadline, unless it has passed or the server is stopping.
