@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
-use rudy_http::Limits;
 use rudy_http::h1::{AnswerHead, BodyLength, DateLine, Event, Phase, ServerConnection};
+use rudy_http::{Limits, RawTarget};
 
 /// What became of a conversation.
 #[derive(Debug, PartialEq, Eq)]
@@ -95,9 +95,19 @@ impl<'a> Driver<'a> {
         assert!(!waits || self.machine.wants_input(self.limits), "it waits for what it does not want");
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: Event<'_>) {
         match event {
-            Event::Request(request) => {
+            Event::Request(head) => {
+                let said = (head.path().to_vec(), head.query().map(<[u8]>::to_vec), head.fields().count());
+                let request = head.into_request();
+                let had = match request.extensions().get::<RawTarget>() {
+                    Some(raw) => (said.0.clone(), raw.query().map(<[u8]>::to_vec), request.headers().len()),
+                    None => {
+                        let query = request.uri().query().map(|query| query.as_bytes().to_vec());
+                        (request.uri().path().as_bytes().to_vec(), query, request.headers().len())
+                    }
+                };
+                assert_eq!(said, had, "the view and the request agree");
                 self.events.push(format!("{request:?}"));
                 let has_body = *request.body() != BodyLength::Known(0);
                 if has_body && request.uri().path().len() % 2 == 1 {

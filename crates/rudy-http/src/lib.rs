@@ -15,6 +15,7 @@ pub mod h1;
 mod limits;
 mod raw_target;
 pub mod semantics;
+mod syntax;
 
 pub use limits::Limits;
 pub use raw_target::RawTarget;

@@ -96,10 +96,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: Event<'_>) {
         match event {
-            Event::Request(request) => {
-                let (request, length) = request.into_parts();
+            Event::Request(head) => {
+                let (request, length) = head.into_request().into_parts();
                 self.saw.push(site::describe(&request));
                 if site::reads_body(&request) && length != BodyLength::Known(0) {
                     self.machine.want_body(&mut self.output);

@@ -1,7 +1,7 @@
 //! Chunk extensions (RFC 9112 §7.1.1). Their grammar is checked, because a recipient that reads past a mistake in it may end
 //! the chunk's line elsewhere than the next one does. Their meaning is ignored: no extension is in use.
 
-use super::token::TOKEN;
+use crate::syntax::TOKEN;
 
 /// How far the extensions of a chunk have come:
 /// `chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`.

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use super::token::alphanumeric_and;
+use crate::syntax::alphanumeric_and;
 
 /// The parts of a valid authority without user information: the host, which may be empty, and the port, if there is a
 /// colon before it.

@@ -14,6 +14,7 @@ pub mod client;
 
 mod chunk_extension;
 mod chunked;
+mod connection_fields;
 mod encode;
 mod fields;
 mod host;
@@ -23,10 +24,11 @@ mod malformed;
 mod pace;
 mod server;
 mod target;
-mod token;
 
+pub use fields::Fields;
 pub use length::{BodyLength, Framing};
 pub use pace::Pace;
 pub use server::{
-    AnswerHead, DateLine, Event, LengthError, Phase, Prepared, Refusal, ServerConnection, Timeout,
+    AnswerHead, DateLine, Event, FieldValue, KnownField, LengthError, Phase, Prepared, Refusal, RequestHead,
+    ServerConnection, Timeout,
 };

@@ -7,6 +7,51 @@ use http::{Method, Uri};
 
 use super::host::split_authority;
 use crate::RawTarget;
+use crate::syntax::any_byte;
+
+/// The parts of a target, by their places in the head.
+#[derive(Debug)]
+pub(super) struct TargetParts {
+    /// In the absolute form: who is asked.
+    pub(super) authority: Option<Range<usize>>,
+    /// The path, or `*`. Behind it is the query, if there is one.
+    pub(super) path: Range<usize>,
+    /// Whether Host has to name the host.
+    pub(super) needs_host: bool,
+}
+
+impl TargetParts {
+    /// Of the target at `place`. `None` where [`parse_target`] finds none.
+    pub(super) fn find(head: &[u8], place: Range<usize>, method: &Method) -> Option<Self> {
+        let target = &head[place.clone()];
+        if target.first() != Some(&b'/') || method == Method::CONNECT || target.len() > URI_BYTES_MAX / 3 {
+            return Self::find_rare(head, place, method);
+        }
+        if any_byte(target, |byte| byte <= b' ' || byte == b'#' || byte == 0x7f) {
+            return None;
+        }
+        let path = memchr::memchr(b'?', target).unwrap_or(target.len());
+        Some(Self { authority: None, path: place.start..place.start + path, needs_host: true })
+    }
+
+    /// The same where it is not worth the while to be fast.
+    #[cold]
+    fn find_rare(head: &[u8], place: Range<usize>, method: &Method) -> Option<Self> {
+        let target = Bytes::copy_from_slice(&head[place.clone()]);
+        let (uri, _) = parse_target(&target, 0..target.len(), method)?;
+        let authority = uri.scheme().is_some().then(|| {
+            let start = memchr::memmem::find(&target, b"://").map_or(0, |at| at + 3);
+            start..memchr::memchr2(b'/', b'?', &target[start..]).map_or(target.len(), |at| start + at)
+        });
+        let path = authority.as_ref().map_or(0, |authority| authority.end);
+        let path = path..memchr::memchr(b'?', &target[path..]).map_or(target.len(), |at| path + at);
+        let shift = |part: Range<usize>| place.start + part.start..place.start + part.end;
+        Some(Self { authority: authority.map(shift), path: shift(path), needs_host: needs_host(&uri) })
+    }
+}
+
+/// The longest target that a [`Uri`] can hold. An escape for each byte makes it three times as long.
+const URI_BYTES_MAX: usize = (1 << 16) - 2;
 
 /// The target at `place` in `head`, in the form that goes with the method. It is a URI's equivalent and the bytes themselves
 /// where a [`Uri`] cannot hold them.
@@ -58,4 +103,143 @@ fn is_absolute_form(uri: &Uri) -> bool {
 /// The authority of an http URI: a host that is not empty (RFC 9110 §4.2.1), and no user information (§4.2.4).
 fn authority(uri: &Uri) -> Option<(&[u8], Option<&[u8]>)> {
     split_authority(uri.authority()?.as_str().as_bytes()).filter(|(host, _)| !host.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The URI of a target that lies within a head. Its parts are looked for as well, which must be those of the URI.
+    fn parse(method: &str, target: &[u8]) -> Option<(Uri, Option<RawTarget>)> {
+        let head = Bytes::from([b"? ", target, b" ?"].concat());
+        let (place, method) = (2..target.len() + 2, Method::try_from(method).expect("a token"));
+        let parsed = parse_target(&head, place.clone(), &method);
+        let parts = TargetParts::find(&head, place.clone(), &method);
+        assert_eq!(parts.is_some(), parsed.is_some(), "{}", target.escape_ascii());
+        let (Some(parts), Some((uri, raw))) = (parts, &parsed) else { return None };
+        let text = |part: Range<usize>| head[part].to_vec();
+        if let (Some(authority), None) = (&parts.authority, raw) {
+            assert_eq!(text(authority.clone()), uri.authority().expect("it has one").as_str().as_bytes());
+        }
+        let (path, behind) = (text(parts.path.clone()), text(parts.path.end..place.end));
+        assert!(!path.contains(&b'?') && matches!(behind.first(), None | Some(b'?')));
+        match raw {
+            Some(raw) => assert_eq!([path, behind].concat(), raw.path_and_query()),
+            None if method == Method::CONNECT => {}
+            None => {
+                let query = uri.query().map_or(String::new(), |query| format!("?{query}"));
+                let path = if path.is_empty() { b"/".to_vec() } else { path };
+                assert_eq!((&path[..], &behind[..]), (uri.path().as_bytes(), query.as_bytes()));
+            }
+        }
+        assert_eq!(parts.needs_host, needs_host(uri));
+        parsed
+    }
+
+    #[test]
+    fn a_long_target_is_found_where_a_uri_can_hold_it() {
+        for (length, is_accepted) in [(20_000, true), (30_000, false), (65_533, false)] {
+            assert_eq!(
+                parse("GET", &[b"/", &b"<".repeat(length)[..]].concat()).is_some(),
+                is_accepted,
+                "{length}"
+            );
+        }
+        assert!(parse("GET", &[b"/", &b"a".repeat(65_533)[..]].concat()).is_some());
+        assert!(parse("GET", &[b"/", &b"a".repeat(65_534)[..]].concat()).is_none());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn what_is_found_is_what_the_uri_has(
+            method in proptest::sample::select(vec!["GET", "OPTIONS", "CONNECT", "PURGE"]),
+            start in proptest::sample::select(vec!["", "/", "*", "http://", "HTTPS://a", "a:80", "//"]),
+            rest in proptest::collection::vec(prop_oneof![4 => b'!'..=b'~', 1 => any::<u8>()], 0..20),
+        ) {
+            parse(method, &[start.as_bytes(), &rest].concat());
+        }
+    }
+
+    #[test]
+    fn targets_of_the_four_forms() {
+        let valid = [
+            ("GET", "/"),
+            ("GET", "//a"),
+            ("GET", "/a?b=c&d"),
+            ("GET", "/?"),
+            ("OPTIONS", "*"),
+            ("OPTIONS", "/"),
+            ("GET", "http://a"),
+            ("GET", "https://[::1]:443/b"),
+            ("GET", "HTTP://a/"),
+            ("GET", "http://[v1.fe:x]/"),
+            ("CONNECT", "a:443"),
+            ("CONNECT", "[::1]:443"),
+        ];
+        for (method, target) in valid {
+            assert!(parse(method, target.as_bytes()).is_some(), "{method} {target}");
+        }
+        let invalid = [
+            ("GET", "*"),
+            ("POST", "*"),
+            ("OPTIONS", "*a"),
+            ("GET", "a"),
+            ("GET", "a:80"),
+            ("GET", "http://"),
+            ("GET", "http:///a"),
+            ("GET", "http:/a"),
+            ("GET", "http://u@a/"),
+            ("GET", "http://a:x/"),
+            ("GET", "ftp://a/"),
+            ("GET", "http://a<b/"),
+            ("GET", "a<b:80"),
+            ("OPTIONS", "*<"),
+            ("GET", "/#"),
+            ("GET", "/<#"),
+            ("GET", "/?#"),
+            ("GET", "/a#b"),
+            ("CONNECT", "/"),
+            ("CONNECT", "*"),
+            ("CONNECT", "a"),
+            ("CONNECT", "a:"),
+            ("CONNECT", ":443"),
+            ("CONNECT", "http://a:443/"),
+            ("CONNECT", "a:443/b"),
+            ("CONNECT", "a:443/<"),
+        ];
+        for (method, target) in invalid {
+            assert!(parse(method, target.as_bytes()).is_none(), "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn a_path_and_a_query_hold_the_same_bytes_and_come_as_sent() {
+        for byte in 0..=u8::MAX {
+            for before in [&b"/a"[..], b"/?a", b"http://a/b", b"http://a?"] {
+                let target = [before, &[byte], b"c"].concat();
+                let parsed = parse("GET", &target);
+                let is_accepted = (byte > b' ' && byte != b'#' && byte != 0x7f) || byte >= 0x80;
+                assert_eq!(parsed.is_some(), is_accepted, "{}", target.escape_ascii());
+                let Some((uri, raw)) = parsed else { continue };
+                match raw {
+                    None => assert_eq!(uri.to_string().as_bytes(), uri_text(&target)),
+                    Some(raw) => {
+                        assert_eq!(raw.as_bytes(), target);
+                        let escape = format!("%{byte:02X}");
+                        assert!(uri.to_string().contains(&escape), "{uri}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// What [`Uri`] writes for `http://a?`: a path of its own.
+    fn uri_text(target: &[u8]) -> Vec<u8> {
+        let text = target.strip_prefix(b"http://a?").map(|query| [b"http://a/?", query].concat());
+        text.unwrap_or_else(|| target.to_vec())
+    }
 }

@@ -145,7 +145,8 @@ impl<T: Transport, S: Source> Connection<T, S> {
             }
             let service = self.look_up();
             match self.machine.receive(bytes, now, &self.limits.http) {
-                Ok(Some(Event::Request(request))) => {
+                Ok(Some(Event::Request(head))) => {
+                    let request = head.into_request();
                     if let Some(exchange) = self.exchange(&service, request, now, date, out, records) {
                         return Answered::Exchange(exchange);
                     }

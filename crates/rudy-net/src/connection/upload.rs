@@ -101,7 +101,7 @@ impl Upload {
         Poll::Ready(Ok(()))
     }
 
-    fn take(&mut self, event: Event, now: Instant) {
+    fn take(&mut self, event: Event<'_>, now: Instant) {
         match event {
             Event::Body(piece) => {
                 self.pace.moved(piece.len() as u64, now);
@@ -130,7 +130,11 @@ impl UploadFault {
 
 impl<T: Transport, S: Source> Connection<T, S> {
     /// The next piece of the body: out of what is left over, or out of the socket.
-    fn poll_body_event(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Result<Event, UploadFault>> {
+    fn poll_body_event(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<Event<'static>, UploadFault>> {
         let limits = &self.limits.http;
         if let Some(event) = self.machine.receive(&[], now, limits).map_err(UploadFault::Refused)? {
             return Poll::Ready(Ok(event));
@@ -148,7 +152,7 @@ impl<T: Transport, S: Source> Connection<T, S> {
                 self.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);
                 let event = self.machine.receive(buffer.filled(), now, limits);
                 if let Some(event) = event.map_err(UploadFault::Refused)? {
-                    return Poll::Ready(Ok(event));
+                    return Poll::Ready(Ok(event.into_owned()));
                 }
             }
         })

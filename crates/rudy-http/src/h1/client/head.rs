@@ -2,8 +2,7 @@
 
 use http::Version;
 
-use super::field::split_field;
-use crate::h1::Framing;
+use crate::h1::{Fields, Framing};
 
 /// The head of an answer: a view of the bytes that came.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +44,7 @@ impl<'a> ResponseHead<'a> {
     /// The fields in the order in which they came, names as they were written, values without the white space around them.
     #[must_use]
     pub fn fields(&self) -> Fields<'a> {
-        Fields { rest: &self.raw[self.fields_start..] }
+        Fields::new(&self.raw[self.fields_start..])
     }
 
     /// The value of the first field of this name, whatever its case.
@@ -58,24 +57,5 @@ impl<'a> ResponseHead<'a> {
     #[must_use]
     pub fn raw(&self) -> &'a [u8] {
         self.raw
-    }
-}
-
-/// The fields of a head.
-#[derive(Debug, Clone)]
-pub struct Fields<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = (&'a str, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let end = memchr::memchr(b'\n', self.rest)?;
-        // The LF is preceded by a CR; the empty line, which ends the head, has no name.
-        let (name, value) = split_field(self.rest[..end].strip_suffix(b"\r")?)?;
-        self.rest = &self.rest[end + 1..];
-        // A token is ASCII.
-        Some((std::str::from_utf8(name).ok()?, value))
     }
 }

@@ -1,7 +1,6 @@
 //! The client's side of one HTTP/1.1 connection: what comes back, decoded where it lies.
 
 mod fault;
-mod field;
 mod head;
 #[cfg(test)]
 mod properties;
@@ -13,8 +12,9 @@ mod scan;
 mod tests;
 
 pub use self::fault::{Excerpt, Fault};
-pub use self::head::{Fields, ResponseHead};
+pub use self::head::ResponseHead;
 pub use self::request::{RequestError, RequestHead};
+pub use super::Fields;
 pub use super::encode::{encode_chunk, encode_last_chunk};
 
 use http::HeaderMap;

@@ -144,8 +144,9 @@ impl Pair {
                 .expect("in order")
             {
                 match event {
-                    Event::Request(request) => {
+                    Event::Request(head) => {
                         requests += 1;
+                        let request = head.into_request();
                         assert_eq!(request.method(), exchange.method);
                         assert_eq!(
                             (request.version(), request.uri().to_string()),

@@ -2,13 +2,13 @@
 
 use http::Version;
 
-use super::field::{is_text, split_field};
 use super::{Asked, Excerpt, Fault, ResponseHead};
 use crate::Limits;
 use crate::h1::Framing;
-use crate::h1::fields::members;
+use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
 use crate::h1::lines::Lines;
 use crate::h1::malformed::Malformed;
+use crate::syntax::{is_text, split_field};
 
 /// First bytes of a TLS record that holds an alert or a handshake (RFC 8446 §5.1).
 const TLS_ALERT: u8 = 0x15;
@@ -22,33 +22,7 @@ pub(super) struct HeadScan {
     fields_start: u32,
     status: u16,
     is_http10: bool,
-    closes: bool,
-    keeps_alive: bool,
-    coding: Coding,
-    length: Length,
-}
-
-/// The Transfer-Encoding of a head.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Coding {
-    #[default]
-    Absent,
-    /// The field is there, and has no members.
-    Empty,
-    /// Chunked, once and alone.
-    Chunked,
-    /// Anything else.
-    Other,
-}
-
-/// The Content-Length of a head.
-#[derive(Debug, Clone, Copy, Default)]
-enum Length {
-    #[default]
-    Absent,
-    Once(u64),
-    Bad,
-    Repeated,
+    fields: ConnectionFields,
 }
 
 impl HeadScan {
@@ -105,7 +79,7 @@ impl HeadScan {
             return Ok(Framing::None);
         }
         let excerpt = |name| Excerpt::of(self.view(raw, Framing::None).get(name).unwrap_or_default());
-        match (self.coding, self.length) {
+        match (self.fields.coding, self.fields.length) {
             (Coding::Absent, Length::Absent) => Ok(Framing::UntilClose),
             (Coding::Absent, Length::Once(length)) => Ok(Framing::Length(length)),
             (Coding::Absent, Length::Bad) => Err(Fault::BadContentLength(excerpt("content-length"))),
@@ -123,7 +97,7 @@ impl HeadScan {
 
     /// Whether the peer means to go on after this answer (RFC 9112 §9.3).
     pub(super) fn wants_to_go_on(&self) -> bool {
-        !self.closes && (!self.is_http10 || self.keeps_alive)
+        self.fields.keep_alive(self.is_http10)
     }
 
     /// `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4). The second space is left out by servers that leave
@@ -159,35 +133,12 @@ impl HeadScan {
         let (name, value) = split_field(line).ok_or_else(|| Fault::InvalidField(Excerpt::of(line)))?;
         // Most fields have another length than these, which says it cheapest.
         match name.len() {
-            10 if name.eq_ignore_ascii_case(b"connection") => {
-                for option in members(value) {
-                    self.closes |= option.eq_ignore_ascii_case(b"close");
-                    self.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-                }
-            }
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
-                self.length = match (self.length, parse_length(value)) {
-                    (Length::Absent, Some(length)) => Length::Once(length),
-                    (Length::Absent, None) => Length::Bad,
-                    _ => Length::Repeated,
-                };
-            }
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.note_codings(value),
+            10 if name.eq_ignore_ascii_case(b"connection") => self.fields.note_connection(value),
+            14 if name.eq_ignore_ascii_case(b"content-length") => self.fields.note_length(value),
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.fields.note_codings(value),
             _ => {}
         }
         Ok(())
-    }
-
-    fn note_codings(&mut self, value: &[u8]) {
-        if self.coding == Coding::Absent {
-            self.coding = Coding::Empty;
-        }
-        for coding in members(value) {
-            self.coding = match self.coding {
-                Coding::Empty if coding.eq_ignore_ascii_case(b"chunked") => Coding::Chunked,
-                _ => Coding::Other,
-            };
-        }
     }
 }
 
@@ -199,16 +150,5 @@ fn check_start(bytes: &[u8]) -> Result<(), Fault> {
     Err(match bytes.first() {
         Some(&(TLS_ALERT | TLS_HANDSHAKE)) => Fault::TlsOnPlainConnection,
         _ => Fault::NotHttp(Excerpt::of(bytes)),
-    })
-}
-
-/// Digits and nothing else (RFC 9110 §8.6); `parse` alone would take a plus sign.
-fn parse_length(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0_u64, |number, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
     })
 }

@@ -1,20 +1,31 @@
 //! What a connection tells its driver.
 
 use bytes::Bytes;
-use http::{HeaderMap, Request};
+use http::HeaderMap;
 
-use super::Refusal;
-use crate::h1::BodyLength;
+use super::{Refusal, RequestHead};
 
 /// What the bytes received so far amount to.
 #[derive(Debug)]
-pub enum Event {
+pub enum Event<'a> {
     /// A request. If its body is not `Known(0)`, pieces of it and its end follow as events.
-    Request(Request<BodyLength>),
+    Request(RequestHead<'a>),
     /// A piece of the request's body.
     Body(Bytes),
     /// The end of the request's body, with its trailers.
     BodyEnd(Option<HeaderMap>),
+}
+
+impl Event<'_> {
+    /// The same with bytes of its own, for a driver that reads into what it has borrowed.
+    #[must_use]
+    pub fn into_owned(self) -> Event<'static> {
+        match self {
+            Self::Request(head) => Event::Request(head.into_owned()),
+            Self::Body(piece) => Event::Body(piece),
+            Self::BodyEnd(trailers) => Event::BodyEnd(trailers),
+        }
+    }
 }
 
 /// What the connection is at.

@@ -1,6 +1,7 @@
 //! Finds the end of a request's head, line by line, as the bytes come.
 
 use super::Refusal;
+use super::field_scan::FieldScan;
 use super::request_line::RequestLine;
 use crate::Limits;
 use crate::h1::lines::{Lines, Section};
@@ -19,19 +20,26 @@ pub(super) struct HeadLines {
     skipped: u32,
 }
 
+/// A complete head.
+#[derive(Debug)]
+pub(super) struct WholeHead {
+    pub(super) line: RequestLine,
+    pub(super) section: Section,
+    pub(super) scan: FieldScan,
+}
+
 impl HeadLines {
     /// Whether anything of the head has been seen.
     pub(super) fn is_untouched(&self) -> bool {
         self.lines.is_untouched()
     }
 
-    /// Looks for the end of a head in `bytes`, which begin where the head begins and have only grown since the last call.
-    pub(super) fn find(
-        &mut self,
-        bytes: &[u8],
-        limits: &Limits,
-    ) -> Result<Option<(RequestLine, Section)>, Refusal> {
+    /// Looks for the end of a head in `bytes`, which begin where the head begins and have only grown since the last call. The
+    /// fields are looked at on the way if the whole head is there at once, and otherwise in the end, so that nothing of them
+    /// need be kept meanwhile.
+    pub(super) fn find(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<WholeHead>, Refusal> {
         let room = self.room(limits);
+        let mut scan = self.is_untouched().then(FieldScan::default);
         loop {
             if self.request_line.is_none() && self.is_tls(bytes, room) {
                 return Err(Refusal::TlsOnPlainPort);
@@ -39,14 +47,19 @@ impl HeadLines {
             let line = self.lines.next_line(bytes, room).map_err(|what| self.refusal(what, bytes, room))?;
             let Some(line) = line else { return Ok(None) };
             if !line.is_empty() {
-                match self.request_line {
-                    None => self.request_line = Some(RequestLine::split(bytes, line, limits)?),
-                    Some(_) => self.lines.count_field(limits)?,
+                if self.request_line.is_none() {
+                    self.request_line = Some(RequestLine::split(bytes, line, limits)?);
+                    continue;
                 }
-            } else if let Some(request_line) = self.request_line.take() {
+                self.lines.count_field(limits)?;
+                if let Some(scan) = &mut scan {
+                    scan.note_line(bytes, line);
+                }
+            } else if let Some(line) = self.request_line.take() {
                 let section = self.lines.end_section();
                 *self = Self::default();
-                return Ok(Some((request_line, section)));
+                let scan = scan.unwrap_or_else(|| FieldScan::of(bytes, line.end(), section.fields));
+                return Ok(Some(WholeHead { line, section, scan }));
             }
             // RFC 9112 §2.2: an empty line before the request line is skipped. Each counts towards the head's size.
         }
@@ -98,7 +111,7 @@ mod tests {
             assert!(lines.find(&head[..end], &Limits::default()).unwrap().is_none());
             assert_eq!(lines.lines.scanned(), end);
         }
-        let (_, section) = lines.find(head, &Limits::default()).unwrap().expect("the head is whole");
+        let section = lines.find(head, &Limits::default()).unwrap().expect("the head is whole").section;
         assert_eq!((section.length, section.fields), (head.len() - 4, 2));
         assert!(lines.is_untouched(), "ready for the next head");
     }

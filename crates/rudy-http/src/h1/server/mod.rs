@@ -5,14 +5,16 @@ mod answer_head;
 mod body;
 mod date;
 mod event;
-mod head;
+mod field_scan;
 mod head_lines;
+mod known_field;
 mod pending;
 mod prepared;
 #[cfg(test)]
 mod properties;
 mod receive;
 mod refusal;
+mod request_head;
 mod request_line;
 #[cfg(test)]
 mod tests;
@@ -25,8 +27,10 @@ use http::Version;
 pub use self::answer_head::AnswerHead;
 pub use self::date::DateLine;
 pub use self::event::{Event, LengthError, Phase, Timeout};
+pub use self::known_field::KnownField;
 pub use self::prepared::Prepared;
 pub use self::refusal::Refusal;
+pub use self::request_head::{FieldValue, RequestHead};
 
 use self::body::BodyDecoder;
 use self::head_lines::HeadLines;
@@ -49,7 +53,7 @@ use crate::Limits;
 /// let limits = Limits::default();
 /// let mut connection = ServerConnection::new(now);
 /// let event = connection.receive(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", now, &limits)?;
-/// assert!(matches!(event, Some(Event::Request(request)) if request.uri().path() == "/"));
+/// assert!(matches!(event, Some(Event::Request(head)) if head.path() == b"/"));
 ///
 /// let mut out = bytes::BytesMut::new();
 /// let head = AnswerHead::Fields(http::StatusCode::OK, &http::HeaderMap::new());

@@ -7,9 +7,8 @@ use http::Method;
 
 use super::body::BodyDecoder;
 use super::event::Event;
-use super::head::Head;
 use super::head_lines::HeadLines;
-use super::{Receiving, Refusal, RequestFacts, Sending, ServerConnection};
+use super::{Receiving, Refusal, RequestFacts, RequestHead, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::chunked::Decoded;
 
@@ -21,7 +20,12 @@ impl ServerConnection {
     ///
     /// The peer broke the protocol or a limit. Pass the refusal to [`Self::refuse`], unless an answer has begun: then the
     /// connection has to be cut.
-    pub fn receive(&mut self, input: &[u8], now: Instant, limits: &Limits) -> Result<Option<Event>, Refusal> {
+    pub fn receive<'a>(
+        &mut self,
+        input: &'a [u8],
+        now: Instant,
+        limits: &Limits,
+    ) -> Result<Option<Event<'a>>, Refusal> {
         let event = if self.sending == Sending::Close {
             Ok(None)
         } else if self.pending.is_empty() {
@@ -46,7 +50,12 @@ impl ServerConnection {
     // a `?`, would each move it once more, 17 times in all.
 
     /// The whole head is mostly in one read: parse it where it lies, and keep only what is left over.
-    fn take_in(&mut self, input: &[u8], now: Instant, limits: &Limits) -> Result<Option<Event>, Refusal> {
+    fn take_in<'a>(
+        &mut self,
+        input: &'a [u8],
+        now: Instant,
+        limits: &Limits,
+    ) -> Result<Option<Event<'a>>, Refusal> {
         let mut used = 0;
         let event = self.advance(input, &mut used, now, limits);
         if event.is_ok() && used < input.len() {
@@ -61,11 +70,12 @@ impl ServerConnection {
         input: &[u8],
         now: Instant,
         limits: &Limits,
-    ) -> Result<Option<Event>, Refusal> {
+    ) -> Result<Option<Event<'static>>, Refusal> {
         let mut pending = std::mem::take(&mut self.pending);
         pending.push(input);
         let mut used = 0;
         let event = self.advance(pending.as_slice(), &mut used, now, limits);
+        let event = event.map(|event| event.map(Event::into_owned));
         // After a refusal nothing is read on.
         if event.is_ok() {
             pending.consume(used);
@@ -75,13 +85,13 @@ impl ServerConnection {
     }
 
     /// Moves on as far as `bytes` allow, and counts those that were used.
-    fn advance(
+    fn advance<'a>(
         &mut self,
-        bytes: &[u8],
+        bytes: &'a [u8],
         used: &mut usize,
         now: Instant,
         limits: &Limits,
-    ) -> Result<Option<Event>, Refusal> {
+    ) -> Result<Option<Event<'a>>, Refusal> {
         *used = self.drain(bytes, now, limits);
         let rest = &bytes[*used..];
         match &mut self.receiving {
@@ -131,22 +141,23 @@ impl ServerConnection {
         }
     }
 
-    fn advance_head(
+    fn advance_head<'a>(
         &mut self,
-        bytes: &[u8],
+        bytes: &'a [u8],
         used: &mut usize,
         limits: &Limits,
-    ) -> Result<Option<Event>, Refusal> {
+    ) -> Result<Option<Event<'a>>, Refusal> {
         let Receiving::Head(lines) = &mut self.receiving else { return Ok(None) };
-        let Some((line, section)) = lines.find(bytes, limits)? else {
+        let Some(whole) = lines.find(bytes, limits)? else {
             *used += lines.skip_empty_lines(bytes);
             return Ok(None);
         };
-        let head = Head::parse(&bytes[..section.length], &line, &section, limits)?;
-        let body = BodyDecoder::new(*head.request.body());
+        let length = whole.section.length;
+        let head = RequestHead::new(&bytes[..length], whole, limits)?;
+        let body = BodyDecoder::new(head.body_length());
         self.request = RequestFacts {
-            version: head.request.version(),
-            is_head: head.request.method() == Method::HEAD,
+            version: head.version(),
+            is_head: head.method() == Method::HEAD,
             keep_alive: head.keep_alive && !self.closing,
             expects_continue: head.expects_continue && body.is_some(),
             body_is_unwanted: false,
@@ -154,8 +165,8 @@ impl ServerConnection {
         self.receiving = body.map_or(Receiving::Done, Receiving::Body);
         self.sending = Sending::Owed;
         self.requests += 1;
-        *used += section.length;
-        Ok(Some(Event::Request(head.request)))
+        *used += length;
+        Ok(Some(Event::Request(head)))
     }
 }
 

@@ -31,7 +31,7 @@ impl Bench {
         Self { machine, limits: Limits::default(), now, out: BytesMut::new() }
     }
 
-    fn receive(&mut self, bytes: &[u8]) -> Result<Option<Event>, Refusal> {
+    fn receive<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Event<'a>>, Refusal> {
         self.machine.receive(bytes, self.now, &self.limits)
     }
 

@@ -1,10 +1,10 @@
 //! Tokens (RFC 9110 §5.6.2): the names of fields, of chunk extensions and more.
 
 /// The characters of a token.
-pub(super) static TOKEN: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
+pub(crate) static TOKEN: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
 /// ASCII letters and digits, and `marks`. A table, because a character of every name in a head is looked up in one.
-pub(super) const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
+pub(crate) const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0_u8;
     while byte < 128 {

@@ -1,0 +1,77 @@
+//! What the fields of a head say about the connection and the length of the body, in both roles.
+
+use crate::syntax::{members, parse_digits};
+
+/// What has been noted of Connection, Transfer-Encoding and Content-Length.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ConnectionFields {
+    pub(super) coding: Coding,
+    pub(super) length: Length,
+    closes: bool,
+    keeps_alive: bool,
+}
+
+/// The Transfer-Encoding of a head (RFC 9112 §6.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Coding {
+    #[default]
+    Absent,
+    /// The field is there, and has no members.
+    Empty,
+    /// Chunked, once and alone.
+    Chunked,
+    /// Only others.
+    Others,
+    /// Others, and then chunked once.
+    OthersThenChunked,
+    /// Chunked and something behind it.
+    Misplaced,
+}
+
+/// The Content-Length of a head (RFC 9110 §8.6).
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum Length {
+    #[default]
+    Absent,
+    Once(u64),
+    /// Anything but digits.
+    Bad,
+    /// A list of equal numbers would be allowed; who sends one has been confused already.
+    Repeated,
+}
+
+impl ConnectionFields {
+    pub(super) fn note_connection(&mut self, value: &[u8]) {
+        for option in members(value) {
+            self.closes |= option.eq_ignore_ascii_case(b"close");
+            self.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    pub(super) fn note_length(&mut self, value: &[u8]) {
+        self.length = match (self.length, parse_digits(value)) {
+            (Length::Absent, Some(length)) => Length::Once(length),
+            (Length::Absent, None) => Length::Bad,
+            _ => Length::Repeated,
+        };
+    }
+
+    pub(super) fn note_codings(&mut self, value: &[u8]) {
+        if self.coding == Coding::Absent {
+            self.coding = Coding::Empty;
+        }
+        for coding in members(value) {
+            self.coding = match (self.coding, coding.eq_ignore_ascii_case(b"chunked")) {
+                (Coding::Absent | Coding::Empty, true) => Coding::Chunked,
+                (Coding::Absent | Coding::Empty | Coding::Others, false) => Coding::Others,
+                (Coding::Others, true) => Coding::OthersThenChunked,
+                (Coding::Chunked | Coding::OthersThenChunked | Coding::Misplaced, _) => Coding::Misplaced,
+            };
+        }
+    }
+
+    /// Whether the peer means to go on after this message (RFC 9112 §9.3).
+    pub(super) fn keep_alive(&self, is_http10: bool) -> bool {
+        !self.closes && (!is_http10 || self.keeps_alive)
+    }
+}

@@ -1,0 +1,353 @@
+//! A request as its head describes it, before anything is built of it.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{Method, Request, Version};
+
+use super::Refusal;
+use super::field_scan::Places;
+use super::head_lines::WholeHead;
+use super::known_field::KnownField;
+use super::request_line::RequestLine;
+use crate::Limits;
+use crate::h1::BodyLength;
+use crate::h1::fields::{Fields, parse_fields};
+use crate::h1::target::{TargetParts, parse_target};
+
+/// The head of a request: a view of its bytes, all of which have been checked. It costs no allocation where the whole head was
+/// in one read.
+///
+/// A service that can answer from it does; for every other, [`Self::into_request`] builds the request.
+#[derive(Debug)]
+pub struct RequestHead<'a> {
+    bytes: Cow<'a, [u8]>,
+    line: RequestLine,
+    method: Method,
+    target: TargetParts,
+    field_count: usize,
+    places: Places,
+    body: BodyLength,
+    /// The client would like to go on after this exchange.
+    pub(super) keep_alive: bool,
+    /// The client waits for `100 Continue` before it sends the body.
+    pub(super) expects_continue: bool,
+}
+
+/// The value of a field that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldValue<'a> {
+    /// There is no such field.
+    Absent,
+    /// There is one, with this value.
+    Once(&'a [u8]),
+    /// There are several: see [`RequestHead::fields`].
+    Repeated,
+}
+
+impl<'a> RequestHead<'a> {
+    /// Checks what `whole` has found in `bytes`, of which all belong to the head.
+    pub(super) fn new(bytes: &'a [u8], whole: WholeHead, limits: &Limits) -> Result<Self, Refusal> {
+        let WholeHead { line, section, scan } = whole;
+        let method = line.method(bytes)?;
+        let target = TargetParts::find(bytes, line.target(), &method).ok_or(Refusal::BadTarget)?;
+        scan.check_lines(section.fields)?;
+        scan.check_host(line.version, target.needs_host)?;
+        if method == Method::CONNECT {
+            return Err(Refusal::ConnectNotAllowed);
+        }
+        let body = scan.body_length(line.version, limits)?;
+        let expects_continue = scan.expects_continue(line.version)?;
+        let keep_alive = scan.connection.keep_alive(line.version == Version::HTTP_10);
+        Ok(Self {
+            bytes: Cow::Borrowed(bytes),
+            line,
+            method,
+            target,
+            field_count: section.fields,
+            places: scan.places,
+            body,
+            keep_alive,
+            expects_continue,
+        })
+    }
+
+    /// The same with bytes of its own.
+    pub(super) fn into_owned<'b>(self) -> RequestHead<'b> {
+        RequestHead { bytes: Cow::Owned(self.bytes.into_owned()), ..self }
+    }
+
+    /// The method: any token.
+    #[must_use]
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The version: HTTP/1.0 or HTTP/1.1, as which a higher minor version counts (RFC 9110 §2.5).
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.line.version
+    }
+
+    /// The target as it was sent (RFC 9112 §3.2).
+    #[must_use]
+    pub fn target(&self) -> &[u8] {
+        &self.bytes[self.line.target()]
+    }
+
+    /// The path as it was sent, `*` for a request about no resource in particular.
+    #[must_use]
+    pub fn path(&self) -> &[u8] {
+        match &self.bytes[self.target.path.clone()] {
+            // `http://a?b`: RFC 9112 §3.2.1.
+            [] => b"/",
+            path => path,
+        }
+    }
+
+    /// What follows the first question mark of the target.
+    #[must_use]
+    pub fn query(&self) -> Option<&[u8]> {
+        let behind_path = &self.bytes[self.target.path.end..self.line.target().end];
+        behind_path.strip_prefix(b"?")
+    }
+
+    /// The host that is asked for, with its port if there is one: that of the target, which goes before Host (RFC 9112 §3.2.2).
+    /// Empty if there is none.
+    #[must_use]
+    pub fn host(&self) -> &[u8] {
+        match (&self.target.authority, self.field(KnownField::Host)) {
+            (Some(authority), _) => &self.bytes[authority.clone()],
+            (None, FieldValue::Once(host)) => host,
+            (None, _) => b"",
+        }
+    }
+
+    /// The value of this field.
+    #[must_use]
+    pub fn field(&self, field: KnownField) -> FieldValue<'_> {
+        match self.places.of(field, &self.bytes) {
+            None => FieldValue::Absent,
+            Some(_) if self.places.is_repeated(field) => FieldValue::Repeated,
+            Some(place) => FieldValue::Once(self.bytes[place].trim_ascii()),
+        }
+    }
+
+    /// The fields in the order in which they came, names as they were written, values without the white space around them.
+    #[must_use]
+    pub fn fields(&self) -> Fields<'_> {
+        Fields::new(&self.bytes[self.line.end()..])
+    }
+
+    /// How long the body is. If it is not `Known(0)`, its pieces and its end follow as events.
+    #[must_use]
+    pub fn body_length(&self) -> BodyLength {
+        self.body
+    }
+
+    /// Builds the request: one copy of the head, shared by the target and all values.
+    #[must_use]
+    pub fn into_request(self) -> Request<BodyLength> {
+        let bytes = match self.bytes {
+            Cow::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+            Cow::Owned(bytes) => Bytes::from(bytes),
+        };
+        let mut request = Request::new(self.body);
+        let (uri, raw_target) =
+            parse_target(&bytes, self.line.target(), &self.method).expect("it has been checked");
+        parse_fields(&bytes, self.line.end(), self.field_count, request.headers_mut())
+            .expect("they have been checked");
+        *request.method_mut() = self.method;
+        *request.uri_mut() = uri;
+        *request.version_mut() = self.line.version;
+        if let Some(raw_target) = raw_target {
+            request.extensions_mut().insert(raw_target);
+        }
+        request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::h1::server::head_lines::HeadLines;
+
+    /// Reads a request with these field lines.
+    fn read(version: &str, lines: &[&[u8]]) -> Result<RequestHead<'static>, Refusal> {
+        let mut head = format!("POST / HTTP/{version}\r\n").into_bytes();
+        for line in lines {
+            head.extend_from_slice(line);
+            head.extend_from_slice(b"\r\n");
+        }
+        head.extend_from_slice(b"\r\n");
+        let limits = Limits::default();
+        let whole = HeadLines::default().find(&head, &limits)?.expect("the head is whole");
+        RequestHead::new(&head, whole, &limits).map(RequestHead::into_owned)
+    }
+
+    fn body(lines: &[&[u8]]) -> Result<BodyLength, Refusal> {
+        let lines: Vec<&[u8]> = [&b"Host: a"[..]].into_iter().chain(lines.iter().copied()).collect();
+        read("1.1", &lines).map(|head| head.body_length())
+    }
+
+    #[test]
+    fn lengths_of_bodies() {
+        assert_eq!(body(&[]), Ok(BodyLength::Known(0)));
+        assert_eq!(body(&[b"content-length:7"]), Ok(BodyLength::Known(7)));
+        assert_eq!(body(&[b"Content-Length:\t 16777216 "]), Ok(BodyLength::Known(16_777_216)));
+        assert_eq!(body(&[b"Content-Length: 16777217"]), Err(Refusal::BodyTooLarge));
+        assert_eq!(body(&[b"Content-Length: 18446744073709551615"]), Err(Refusal::BodyTooLarge));
+        assert_eq!(body(&[b"Transfer-Encoding: CHUNKED"]), Ok(BodyLength::Chunked));
+        assert_eq!(body(&[b"Transfer-Encoding: ,", b"Transfer-Encoding: chunked"]), Ok(BodyLength::Chunked));
+        for wrong in ["18446744073709551616", "", "-1", "+1", "1,1", "1 1", "1.0", "0x1", "\u{661}"] {
+            let line = format!("Content-Length: {wrong}");
+            assert_eq!(body(&[line.as_bytes()]), Err(Refusal::BadContentLength), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn both_lengths_are_refused_whatever_they_say() {
+        for coding in ["chunked", "gzip", "identity", ""] {
+            let line = format!("Transfer-Encoding: {coding}");
+            assert_eq!(
+                body(&[line.as_bytes(), b"Content-Length: 0"]),
+                Err(Refusal::AmbiguousLength),
+                "{coding}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_is_a_token_and_a_value_has_no_control_characters() {
+        for byte in (0..=u8::MAX).filter(|byte| *byte != b'\n') {
+            let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            let name = [b'a', byte, b'b', b':'];
+            // A colon ends the name.
+            assert_eq!(
+                read("1.0", &[&name]).is_ok(),
+                is_token || byte == b':',
+                "name {}",
+                byte.escape_ascii()
+            );
+            let is_text = byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+            let value = [b'a', b':', b'b', byte, b'c'];
+            assert_eq!(read("1.0", &[&value]).is_ok(), is_text, "value {}", byte.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn white_space_around_a_value_is_not_part_of_it() {
+        let head = read("1.0", &[b"a: \t b c\t ", b"d:", b"e:   "]).expect("in order");
+        let fields: Vec<_> = head.fields().collect();
+        assert_eq!(fields, [("a", &b"b c"[..]), ("d", b""), ("e", b"")]);
+        let request = head.into_request();
+        let value = |name: &str| request.headers()[name].as_bytes().to_vec();
+        assert_eq!((value("a"), value("d"), value("e")), (b"b c".to_vec(), Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn who_wants_to_go_on() {
+        let wants = |version: &str, options: &[&[u8]]| {
+            let lines: Vec<&[u8]> = [&b"Host: a"[..]].into_iter().chain(options.iter().copied()).collect();
+            read(version, &lines).expect("in order").keep_alive
+        };
+        assert!(wants("1.1", &[]));
+        assert!(!wants("1.0", &[]));
+        assert!(wants("1.0", &[b"Connection: Keep-Alive"]));
+        assert!(!wants("1.1", &[b"Connection: keep-alive, Close"]));
+        assert!(!wants("1.1", &[b"Connection: a", b"Connection: ,, b , close ,"]));
+        assert!(wants("1.1", &[b"Connection: closed, not-close"]));
+        assert!(!wants("1.0", &[b"Connection: keep-alives"]));
+    }
+
+    #[test]
+    fn more_fields_than_a_map_holds_are_refused_not_a_panic() {
+        let limits = Limits { head_bytes: 1 << 20, head_fields: 1 << 20, ..Limits::default() };
+        let head = [b"GET / HTTP/1.0\r\n", "a:\r\n".repeat(40_000).as_bytes(), b"\r\n"].concat();
+        let whole = HeadLines::default().find(&head, &limits).unwrap().expect("the head is whole");
+        assert_eq!(RequestHead::new(&head, whole, &limits).unwrap_err(), Refusal::HeadTooLarge);
+    }
+
+    const KNOWN: [(KnownField, &str); KnownField::COUNT] = [
+        (KnownField::Accept, "accept"),
+        (KnownField::AcceptEncoding, "accept-encoding"),
+        (KnownField::Authorization, "authorization"),
+        (KnownField::Connection, "connection"),
+        (KnownField::ContentLength, "content-length"),
+        (KnownField::Cookie, "cookie"),
+        (KnownField::Expect, "expect"),
+        (KnownField::Host, "host"),
+        (KnownField::IfMatch, "if-match"),
+        (KnownField::IfModifiedSince, "if-modified-since"),
+        (KnownField::IfNoneMatch, "if-none-match"),
+        (KnownField::IfRange, "if-range"),
+        (KnownField::IfUnmodifiedSince, "if-unmodified-since"),
+        (KnownField::Range, "range"),
+        (KnownField::Te, "te"),
+        (KnownField::TransferEncoding, "transfer-encoding"),
+        (KnownField::Upgrade, "upgrade"),
+    ];
+
+    #[test]
+    fn each_known_field_is_found_by_its_name_in_any_case_and_by_no_other() {
+        for (field, name) in KNOWN {
+            for spelling in [name.to_owned(), name.to_uppercase()] {
+                assert_eq!(KnownField::of(spelling.as_bytes()), Some(field));
+            }
+            for other in [format!("{}x", &name[1..]), format!("x{name}"), name[1..].to_owned()] {
+                assert!(KnownField::of(other.as_bytes()).is_none_or(|found| found != field), "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_host_of_the_target_goes_before_the_field() {
+        let host = |target: &str, host: &str| {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let whole = HeadLines::default().find(head.as_bytes(), &Limits::default()).unwrap();
+            let head =
+                RequestHead::new(head.as_bytes(), whole.expect("it is whole"), &Limits::default()).unwrap();
+            (head.host().to_vec(), head.path().to_vec(), head.query().map(<[u8]>::to_vec))
+        };
+        let expected = |host: &str, path: &str, query: Option<&str>| {
+            (host.as_bytes().to_vec(), path.as_bytes().to_vec(), query.map(|query| query.as_bytes().to_vec()))
+        };
+        assert_eq!(host("/a?b?c", " a:80 "), expected("a:80", "/a", Some("b?c")));
+        assert_eq!(host("/a?", "a"), expected("a", "/a", Some("")));
+        assert_eq!(host("http://b:1?c", "a"), expected("b:1", "/", Some("c")));
+        assert_eq!(host("http://b/<c", "a"), expected("b", "/<c", None));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_head_says_what_its_request_has(
+            version in proptest::sample::select(vec!["1.0", "1.1"]),
+            lines in proptest::collection::vec((0..KnownField::COUNT + 3, "[ \t]*[!-~]{0,20}[ \t]*", any::<bool>()), 0..12),
+        ) {
+            let lines: Vec<_> = lines.iter().map(|(index, value, is_upper)| {
+                let name = KNOWN.get(*index).map_or("x-other", |(_, name)| name);
+                let name = if *is_upper { name.to_uppercase() } else { name.to_owned() };
+                format!("{name}:{value}").into_bytes()
+            }).collect();
+            let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
+            let Ok(head) = read(version, &lines) else { return Ok(()) };
+            let request = read(version, &lines).unwrap().into_request();
+            prop_assert_eq!((head.method(), head.version()), (request.method(), request.version()));
+            prop_assert_eq!(head.body_length(), *request.body());
+            prop_assert_eq!(head.fields().count(), request.headers().len());
+            for (field, name) in KNOWN {
+                let mut values = request.headers().get_all(name).iter();
+                let expected = match (values.next(), values.next()) {
+                    (None, _) => FieldValue::Absent,
+                    (Some(value), None) => FieldValue::Once(value.as_bytes()),
+                    (Some(_), Some(_)) => FieldValue::Repeated,
+                };
+                prop_assert_eq!(head.field(field), expected, "{}", name);
+            }
+        }
+    }
+}
