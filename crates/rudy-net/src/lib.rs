@@ -7,6 +7,7 @@ pub mod close;
 mod connection;
 mod deadline;
 pub mod engine;
+pub mod file;
 pub mod listen;
 mod local;
 mod message;

@@ -1,0 +1,198 @@
+//! Files and the page cache: what can be read without waiting for a disk, and reading the rest where waiting harms nobody.
+//!
+//! A worker has one thread. While it waits for a disk, all its connections wait. So a worker reads and sends only what is in
+//! memory, and has the pool for blocking work read the rest into the page cache first.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use rustix::fs::Advice;
+use rustix::io::{Errno, ReadWriteFlags};
+
+/// Bytes that the pool reads at once.
+const READ_BYTES: usize = 128 * 1024;
+
+/// Reads from `offset` on what is in memory; fewer bytes than `buffer` has room for where the rest is not, or the file ends.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::WouldBlock`] if the first byte is not in memory, or if the file system cannot tell. Others are the file
+/// system's.
+pub fn read_cached(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let read = match read_if_cached(&file, buffer, offset) {
+        Err(Errno::OPNOTSUPP) if is_in_memory(&file) => rustix::io::pread(&file, buffer, offset),
+        Err(Errno::OPNOTSUPP) => Err(Errno::AGAIN),
+        read => read,
+    };
+    Ok(read?)
+}
+
+/// Whether a piece of a file can be sent without waiting: its first and its last page are in the page cache. Where the file
+/// system cannot tell, the piece counts as not cached.
+///
+/// Two system calls; one for a piece within a page, or whose first page is not cached. The pages between are not looked at: a
+/// piece is written and read ahead as a whole, and is seldom evicted in parts.
+#[must_use]
+pub fn is_cached(file: &File, offset: u64, length: u64) -> bool {
+    let page = |at: u64| at / rustix::param::page_size() as u64;
+    let last = offset.saturating_add(length).saturating_sub(1);
+    let probe = |at: u64| read_if_cached(file, &mut [0], at);
+    match probe(offset) {
+        Err(Errno::AGAIN) => false,
+        Err(Errno::OPNOTSUPP) => is_in_memory(file),
+        Ok(_) if page(last) > page(offset) => probe(last) != Err(Errno::AGAIN),
+        // Who sends the piece meets the same error, and reports it.
+        Ok(_) | Err(_) => true,
+    }
+}
+
+/// Reads a piece of a file on the pool for blocking work, so that it is in the page cache afterwards. It ends early where the
+/// file does.
+///
+/// # Errors
+///
+/// The file system's.
+///
+/// # Panics
+///
+/// The thread is in no runtime of tokio.
+pub async fn read_into_cache(file: Arc<File>, offset: u64, length: u64) -> io::Result<()> {
+    let read = tokio::task::spawn_blocking(move || read_through(&file, offset, length));
+    read.await.map_err(io::Error::other)?
+}
+
+fn read_through(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    // One request to the disk for all of it, rather than one for each window of the kernel's own reading ahead. It is advice:
+    // without it, the reads below fetch the same.
+    let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(length), Advice::WillNeed);
+    let size = usize::try_from(length).map_or(READ_BYTES, |length| length.min(READ_BYTES));
+    let mut buffer = vec![0; size];
+    let (mut at, end) = (offset, offset.saturating_add(length));
+    while at < end {
+        let wanted = usize::try_from(end - at).map_or(size, |left| left.min(size));
+        match file.read_at(&mut buffer[..wanted], at) {
+            Ok(0) => break,
+            Ok(read) => at += read as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn read_if_cached(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    rustix::io::preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT)
+}
+
+/// Whether a file has no place but memory. Only those of tmpfs can be sealed; to ask for the type of the file system would
+/// wait for the server of a network file system.
+fn is_in_memory(file: impl AsFd) -> bool {
+    rustix::fs::fcntl_get_seals(file).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::path::Path;
+
+    use super::*;
+
+    const SIZE: u64 = 512 * 1024;
+
+    fn file_in(folder: &Path) -> Arc<File> {
+        let mut file = tempfile::tempfile_in(folder).unwrap();
+        file.write_all(&vec![b'x'; usize::try_from(SIZE).unwrap()]).unwrap();
+        Arc::new(file)
+    }
+
+    /// A file of which nothing is in the page cache but a page in its middle; `None`, with the reason, where the file system
+    /// keeps what it has. Each probe has the page read, so a test asks for each page once.
+    fn evicted() -> Option<Arc<File>> {
+        let file = file_in(&std::env::temp_dir());
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&*file, 0, None, Advice::DontNeed).unwrap();
+        // No reading ahead: one page alone.
+        rustix::fs::fadvise(&*file, 0, None, Advice::Random).unwrap();
+        match read_if_cached(&*file, &mut [0], SIZE / 2) {
+            Err(Errno::AGAIN) => Some(file),
+            read => {
+                eprintln!("skipped: {} keeps its pages ({read:?})", std::env::temp_dir().display());
+                None
+            }
+        }
+    }
+
+    /// Whether the file system of the temporary folder tells what is cached.
+    fn tells(file: &File) -> bool {
+        let tells = read_if_cached(file, &mut [0], 0) != Err(Errno::OPNOTSUPP) || is_in_memory(file);
+        if !tells {
+            eprintln!("skipped: {} does not tell what is cached", std::env::temp_dir().display());
+        }
+        tells
+    }
+
+    #[test]
+    fn a_file_just_written_is_cached() {
+        let file = file_in(&std::env::temp_dir());
+        if !tells(&file) {
+            return;
+        }
+        for (offset, length) in [(0, SIZE), (0, 1), (SIZE - 1, 1), (5, 4096), (SIZE / 2, SIZE / 2), (0, 0)] {
+            assert!(is_cached(&file, offset, length), "{offset} {length}");
+        }
+        let mut buffer = [0; 8];
+        assert_eq!((read_cached(&*file, &mut buffer, SIZE - 3).unwrap(), &buffer[..3]), (3, &b"xxx"[..]));
+        // Past the end: there is nothing to wait for.
+        assert!(is_cached(&file, SIZE + 1, 1));
+        assert_eq!(read_cached(&*file, &mut buffer, SIZE).unwrap(), 0);
+    }
+
+    #[test]
+    fn tmpfs_counts_as_cached() {
+        let file = file_in(Path::new("/dev/shm"));
+        assert!(is_in_memory(&*file));
+        assert!(is_cached(&file, 0, SIZE));
+        let mut buffer = [0; 3];
+        assert_eq!((read_cached(&*file, &mut buffer, 1).unwrap(), &buffer), (3, b"xxx"));
+    }
+
+    #[test]
+    fn what_was_evicted_is_not_cached() {
+        let Some(file) = evicted() else { return };
+        assert!(!is_cached(&file, 5, 1));
+        let error = read_cached(&*file, &mut [0; 8], SIZE - 8).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_page_that_is_not_cached_is_noticed_at_either_end() {
+        for cached_end in [0, SIZE - 1] {
+            let Some(file) = evicted() else { return };
+            file.read_exact_at(&mut [0], cached_end).unwrap();
+            assert!(!is_cached(&file, 0, SIZE), "{cached_end}");
+        }
+    }
+
+    #[test]
+    fn what_the_pool_has_read_is_cached() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for (offset, length) in [(SIZE / 2 + 7, SIZE / 4), (0, SIZE), (SIZE - 1, SIZE), (0, 0)] {
+            let Some(file) = evicted() else { return };
+            runtime.block_on(read_into_cache(file.clone(), offset, length)).unwrap();
+            let mut piece = vec![0; usize::try_from(length.min(SIZE - offset)).unwrap()];
+            assert_eq!(read_cached(&*file, &mut piece, offset).unwrap(), piece.len(), "{offset} {length}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        let folder = Arc::new(File::open(std::env::temp_dir()).unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let error = runtime.block_on(read_into_cache(folder, 0, SIZE)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+    }
+}
