@@ -13,6 +13,7 @@ use crate::config::{Config, Diagnostics};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::Apps;
 use crate::files::Folders;
+use crate::files::access::Access;
 use crate::handlers::Vitals;
 use crate::routes::{Context, Routes};
 use crate::topic::Topics;
@@ -114,7 +115,8 @@ impl App {
 impl Service for App {
     fn call(&self, request: Request, client: &Client, local: &Local) -> Call {
         let observer = self.access_log.as_ref().map(|log| log.observe(&request, client));
-        Call { reply: Context { client, local, routes: &self.routes }.reply(request), observer }
+        let context = Context { client, local, routes: &self.routes, access: Access::Cached };
+        Call { reply: context.reply(request), observer }
     }
 
     fn limits(&self) -> &Arc<Limits> {
@@ -151,10 +153,8 @@ mod tests {
         let request = http::Request::builder().method(method).uri(target).header(header::HOST, host);
         let request = request.body(RequestBody::empty()).unwrap();
         let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
-        match app.call(request, &client, &Local::known(None)).reply {
-            Reply::Now(response) => response,
-            Reply::Later(_) => panic!("nothing here waits"),
-        }
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(app.call(request, &client, &Local::known(None)).reply.response())
     }
 
     #[test]
@@ -391,6 +391,74 @@ mod tests {
         let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
         let reply = app.call(request, &client, &Local::known(None)).reply;
         assert!(!matches!(reply, Reply::Now(_)), "the app is asked, and nothing is sent before that");
+    }
+
+    #[test]
+    fn what_would_block_a_worker_is_answered_from_the_pool() {
+        // Another file system than that of the root: a worker cannot tell what is there.
+        let far = tempfile::tempdir_in("/dev/shm").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for (folder, name, text) in [
+            (&folder, "index.html", "near"),
+            (&far, "a.css", "far"),
+            (&far, "index.php", "source"),
+            (&far, "404.html", "sorry"),
+        ] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        std::os::unix::fs::symlink(far.path(), folder.path().join("far")).unwrap();
+        let app = app(&format!(
+            r#"
+            [[site]]
+            hosts = ["files.org"]
+            [[site.route]]
+            path = "*.php"
+            respond = {{ body = "ran" }}
+            [[site.route]]
+            path = "/*"
+            [site.route.files]
+            root = '{root}'
+            follow_symlinks = true
+            index = ["index.php", "index.html"]
+            error_pages = {{ 404 = "far/404.html" }}
+            [[site]]
+            hosts = ["php.org"]
+            [[site.route]]
+            path = "/*"
+            php = {{ root = '{root}', follow_symlinks = true, address = 'unix:{root}/none.sock' }}
+            [[site]]
+            hosts = ["app.org"]
+            [[site.route]]
+            path = "*.php"
+            fastcgi = {{ root = '{root}', follow_symlinks = true, address = 'unix:{root}/none.sock', split = ".php" }}
+        "#,
+            root = folder.path().display()
+        ));
+        let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for (host, path, status, body) in [
+            ("files.org", "/far/a.css", 200, "far"),
+            ("files.org", "/far/", 200, "ran"),
+            ("files.org", "/far", 301, ""),
+            ("files.org", "/nothing", 404, "sorry"),
+            ("php.org", "/far/a.css", 200, "far"),
+            ("php.org", "/far/x.css", 404, "404 Not Found\nThere is nothing at this address.\n"),
+            ("php.org", "/far/index.php", 502, ""),
+            ("app.org", "/far/x.php", 404, "404 Not Found\nThere is nothing at this address.\n"),
+            ("app.org", "/far/index.php", 502, ""),
+        ] {
+            let request = http::Request::builder().uri(path).header(header::HOST, host);
+            let request = request.body(RequestBody::empty()).unwrap();
+            let reply = app.call(request, &client, &Local::known(None)).reply;
+            assert!(matches!(reply, Reply::Later(_)), "{host}{path}");
+            let response = runtime.block_on(reply.response());
+            assert_eq!(response.status(), status, "{host}{path}");
+            if let Body::Bytes(bytes) = response.body
+                && status != 502
+            {
+                assert_eq!(bytes, body, "{host}{path}");
+            }
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use rudy_net::{Client, Local, Reply, Request, Response};
 use crate::buffer::Buffers;
 use crate::compile::{Handler, Target};
 use crate::files::Outcome;
+use crate::files::access::{Access, WouldBlock, on_pool};
 use crate::handlers::Vitals;
 use crate::methods::{APP_METHODS, READ_METHODS, answer_others, answer_unless_known, answer_unless_read};
 use crate::routing::{NotFound, Router, request_host};
@@ -31,6 +32,8 @@ pub(crate) struct Context<'a> {
     pub(crate) client: &'a Client,
     pub(crate) local: &'a Local<'a>,
     pub(crate) routes: &'a Arc<Routes>,
+    /// Whether handlers may wait for the file system.
+    pub(crate) access: Access,
 }
 
 impl Context<'_> {
@@ -53,6 +56,17 @@ impl Context<'_> {
     /// Answers a request that the authorizer of the route for `path` has allowed.
     pub(crate) fn reply_to_admitted(self, request: Request, path: RequestPath<'static>) -> Reply {
         self.route(request, Some(path), true)
+    }
+
+    /// Answers on the pool for blocking work a request that its route has let in, because its handler has to wait for the file
+    /// system.
+    pub(crate) fn reply_on_pool(self, request: Request, path: RequestPath<'static>) -> Reply {
+        let (client, local, routes) = (*self.client, self.local.address(), self.routes.clone());
+        let reply = on_pool(move |access| {
+            let local = &Local::known(local);
+            Ok(Context { client: &client, local, routes: &routes, access }.reply_to_admitted(request, path))
+        });
+        Reply::Later(Box::pin(async move { reply.await.response().await }))
     }
 
     /// Answers with another path of the site, which the client does not see.
@@ -97,10 +111,16 @@ impl Context<'_> {
         match handler {
             Handler::Files(files) => {
                 let elsewhere = |file: &str| found.taken_elsewhere(&path, file);
-                match files.call(&request, found.below(&path), found.if_others(&elsewhere)) {
-                    Outcome::Reply(reply) => reply,
-                    Outcome::Redirect { path, failed: None } => self.redirect(request, path),
-                    Outcome::Redirect { path, failed: Some(failed) } => self.page_of(*failed, request, path),
+                match files.call(&request, found.below(&path), found.if_others(&elsewhere), self.access) {
+                    Ok(Outcome::Reply(reply)) => reply,
+                    Ok(Outcome::Redirect { path, failed: None }) => self.redirect(request, path),
+                    Ok(Outcome::Redirect { path, failed: Some(failed) }) => {
+                        self.page_of(*failed, request, path)
+                    }
+                    Err(WouldBlock) => {
+                        let path = path.into_owned();
+                        self.reply_on_pool(request, path)
+                    }
                 }
             }
             Handler::Redirect(redirect) => redirect.answer(&request, &path, found.pattern).into(),

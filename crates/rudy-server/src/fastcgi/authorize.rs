@@ -25,6 +25,7 @@ use super::upload::Upload;
 use crate::buffer::Buffers;
 use crate::config::{AuthorizeTable, Place, Problem};
 use crate::error_log::ErrorLog;
+use crate::files::access::Access;
 use crate::routes::{Context, Routes};
 
 /// What is passed over of the body of a 200, which nobody sees. Who sends more is no authorizer.
@@ -78,7 +79,7 @@ impl Authorizer {
 
     /// Asks the app, and has the routes of `context` answer if it allows the request to `path`. The request's body waits where it is.
     pub(crate) fn call(&self, request: Request, path: RequestPath<'static>, context: Context<'_>) -> Reply {
-        let Context { client, local, routes } = context;
+        let Context { client, local, routes, .. } = context;
         let answer = self.clone().answer(request, path, *client, local.address(), routes.clone());
         Reply::Later(Box::pin(answer))
     }
@@ -98,7 +99,8 @@ impl Authorizer {
                 let request = Request::from_parts(head, body);
                 let reply = {
                     let local = &Local::known(local);
-                    Context { client: &client, local, routes: &routes }.reply_to_admitted(request, path)
+                    let context = Context { client: &client, local, routes: &routes, access: Access::Cached };
+                    context.reply_to_admitted(request, path)
                 };
                 reply.response().await
             }

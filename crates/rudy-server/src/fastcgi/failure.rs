@@ -12,6 +12,7 @@ use rudy_fastcgi::{Fault, ProtocolStatus};
 use rudy_net::{RequestBodyError, Response};
 
 use crate::buffer::{BufferError, GatherError};
+use crate::files::access::Access;
 use crate::internal_redirect::HOPS_MAX;
 use crate::pages;
 use crate::upstream::CheckoutError;
@@ -89,6 +90,11 @@ impl Failure {
     /// Whether the request may be said again on another connection: one that `is_repeatable`, or of which nothing was said.
     pub(super) fn may_be_repeated(&self, is_repeatable: bool) -> bool {
         matches!(self, Self::Unsent(_)) || is_repeatable && self.is_of_connection()
+    }
+
+    /// Only the pool for blocking work can tell whether a script is there.
+    pub(crate) fn would_block(&self, access: Access) -> bool {
+        matches!(self, Self::Script(_, error) if access.must_wait(error))
     }
 
     /// The app is slow or gone: what it has said so far stands.

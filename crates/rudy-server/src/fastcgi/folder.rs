@@ -6,6 +6,7 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 use rustix::io::Errno;
 
+use crate::files::access::Access;
 use crate::files::{FilesError, Folders, Kind, Root, clock};
 
 /// How long it may go unnoticed that a script is no more, or that the path of the folder leads elsewhere: as for files.
@@ -35,12 +36,12 @@ impl ScriptFolder {
     }
 
     /// What there is at a path beneath it; an error where that is not to be known.
-    pub(super) fn kind(&self, path: &str) -> Result<Option<Kind>, Errno> {
+    pub(super) fn kind(&self, path: &str, access: Access) -> Result<Option<Kind>, Errno> {
         let now_ms = clock::monotonic_ms();
         if self.known.get(path).is_some_and(|seen_ms| now_ms.saturating_sub(seen_ms) < CHECK_MS) {
             return Ok(Some(Kind::File));
         }
-        let kind = self.root.kind(path, CHECK_MS)?;
+        let kind = self.root.kind(path, CHECK_MS, access)?;
         if kind == Some(Kind::File) {
             self.known.insert(path.into(), now_ms);
         }
@@ -60,13 +61,13 @@ mod tests {
         let folders = Folders::default();
         let [one, other] = [(); 2].map(|()| ScriptFolder::open(&path, false, &folders).unwrap());
         assert!(Arc::ptr_eq(&one.root, &other.root));
-        assert_eq!(one.kind(""), Ok(Some(Kind::Directory)));
-        assert_eq!(one.kind("a.php"), Ok(None));
+        assert_eq!(one.kind("", Access::Blocking), Ok(Some(Kind::Directory)));
+        assert_eq!(one.kind("a.php", Access::Blocking), Ok(None));
         std::fs::remove_dir(&path).unwrap();
         let again = Folders::default();
         std::fs::create_dir(&path).unwrap();
         let closed = ScriptFolder::open(&path, false, &again).unwrap();
         std::fs::remove_dir(&path).unwrap();
-        assert_eq!(closed.kind("a.php"), Err(Errno::NOENT));
+        assert_eq!(closed.kind("a.php", Access::Blocking), Err(Errno::NOENT));
     }
 }

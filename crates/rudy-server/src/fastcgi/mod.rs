@@ -61,6 +61,7 @@ use self::upload::Upload;
 use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
+use crate::files::access::Access;
 use crate::files::{Folders, Kind};
 use crate::routes::{Context, Routes};
 use crate::routing::PathPattern;
@@ -176,12 +177,17 @@ impl Fastcgi {
         };
         let Some(script) = script else { return not_found(&request) };
         let is_there = match &self.0.scripts {
-            Some(_) => std::str::from_utf8(script.file()).map_or(Ok(None), |file| self.kind(file)),
+            Some(_) => {
+                std::str::from_utf8(script.file()).map_or(Ok(None), |file| self.kind(file, context.access))
+            }
             None => Ok(Some(Kind::File)),
         };
         match is_there {
             Ok(Some(Kind::File)) => self.run(request, script, context),
             Ok(_) => not_found(&request),
+            Err(failure) if failure.would_block(context.access) => {
+                context.reply_on_pool(request, path.whole().clone().into_owned())
+            }
             Err(failure) => self.refuse(&request, context.client, &failure).into(),
         }
     }
@@ -189,7 +195,7 @@ impl Fastcgi {
     /// Asks the app to run a script. The routes of `context` answer in its place, if it says so.
     pub(crate) fn run(&self, request: Request, script: Script, context: Context<'_>) -> Reply {
         let (head, body) = request.into_parts();
-        let Context { client, local, routes } = context;
+        let Context { client, local, routes, .. } = context;
         let (local, routes) = (local.address(), routes.clone());
         let request = AppRequest { shared: self.0.clone(), head, client: *client, local, script, routes };
         // By reference: the future of a method that takes it would have it twice.
@@ -197,10 +203,10 @@ impl Fastcgi {
     }
 
     /// What there is at a path beneath the folder of the scripts, with or without a slash before it.
-    pub(crate) fn kind(&self, path: &str) -> Result<Option<Kind>, Failure> {
+    pub(crate) fn kind(&self, path: &str, access: Access) -> Result<Option<Kind>, Failure> {
         let Some(scripts) = &self.0.scripts else { return Ok(None) };
         let path = path.trim_start_matches('/');
-        scripts.kind(path).map_err(|error| Failure::Script(scripts.path().join(path), error.into()))
+        scripts.kind(path, access).map_err(|error| Failure::Script(scripts.path().join(path), error.into()))
     }
 
     /// The answer where nobody could be asked, which is said in the log.
@@ -333,7 +339,7 @@ impl AppRequest {
         let Self { client, local, routes, .. } = self;
         let reply = {
             let local = &Local::known(*local);
-            Context { client, local, routes }.reply(request)
+            Context { client, local, routes, access: Access::Cached }.reply(request)
         };
         Ok(reply.response().await)
     }

@@ -74,12 +74,12 @@ impl Sendfile {
     ) -> Result<Response, Failure> {
         let outside = || wanted.failure(StatusCode::BAD_GATEWAY, OUTSIDE);
         let path = self.path(wanted).ok_or_else(outside)?;
-        let path = RequestPath::parse(&path).map_err(|_| outside())?;
+        let path = RequestPath::parse(&path).map_err(|_| outside())?.into_owned();
         let status = match answer.kind {
             Answer::Document(status) => status,
             Answer::LocalRedirect(_) => StatusCode::OK,
         };
-        let response = self.files.send(&request(asked, status), path.below(0)).response().await;
+        let response = self.files.send(request(asked, status), path).await;
         match response.status() {
             StatusCode::NOT_FOUND => Err(wanted.failure(StatusCode::NOT_FOUND, MISSING)),
             StatusCode::FORBIDDEN => Err(wanted.failure(StatusCode::FORBIDDEN, FORBIDDEN)),

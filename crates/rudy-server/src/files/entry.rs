@@ -1,7 +1,6 @@
 //! What is known of one path: its content in every coding, with the heads of the answers already encoded.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,6 +19,7 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::range::Span;
 use rudy_net::{Body, FileRange, Part, Response};
 
+use super::access::{Access, WouldBlock};
 use super::find::Elsewhere;
 use super::root::{Opened, Root, Stat};
 
@@ -131,8 +131,16 @@ impl Entry {
     }
 
     /// Whether every path that led here still shows what it did.
-    pub(super) fn holds(&self, root: &Root) -> bool {
-        self.settled && self.evidence.iter().all(|evidence| root.stat(&evidence.path) == evidence.seen)
+    pub(super) fn holds(&self, root: &Root, access: Access) -> Result<bool, WouldBlock> {
+        if !self.settled {
+            return Ok(false);
+        }
+        for Evidence { path, seen } in &*self.evidence {
+            if root.stat(path, access)? != *seen {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Every representation there is.
@@ -259,10 +267,11 @@ pub(super) fn add_extra(fields: &mut HeaderMap, extra: &HeaderMap) {
 
 impl Content {
     /// What an open file holds, in memory if `in_memory` and if it stands still while it is read.
-    pub(super) fn of(opened: Opened, in_memory: bool) -> Self {
+    pub(super) fn of(opened: Opened, in_memory: bool, access: Access) -> Result<Self, WouldBlock> {
         let Opened { file, stat } = opened;
         // An empty file takes no memory, and no descriptor then.
-        match (in_memory || stat.size == 0).then(|| read_all(&file, &stat)).flatten() {
+        let bytes = if in_memory || stat.size == 0 { read_all(&file, &stat, access)? } else { None };
+        Ok(match bytes {
             Some(bytes) => Self::Memory(bytes),
             None => Self::File(FileRange {
                 file: Arc::new(file),
@@ -271,7 +280,7 @@ impl Content {
                 size: stat.size,
                 modified_ns: stat.modified_ns,
             }),
-        }
+        })
     }
 
     pub(super) fn length(&self) -> u64 {
@@ -308,8 +317,12 @@ fn slice(bytes: &Bytes, span: Span) -> Bytes {
 }
 
 /// The whole content, if the file was the same before and after.
-fn read_all(file: &File, stat: &Stat) -> Option<Bytes> {
-    let mut bytes = vec![0; usize::try_from(stat.size).ok()?];
-    file.read_exact_at(&mut bytes, 0).ok()?;
-    (Stat::of(file).ok()? == *stat).then(|| Bytes::from(bytes))
+fn read_all(file: &File, stat: &Stat, access: Access) -> Result<Option<Bytes>, WouldBlock> {
+    let Ok(size) = usize::try_from(stat.size) else { return Ok(None) };
+    let mut bytes = vec![0; size];
+    match access.read(file, &mut bytes) {
+        Err(error) if access.must_wait(&error) => Err(WouldBlock),
+        Ok(()) if Stat::of(file).is_ok_and(|now| now == *stat) => Ok(Some(bytes.into())),
+        Ok(()) | Err(_) => Ok(None),
+    }
 }

@@ -6,10 +6,13 @@ use http::StatusCode;
 use rustix::io::Errno;
 
 use super::Files;
+use super::access::{Access, WouldBlock};
 
 /// Why there is nothing that could be sent.
 #[derive(Debug)]
 pub(super) enum Failure {
+    /// Only the pool for blocking work can tell.
+    WouldBlock,
     /// There is nothing. Nobody's fault.
     NotFound,
     /// There is something, and the file system does not give it to us. The operator's.
@@ -17,22 +20,39 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// The status, and a sentence for whoever reads the answer. It names no path: that is the operator's affair.
-    pub(super) fn answer(&self) -> (StatusCode, &'static str) {
-        let Self::Refused { cause, .. } = self else {
-            return (StatusCode::NOT_FOUND, "There is nothing at this address.");
-        };
-        match Errno::from_io_error(cause) {
-            Some(Errno::ACCESS | Errno::PERM) => {
-                (StatusCode::FORBIDDEN, "The server has no right to read this.")
-            }
-            // No descriptor or no memory left, or a storm of renames: it may go better in a moment.
-            Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "The server is short of what it takes to open a file. Try again in a moment.",
-            ),
-            _ => (StatusCode::INTERNAL_SERVER_ERROR, "This could not be read."),
+    /// What the file system says of `path`.
+    pub(super) fn of(path: &str, cause: io::Error, access: Access) -> Self {
+        if access.must_wait(&cause) {
+            return Self::WouldBlock;
         }
+        Self::Refused { path: path.to_owned(), cause }
+    }
+
+    /// The status, and a sentence for whoever reads the answer. It names no path: that is the operator's affair.
+    pub(super) fn answer(&self) -> Result<(StatusCode, &'static str), WouldBlock> {
+        match self {
+            Self::WouldBlock => Err(WouldBlock),
+            Self::NotFound => Ok((StatusCode::NOT_FOUND, "There is nothing at this address.")),
+            Self::Refused { cause, .. } => Ok(answer_refused(cause)),
+        }
+    }
+}
+
+impl From<WouldBlock> for Failure {
+    fn from(_: WouldBlock) -> Self {
+        Self::WouldBlock
+    }
+}
+
+fn answer_refused(cause: &io::Error) -> (StatusCode, &'static str) {
+    match Errno::from_io_error(cause) {
+        Some(Errno::ACCESS | Errno::PERM) => (StatusCode::FORBIDDEN, "The server has no right to read this."),
+        // No descriptor or no memory left, or a storm of renames: it may go better in a moment.
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The server is short of what it takes to open a file. Try again in a moment.",
+        ),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "This could not be read."),
     }
 }
 
@@ -59,11 +79,11 @@ impl Files {
 
     /// Sees whether the root's path leads elsewhere by now. If it leads nowhere, the operator reads that in the log; it is a
     /// failure only if the folder is not open.
-    pub(super) fn follow_root(&self, now_ms: u64) -> Result<(), Failure> {
+    pub(super) fn follow_root(&self, now_ms: u64, access: Access) -> Result<(), Failure> {
         let root = &self.0.root;
-        let Err(cause) = root.follow(now_ms, self.0.revalidate_after_ms) else { return Ok(()) };
-        if !root.is_open() {
-            return Err(Failure::Refused { path: String::new(), cause: cause.into() });
+        let Err(cause) = root.follow(now_ms, self.0.revalidate_after_ms, access) else { return Ok(()) };
+        if access.must_wait(&cause.into()) || !root.is_open() {
+            return Err(Failure::of("", cause.into(), access));
         }
         if let Some(log) = self.0.log.get() {
             let root = root.path().display();
@@ -89,7 +109,7 @@ mod tests {
             (refused(Errno::IO), 500),
             (Failure::Refused { path: String::new(), cause: io::Error::other("no number") }, 500),
         ] {
-            let (answer, explanation) = failure.answer();
+            let (answer, explanation) = failure.answer().unwrap();
             assert_eq!(answer, status, "{failure:?}");
             assert!(!explanation.contains("secret-name"));
         }

@@ -3,10 +3,11 @@
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::path::{PathBelow, PathError, RequestPath};
 
+use super::access::{Access, WouldBlock};
 use super::entry::Evidence;
 use super::failure::Failure;
 use super::options::{FilesOptions, PATH};
-use super::root::{Kind, Opened, Root, is_absence};
+use super::root::{Kind, Opened, Root, Stat, is_absence};
 use super::source;
 
 /// A request's path as one in the folder that is served.
@@ -58,12 +59,13 @@ pub(super) fn find(
     options: &FilesOptions,
     path: FolderPath<'_>,
     elsewhere: Option<Elsewhere<'_>>,
+    access: Access,
 ) -> Result<Found, Failure> {
     if path.below.is_hidden() && !options.hidden {
         // Not 403: whether it is there is nobody's business.
         return Err(Failure::NotFound);
     }
-    let mut search = Search { root, options, elsewhere, evidence: Vec::new() };
+    let mut search = Search { root, options, elsewhere, access, evidence: Vec::new() };
     let found = if options.try_files.is_empty() {
         search.look(path.name(), path.names_directory())?
     } else {
@@ -77,6 +79,7 @@ struct Search<'a> {
     root: &'a Root,
     options: &'a FilesOptions,
     elsewhere: Option<Elsewhere<'a>>,
+    access: Access,
     evidence: Vec<Evidence>,
 }
 
@@ -93,7 +96,7 @@ impl Search<'_> {
                 }
                 _ => match self.named(pattern) {
                     // Whether there is a file says nothing of what another route answers.
-                    Found::Instead(file) => self.root.stat_beneath(&file).map(|_| Found::Instead(file)),
+                    Found::Instead(file) => self.stat(&file)?.map(|_| Found::Instead(file)),
                     found => Some(found),
                 },
             };
@@ -128,8 +131,9 @@ impl Search<'_> {
                 return Ok(Some(found));
             }
         }
-        let is_folder = || self.root.stat_beneath(folder).is_some_and(|stat| stat.kind == Kind::Directory);
-        Ok((self.options.browse && is_folder()).then_some(Found::Listing))
+        let is_listed =
+            self.options.browse && self.stat(folder)?.is_some_and(|stat| stat.kind == Kind::Directory);
+        Ok(is_listed.then_some(Found::Listing))
     }
 
     /// A file that is there; nothing if it is source.
@@ -152,9 +156,13 @@ impl Search<'_> {
         self.elsewhere.and_then(|elsewhere| elsewhere(path))
     }
 
+    fn stat(&self, path: &str) -> Result<Option<Stat>, WouldBlock> {
+        self.root.stat(path, self.access)
+    }
+
     /// Opens a path and remembers what was there.
     fn open(&mut self, path: &str) -> Result<Option<Opened>, Failure> {
-        let opened = open_if_there(self.root, path)?;
+        let opened = open_if_there(self.root, path, self.access)?;
         let seen = opened.as_ref().map(|opened| opened.stat);
         self.evidence.push(Evidence { path: path.to_owned(), seen });
         Ok(opened)
@@ -162,11 +170,11 @@ impl Search<'_> {
 }
 
 /// Opens a path; `None` where nothing is there that could be served.
-pub(super) fn open_if_there(root: &Root, path: &str) -> Result<Option<Opened>, Failure> {
-    match root.open_file(path) {
+pub(super) fn open_if_there(root: &Root, path: &str, access: Access) -> Result<Option<Opened>, Failure> {
+    match root.open_file(path, access) {
         Ok(opened) => Ok(Some(opened)),
         Err(error) if is_absence(error) => Ok(None),
-        Err(cause) => Err(Failure::Refused { path: path.to_owned(), cause: cause.into() }),
+        Err(cause) => Err(Failure::of(path, cause.into(), access)),
     }
 }
 

@@ -4,12 +4,12 @@
 //! while something is open, so a deleted file gives its space back although no further request comes.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use super::access::OpenDirectory;
 use super::options::{FilesError, FilesOptions};
 use super::root::{self, Directory, Root};
 use super::{Shared, clock};
@@ -97,7 +97,7 @@ impl Folders {
     }
 
     /// Keeps `directory` open as `opened`. At the bound, the least recently used folder is closed.
-    pub(super) fn keep_open(&self, directory: &Arc<Directory>, opened: Arc<OwnedFd>) {
+    pub(super) fn keep_open(&self, directory: &Arc<Directory>, opened: Arc<OpenDirectory>) {
         let mut state = self.lock();
         if directory.open.swap(Some(opened)).is_some() {
             return;

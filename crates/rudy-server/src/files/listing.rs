@@ -9,6 +9,7 @@ use rudy_http::semantics::percent::encode;
 use rustix::fs::Dir;
 use serde::Serialize;
 
+use super::access::Access;
 use super::options::FilesOptions;
 use super::root::{Kind, Root};
 use super::source;
@@ -81,10 +82,10 @@ enum ItemKind {
 }
 
 impl Listing {
-    /// Reads a folder below the root. Shown is what would be served: hidden names, source, links that lead out, devices, and
+    /// Reads a folder below the root, on the pool for blocking work. Shown is what would be served: hidden names, source, links that lead out, devices, and
     /// names that no address can hold (not UTF-8, or with a backslash) are left out.
     pub(super) fn read(root: &Root, options: &FilesOptions, folder: &str, order: Order) -> io::Result<Self> {
-        let opened = root.open_file(folder)?;
+        let opened = root.open_file(folder, Access::Blocking)?;
         let mut entries = Vec::new();
         let mut truncated = false;
         for entry in Dir::new(opened.file)? {
@@ -145,7 +146,7 @@ impl Listing {
 impl Item {
     /// `None` for what is not served, or is gone by now.
     fn of(root: &Root, path: &str, name: &str) -> Option<Self> {
-        let stat = root.stat_beneath(path)?;
+        let stat = root.stat(path, Access::Blocking).ok()??;
         let (kind, slash) = match stat.kind {
             Kind::File => (ItemKind::File, ""),
             Kind::Directory => (ItemKind::Directory, "/"),

@@ -7,37 +7,17 @@ use http::HeaderValue;
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::negotiation::Coding;
 
+use super::access::{Access, WouldBlock};
 use super::entry::{self, Coded, Content, Entry, Evidence, Representation};
 use super::failure::Failure;
 use super::find::open_if_there;
 use super::root::{Kind, Opened, Stat};
-use super::{Files, clock, source};
+use super::{Files, clock};
 
 /// The files that hold an open file's codings, in the order of [`Coding::COMPRESSED`].
 type Siblings = [Option<Opened>; 3];
 
 impl Files {
-    /// A file that the operator named (an error page, the fallback), and what it is kept under.
-    pub(super) fn named(&self, path: &str) -> Result<(String, Arc<Entry>), Failure> {
-        let key = key_of_named(path);
-        if let Some(entry) = self.0.entries.get(&key)
-            && self.is_current(&entry, &key)
-        {
-            return Ok((key, entry));
-        }
-        let opened = open_if_there(&self.0.root, path)?;
-        let is_sent = |opened: &Opened| {
-            opened.stat.kind == Kind::File && !source::is_file_kept_back(opened, path, &self.0.options)
-        };
-        let Some(opened) = opened.filter(is_sent) else {
-            self.say_missing(path);
-            return Err(Failure::NotFound);
-        };
-        let evidence = vec![Evidence { path: path.to_owned(), seen: Some(opened.stat) }];
-        let entry = self.load_and_keep(&key, opened, path, evidence);
-        Ok((key, entry))
-    }
-
     /// Makes the entry of an open file, and keeps it under `key`.
     pub(super) fn load_and_keep(
         &self,
@@ -45,30 +25,49 @@ impl Files {
         opened: Opened,
         path: &str,
         mut evidence: Vec<Evidence>,
-    ) -> Arc<Entry> {
-        let siblings = self.siblings(path, &mut evidence);
-        let entry = Arc::new(self.load(opened, path, siblings, evidence));
+        access: Access,
+    ) -> Result<Arc<Entry>, WouldBlock> {
+        let siblings = self.siblings(path, &mut evidence, access)?;
+        let entry = Arc::new(self.load(opened, path, siblings, evidence, access)?);
         self.0.entries.insert(key, entry.clone());
-        entry
+        Ok(entry)
     }
 
-    fn siblings(&self, path: &str, evidence: &mut Vec<Evidence>) -> Siblings {
+    fn siblings(
+        &self,
+        path: &str,
+        evidence: &mut Vec<Evidence>,
+        access: Access,
+    ) -> Result<Siblings, WouldBlock> {
+        let mut siblings = Siblings::default();
         if !self.0.options.precompressed {
-            return Siblings::default();
+            return Ok(siblings);
         }
-        Coding::COMPRESSED.map(|coding| {
+        for (sibling, coding) in siblings.iter_mut().zip(Coding::COMPRESSED) {
             let path = format!("{path}{}", coding.extension());
-            // One that cannot be opened is not offered, and said; the plain file answers.
-            let found = open_if_there(&self.0.root, &path).unwrap_or_else(|failure| {
-                self.say(&failure);
-                None
-            });
+            let found = match open_if_there(&self.0.root, &path, access) {
+                Ok(found) => found,
+                Err(Failure::WouldBlock) => return Err(WouldBlock),
+                // One that cannot be opened is not offered, and said; the plain file answers.
+                Err(failure) => {
+                    self.say(&failure);
+                    None
+                }
+            };
             evidence.push(Evidence { path, seen: found.as_ref().map(|opened| opened.stat) });
-            found.filter(|opened| opened.stat.kind == Kind::File)
-        })
+            *sibling = found.filter(|opened| opened.stat.kind == Kind::File);
+        }
+        Ok(siblings)
     }
 
-    fn load(&self, opened: Opened, path: &str, siblings: Siblings, evidence: Vec<Evidence>) -> Entry {
+    fn load(
+        &self,
+        opened: Opened,
+        path: &str,
+        siblings: Siblings,
+        evidence: Vec<Evidence>,
+        access: Access,
+    ) -> Result<Entry, WouldBlock> {
         let stat = opened.stat;
         let now_ns = clock::unix_ns();
         let media_type = media_type::of_name(path);
@@ -79,19 +78,18 @@ impl Files {
         let settled = all().all(|stat| stat.identity().is_settled(now_ns));
         let varies = on_the_fly || siblings.iter().any(Option::is_some);
         let common = entry::common_fields(varies, self.0.cache_rules.value(path), &self.0.extra);
-        let content = Content::of(opened, in_memory);
+        let content = Content::of(opened, in_memory, access)?;
         let plain = Representation::plain(content, &stat, now_ns, media_type, &common);
-        let mut codings = Coding::COMPRESSED.into_iter();
-        let coded = siblings.map(|sibling| match (codings.next(), sibling) {
-            (Some(coding), Some(opened)) => {
+        let mut coded = [(); 3].map(|()| if on_the_fly { Coded::OnTheFly } else { Coded::No });
+        for ((coded, sibling), coding) in coded.iter_mut().zip(siblings).zip(Coding::COMPRESSED) {
+            if let Some(opened) = sibling {
                 let stat = opened.stat;
-                Coded::Sibling(plain.sibling(Content::of(opened, in_memory), &stat, now_ns, coding))
+                let content = Content::of(opened, in_memory, access)?;
+                *coded = Coded::Sibling(plain.sibling(content, &stat, now_ns, coding));
             }
-            _ if on_the_fly => Coded::OnTheFly,
-            _ => Coded::No,
-        });
+        }
         let checked_ms = AtomicU64::new(clock::monotonic_ms());
-        Entry { path: path.into(), plain, coded, evidence: evidence.into(), stat, settled, checked_ms }
+        Ok(Entry { path: path.into(), plain, coded, evidence: evidence.into(), stat, settled, checked_ms })
     }
 
     fn compresses(&self, stat: &Stat, media_type: &HeaderValue) -> bool {
@@ -100,9 +98,4 @@ impl Files {
                 && media_type::is_compressible(media_type)
         })
     }
-}
-
-/// What a file that the operator named is kept under: NUL is in no path that anybody can ask for.
-fn key_of_named(path: &str) -> String {
-    format!("\0{path}")
 }

@@ -4,15 +4,17 @@
 //!
 //! 1. [`cache`]: the path was asked for within the last second: an answer whose head is already encoded. Nothing is
 //!    allocated, formatted or waited for.
-//! 2. The second is over: `statx` tells whether everything still is what it was ([`entry`]).
+//! 2. [`resolve`]: the second is over: `statx` tells whether everything still is what it was ([`entry`]).
 //! 3. [`mod@find`]: not known: index files, `try_files`, the fallback, opened beneath the root ([`root`]).
-//!    What was found is read by [`load`].
+//!    What was found is read by [`load`]. Where 2 or 3 would wait for a disk, the request begins again on the pool for blocking
+//!    work ([`access`]).
 //! 4. [`respond`]: conditions, ranges and codings choose what is sent of the entry; [`compress`] makes a coding that is
 //!    not there, once.
 //! 5. No file: a redirect to the folder's address, [`listing`], or a [`failure`] and its page ([`crate::pages`]).
 //!
 //! [`folders`] shares roots and caches among routes and generations, and closes what is unused.
 
+pub(crate) mod access;
 mod cache;
 pub(crate) mod clock;
 mod compress;
@@ -23,16 +25,15 @@ mod folders;
 mod listing;
 mod load;
 mod options;
+mod resolve;
 mod respond;
 mod root;
 mod source;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
@@ -45,14 +46,15 @@ use tokio::sync::Semaphore;
 
 use crate::error_log::ErrorLog;
 use crate::{methods, pages};
+use access::{Access, WouldBlock, on_pool};
 use cache::Entries;
-use entry::Entry;
 use failure::Failure;
 pub(crate) use find::Elsewhere;
-use find::{FolderPath, Found, find};
+use find::FolderPath;
 pub use folders::Folders;
 use options::CacheRules;
 pub use options::{CacheRule, Compression, FilesError, FilesOptions};
+use resolve::Resolved;
 pub(crate) use root::{Kind, Root};
 pub(crate) use source::is_kept_back;
 
@@ -105,16 +107,6 @@ pub(crate) enum Outcome {
     },
 }
 
-/// What there is for a path.
-enum Resolved<'a> {
-    /// An entry, and what it is kept under.
-    Entry(Cow<'a, str>, Arc<Entry>),
-    /// Something else.
-    Reply(Reply),
-    /// A path that another route takes.
-    Elsewhere(RequestPath<'static>),
-}
-
 impl Files {
     /// A folder to be served, with all that `folders` already keeps of it under the same options. Says now what would go wrong
     /// later: a folder that is not there, a kernel without `openat2`, options that make no sense.
@@ -140,73 +132,92 @@ impl Files {
     /// Answers a request, or says which path of the site does. `path` is the part of the request's path below the route;
     /// `elsewhere` knows the other routes, if there are any.
     ///
-    /// Opening and checking a file happen here and block for as long as the file system takes; reading a folder and
-    /// compressing happen elsewhere.
+    /// # Errors
+    ///
+    /// The file system may have to be waited for, and `access` forbids it: the pool for blocking work is to call this again.
     pub(crate) fn call(
         &self,
         request: &Request,
         path: PathBelow<'_>,
         elsewhere: Option<Elsewhere<'_>>,
-    ) -> Outcome {
-        let failed = match self.answer(request, path, elsewhere) {
+        access: Access,
+    ) -> Result<Outcome, WouldBlock> {
+        let failed = match self.answer(request, path, elsewhere, access)? {
             Outcome::Reply(Reply::Now(response)) if response.status().as_u16() >= 400 => response,
-            outcome => return outcome,
+            outcome => return Ok(outcome),
         };
         let page = self.page_for(failed.status());
-        match page.and_then(|page| elsewhere.and_then(|elsewhere| elsewhere(page))) {
+        Ok(match page.and_then(|page| elsewhere.and_then(|elsewhere| elsewhere(page))) {
             Some(path) => Outcome::Redirect { path, failed: Some(Box::new(failed)) },
-            None => Outcome::Reply(self.with_page(failed).into()),
-        }
+            None => Outcome::Reply(self.with_page(failed, access)?.into()),
+        })
     }
 
     /// Answers a request by the files of this folder alone.
-    pub(crate) fn send(&self, request: &Request, path: PathBelow<'_>) -> Reply {
-        match self.call(request, path, None) {
-            Outcome::Reply(reply) => reply,
+    pub(crate) async fn send(&self, request: Request, path: RequestPath<'static>) -> Response {
+        let cached = self.call(&request, path.below(0), None, Access::Cached);
+        let outcome = if let Ok(outcome) = cached {
+            outcome
+        } else {
+            let files = self.clone();
+            on_pool(move |access| files.call(&request, path.below(0), None, access)).await
+        };
+        match outcome {
+            Outcome::Reply(reply) => reply.response().await,
             Outcome::Redirect { .. } => {
                 unreachable!("nothing leads elsewhere where no other routes are known")
             }
         }
     }
 
-    fn answer(&self, request: &Request, path: PathBelow<'_>, elsewhere: Option<Elsewhere<'_>>) -> Outcome {
+    fn answer(
+        &self,
+        request: &Request,
+        path: PathBelow<'_>,
+        elsewhere: Option<Elsewhere<'_>>,
+        access: Access,
+    ) -> Result<Outcome, WouldBlock> {
         let path = match FolderPath::new(path) {
             Ok(path) => path,
             Err(refusal) => {
                 let explanation = format!("Refused: {refusal}.");
-                return Outcome::Reply(
-                    self.error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into(),
-                );
+                let response = self.error(StatusCode::BAD_REQUEST, request.headers(), &explanation);
+                return Ok(Outcome::Reply(response.into()));
             }
         };
         if let Some(answer) = methods::answer_unless_read(request) {
             // The other route may have an answer to this method.
-            return match elsewhere.and_then(|elsewhere| self.leads_to(path, elsewhere)) {
-                Some(path) if methods::is_known(request.method()) => Outcome::Redirect { path, failed: None },
-                _ => Outcome::Reply(self.with_extra(answer).into()),
+            let path = match elsewhere.filter(|_| methods::is_known(request.method())) {
+                Some(elsewhere) => self.leads_to(path, elsewhere, access)?,
+                None => None,
             };
+            return Ok(match path {
+                Some(path) => Outcome::Redirect { path, failed: None },
+                None => Outcome::Reply(self.with_extra(answer).into()),
+            });
         }
-        match self.resolve(request, path, elsewhere) {
+        Ok(match self.resolve(request, path, elsewhere, access)? {
             Resolved::Entry(key, entry) => Outcome::Reply(self.respond(request, &key, &entry)),
             Resolved::Reply(reply) => Outcome::Reply(reply),
             Resolved::Elsewhere(path) => Outcome::Redirect { path, failed: None },
-        }
-    }
-
-    /// The path of the site that a path of this folder leads to, if another route takes it.
-    fn leads_to(&self, path: FolderPath<'_>, elsewhere: Elsewhere<'_>) -> Option<RequestPath<'static>> {
-        match find(&self.0.root, &self.0.options, path, Some(elsewhere)) {
-            Ok(Found::Elsewhere(path)) => Some(path),
-            _ => None,
-        }
+        })
     }
 
     /// Answers a request as [`Self::send`] does, if what is at the path is known, and the request is one to read.
-    pub(crate) fn answer_known(&self, request: &Request, path: PathBelow<'_>) -> Option<Reply> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::call`].
+    pub(crate) fn answer_known(
+        &self,
+        request: &Request,
+        path: PathBelow<'_>,
+        access: Access,
+    ) -> Result<Option<Reply>, WouldBlock> {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        let key = path.in_folder().ok().filter(|_| is_read)?;
-        let entry = self.0.entries.get(key).filter(|entry| self.is_current(entry, key))?;
-        Some(self.respond(request, key, &entry))
+        let Some(key) = path.in_folder().ok().filter(|_| is_read) else { return Ok(None) };
+        let entry = self.known(key, access)?;
+        Ok(entry.map(|entry| self.respond(request, key, &entry)))
     }
 
     /// The response for an error, with a page of ours; `explanation` is a sentence for its reader.
@@ -222,8 +233,8 @@ impl Files {
     }
 
     /// Puts the operator's page, where there is one for the status, into a response of ours.
-    fn with_page(&self, mut answer: Response) -> Response {
-        match self.page_for(answer.status()).map(|path| self.named(path)) {
+    fn with_page(&self, mut answer: Response, access: Access) -> Result<Response, WouldBlock> {
+        match self.page_for(answer.status()).map(|path| self.named(path, access)) {
             Some(Ok((_, entry))) => {
                 if let Some(media_type) = entry.plain.whole.headers().get(CONTENT_TYPE) {
                     answer.headers_mut().insert(CONTENT_TYPE, media_type.clone());
@@ -232,75 +243,16 @@ impl Files {
                 entry::add_extra(answer.headers_mut(), &self.0.extra);
                 answer.body = entry.plain.content.all();
             }
+            Some(Err(Failure::WouldBlock)) => return Err(WouldBlock),
             Some(Err(failure)) => self.say(&failure),
             None => {}
         }
-        answer
+        Ok(answer)
     }
 
     /// The page that the operator gave for an error.
     fn page_for(&self, status: StatusCode) -> Option<&str> {
         self.0.options.error_pages.iter().find(|(of, _)| *of == status).map(|(_, path)| path.as_str())
-    }
-
-    /// Whether an entry may be sent without looking for it anew. Who finds the time to be over looks; the others, in that
-    /// moment, go on with what is there.
-    fn is_current(&self, entry: &Entry, key: &str) -> bool {
-        let now_ms = clock::monotonic_ms();
-        if now_ms.saturating_sub(entry.checked_ms.load(Ordering::Relaxed)) < self.0.revalidate_after_ms {
-            return true;
-        }
-        entry.checked_ms.store(now_ms, Ordering::Relaxed);
-        // The lookup that follows a failure says what is wrong.
-        let current = self.follow_root(now_ms).is_ok() && entry.holds(&self.0.root);
-        if !current {
-            self.0.entries.remove(key);
-        }
-        current
-    }
-
-    /// What there is for a path.
-    fn resolve<'a>(
-        &self,
-        request: &Request,
-        path: FolderPath<'a>,
-        elsewhere: Option<Elsewhere<'_>>,
-    ) -> Resolved<'a> {
-        if let Some(entry) = self.0.entries.get(path.key)
-            && self.is_current(&entry, path.key)
-        {
-            return match elsewhere.and_then(|elsewhere| entry.leads_to(path.name(), elsewhere)) {
-                Some(path) => Resolved::Elsewhere(path),
-                None => Resolved::Entry(path.key.into(), entry),
-            };
-        }
-        if let Err(failure) = self.follow_root(clock::monotonic_ms()) {
-            return self.answer_failure(request, &failure);
-        }
-        match find(&self.0.root, &self.0.options, path, elsewhere) {
-            Ok(Found::File { opened, path: file, evidence }) => {
-                let entry = self.load_and_keep(path.key, opened, &file, evidence);
-                Resolved::Entry(path.key.into(), entry)
-            }
-            Ok(Found::Instead(name)) => match self.named(&name) {
-                Ok((key, entry)) => Resolved::Entry(key.into(), entry),
-                Err(failure) => self.answer_failure(request, &failure),
-            },
-            Ok(Found::Elsewhere(path)) => Resolved::Elsewhere(path),
-            Ok(Found::Directory) => Resolved::Reply(Reply::Now(self.redirect(request, path.below))),
-            Ok(Found::Listing) => Resolved::Reply(self.list(request, path.name().to_owned())),
-            Err(failure) => self.answer_failure(request, &failure),
-        }
-    }
-
-    fn answer_failure(&self, request: &Request, failure: &Failure) -> Resolved<'static> {
-        self.say(failure);
-        let (status, explanation) = failure.answer();
-        self.fail(request, status, explanation)
-    }
-
-    fn fail(&self, request: &Request, status: StatusCode, explanation: &str) -> Resolved<'static> {
-        Resolved::Reply(Reply::Now(self.error(status, request.headers(), explanation)))
     }
 
     /// Sends a request for a folder without its slash to the address that has one.
@@ -322,27 +274,24 @@ impl Files {
     fn list(&self, request: &Request, folder: String) -> Reply {
         let files = self.clone();
         let headers = request.headers().clone();
-        let offers = ["text/html", "application/json"];
-        let json = negotiation::choose_media_type(headers.get_all(ACCEPT), &offers) == Some(offers[1]);
         let order = listing::Order::from_query(request.uri().query().unwrap_or_default());
-        Reply::Later(Box::pin(async move {
-            let reader = files.clone();
-            let path = folder.clone();
-            let page = tokio::task::spawn_blocking(move || {
-                let listing = listing::Listing::read(&reader.0.root, &reader.0.options, &folder, order)?;
-                if json { listing.to_json() } else { listing.to_html() }
-            });
-            match page.await.map_err(io::Error::other).flatten() {
-                Ok(page) => files
-                    .listing_page(page, if json { "application/json" } else { "text/html; charset=utf-8" }),
-                Err(cause) => {
-                    let failure = Failure::Refused { path, cause };
-                    files.say(&failure);
-                    let (status, explanation) = failure.answer();
-                    files.with_page(files.error(status, &headers, explanation))
-                }
-            }
-        }))
+        Reply::Later(Box::pin(on_pool(move |access| {
+            files.listing(&folder, order, &headers).or_else(|cause| {
+                let failure = Failure::of(&folder, cause, access);
+                files.with_page(files.answer_failure(&headers, &failure)?, access)
+            })
+        })))
+    }
+
+    fn listing(&self, folder: &str, order: listing::Order, headers: &HeaderMap) -> io::Result<Response> {
+        let listing = listing::Listing::read(&self.0.root, &self.0.options, folder, order)?;
+        let offers = ["text/html", "application/json"];
+        let is_json = negotiation::choose_media_type(headers.get_all(ACCEPT), &offers) == Some(offers[1]);
+        Ok(if is_json {
+            self.listing_page(listing.to_json()?, "application/json")
+        } else {
+            self.listing_page(listing.to_html()?, "text/html; charset=utf-8")
+        })
     }
 
     fn listing_page(&self, page: String, media_type: &'static str) -> Response {

@@ -1,8 +1,9 @@
 //! The folder that is served, and the only way to a file in it.
 //!
-//! Opening and `statx` block, and are called where the request is answered, as nginx does it: on a local disk with warm
-//! caches they take a microsecond or two, less than handing them to another thread and back. On a file system that hangs
-//! (NFS whose server is gone) they stop the core that called them; serve such a folder with a process of its own.
+//! Each lookup says whether it may wait ([`Access`]). A worker takes what the kernel knows of paths and files without a disk: that
+//! takes a microsecond or two, less than handing the lookup to another thread and back. Everything else is looked up on the pool
+//! for blocking work, and so is all of a file system that is not local. One that hangs (NFS whose server is gone) holds threads of
+//! the pool; serve such a folder with a process of its own, or listings, uploads and cold files wait with it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,9 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use rudy_http::semantics::etag::FileIdentity;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp};
+use rustix::fs::{AtFlags, FileType, OFlags, ResolveFlags, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 
+use super::access::{Access, OpenDirectory, WouldBlock};
 use super::clock;
 use super::folders::Folders;
 use super::options::FilesError;
@@ -87,15 +89,18 @@ impl Opened {
 /// Says now what would fail when the folder at `path` is opened and files in it are looked for.
 pub(super) fn check(path: &Path, follow_symlinks: bool) -> Result<(), FilesError> {
     let wrong = |error: Errno| FilesError::Root(path.to_owned(), error.into());
-    let directory = open_directory(path).map_err(wrong)?;
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let found = rustix::fs::openat2(&directory, c".", flags, Mode::empty(), resolve_flags(follow_symlinks));
+    let directory = OpenDirectory::open(path, Access::Blocking).map_err(wrong)?;
+    let resolve = resolve_flags(follow_symlinks);
+    let found = directory.open_beneath("", LOOK, resolve, Access::Blocking);
     found.map(drop).map_err(|error| match error {
         // An old kernel has no such call; what filters calls refuses it with one of the two.
         Errno::NOSYS | Errno::PERM => FilesError::NoOpenat2(error.into()),
         _ => wrong(error),
     })
 }
+
+/// Opens without the right to read, and without asking the file system.
+const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 fn resolve_flags(follow_symlinks: bool) -> ResolveFlags {
     let beneath = if follow_symlinks { ResolveFlags::empty() } else { ResolveFlags::BENEATH };
@@ -116,7 +121,7 @@ pub(crate) struct Root {
 /// The descriptor of a root, while it is open. Only [`Folders`] changes it, which counts those that are open.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    pub(super) open: ArcSwapOption<OwnedFd>,
+    pub(super) open: ArcSwapOption<OpenDirectory>,
     used_ms: AtomicU64,
 }
 
@@ -143,55 +148,62 @@ impl Root {
     ///
     /// `O_NONBLOCK`, because the open of a FIFO would wait for a writer. The path holds no `..`, and `openat2` sees to it
     /// that no symbolic link leads out, not even one that is put there while we look.
-    pub(super) fn open_file(&self, path: &str) -> Result<Opened, Errno> {
+    pub(super) fn open_file(&self, path: &str, access: Access) -> Result<Opened, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = File::from(self.open_beneath(path, flags)?);
+        let file = File::from(self.open_beneath(path, flags, access)?);
         let stat = Stat::of(&file)?;
         Ok(Opened { file, stat })
     }
 
     /// What `path` leads to, under the same rules but without the right to read it; `None` where it leads nowhere.
-    pub(super) fn stat_beneath(&self, path: &str) -> Option<Stat> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        Stat::of(self.open_beneath(path, flags).ok()?).ok()
+    pub(super) fn stat(&self, path: &str, access: Access) -> Result<Option<Stat>, WouldBlock> {
+        match self.open_beneath(path, LOOK, access).and_then(Stat::of) {
+            Err(error) if access.must_wait(&error.into()) => Err(WouldBlock),
+            stat => Ok(stat.ok()),
+        }
     }
 
-    /// What kind of thing `path` leads to, as for [`Self::stat_beneath`]; an error where that is not to be known. Sees first
+    /// What kind of thing `path` leads to, as for [`Self::stat`]; an error where that is not to be known. Sees first
     /// whether the root's own path leads elsewhere by now, at most every `check_after_ms`.
-    pub(crate) fn kind(&self, path: &str, check_after_ms: u64) -> Result<Option<Kind>, Errno> {
-        if let Err(error) = self.follow(clock::monotonic_ms(), check_after_ms)
-            && !self.is_open()
+    pub(crate) fn kind(
+        &self,
+        path: &str,
+        check_after_ms: u64,
+        access: Access,
+    ) -> Result<Option<Kind>, Errno> {
+        // Where its path leads nowhere, what is open is asked.
+        if let Err(error) = self.follow(clock::monotonic_ms(), check_after_ms, access)
+            && (access.must_wait(&error.into()) || !self.is_open())
         {
             return Err(error);
         }
-        // Where its path leads nowhere, what is open is asked.
-        match self.open_beneath(path, OFlags::PATH | OFlags::CLOEXEC) {
+        match self.open_beneath(path, LOOK, access) {
             Ok(found) => Ok(Some(Stat::of(found)?.kind)),
             Err(error) if is_absence(error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// What `path` leads to now, for a comparison with what was opened before. It follows any link: whatever is the same
-    /// file has been reached beneath the root already.
-    pub(super) fn stat(&self, path: &str) -> Option<Stat> {
-        let directory = self.directory().ok()?;
-        let statx = rustix::fs::statx(&directory, or_dot(path), AtFlags::empty(), StatxFlags::BASIC_STATS);
-        Some(Stat::from_statx(&statx.ok()?))
-    }
-
     /// Opens the root if it is closed. If it is open, sees at most every `check_after_ms` whether the root's own path leads
     /// elsewhere by now: many put a release in place by turning one symbolic link. If the path leads nowhere the open folder is
     /// kept, and the error says why.
-    pub(super) fn follow(&self, now_ms: u64, check_after_ms: u64) -> Result<(), Errno> {
-        let Some(held) = self.directory.open.load_full() else { return self.open(now_ms).map(drop) };
+    pub(super) fn follow(&self, now_ms: u64, check_after_ms: u64, access: Access) -> Result<(), Errno> {
+        let Some(held) = self.directory.open.load_full() else {
+            return self.open(now_ms, access).map(drop);
+        };
         if now_ms.saturating_sub(self.checked_ms.load(Ordering::Relaxed)) < check_after_ms {
             return Ok(());
         }
+        let found = OpenDirectory::open(&self.path, access);
+        if let Err(error) = found
+            && access.must_wait(&error.into())
+        {
+            // The pool looks; until then, so does every other request.
+            return Err(error);
+        }
         self.checked_ms.store(now_ms, Ordering::Relaxed);
-        let found = open_directory(&self.path)?;
-        let place = |stat: Stat| (stat.device, stat.inode);
-        if Stat::of(&found).map(place) != Stat::of(&held).map(place) {
+        let found = found?;
+        if !found.is_same(&held) {
             self.folders.keep_open(&self.directory, Arc::new(found));
         }
         Ok(())
@@ -207,29 +219,19 @@ impl Root {
         &self.path
     }
 
-    fn directory(&self) -> Result<Arc<OwnedFd>, Errno> {
+    fn open_beneath(&self, path: &str, flags: OFlags, access: Access) -> Result<OwnedFd, Errno> {
         let now_ms = clock::monotonic_ms();
         self.directory.used_ms.store(now_ms, Ordering::Relaxed);
-        self.directory.open.load_full().map_or_else(|| self.open(now_ms), Ok)
+        let directory = self.directory.open.load_full().map_or_else(|| self.open(now_ms, access), Ok)?;
+        directory.open_beneath(path, flags, self.resolve, access)
     }
 
-    fn open(&self, now_ms: u64) -> Result<Arc<OwnedFd>, Errno> {
-        let opened = Arc::new(open_directory(&self.path)?);
+    fn open(&self, now_ms: u64, access: Access) -> Result<Arc<OpenDirectory>, Errno> {
+        let opened = Arc::new(OpenDirectory::open(&self.path, access)?);
         self.directory.used_ms.store(now_ms, Ordering::Relaxed);
         self.checked_ms.store(now_ms, Ordering::Relaxed);
         self.folders.keep_open(&self.directory, opened.clone());
         Ok(opened)
-    }
-
-    fn open_beneath(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let directory = self.directory()?;
-        for _ in 0..OPEN_ATTEMPTS {
-            match rustix::fs::openat2(&directory, or_dot(path), flags, Mode::empty(), self.resolve) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                result => return result,
-            }
-        }
-        Err(Errno::AGAIN)
     }
 }
 
@@ -246,15 +248,4 @@ pub(super) fn is_absence(error: Errno) -> bool {
             | Errno::NXIO
             | Errno::NODEV
     )
-}
-
-/// `openat2` gives up with EAGAIN where a rename anywhere on the machine runs beside a link that climbs.
-const OPEN_ATTEMPTS: usize = 10;
-
-fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
-    rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-}
-
-fn or_dot(path: &str) -> &str {
-    if path.is_empty() { "." } else { path }
 }

@@ -21,6 +21,7 @@ use crate::config::files::problem_of;
 use crate::config::{FastcgiTable, Place, Problem};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, Fastcgi, Script};
+use crate::files::access::WouldBlock;
 use crate::files::{Elsewhere, Files, FilesOptions, Folders, Outcome};
 use crate::routes::Context;
 
@@ -84,21 +85,25 @@ impl Php {
         context: Context<'_>,
     ) -> Reply {
         // A folder may have got an `index.php` that goes before what was sent for it.
-        if !path.names_directory()
-            && let Some(reply) = self.files.answer_known(&request, path)
-        {
-            return reply;
+        let on_pool = |request| context.reply_on_pool(request, path.whole().clone().into_owned());
+        if !path.names_directory() {
+            match self.files.answer_known(&request, path, context.access) {
+                Ok(Some(reply)) => return reply,
+                Ok(None) => {}
+                Err(WouldBlock) => return on_pool(request),
+            }
         }
-        let script = match decide(path, |path| self.app.kind(path)) {
+        let script = match decide(path, |path| self.app.kind(path, context.access)) {
             Ok(Plan::RunNamed(end)) => Script::until(path, end),
             Ok(Plan::Run(script)) => match elsewhere.and_then(|elsewhere| elsewhere(&script[1..])) {
                 Some(target) => return context.redirect(request, target),
                 None => Ok(Script::new(path.mount(), script.as_bytes())),
             },
             Ok(Plan::Send) => {
-                return match self.files.call(&request, path, elsewhere) {
-                    Outcome::Reply(reply) => reply,
-                    Outcome::Redirect { path, .. } => context.redirect(request, path),
+                return match self.files.call(&request, path, elsewhere, context.access) {
+                    Ok(Outcome::Reply(reply)) => reply,
+                    Ok(Outcome::Redirect { path, .. }) => context.redirect(request, path),
+                    Err(WouldBlock) => on_pool(request),
                 };
             }
             Ok(Plan::AddSlash) => return self.files.redirect(&request, path).into(),
@@ -108,6 +113,7 @@ impl Php {
                 }
                 Err(refusal) => Err(refusal),
             },
+            Err(failure) if failure.would_block(context.access) => return on_pool(request),
             Err(failure) => return self.app.refuse(&request, context.client, &failure).into(),
         };
         match script {

@@ -54,9 +54,9 @@ fn no_more_folders_are_open_than_may_be() {
         ["b", "c"].map(|name| Files::open(path.join(name), FilesOptions::default(), &folders).unwrap());
     let request = Request::new(RequestBody::empty());
     let is_found = |files: &Files, path: &str| {
-        let Reply::Now(response) = files.send(&request, RequestPath::parse(path).unwrap().below(0)) else {
-            panic!("a file needs no waiting")
-        };
+        let path = RequestPath::parse(path).unwrap();
+        let outcome = files.call(&request, path.below(0), None, Access::Blocking);
+        let Ok(Outcome::Reply(Reply::Now(response))) = outcome else { panic!("a file needs no waiting") };
         response.status() == 200
     };
     assert!(is_found(&b, "/b.txt") && is_found(&c, "/c.txt"));
@@ -66,7 +66,7 @@ fn no_more_folders_are_open_than_may_be() {
     let mut expected = vec!["c".to_owned(), name];
     expected.sort();
     assert_eq!(open_below(path), expected, "the one that was used longest ago is closed");
-    assert!(b.0.root.stat("b.txt").is_some(), "and opened again when it is used");
+    assert!(b.0.root.stat("b.txt", Access::Blocking).unwrap().is_some(), "and opened again when it is used");
     assert_eq!(open_below(path).len(), 2);
 }
 

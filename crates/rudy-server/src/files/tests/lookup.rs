@@ -81,13 +81,12 @@ fn a_folder_without_its_slash_is_redirected_on_this_host() {
 #[test]
 fn a_route_that_takes_the_whole_path_still_knows_of_the_slash() {
     let site = Site::with(&[("index.html", "root")]);
-    let call = |uri: &'static str| {
-        let mut request = Request::new(RequestBody::empty());
+    let mut request = Request::new(RequestBody::empty());
+    let mut call = |uri: &'static str| {
         *request.uri_mut() = uri.parse().unwrap();
         let path = RequestPath::parse(uri).unwrap();
-        let Reply::Now(response) = site.files.send(&request, path.below("/docs".len())) else {
-            panic!("a file needs no waiting")
-        };
+        let outcome = site.files.call(&request, path.below("/docs".len()), None, Access::Blocking);
+        let Ok(Outcome::Reply(Reply::Now(response))) = outcome else { panic!("a file needs no waiting") };
         (response.status().as_u16(), response.headers().get("location").cloned())
     };
     assert_eq!(call("/docs/"), (200, None));

@@ -1,5 +1,6 @@
 //! Through [`Files::call`], against folders made for the test.
 
+mod access;
 mod cache;
 mod codings;
 mod conditions;
@@ -17,7 +18,8 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Body, BodyPiece, FileRange, Part, Reply, Request, RequestBody};
 use tempfile::TempDir;
 
-use super::{Files, FilesOptions, Folders};
+use super::access::{Access, WouldBlock};
+use super::{Files, FilesOptions, Folders, Outcome};
 
 /// A folder and its handler.
 struct Site {
@@ -30,7 +32,7 @@ struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// Whether nothing had to be waited for.
+    /// Whether nothing had to be waited for, but perhaps the file system.
     at_once: bool,
 }
 
@@ -69,7 +71,17 @@ impl Site {
 
     /// What is sent for a request to this path, unread.
     fn send(&self, request: &Request, path: &str) -> Reply {
-        self.files.send(request, RequestPath::parse(path).unwrap().below(0))
+        let call = |access| self.call(request, path, access);
+        call(Access::Cached).or_else(|WouldBlock| call(Access::Blocking)).unwrap()
+    }
+
+    /// What is sent where the file system may or may not be waited for.
+    fn call(&self, request: &Request, path: &str, access: Access) -> Result<Reply, WouldBlock> {
+        let path = RequestPath::parse(path).unwrap();
+        match self.files.call(request, path.below(0), None, access)? {
+            Outcome::Reply(reply) => Ok(reply),
+            Outcome::Redirect { .. } => panic!("there are no other routes"),
+        }
     }
 
     fn get(&self, path: &str) -> Answer {
@@ -93,11 +105,11 @@ impl Site {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let Ok(path) = RequestPath::parse(path) else {
+            if RequestPath::parse(path).is_err() {
                 let status = StatusCode::BAD_REQUEST;
                 return Answer { status, headers: HeaderMap::new(), body: Vec::new(), at_once: true };
-            };
-            let (response, at_once) = match self.files.send(&request, path.below(0)) {
+            }
+            let (response, at_once) = match self.send(&request, path) {
                 Reply::Now(response) => (response, true),
                 Reply::Later(future) => (future.await, false),
             };
