@@ -15,7 +15,8 @@ impl Excerpt {
     const LENGTH: usize = 38;
 
     /// Of these bytes.
-    pub(crate) fn of(came: &[u8]) -> Self {
+    #[must_use]
+    pub fn of(came: &[u8]) -> Self {
         let mut bytes = [0; Self::LENGTH];
         let length = came.len().min(Self::LENGTH);
         bytes[..length].copy_from_slice(&came[..length]);

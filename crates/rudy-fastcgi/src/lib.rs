@@ -9,10 +9,8 @@
 //! - [`record`]: what both ends send, byte by byte; [`pairs`]: the names and values in it; [`values`]: what an app says of
 //!   itself.
 //! - [`Limits`]: every bound on what a peer can make us hold.
-#![cfg_attr(
-    feature = "responder",
-    doc = "- [`responder`]: the library to write apps with, on tokio. It is the one part that touches the world."
-)]
+//!
+//! The library to write apps with is the crate `rudy-fastcgi-app`.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
 
@@ -25,8 +23,6 @@ mod limits;
 pub mod pairs;
 pub mod record;
 mod records;
-#[cfg(feature = "responder")]
-pub mod responder;
 #[cfg(test)]
 mod round_trip;
 pub mod values;
@@ -35,5 +31,3 @@ pub use excerpt::Excerpt;
 pub use fault::Fault;
 pub use limits::Limits;
 pub use record::{ProtocolStatus, RequestId, Role};
-#[cfg(feature = "responder")]
-pub use responder::{Concurrency, serve};

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use rudy_fastcgi::responder::{Concurrency, Listen, Server};
+use rudy_fastcgi_app::{Concurrency, Listen, Server};
 
 /// A FastCGI app that says which process, thread and task answers.
 #[derive(Parser)]

@@ -15,8 +15,8 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Request, Response};
 use rudy_fastcgi::application::{ApplicationConnection, Event};
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
-use rudy_fastcgi::responder::{Body, Concurrency, ServeError, serve};
 use rudy_fastcgi::{Limits, ProtocolStatus};
+use rudy_fastcgi_app::{Body, Concurrency, ServeError, serve};
 
 fn main() {
     match std::env::args().nth(1).as_deref() {

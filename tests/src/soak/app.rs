@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Request, Response};
-use rudy_fastcgi::responder::{Body, BodyError, BodySender, Concurrency, ServeError, serve};
+use rudy_fastcgi_app::{Body, BodyError, BodySender, Concurrency, ServeError, serve};
 
 use super::pattern::{Fnv, Pattern, sum};
 

@@ -15,16 +15,13 @@ const FLOORS: &[(&str, u8)] = &[
     ("rudy-observe", 1),
     ("rudy-socket-file", 1),
     ("rudy-upstream", 1),
+    ("rudy-fastcgi-app", 2),
     ("rudy-net", 2),
     ("rudy-server", 3),
     ("rudy-load", 3),
     ("rudy-lab", 4),
     ("rudy", 5),
 ];
-
-/// The floor of what only a feature brings into a crate, where that is not the crate's own: the library to write FastCGI apps
-/// with makes sockets, and may lean on what is below rudy-net.
-const FEATURE_FLOORS: &[(&str, u8)] = &[("rudy-fastcgi", 2)];
 
 /// Members that stand outside the building: nothing may depend on them.
 const OUTSIDE: &[&str] = &["fastcgi-info", "rudy-tests", "xtask"];
@@ -43,10 +40,8 @@ pub(super) struct Graph {
     /// For each package, members included, what is compiled into it: dependencies for tests left out. By name and
     /// version, as in `bytes 1.12.0`.
     built_in: BTreeMap<String, Vec<String>>,
-    /// For each member its dependencies that only a feature brings, by name.
-    optional: BTreeMap<String, BTreeSet<String>>,
-    /// Members that have features on by default.
-    with_default_features: BTreeSet<String>,
+    /// Members that have features.
+    with_features: BTreeSet<String>,
 }
 
 impl Graph {
@@ -61,7 +56,9 @@ impl Graph {
                 let dependencies =
                     list(package, "dependencies")?.iter().map(|d| text(d, "name").map(String::from));
                 graph.members.insert(name.into(), dependencies.collect::<Outcome<_>>()?);
-                graph.note_features(name, package)?;
+                if package["features"].as_object().is_some_and(|features| !features.is_empty()) {
+                    graph.with_features.insert(name.into());
+                }
             }
         }
         for node in list(&metadata["resolve"], "nodes")? {
@@ -77,31 +74,13 @@ impl Graph {
         Ok(graph)
     }
 
-    fn note_features(&mut self, member: &str, package: &Value) -> Outcome {
-        let optional = list(package, "dependencies")?.iter().filter(|d| d["optional"] == true);
-        let names = optional.map(|d| text(d, "name").map(String::from)).collect::<Outcome<_>>()?;
-        self.optional.insert(member.into(), names);
-        if package["features"]["default"].as_array().is_some_and(|features| !features.is_empty()) {
-            self.with_default_features.insert(member.into());
-        }
-        Ok(())
-    }
-
-    fn is_optional(&self, member: &str, dependency: &str) -> bool {
-        self.optional.get(member).is_some_and(|optional| optional.contains(dependency))
-    }
-
-    /// The packages that are compiled into `member` without its features, each with the chain of packages that brings it.
+    /// The packages that are compiled into `member`, each with the chain of packages that brings it.
     fn tree(&self, member: &str) -> BTreeMap<String, String> {
         let start = self.built_in.keys().filter(|label| name(label) == member);
         let mut to_visit: Vec<(String, String)> = start.map(|label| (label.clone(), member.into())).collect();
         let mut chains = BTreeMap::new();
         while let Some((label, chain)) = to_visit.pop() {
-            let optional = self.optional.get(name(&label));
             for next in self.built_in.get(&label).into_iter().flatten() {
-                if optional.is_some_and(|optional| optional.contains(name(next))) {
-                    continue;
-                }
                 if !chains.contains_key(next) {
                     let chain = format!("{chain} -> {}", name(next));
                     chains.insert(next.clone(), chain.clone());
@@ -122,7 +101,6 @@ pub(super) fn upward(graph: &Graph) -> Vec<String> {
             problems.push(format!("{member} has no floor: give it one in xtask/src/tidy/floors.rs"));
         }
         for dependency in dependencies.iter().filter(|d| graph.members.contains_key(*d)) {
-            let own = if graph.is_optional(member, dependency) { feature_floor(member) } else { own };
             match (own, floor(dependency)) {
                 (Some(own), Some(below)) if below >= own => {
                     problems.push(format!("{member} (floor {own}) depends on {dependency} (floor {below})"));
@@ -136,13 +114,14 @@ pub(super) fn upward(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// Crates of floor 0 into which a runtime or sockets are compiled. What a feature brings, somebody has asked for; so none
-/// may be on by default.
+/// Crates of layer 0 into which a runtime or sockets are compiled, or could be by a feature.
 pub(super) fn impure(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
     for member in floor_0() {
-        if graph.with_default_features.contains(member) {
-            problems.push(format!("{member} has features by default: on floor 0 each has to be asked for"));
+        if graph.with_features.contains(member) {
+            problems.push(format!(
+                "{member} has features: what they add is a crate of its own on a higher layer"
+            ));
         }
         for (label, chain) in graph.tree(member) {
             if IMPURE.contains(&name(&label)) {
@@ -171,11 +150,6 @@ pub(super) fn undenied(sources: &[File]) -> Vec<String> {
 
 fn floor(member: &str) -> Option<u8> {
     FLOORS.iter().find(|(name, _)| *name == member).map(|(_, floor)| *floor)
-}
-
-fn feature_floor(member: &str) -> Option<u8> {
-    let own = FEATURE_FLOORS.iter().find(|(name, _)| *name == member).map(|(_, floor)| *floor);
-    own.or_else(|| floor(member))
 }
 
 fn floor_0() -> impl Iterator<Item = &'static str> {
@@ -225,20 +199,6 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_feature_brings_may_be_on_a_higher_floor_where_the_list_says_so() {
-        let mut graph = graph(&[
-            ("rudy-fastcgi", &["rudy-socket-file"]),
-            ("rudy-http", &["rudy-socket-file"]),
-            ("rudy-socket-file", &[]),
-        ]);
-        assert_eq!(upward(&graph).len(), 2, "without a feature");
-        for member in ["rudy-fastcgi", "rudy-http"] {
-            graph.optional.insert(member.into(), ["rudy-socket-file".to_string()].into());
-        }
-        assert_eq!(upward(&graph), ["rudy-http (floor 0) depends on rudy-socket-file (floor 1)"]);
-    }
-
-    #[test]
     fn a_crate_without_a_floor_is_named() {
         assert_eq!(upward(&graph(&[("newcomer", &[])])).len(), 1);
     }
@@ -255,19 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_feature_brings_to_floor_0_may_be_a_runtime_if_somebody_has_to_ask_for_it() {
-        let mut graph = graph(&[("rudy-http", &["tokio", "nice"]), ("nice", &[]), ("tokio", &[])]);
-        graph.optional.insert("rudy-http".into(), ["tokio".to_string()].into());
-        assert_eq!(impure(&graph), Vec::<String>::new());
-        graph.with_default_features.insert("rudy-http".into());
+    fn a_feature_of_layer_0_is_named() {
+        let mut graph = graph(&[("rudy-http", &[]), ("rudy-net", &[])]);
+        graph.with_features = ["rudy-http".to_string(), "rudy-net".to_string()].into();
         assert_eq!(
             impure(&graph),
-            ["rudy-http has features by default: on floor 0 each has to be asked for"]
+            ["rudy-http has features: what they add is a crate of its own on a higher layer"]
         );
-        graph.with_default_features.clear();
-        // Another way in counts.
-        graph.built_in.insert("nice 1.0.0".into(), vec!["tokio 1.0.0".into()]);
-        assert_eq!(impure(&graph), ["rudy-http pulls in tokio: rudy-http -> nice -> tokio"]);
     }
 
     #[test]
@@ -285,7 +239,7 @@ mod tests {
         let metadata = serde_json::json!({
             "workspace_members": ["a"],
             "packages": [
-                {"name": "rudy-http", "id": "a", "version": "1.0.0", "features": {"default": [], "extra": ["dep:serde"]},
+                {"name": "rudy-http", "id": "a", "version": "1.0.0", "features": {"extra": ["dep:serde"]},
                  "dependencies": [{"name": "bytes"}, {"name": "tokio"}, {"name": "serde", "optional": true}]},
                 {"name": "bytes", "id": "b", "version": "1.0.0", "dependencies": []},
                 {"name": "tokio", "id": "c", "version": "1.0.0", "dependencies": []},
@@ -299,7 +253,7 @@ mod tests {
         });
         let graph = Graph::new(&metadata).expect("well formed");
         assert_eq!(graph.members["rudy-http"].len(), 3);
-        assert!(graph.optional["rudy-http"].contains("serde") && graph.with_default_features.is_empty());
-        assert!(impure(&graph).is_empty());
+        assert!(graph.with_features.contains("rudy-http"));
+        assert!(graph.tree("rudy-http").keys().eq(["bytes 1.0.0"]));
     }
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response, StatusCode};
-use rudy_fastcgi::Role;
-use rudy_fastcgi::responder::{Body, Concurrency, RequestExt, Server};
+use rudy_fastcgi_app::{Body, Concurrency, RequestExt, Role, Server};
 use rudy_tests::Connection;
 
 use super::own_app::{App, serve_as};

@@ -1,4 +1,4 @@
-//! Apps written with `rudy-fastcgi`, behind the web servers that people have.
+//! Apps written with `rudy-fastcgi-app`, behind the web servers that people have.
 
 mod alone;
 mod authorizer;

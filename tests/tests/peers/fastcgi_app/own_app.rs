@@ -3,7 +3,7 @@
 use std::fs;
 
 use http::{Request, Response};
-use rudy_fastcgi::responder::{Body, Concurrency, Handler, Listen, RequestExt, Server};
+use rudy_fastcgi_app::{Body, Concurrency, Handler, Listen, RequestExt, Server};
 use rudy_tests::{Curl, PATIENCE};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
@@ -97,4 +97,4 @@ fn a_stream_comes_as_it_is_written_and_its_handler_is_dropped_with_its_client() 
 }
 
 /// What the test writes an answer with, and what tells it of the abort.
-type BodyOf = (rudy_fastcgi::responder::BodySender, oneshot::Receiver<()>);
+type BodyOf = (rudy_fastcgi_app::BodySender, oneshot::Receiver<()>);

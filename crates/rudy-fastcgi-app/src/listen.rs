@@ -14,7 +14,7 @@ use rudy_socket_file::SocketFile;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{tcp, unix};
 
-use super::ServeError;
+use crate::ServeError;
 
 /// Where an app is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -138,7 +138,7 @@ impl Acceptor {
                 AsyncSocket::Tcp(socket) => {
                     let (stream, peer) = socket.accept().await?;
                     if self.peers.as_ref().is_some_and(|peers| !peers.contains(&peer.ip().to_canonical())) {
-                        super::say(&format!("{} may not connect: {PEERS} does not name it", peer.ip()));
+                        crate::say(&format!("{} may not connect: {PEERS} does not name it", peer.ip()));
                         continue;
                     }
                     // Answers are written as a whole, and none is to wait for the one before. It fails only if the peer has gone.

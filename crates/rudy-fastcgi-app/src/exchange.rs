@@ -10,12 +10,12 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body::Body as _;
+use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::connection::{Shared, Ticket};
-use super::context::{Aborted, Log};
-use super::{Body, Handler};
-use crate::record::{Kind, encode_stream, encode_stream_end};
+use crate::connection::{Shared, Ticket};
+use crate::context::{Aborted, Log};
+use crate::{Body, Handler};
 
 /// A request that waits for its turn.
 pub(super) struct Exchange {

@@ -4,9 +4,8 @@ use std::fmt;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Uri, Version};
-
-use crate::Excerpt;
-use crate::pairs::Params;
+use rudy_fastcgi::Excerpt;
+use rudy_fastcgi::pairs::Params;
 
 /// A parameter without which there is no request, or that is wrong. It is the web server's fault, most often its
 /// configuration's.
@@ -136,18 +135,31 @@ impl fmt::Display for BadParam {
 
 #[cfg(test)]
 mod tests {
+    use bytes::{Buf, BytesMut};
+    use rudy_fastcgi::application::{ApplicationConnection, Event};
+    use rudy_fastcgi::pairs::ParamsEncoder;
+    use rudy_fastcgi::record::encode_begin;
+    use rudy_fastcgi::{Limits, RequestId, Role};
+
     use super::*;
-    use crate::Limits;
-    use crate::pairs::{Gathering, encode_pair};
 
     fn params(pairs: &[(&str, &str)]) -> Params {
-        let mut bytes = bytes::BytesMut::new();
+        let mut bytes = BytesMut::new();
+        encode_begin(RequestId::MIN, Role::Responder, false, &mut bytes);
+        let mut encoder = ParamsEncoder::new(RequestId::MIN, &mut bytes);
         for (name, value) in pairs {
-            encode_pair(name.as_bytes(), value.as_bytes(), &mut bytes);
+            encoder.push(name.as_bytes(), value.as_bytes());
         }
-        let mut gathering = Gathering::default();
-        gathering.push(&bytes, &Limits::default()).expect("they are few");
-        gathering.finish().expect("they are whole")
+        encoder.finish();
+        let mut connection = ApplicationConnection::new();
+        loop {
+            let (used, event) = connection.decode(&bytes, &Limits::default()).expect("they are few");
+            match event {
+                Event::Params { params, .. } => return params,
+                event => assert!(matches!(event, Event::Begin { .. }), "{event:?}"),
+            }
+            bytes.advance(used);
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The library to write `FastCGI` apps with (feature `responder`): a handler in, a served app out.
+//! The library to write `FastCGI` apps with, on tokio: a handler in, a served app out.
 //!
 //! ```no_run
 //! use http::{Request, Response, StatusCode};
-//! use rudy_fastcgi::responder::{Body, Concurrency, RequestExt, serve};
+//! use rudy_fastcgi_app::{Body, Concurrency, RequestExt, serve};
 //!
 //! async fn answer(request: Request<Body>) -> Response<Body> {
 //!     let client = request.param("REMOTE_ADDR").unwrap_or("somebody").to_owned();
@@ -18,7 +18,7 @@
 //!     }
 //! }
 //!
-//! # async fn example() -> Result<(), rudy_fastcgi::responder::ServeError> {
+//! # async fn example() -> Result<(), rudy_fastcgi_app::ServeError> {
 //! // On the socket that the web server has started us with, ten requests at once, until SIGTERM.
 //! serve(Concurrency::Tasks { at_most: 10 }, answer).await
 //! # }
@@ -43,11 +43,7 @@
 //! At SIGTERM or SIGINT no more connections are accepted, requests under way are answered, and [`serve`] returns; at the second
 //! it returns at once.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the part of this crate that touches the world: nothing else uses it, and it is there only with its feature"
-)]
+#![forbid(unsafe_code)]
 
 mod body;
 mod connection;
@@ -63,6 +59,8 @@ pub use self::body::{Body, BodyError, BodySender};
 pub use self::context::{Aborted, Log, RequestExt};
 pub use self::error::ServeError;
 pub use self::listen::Listen;
+pub use rudy_fastcgi::pairs::Params;
+pub use rudy_fastcgi::{Limits, Role};
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -71,18 +69,17 @@ use std::time::Duration;
 
 use bytes::Buf;
 use http::{Request, Response};
+use rudy_fastcgi::values::Values;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use self::exchange::Exchange;
 use self::listen::Listener;
-use crate::values::Values;
-use crate::{Limits, Role};
 
 /// The guide's examples are compiled.
 #[cfg(doctest)]
-#[doc = include_str!("../../../../docs/fastcgi-app.md")]
+#[doc = include_str!("../../../docs/fastcgi-app.md")]
 struct Guide;
 
 /// On what handlers run, and how many at once.

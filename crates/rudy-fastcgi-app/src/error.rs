@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use super::Listen;
+use crate::Listen;
 
 /// Why an app is not, or no longer, served.
 #[derive(Debug)]

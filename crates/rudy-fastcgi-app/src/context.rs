@@ -4,11 +4,11 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
+use rudy_fastcgi::Role;
+use rudy_fastcgi::pairs::Params;
 use tokio::sync::{Notify, watch};
 
-use super::Body;
-use crate::Role;
-use crate::pairs::Params;
+use crate::Body;
 
 /// What a handler can ask a request of `FastCGI`.
 pub trait RequestExt {
@@ -19,7 +19,7 @@ pub trait RequestExt {
     fn param(&self, name: &str) -> Option<&str>;
 
     /// What the app is asked to be. Always [`Role::Responder`], unless the server was told of other roles
-    /// ([`Server::role`](super::Server::role)).
+    /// ([`Server::role`](crate::Server::role)).
     fn role(&self) -> Role;
 
     /// The file that a filter is to filter (section 6.4). `None` in the other roles, and the second time.

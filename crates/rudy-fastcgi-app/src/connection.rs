@@ -5,21 +5,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use rudy_fastcgi::application::{ApplicationConnection, Event};
+use rudy_fastcgi::pairs::Params;
+use rudy_fastcgi::record::{encode_end, encode_unknown_type};
+use rudy_fastcgi::{Fault, ProtocolStatus, RequestId, Role};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{Sender, error::TrySendError};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::body::Piece;
-use super::context::{Aborted, Context, Log};
-use super::exchange::Exchange;
-use super::listen::{Halves, Reader};
-use super::request::from_params;
-use super::{Body, BodyError, Handler, Responder};
-use crate::application::{ApplicationConnection, Event};
-use crate::pairs::Params;
-use crate::record::{encode_end, encode_unknown_type};
-use crate::{Fault, ProtocolStatus, RequestId, Role};
+use crate::body::Piece;
+use crate::context::{Aborted, Context, Log};
+use crate::exchange::Exchange;
+use crate::listen::{Halves, Reader};
+use crate::request::from_params;
+use crate::{Body, BodyError, Handler, Responder};
 
 /// How long a connection that is to be closed waits for the rest of a body that nobody reads: closing before it has come
 /// would reset the connection, and the answer with it.
@@ -172,7 +172,7 @@ pub(super) async fn serve<H: Handler>(
     let mut drained_by = None;
     loop {
         if let Err(fault) = connection.take(&mut buffer, &reader).await {
-            super::say(&format!("a connection was dropped: {fault}"));
+            crate::say(&format!("a connection was dropped: {fault}"));
             has_ended = true;
         }
         match connection.phase(has_ended) {
@@ -426,8 +426,10 @@ fn data_length(params: &Params) -> Option<u64> {
 mod tests {
     use http::Response;
 
-    use super::super::{Concurrency, Server};
+    use rudy_fastcgi::record::encode_begin;
+
     use super::*;
+    use crate::{Concurrency, Server};
 
     #[test]
     fn refused_requests_leave_nothing_behind() {
@@ -444,5 +446,25 @@ mod tests {
             out.clear();
         }
         assert!(state.closes);
+    }
+
+    #[test]
+    fn no_more_requests_are_drained_than_may_be_open() {
+        let responder = Responder::new(
+            &Server::new(Concurrency::Tasks { at_most: 1 }),
+            async |_: http::Request<Body>| Response::new(String::new()),
+        );
+        let shared = Shared::new(Box::new(tokio::io::sink()));
+        let (mut state, mut input, mut out) = (shared.state(), BytesMut::new(), BytesMut::new());
+        for id in (1..=u16::MAX).filter_map(RequestId::new) {
+            // The app has no such role, so the request ends as soon as it begins.
+            encode_begin(id, Role::Filter, false, &mut input);
+            let (used, event) = state.machine.decode(&input, &responder.limits).expect("it is FastCGI");
+            note(&mut state, event, &responder, false, &mut out);
+            input.advance(used);
+        }
+        assert_eq!(out.len(), 16 * usize::from(u16::MAX), "each is ended");
+        assert_eq!(state.draining.len(), usize::from(responder.limits.open_requests));
+        assert!(state.incoming.is_empty() && state.drains_refused);
     }
 }

@@ -8,19 +8,20 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use http::{Request, Response, StatusCode};
+use rudy_fastcgi::gateway::{Event, GatewayConnection};
+use rudy_fastcgi::pairs::ParamsEncoder;
+use rudy_fastcgi::record::{
+    HEADER_BYTES, Header, Kind, encode_abort, encode_begin, encode_stream, encode_stream_end,
+};
+use rudy_fastcgi::values::Values;
+use rudy_fastcgi::{Limits, ProtocolStatus, RequestId, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Body, BodyError, Concurrency, Handler, Listen, RequestExt, ServeError, Server};
-use crate::pairs::{Pairs, ParamsEncoder};
-use crate::record::{
-    HEADER_BYTES, Header, Kind, encode_abort, encode_begin, encode_stream, encode_stream_end,
-};
-use crate::values::{Values, encode_question};
-use crate::{Limits, ProtocolStatus, RequestId, Role};
+use crate::{Body, BodyError, Concurrency, Handler, Listen, RequestExt, ServeError, Server};
 
 const TASKS: Concurrency = Concurrency::Tasks { at_most: 4 };
 const THREADS: Concurrency = Concurrency::Threads { at_most: 4 };
@@ -54,7 +55,6 @@ impl App {
             socket: TcpStream::connect(self.address).await.expect("it listens"),
             input: BytesMut::new(),
             answers: BTreeMap::new(),
-            values: None,
         }
     }
 
@@ -71,7 +71,6 @@ struct Peer {
     socket: TcpStream,
     input: BytesMut,
     answers: BTreeMap<RequestId, Answer>,
-    values: Option<Values>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -153,11 +152,7 @@ impl Peer {
     }
 
     fn take(&mut self, header: Header, content: &[u8]) {
-        let Some(id) = header.id else {
-            assert_eq!(header.kind, Kind::GetValuesResult);
-            self.values = Some(Values::decode(&Pairs::whole(content).expect("whole pairs")));
-            return;
-        };
+        let id = header.id.expect("it is about a request");
         let answer = self.answers.get_mut(&id).expect("it was asked");
         match (header.kind, content) {
             (Kind::Stdout, data) => answer.out += &String::from_utf8_lossy(data),
@@ -571,12 +566,18 @@ async fn a_connection_that_is_not_to_be_kept_is_closed_behind_its_answer() {
 async fn an_app_says_what_it_takes_and_that_it_does_not_know_a_record() {
     let app = App::serve(Server::new(TASKS).connections(17), path);
     let mut peer = app.connect().await;
-    let mut out = BytesMut::new();
-    encode_question(&mut out);
+    let (mut gateway, mut out) = (GatewayConnection::new(), BytesMut::new());
+    gateway.ask_values(&mut out);
     peer.send(&out).await;
-    peer.read_until(|peer| peer.values.is_some()).await;
-    let values = Values { max_connections: Some(17), max_requests: Some(4), multiplexes: Some(true) };
-    assert_eq!(peer.values, Some(values));
+    let values = loop {
+        assert_ne!(peer.socket.read_buf(&mut peer.input).await.expect("the connection is not reset"), 0);
+        match gateway.decode(&peer.input, &Limits::default()).expect("it is FastCGI") {
+            (used, Event::More) => peer.input.advance(used),
+            (_, event) => break event,
+        }
+    };
+    let expected = Values { max_connections: Some(17), max_requests: Some(4), multiplexes: Some(true) };
+    assert_eq!(values, Event::Values(expected));
     peer.socket.write_all(b"\x01\x63\0\0\0\0\0\0").await.expect("the app reads");
     let mut answer = [0; 16];
     peer.socket.read_exact(&mut answer).await.expect("it is answered");
