@@ -6,12 +6,12 @@ use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rudy_net::tls::{Trust, TrustError};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use crate::Url;
 use crate::link::{Remote, Security};
+use crate::tls::{Trust, TrustError};
 
 /// What the caller says about how servers are reached.
 #[derive(Debug, Clone, Default)]

@@ -18,6 +18,7 @@ mod poller;
 mod request;
 mod room;
 pub mod svg;
+mod tls;
 mod units;
 mod url;
 
@@ -28,4 +29,5 @@ pub use http_load::http_load;
 pub use interrupt::Interrupt;
 pub use link::{Remote, Security};
 pub use request::{Encoded, Mix, Template, WEIGHTS_MAX, WeightError, parse_field};
+pub use tls::{Trust, TrustError};
 pub use url::{Url, UrlError};

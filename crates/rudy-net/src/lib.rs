@@ -15,7 +15,6 @@ mod request_body;
 mod scratch;
 mod service;
 mod timers;
-pub mod tls;
 pub mod transport;
 mod worker;
 

@@ -10,8 +10,7 @@ use rudy_load::bench::{
     ArrivalsName, ConnectionOptions, ExpectedOptions, JobOptions, KneeOptions, MergeOptions, Options,
     OutputOptions, PaceOptions, RequestOptions, Sources, Split, StartAt,
 };
-use rudy_load::{Access, Exit, Url, parse_field};
-use rudy_net::tls::Trust;
+use rudy_load::{Access, Exit, Trust, Url, parse_field};
 use rudy_stats::Slo;
 use rudy_stats::rate::{ParseError, Rate};
 

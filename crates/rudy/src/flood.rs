@@ -8,8 +8,7 @@ use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rudy_load::bench::Sources;
 use rudy_load::flood::{Options, Server};
-use rudy_load::{Access, Template, parse_field};
-use rudy_net::tls::Trust;
+use rudy_load::{Access, Template, Trust, parse_field};
 
 use crate::values::{elsewhere, number, time};
 

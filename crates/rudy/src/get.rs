@@ -7,8 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use http::{HeaderName, HeaderValue, Method};
 use rudy_load::get::{Options, Proxies};
-use rudy_load::{Access, Url, parse_field};
-use rudy_net::tls::Trust;
+use rudy_load::{Access, Trust, Url, parse_field};
 
 use crate::values::{elsewhere, time};
 

@@ -9,7 +9,6 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_net::tls::Trust;
 use rudy_stats::schedule::{Arrivals, Profile, Schedule, Share};
 
 use self::options::{Check, End, Options, Start, USAGE};
@@ -19,7 +18,7 @@ use crate::bench::{
 };
 use crate::exit::Refusal;
 use crate::interrupt::Interrupt;
-use crate::{Access, Exit, room};
+use crate::{Access, Exit, Trust, room};
 
 /// At a rate, as many fetches are under way as it takes; never more than this.
 const PARALLEL_MAX: u32 = 20_000;

@@ -3,9 +3,10 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-use rudy_net::tls::explain;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
+
+use crate::tls::explain;
 
 /// What a session begins with: whom to trust, and who is to prove itself.
 #[derive(Debug, Clone)]

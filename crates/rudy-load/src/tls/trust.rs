@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use rustls_platform_verifier::BuilderVerifierExt;
 
-use super::held::Held;
+use super::file_verifier::FileVerifier;
 
 /// Which certificates are accepted from a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,9 +64,9 @@ impl Trust {
             .map_err(TrustError::Rejected)?;
         let builder = match self {
             Self::Platform => builder.with_platform_verifier().map_err(TrustError::Rejected)?,
-            Self::File(path) => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Held::read(path, provider)?))
-            }
+            Self::File(path) => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(FileVerifier::read(path, provider)?)),
             Self::Anyone => {
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyone(provider)))
             }

@@ -1,10 +1,9 @@
-//! Why a certificate is refused, in words that say what to do.
+//! Why a certificate is rejected, in words that say what to do.
 
 use rustls::CertificateError;
 
 /// What was wrong with a server's certificate. `None` where the error is about something else.
-#[must_use]
-pub fn explain(error: &rustls::Error) -> Option<String> {
+pub(crate) fn explain(error: &rustls::Error) -> Option<String> {
     let rustls::Error::InvalidCertificate(error) = error else { return None };
     Some(match error {
         CertificateError::NotValidForNameContext { expected, presented } => {

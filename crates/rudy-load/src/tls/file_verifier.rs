@@ -16,12 +16,12 @@ use super::TrustError;
 /// Accepts what a certificate of the file has signed, as webpki does, and the certificates of the file themselves, as curl does:
 /// what `openssl req -x509` makes for a server is an authority's certificate to webpki, and no server's.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct FileVerifier {
     signed: Arc<WebPkiServerVerifier>,
     certificates: Vec<CertificateDer<'static>>,
 }
 
-impl Held {
+impl FileVerifier {
     pub(super) fn read(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, TrustError> {
         let file = |error| TrustError::File(path.to_owned(), error);
         let read = CertificateDer::pem_file_iter(path).map_err(file)?;
@@ -39,7 +39,7 @@ impl Held {
     }
 }
 
-impl ServerCertVerifier for Held {
+impl ServerCertVerifier for FileVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
