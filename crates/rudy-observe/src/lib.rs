@@ -29,4 +29,4 @@ pub use error::Error;
 pub use exit::Exit;
 pub use machine::Machine;
 pub use process::{Descriptors, Difference, Memory, Process, Sample, Thread, ThreadDifference};
-pub use sockets::{By, Group, Socket, Sockets, State, Tally, by_state};
+pub use sockets::{By, Group, Owner, Socket, Sockets, State, Tally, by_state};

@@ -6,7 +6,6 @@
 mod address;
 mod error;
 mod inherited;
-mod owner;
 mod tcp;
 mod unix;
 
@@ -18,8 +17,7 @@ use std::path::PathBuf;
 pub use address::{Address, AddressError};
 pub use error::ListenError;
 pub use inherited::Inherited;
-pub use owner::Owner;
-
+pub use rudy_observe::Owner;
 use rudy_socket_file::SocketFile;
 
 use crate::close::close_listener;

@@ -2,6 +2,7 @@
 
 mod group;
 mod look;
+mod owner;
 mod state;
 mod table;
 
@@ -11,6 +12,7 @@ use std::time::Instant;
 
 pub use self::group::{By, Group};
 pub(crate) use self::look::Remotes;
+pub use self::owner::Owner;
 pub use self::state::State;
 use crate::Descriptors;
 

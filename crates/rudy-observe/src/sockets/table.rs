@@ -9,6 +9,8 @@ use super::{Socket, State};
 pub(super) struct Row {
     /// 0 where no process has it: closed by its process, or not yet accepted by one.
     pub(super) inode: u64,
+    /// The user whose process made it.
+    pub(super) user: u32,
     pub(super) socket: Socket,
 }
 
@@ -22,7 +24,8 @@ impl Row {
         let state = State::from_number(u8::try_from(hex(fields.next()?)?).ok()?)?;
         let (unsent, unread) = fields.next()?.split_once(':')?;
         let (unsent, unread) = (hex(unsent)?, hex(unread)?);
-        let inode = fields.nth(4)?.parse().ok()?;
+        let user = fields.nth(2)?.parse().ok()?;
+        let inode = fields.nth(1)?.parse().ok()?;
         // Of a listening socket the kernel shows here how many connections it has for `accept`.
         let listens = state == State::Listen;
         let not_accepted = if listens { unread } else { 0 };
@@ -31,6 +34,7 @@ impl Row {
         let unsent_bytes = if listens { 0 } else { unsent.saturating_sub(u32::from(state.has_own_mark())) };
         Some(Self {
             inode,
+            user,
             socket: Socket { state, local, remote, unread_bytes, unsent_bytes, not_accepted },
         })
     }
@@ -49,6 +53,16 @@ pub(super) fn unix_inode(line: &[u8]) -> Option<u64> {
     let mut fields = fields(line);
     fields.next()?.strip_suffix(':')?;
     fields.nth(5)?.parse().ok()
+}
+
+/// The inode in a line of the table of Unix sockets, if that socket listens at `path`.
+pub(super) fn unix_listener(line: &[u8], path: &[u8]) -> Option<u64> {
+    /// `__SO_ACCEPTCON`.
+    const LISTENS: &str = "00010000";
+    // The path is what follows the columns, and may contain spaces.
+    let columns: Vec<&str> = fields(line.strip_suffix(path)?.strip_suffix(b" ")?).collect();
+    let [_, _, _, LISTENS, _, _, inode] = columns[..] else { return None };
+    inode.parse().ok()
 }
 
 /// The inode of a socket that a descriptor leads to: `socket:[4026]`.
@@ -124,7 +138,7 @@ mod tests {
             ),
         ];
         for (line, expected) in cases {
-            let Row { inode, socket } = Row::parse(line.as_bytes()).expect(line);
+            let Row { inode, socket, .. } = Row::parse(line.as_bytes()).expect(line);
             let Socket { state, local, remote, unread_bytes, unsent_bytes, not_accepted } = socket;
             let shown = format!(
                 "{inode} {state} {local} {remote} unread {unread_bytes} unsent {unsent_bytes} not accepted {not_accepted}"
@@ -159,6 +173,18 @@ mod tests {
         let unix = b"0000000000000000: 00000002 00000000 00010000 0001 01 5678 /run/a\xff b.sock";
         assert_eq!(unix_inode(unix), Some(5678));
         assert_eq!(unix_inode(b"Num       RefCount Protocol Flags    Type St Inode Path"), None);
+    }
+
+    #[test]
+    fn a_unix_socket_is_found_by_its_whole_path() {
+        let connected: &[u8] =
+            b"00000000ff30e313: 00000003 00000000 00000000 0001 03   632 /run/a \xff b.sock";
+        let listens: &[u8] = b"00000000ff30e314: 00000002 00000000 00010000 0001 01   633 /run/a \xff b.sock";
+        assert_eq!(unix_listener(listens, b"/run/a \xff b.sock"), Some(633));
+        assert_eq!(unix_listener(connected, b"/run/a \xff b.sock"), None);
+        for other in [&b"b.sock"[..], b"", b"3 /run/a \xff b.sock", b"/run/a \xff b.sock2"] {
+            assert_eq!(unix_listener(listens, other), None, "{}", other.escape_ascii());
+        }
     }
 
     #[test]

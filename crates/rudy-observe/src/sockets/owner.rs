@@ -1,0 +1,141 @@
+//! Which process listens on an address, as far as `/proc` shows it to us.
+
+use std::fmt;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::State;
+use super::table::{Row, socket_inode, unix_listener};
+
+/// The process that listens on an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// This process itself.
+    Ourselves,
+    /// Another process.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// Its name, as the kernel has it.
+        name: String,
+    },
+    /// A process whose descriptors we may not look at.
+    Hidden {
+        /// The number of its user, where the kernel tells.
+        user: Option<u32>,
+    },
+}
+
+impl Owner {
+    /// The process whose listening TCP socket keeps `address` from being bound.
+    #[must_use]
+    pub fn of_port(address: SocketAddr) -> Self {
+        let listening = ["/proc/net/tcp", "/proc/net/tcp6"]
+            .iter()
+            .filter_map(|table| fs::read(table).ok())
+            .find_map(|table| find_listening(&table, address));
+        listening.map_or(Self::Hidden { user: None }, |row| Self::of_inode(row.inode, Some(row.user)))
+    }
+
+    /// The process that listens on a Unix socket.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Self {
+        let table = fs::read("/proc/net/unix").unwrap_or_default();
+        let inode = lines(&table).find_map(|line| unix_listener(line, path.as_os_str().as_bytes()));
+        inode.map_or(Self::Hidden { user: None }, |inode| Self::of_inode(inode, None))
+    }
+
+    fn of_inode(inode: u64, user: Option<u32>) -> Self {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pid = processes
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+            .find(|pid| has_open(*pid, inode));
+        match pid {
+            None => Self::Hidden { user },
+            Some(pid) if pid == std::process::id() => Self::Ourselves,
+            Some(pid) => {
+                let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                Self::Process { pid, name: name.trim_end().to_owned() }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ourselves => f.write_str("this very process"),
+            // A process names itself as it likes.
+            Self::Process { pid, name } => write!(f, "{} (process {pid})", name.escape_debug()),
+            Self::Hidden { user: Some(user) } => write!(
+                f,
+                "a process of user {user}; could not see which one without permission (root can: `ss -ltnp`)"
+            ),
+            Self::Hidden { user: None } => f.write_str("another process; could not see the owner"),
+        }
+    }
+}
+
+fn has_open(pid: u32, inode: u64) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    descriptors
+        .filter_map(|entry| fs::read_link(entry.path()).ok())
+        .any(|target| socket_inode(target.as_os_str().as_bytes()) == Some(inode))
+}
+
+/// The first row of `/proc/net/tcp` or `tcp6` whose socket listens where `wanted` would.
+fn find_listening(table: &[u8], wanted: SocketAddr) -> Option<Row> {
+    lines(table).filter_map(Row::parse).find(|row| {
+        let local = row.socket.local;
+        let overlap = local.ip() == wanted.ip().to_canonical()
+            || local.ip().is_unspecified()
+            || wanted.ip().is_unspecified();
+        row.socket.state == State::Listen && local.port() == wanted.port() && overlap
+    })
+}
+
+fn lines(table: &[u8]) -> impl Iterator<Item = &[u8]> {
+    table.split(|byte| *byte == b'\n')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    const TCP: &[u8] = b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+        0: 0100007F:1F90 00000000:0000 01 00000000:00000000 00:00000000 00000000     5        0 11 1 0 100 0 0 10 0\n   \
+        1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000    33        0 635 1 0 100 0 0 10 0\n";
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_listening_socket_is_found_where_the_addresses_overlap() {
+        for (wanted, expected) in [
+            ("127.0.0.1:8080", Some((635, 33))),
+            ("0.0.0.0:8080", Some((635, 33))),
+            ("[::]:8080", Some((635, 33))),
+            ("[::ffff:127.0.0.1]:8080", Some((635, 33))),
+            ("127.0.0.2:8080", None),
+            ("127.0.0.1:8081", None),
+        ] {
+            let found = find_listening(TCP, wanted.parse().unwrap());
+            assert_eq!(found.map(|row| (row.inode, row.user)), expected, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn own_listeners_are_found_in_the_tables_of_the_kernel() {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert_eq!(Owner::of_port(tcp.local_addr().unwrap()), Owner::Ourselves);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a b.sock");
+        let unix = UnixListener::bind(&path).unwrap();
+        assert_eq!(Owner::of_path(&path), Owner::Ourselves);
+        drop(unix);
+        assert_eq!(Owner::of_path(&path), Owner::Hidden { user: None });
+    }
+}
