@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::config::visible;
 use crate::line_writer::{LineWriter, OnTrouble, Trouble};
 use crate::local_time::LocalClock;
 
@@ -158,16 +159,7 @@ struct State {
 impl State {
     /// One line: what could end it or talk to a terminal is escaped.
     fn line(&mut self, blame: Blame, message: &str) -> String {
-        let mut line = format!("{} {blame}: ", self.clock.rfc3339(SystemTime::now()));
-        for c in message.chars() {
-            if c.is_control() {
-                line.extend(c.escape_default());
-            } else {
-                line.push(c);
-            }
-        }
-        line.push('\n');
-        line
+        format!("{} {blame}: {}\n", self.clock.rfc3339(SystemTime::now()), visible(message))
     }
 }
 

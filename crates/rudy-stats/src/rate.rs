@@ -96,7 +96,7 @@ impl FromStr for Time {
             .iter()
             .find_map(|(name, seconds)| given.strip_suffix(name).map(|number| (number, *seconds)))
             .unwrap_or((given, 1.0));
-        plain(number)
+        parse_decimal(number)
             .and_then(|number| Duration::try_from_secs_f64(number * unit).ok())
             .map(Self)
             .ok_or_else(|| ParseError::new(given, "a time, such as 30s, 2m, 500ms, or a number of seconds"))
@@ -110,11 +110,12 @@ fn scaled(text: &str) -> Option<f64> {
         (end, 'm' | 'M') => (&text[..end], 1e6),
         _ => (text, 1.0),
     };
-    plain(number).map(|number| number * factor)
+    parse_decimal(number).map(|number| number * factor)
 }
 
 /// A decimal number without a sign; `inf`, `nan` and exponents are none that a person means.
-pub(crate) fn plain(text: &str) -> Option<f64> {
+#[must_use]
+pub fn parse_decimal(text: &str) -> Option<f64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_plain { text.parse().ok() } else { None }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::rate::plain;
+use crate::rate::parse_decimal;
 use crate::{Histogram, Nines};
 
 /// What must hold: every one of its terms.
@@ -222,7 +222,7 @@ fn term(text: &str, position: usize) -> Result<Term, SloError> {
     let (bound, may_equal) = bound.strip_prefix('=').map_or((bound, false), |bound| (bound, true));
     let Some(kind) = named(name.trim(), Duration::ZERO, 0.0) else { return error(name, A_TERM) };
     let (time, percent) = if matches!(kind, Bound::Errors(_)) {
-        let percent = bound.trim().strip_suffix('%').and_then(|number| plain(number.trim_end()));
+        let percent = bound.trim().strip_suffix('%').and_then(|number| parse_decimal(number.trim_end()));
         // Nothing is below 0.
         match percent.filter(|most| *most <= 100.0 && (*most > 0.0 || may_equal)) {
             Some(percent) => (Duration::ZERO, percent),
@@ -247,7 +247,7 @@ fn named(name: &str, time: Duration, percent: f64) -> Option<Bound> {
         "mean" => Some(Bound::Mean(time)),
         "errors" => Some(Bound::Errors(percent)),
         // The 100th has a name of its own, and the 0th is never what is meant.
-        _ => plain(name.strip_prefix('p')?)
+        _ => parse_decimal(name.strip_prefix('p')?)
             .filter(|percent| *percent > 0.0 && *percent < 100.0)
             .map(|percent| Bound::Percentile(percent, time)),
     }
@@ -258,7 +258,7 @@ fn duration(text: &str) -> Option<Duration> {
     let units = [("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
     let (number, nanoseconds) =
         units.iter().find_map(|(unit, ns)| text.strip_suffix(unit).map(|number| (number, ns)))?;
-    let seconds = (plain(number.trim_end())? * nanoseconds).round() / 1e9;
+    let seconds = (parse_decimal(number.trim_end())? * nanoseconds).round() / 1e9;
     Duration::try_from_secs_f64(seconds).ok()
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use rudy_stats::rate::Time;
+use rudy_stats::rate::{Time, parse_decimal};
 use rudy_stats::schedule::Share;
 use serde::{Deserialize, Serialize};
 
@@ -129,9 +129,7 @@ impl FromStr for StartAt {
 
 /// Seconds since 1970.
 fn unix(text: &str) -> Option<SystemTime> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let seconds = if is_plain { text.parse().ok()? } else { return None };
-    SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
+    SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(parse_decimal(text)?).ok()?)
 }
 
 impl StartAt {

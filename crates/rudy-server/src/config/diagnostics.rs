@@ -261,8 +261,8 @@ impl Diagnostics {
     }
 }
 
-/// Values of a file stand in these texts, and their control characters would be obeyed by a terminal. (In the lines of the
-/// file itself, annotate-snippets replaces them.)
+/// Escapes control characters: a terminal would obey them, and one of them ends a line. (In the lines of a configuration file,
+/// annotate-snippets replaces them.)
 pub(crate) fn visible(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
