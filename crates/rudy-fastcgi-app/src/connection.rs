@@ -18,7 +18,7 @@ use crate::body::Piece;
 use crate::context::{Aborted, Context, Log};
 use crate::exchange::Exchange;
 use crate::listen::{Halves, Reader};
-use crate::request::from_params;
+use crate::request::{from_params, parse_digits};
 use crate::{Body, BodyError, Handler, Responder};
 
 /// How long a connection that is to be closed waits for the rest of a body that nobody reads: closing before it has come
@@ -419,7 +419,7 @@ impl Incoming {
 
 /// How much a filter is to filter (section 6.4).
 fn data_length(params: &Params) -> Option<u64> {
-    std::str::from_utf8(params.get("FCGI_DATA_LENGTH")?).ok()?.parse().ok()
+    parse_digits(params.get("FCGI_DATA_LENGTH")?)
 }
 
 #[cfg(test)]

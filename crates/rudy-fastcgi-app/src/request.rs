@@ -21,7 +21,7 @@ pub(super) fn from_params(params: &Params) -> Result<(Request<()>, Option<u64>),
     let length = match params.get("CONTENT_LENGTH") {
         // Section 6.2 and RFC 3875 §4.1.2: empty is as good as not there.
         None | Some(b"") => None,
-        Some(digits) => Some(number(digits).ok_or_else(|| wrong("CONTENT_LENGTH", digits))?),
+        Some(digits) => Some(parse_digits(digits).ok_or_else(|| wrong("CONTENT_LENGTH", digits))?),
     };
     let mut request = Request::new(());
     *request.method_mut() = Method::from_bytes(method).map_err(|_| wrong("REQUEST_METHOD", method))?;
@@ -115,7 +115,7 @@ fn wrong(name: &'static str, value: &[u8]) -> BadParam {
 }
 
 /// Digits and nothing else; `parse` alone would take a plus sign.
-fn number(digits: &[u8]) -> Option<u64> {
+pub(crate) fn parse_digits(digits: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(digits).ok()?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }

@@ -605,12 +605,15 @@ async fn a_role_is_refused_unless_the_app_has_it() {
     let mut peer = app.connect().await;
     let id = peer.begin(Role::Authorizer, true, &[]).await;
     assert!(peer.end(id).await.out.ends_with("Authorizer Ok(b\"none\")"));
-    let id = peer.begin(Role::Filter, true, &[("FCGI_DATA_LENGTH", "4")]).await;
-    let mut out = BytesMut::new();
-    encode_stream(Kind::Data, id, b"file", &mut out);
-    encode_stream_end(Kind::Data, id, &mut out);
-    peer.send(&out).await;
-    assert!(peer.end(id).await.out.ends_with("Filter Ok(b\"file\")"));
+    // The second is no number, and counts as missing.
+    for length in ["4", "+5"] {
+        let id = peer.begin(Role::Filter, true, &[("FCGI_DATA_LENGTH", length)]).await;
+        let mut out = BytesMut::new();
+        encode_stream(Kind::Data, id, b"file", &mut out);
+        encode_stream_end(Kind::Data, id, &mut out);
+        peer.send(&out).await;
+        assert!(peer.end(id).await.out.ends_with("Filter Ok(b\"file\")"), "{length}");
+    }
     app.stop().await;
 }
 
