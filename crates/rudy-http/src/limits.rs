@@ -23,7 +23,10 @@ pub struct Limits {
     pub drain_bytes: u64,
     /// From the first byte of a head to its end (408).
     pub head_time: Duration,
-    /// Between an answer and the next request, and before the first one (closed silently).
+    /// From the accept to the first byte of the first request (closed silently). Shorter than `idle_time`: a client connects because
+    /// it has a request, and a connection without one costs an attacker nothing.
+    pub first_request_timeout: Duration,
+    /// Between a response and the next request (closed silently).
     pub idle_time: Duration,
     /// Bytes a second that a request's body must bring on average, once `rate_grace` is over (408).
     pub body_rate_min: u32,
@@ -67,6 +70,7 @@ impl Default for Limits {
             chunk_extension_bytes: 1024,
             drain_bytes: 256 * 1024,
             head_time: Duration::from_secs(10),
+            first_request_timeout: Duration::from_secs(10),
             idle_time: Duration::from_secs(75),
             body_rate_min: 500,
             send_rate_min: 500,

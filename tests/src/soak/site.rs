@@ -51,7 +51,8 @@ impl Settings {
         format!(
             "listen = [\"127.0.0.1:0\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
              buffer_total = \"{buffer_total}\"\n\n\
-             [limits]\nbody_bytes = \"64MiB\"\nhead_time = \"3s\"\nidle_time = \"5s\"\nrate_grace = \"3s\"\n\
+             [limits]\nbody_bytes = \"64MiB\"\nhead_time = \"3s\"\nrate_grace = \"3s\"\n\
+             first_request_timeout = \"5s\"\nidle_time = \"5s\"\n\
              send_stall_time = \"4s\"\nhalf_close_timeout = \"12s\"\nlinger_time = \"2s\"\n\n\
              [[site]]\n\n\
              [[site.route]]\npath = \"/php/*\"\n[site.route.php]\nroot = \"{folder}/php\"\n\

@@ -228,7 +228,7 @@ pub(crate) fn patient() -> Limits {
     let long = Duration::from_mins(10);
     let mut limits = Limits { linger_time: long, linger_bytes: 2 * UPLOAD_BYTES as u64, ..Limits::default() };
     limits.http.drain_bytes = UPLOAD_BYTES as u64 / 8;
-    (limits.http.head_time, limits.http.idle_time) = (long, long);
+    (limits.http.head_time, limits.http.first_request_timeout, limits.http.idle_time) = (long, long, long);
     (limits.http.rate_grace, limits.http.send_stall_time) = (long, long);
     limits
 }
@@ -238,7 +238,7 @@ const SHORT: Duration = Duration::from_millis(100);
 /// Everybody's time runs out here.
 pub(crate) fn hasty() -> Limits {
     let mut limits = Limits { linger_time: SHORT, ..Limits::default() };
-    (limits.http.head_time, limits.http.idle_time) = (SHORT, SHORT);
+    (limits.http.head_time, limits.http.first_request_timeout, limits.http.idle_time) = (SHORT, SHORT, SHORT);
     (limits.http.rate_grace, limits.http.send_stall_time) = (SHORT, SHORT);
     limits
 }

@@ -31,10 +31,23 @@ fn a_head_that_does_not_end_is_answered_408() {
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
     let server = server(|limits| limits.idle_time = SHORT);
-    assert_eq!(read_to_close(&mut server.connect()), (String::new(), true));
     let mut stream = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     read_until(&mut stream, "hello");
     assert_eq!(read_to_close(&mut stream), (String::new(), true));
+}
+
+#[test]
+fn a_connection_without_a_first_request_is_closed_without_a_word() {
+    let server = server(|limits| limits.first_request_timeout = SHORT);
+    assert_eq!(read_to_close(&mut server.connect()), (String::new(), true));
+    // A first request has come: the shorter time does not hold any more.
+    if !is_serial() {
+        let mut stream = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        read_until(&mut stream, "hello");
+        read_to_close(&mut server.connect());
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        read_until(&mut stream, "hello");
+    }
 }
 
 #[test]
@@ -54,7 +67,7 @@ fn a_service_that_takes_its_time_does_not_make_its_client_slow() {
     let server = server(|limits| {
         limits.rate_grace = SHORT;
         limits.send_stall_time = SHORT;
-        limits.idle_time = SHORT;
+        (limits.first_request_timeout, limits.idle_time) = (SHORT, SHORT);
         limits.head_time = SHORT;
     });
     let mut stream = server.send("POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
@@ -154,7 +167,7 @@ fn a_peer_that_reads_steadily_is_not_cut() {
     }
     let server = server(|limits| {
         limits.send_stall_time = SHORT * 20;
-        limits.idle_time = SHORT;
+        limits.first_request_timeout = SHORT;
     });
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     let address = server.address;

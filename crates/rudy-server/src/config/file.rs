@@ -334,7 +334,9 @@ pub struct LimitsTable {
     pub drain_bytes: Size,
     /// From the first byte of a head to its end (408).
     pub head_time: Time,
-    /// Between an answer and the next request, and before the first one (closed silently).
+    /// From the accept to the first byte of the first request (closed silently).
+    pub first_request_timeout: Time,
+    /// Between a response and the next request (closed silently).
     pub idle_time: Time,
     /// Bytes a second that a request's body must bring on average once `rate_grace` is over (408). 0: no minimum.
     pub body_rate_min: u32,

@@ -35,6 +35,7 @@ impl LimitsTable {
         let second = Duration::from_secs(1);
         let times = [
             ("head_time", self.head_time),
+            ("first_request_timeout", self.first_request_timeout),
             ("idle_time", self.idle_time),
             ("rate_grace", self.rate_grace),
             ("send_stall_time", self.send_stall_time),
@@ -86,6 +87,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             chunk_extension_bytes,
             drain_bytes,
             head_time,
+            first_request_timeout,
             idle_time,
             body_rate_min,
             send_rate_min,
@@ -102,6 +104,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             chunk_extension_bytes: Size(*chunk_extension_bytes as u64),
             drain_bytes: Size(*drain_bytes),
             head_time: Time(*head_time),
+            first_request_timeout: Time(*first_request_timeout),
             idle_time: Time(*idle_time),
             body_rate_min: *body_rate_min,
             send_rate_min: *send_rate_min,
@@ -128,6 +131,7 @@ impl From<LimitsTable> for rudy_net::Limits {
                 chunk_extension_bytes: bytes(table.chunk_extension_bytes),
                 drain_bytes: table.drain_bytes.0,
                 head_time: table.head_time.0,
+                first_request_timeout: table.first_request_timeout.0,
                 idle_time: table.idle_time.0,
                 body_rate_min: table.body_rate_min,
                 send_rate_min: table.send_rate_min,

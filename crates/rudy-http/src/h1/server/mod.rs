@@ -218,6 +218,7 @@ impl ServerConnection {
     #[must_use]
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let wait = match self.phase() {
+            Phase::Idle if self.requests == 0 => limits.first_request_timeout,
             Phase::Idle => limits.idle_time,
             Phase::Head | Phase::Drain => limits.head_time,
             Phase::Exchange | Phase::Close | Phase::Upgrade => return None,

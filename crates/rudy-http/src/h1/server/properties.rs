@@ -19,6 +19,7 @@ const LIMITS: Limits = Limits {
     chunk_extension_bytes: 8,
     drain_bytes: 32,
     head_time: Duration::from_secs(10),
+    first_request_timeout: Duration::from_secs(10),
     idle_time: Duration::from_secs(75),
     body_rate_min: 500,
     send_rate_min: 500,

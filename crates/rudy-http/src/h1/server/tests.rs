@@ -222,6 +222,19 @@ fn no_deadline_of_the_machine_runs_during_an_exchange() {
 #[test]
 fn a_time_without_end_is_no_deadline() {
     let mut bench = Bench::new();
-    bench.limits.idle_time = Duration::MAX;
+    bench.limits.first_request_timeout = Duration::MAX;
     assert_eq!(bench.machine.deadline(&bench.limits), None);
+}
+
+#[test]
+fn the_first_request_has_a_timeout_of_its_own() {
+    let mut bench = Bench::new();
+    let (accepted, first, next) = (bench.now, Duration::from_secs(3), Duration::from_secs(50));
+    (bench.limits.first_request_timeout, bench.limits.idle_time) = (first, next);
+    assert_eq!(bench.machine.deadline(&bench.limits), Some(accepted + first));
+    assert_eq!(bench.machine.timeout(accepted + first, &bench.limits), Timeout::Silent);
+    bench.now += Duration::from_secs(2);
+    bench.receive_request(GET);
+    bench.answer();
+    assert_eq!(bench.machine.deadline(&bench.limits), Some(bench.now + next));
 }
