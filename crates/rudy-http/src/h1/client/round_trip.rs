@@ -173,6 +173,8 @@ impl Pair {
         let length = exchange.are_lengths_known.1.then(|| pieces.concat().len() as u64);
         let head = AnswerHead::Fields(exchange.status, &exchange.answer_fields);
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
+        let is_sent = self.server.interim(StatusCode::EARLY_HINTS, &exchange.answer_fields, &mut self.wire);
+        assert_eq!(is_sent, exchange.version == Version::HTTP_11);
         self.server.begin(head, length, &Limits::default(), &date, &mut self.wire);
         for piece in pieces {
             self.server.piece(piece, &mut self.wire).expect("as long as was promised");
@@ -186,6 +188,7 @@ impl Pair {
     fn read(&mut self, exchange: &Exchange) {
         let bytes = self.wire.split();
         let (mut body, mut ends, mut begin, mut framing) = (Vec::new(), 0, 0, Framing::None);
+        let mut interims = 0;
         let sizes = (0..bytes.len()).step_by(self.piece_bytes).skip(1).chain([bytes.len()]);
         for available in sizes {
             loop {
@@ -193,7 +196,13 @@ impl Pair {
                 let (used, answer) = self.client.decode(input, &Limits::of_answers()).expect("in order");
                 begin += used;
                 match answer {
-                    Answer::Informational(_) => panic!("there is none"),
+                    Answer::Informational(head) => {
+                        interims += 1;
+                        assert_eq!(
+                            (head.status(), head.fields().count()),
+                            (103, exchange.answer_fields.len())
+                        );
+                    }
                     Answer::Head(head) => {
                         framing = head.framing();
                         assert_eq!(head.status(), exchange.status.as_u16());
@@ -212,7 +221,7 @@ impl Pair {
                 }
             }
         }
-        assert_eq!(begin, bytes.len());
+        assert_eq!((begin, interims), (bytes.len(), u32::from(exchange.version == Version::HTTP_11)));
         if ends == 0 {
             assert_eq!(self.client.end_of_input(), Ok(InputEnd::AnswerComplete));
             assert_eq!(self.server.phase(), Phase::Close);

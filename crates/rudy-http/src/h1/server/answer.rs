@@ -24,6 +24,21 @@ impl ServerConnection {
         }
     }
 
+    /// Encodes an interim response, and says whether it may be sent (RFC 9110 §15.2): a 1xx while the response has not begun, and
+    /// never to HTTP/1.0. 100 is [`Self::want_body`]'s to send, and 101 is a final response here: see [`Self::begin`]. Fields of
+    /// the connection and the framing are dropped.
+    #[must_use]
+    pub fn interim(&self, status: StatusCode, headers: &HeaderMap, out: &mut BytesMut) -> bool {
+        let is_allowed = (102..=199).contains(&status.as_u16())
+            && self.sending == Sending::Owed
+            && self.request.version == Version::HTTP_11;
+        if is_allowed {
+            AnswerHead::Fields(status, headers).encode(out);
+            out.extend_from_slice(b"\r\n");
+        }
+        is_allowed
+    }
+
     /// The service will not read the rest of the request's body. Said before [`Self::begin`], the answer tells the client
     /// whether the connection goes on after it.
     pub fn ignore_body(&mut self) {

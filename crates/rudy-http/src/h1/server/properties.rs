@@ -35,6 +35,7 @@ enum Call {
     Receive(Vec<u8>),
     WantBody,
     IgnoreBody,
+    Interim,
     Begin(u16, Option<u64>),
     Piece(Vec<u8>),
     Bare(u64),
@@ -90,6 +91,7 @@ fn call() -> impl Strategy<Value = Call> {
         8 => bytes().prop_map(Call::Receive),
         1 => Just(Call::WantBody),
         1 => Just(Call::IgnoreBody),
+        1 => Just(Call::Interim),
         3 => (status, length).prop_map(|(status, length)| Call::Begin(status, length)),
         2 => piece.prop_map(Call::Piece),
         1 => (0..12_u64).prop_map(Call::Bare),
@@ -139,6 +141,9 @@ impl Driver {
             Call::Receive(bytes) => self.receive(&bytes, &date),
             Call::WantBody => self.machine.want_body(&mut self.out),
             Call::IgnoreBody => self.machine.ignore_body(),
+            Call::Interim => {
+                let _ = self.machine.interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut self.out);
+            }
             // One answer to each request.
             Call::Begin(status, length) if self.machine.sending == Sending::Owed => {
                 let status = StatusCode::from_u16(status).unwrap();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::ServerConnection;
 use crate::Limits;
@@ -237,4 +237,48 @@ fn the_first_request_has_a_timeout_of_its_own() {
     bench.receive_request(GET);
     bench.answer();
     assert_eq!(bench.machine.deadline(&bench.limits), Some(bench.now + next));
+}
+
+#[test]
+fn rfc9110_15_2_interim_responses_go_before_the_response_and_never_to_http10() {
+    let early = |bench: &mut Bench, status: u16| {
+        let mut fields = HeaderMap::new();
+        fields.insert("link", HeaderValue::from_static("</a.css>; rel=preload"));
+        // RFC 9110 §8.6, RFC 9112 §6.1: a 1xx has no content to delimit.
+        fields.insert("content-length", HeaderValue::from_static("3"));
+        fields.insert("transfer-encoding", HeaderValue::from_static("chunked"));
+        fields.insert("connection", HeaderValue::from_static("close"));
+        bench.out.clear();
+        let status = StatusCode::from_u16(status).expect("a status");
+        let is_sent = bench.machine.interim(status, &fields, &mut bench.out);
+        assert_eq!(is_sent, !bench.out.is_empty());
+        is_sent
+    };
+    let mut bench = Bench::new();
+    assert!(!early(&mut bench, 103), "no request");
+    bench.receive_request(GET);
+    for _ in 0..2 {
+        assert!(early(&mut bench, 103));
+        assert_eq!(bench.out, "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\n\r\n");
+    }
+    for status in [100, 101, 200, 404] {
+        assert!(!early(&mut bench, status), "{status}");
+    }
+    bench.begin(StatusCode::OK);
+    assert!(!early(&mut bench, 103), "the response has begun");
+    bench.finish();
+    assert!(!early(&mut bench, 103), "the response is finished");
+
+    let mut bench = Bench::new();
+    bench.receive_request(b"GET / HTTP/1.0\r\n\r\n");
+    assert!(!early(&mut bench, 103));
+}
+
+#[test]
+fn rfc9110_10_1_1_an_interim_response_does_not_stand_for_100_continue() {
+    let mut bench = Bench::new();
+    bench.receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+    assert!(bench.machine.interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut bench.out));
+    bench.machine.want_body(&mut bench.out);
+    assert!(bench.out.ends_with(b"\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"));
 }
