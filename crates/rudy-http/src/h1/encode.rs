@@ -11,9 +11,14 @@ pub fn encode_chunk(data: &[u8], out: &mut BytesMut) {
         return;
     }
     out.reserve(data.len() + 20);
-    put_hex(data.len() as u64, out);
-    out.put_slice(b"\r\n");
+    put_chunk_size(data.len() as u64, out);
     out.put_slice(data);
+    out.put_slice(b"\r\n");
+}
+
+/// The line before a chunk.
+pub(super) fn put_chunk_size(length: u64, out: &mut BytesMut) {
+    put_digits::<16>(length, out);
     out.put_slice(b"\r\n");
 }
 
@@ -39,10 +44,6 @@ pub(super) fn put_content_length(length: u64, out: &mut BytesMut) {
     out.put_slice(b"content-length: ");
     put_digits::<10>(length, out);
     out.put_slice(b"\r\n");
-}
-
-fn put_hex(value: u64, out: &mut BytesMut) {
-    put_digits::<16>(value, out);
 }
 
 /// Digits of a number, without the formatting machinery and without a division that the compiler cannot make a

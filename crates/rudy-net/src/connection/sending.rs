@@ -312,7 +312,7 @@ impl Sending {
     /// Counts bytes of the body that went past the machine.
     fn count_bare(&mut self, bytes: u64, machine: &mut ServerConnection) -> Result<(), SendFault> {
         self.body_bytes += bytes;
-        machine.bare(bytes).map_err(|_| SendFault::Cut)
+        machine.raw_piece(bytes, &mut self.out).map_err(|_| SendFault::Cut)
     }
 
     /// Keeps the pace of the peer: it is waited for while the socket takes nothing.

@@ -22,6 +22,8 @@ struct Exchange {
     status: StatusCode,
     answer_fields: HeaderMap,
     answer_body: Vec<Vec<u8>>,
+    /// Which pieces of it go past the machine.
+    are_raw: [bool; 4],
 }
 
 fn fields() -> impl Strategy<Value = HeaderMap> {
@@ -49,18 +51,20 @@ fn exchange() -> impl Strategy<Value = Exchange> {
     let body = || proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..4);
     let status = proptest::sample::select(vec![200, 204, 206, 304, 404, 503]);
     let status = status.prop_map(|status| StatusCode::from_u16(status).expect("a status"));
-    (method, version, fields_of_request, body(), any::<(bool, bool)>(), status, fields(), body()).prop_map(
-        |(method, version, fields, request_body, known, status, answer_fields, answer_body)| Exchange {
-            are_lengths_known: (known.0 || version == Version::HTTP_10, known.1),
-            method,
-            version,
-            fields,
-            request_body,
-            status,
-            answer_fields,
-            answer_body,
-        },
-    )
+    (method, version, fields_of_request, body(), any::<(bool, bool, [bool; 4])>(), status, fields(), body())
+        .prop_map(|(method, version, fields, request_body, known, status, answer_fields, answer_body)| {
+            Exchange {
+                are_lengths_known: (known.0 || version == Version::HTTP_10, known.1),
+                method,
+                version,
+                fields,
+                request_body,
+                status,
+                answer_fields,
+                answer_body,
+                are_raw: known.2,
+            }
+        })
 }
 
 proptest! {
@@ -176,8 +180,14 @@ impl Pair {
         let is_sent = self.server.interim(StatusCode::EARLY_HINTS, &exchange.answer_fields, &mut self.wire);
         assert_eq!(is_sent, exchange.version == Version::HTTP_11);
         self.server.begin(head, length, &Limits::default(), &date, &mut self.wire);
-        for piece in pieces {
-            self.server.piece(piece, &mut self.wire).expect("as long as was promised");
+        for (piece, is_raw) in pieces.iter().zip(&exchange.are_raw) {
+            if *is_raw && self.server.sends_body() {
+                let begun = self.server.raw_piece(piece.len() as u64, &mut self.wire);
+                begun.expect("as long as was promised");
+                self.wire.extend_from_slice(piece);
+            } else {
+                self.server.piece(piece, &mut self.wire).expect("as long as was promised");
+            }
         }
         self.server
             .finish(Some(&exchange.answer_fields), self.now, &mut self.wire)

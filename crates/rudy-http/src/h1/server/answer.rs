@@ -13,7 +13,7 @@ use super::receive::asks_for_head;
 use super::{DateLine, Receiving, Refusal, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::Framing;
-use crate::h1::encode::{encode_chunk, encode_last_chunk};
+use crate::h1::encode::{encode_last_chunk, put_chunk_size};
 use crate::semantics::reason::reason_phrase;
 
 impl ServerConnection {
@@ -81,35 +81,47 @@ impl ServerConnection {
         !matches!(self.sending, Sending::Body(Framing::None))
     }
 
-    /// Encodes a piece of the body.
+    /// Encodes a piece of the body. An empty one encodes nothing but the end of the chunk that [`Self::raw_piece`] left open.
     ///
     /// # Errors
     ///
     /// The body is longer than its head promised.
     pub fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
+        self.raw_piece(data.len() as u64, out)?;
+        if let Sending::Body(Framing::Length(_) | Framing::Chunked | Framing::UntilClose) = self.sending {
+            out.extend_from_slice(data);
+        }
+        self.end_chunk(out);
+        Ok(())
+    }
+
+    /// Encodes what goes before a piece of the body that the caller sends by itself: exactly `length` bytes, behind `out` and
+    /// before anything that is encoded later, where [`Self::sends_body`]. What goes behind the piece is encoded by the next call.
+    ///
+    /// # Errors
+    ///
+    /// The body is longer than its head promised.
+    pub fn raw_piece(&mut self, length: u64, out: &mut BytesMut) -> Result<(), LengthError> {
         match &mut self.sending {
-            Sending::Body(Framing::Chunked) => encode_chunk(data, out),
-            Sending::Body(Framing::UntilClose) => out.extend_from_slice(data),
-            Sending::Body(Framing::Length(_)) => {
-                self.bare(data.len() as u64)?;
-                out.extend_from_slice(data);
+            Sending::Body(Framing::Length(remaining)) => {
+                *remaining = remaining.checked_sub(length).ok_or(LengthError)?;
+            }
+            // An empty chunk would be the last.
+            Sending::Body(Framing::Chunked) if length > 0 => {
+                self.end_chunk(out);
+                put_chunk_size(length, out);
+                self.is_chunk_open = true;
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// The caller sends `length` bytes of the body by itself, past [`Self::piece`]: it may where the length was given to
-    /// [`Self::begin`], because then the body goes on the wire as it is.
-    ///
-    /// # Errors
-    ///
-    /// The body is longer than its head promised.
-    pub fn bare(&mut self, length: u64) -> Result<(), LengthError> {
-        if let Sending::Body(Framing::Length(remaining)) = &mut self.sending {
-            *remaining = remaining.checked_sub(length).ok_or(LengthError)?;
+    /// Encodes what goes behind the chunk before.
+    fn end_chunk(&mut self, out: &mut BytesMut) {
+        if std::mem::take(&mut self.is_chunk_open) {
+            out.extend_from_slice(b"\r\n");
         }
-        Ok(())
     }
 
     /// Ends the answer's body, with its trailers where there are chunks to carry them.
@@ -125,7 +137,10 @@ impl ServerConnection {
     ) -> Result<(), LengthError> {
         match self.sending {
             Sending::Body(Framing::Length(1..)) => return Err(LengthError),
-            Sending::Body(Framing::Chunked) => encode_last_chunk(trailers, out),
+            Sending::Body(Framing::Chunked) => {
+                self.end_chunk(out);
+                encode_last_chunk(trailers, out);
+            }
             Sending::Upgrade => return Ok(()),
             _ => {}
         }

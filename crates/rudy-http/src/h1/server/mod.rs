@@ -69,6 +69,8 @@ pub struct ServerConnection {
     pending: Pending,
     receiving: Receiving,
     sending: Sending,
+    /// A chunk's size has been encoded, and what goes behind its data has not.
+    is_chunk_open: bool,
     request: RequestFacts,
     /// The answer under way, or the next one, is the last.
     closing: bool,
@@ -122,6 +124,7 @@ impl ServerConnection {
             pending: Pending::default(),
             receiving: Receiving::Head(HeadLines::default()),
             sending: Sending::Nothing,
+            is_chunk_open: false,
             request: RequestFacts {
                 version: Version::HTTP_11,
                 is_head: false,

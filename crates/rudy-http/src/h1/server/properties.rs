@@ -38,7 +38,7 @@ enum Call {
     Interim,
     Begin(u16, Option<u64>),
     Piece(Vec<u8>),
-    Bare(u64),
+    RawPiece(u64),
     Finish,
     EndOfInput,
     Wait(u64),
@@ -94,7 +94,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => Just(Call::Interim),
         3 => (status, length).prop_map(|(status, length)| Call::Begin(status, length)),
         2 => piece.prop_map(Call::Piece),
-        1 => (0..12_u64).prop_map(Call::Bare),
+        1 => (0..12_u64).prop_map(Call::RawPiece),
         3 => Just(Call::Finish),
         1 => Just(Call::EndOfInput),
         1 => (0..80_u64).prop_map(Call::Wait),
@@ -153,7 +153,7 @@ impl Driver {
             Call::Begin(..) => {}
             // An error cuts the connection; that nobody does so must not matter to the machine.
             Call::Piece(piece) => drop(self.machine.piece(&piece, &mut self.out)),
-            Call::Bare(length) => drop(self.machine.bare(length)),
+            Call::RawPiece(length) => drop(self.machine.raw_piece(length, &mut self.out)),
             Call::Finish => drop(self.machine.finish(None, self.now, &mut self.out)),
             Call::EndOfInput => drop(self.machine.end_of_input()),
             Call::Wait(seconds) => {

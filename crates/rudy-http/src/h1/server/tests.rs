@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::ServerConnection;
 use crate::Limits;
-use crate::h1::{AnswerHead, DateLine, Event, Phase, Refusal, Timeout};
+use crate::h1::{AnswerHead, DateLine, Event, LengthError, Phase, Refusal, Timeout};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
@@ -281,4 +281,47 @@ fn rfc9110_10_1_1_an_interim_response_does_not_stand_for_100_continue() {
     assert!(bench.machine.interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut bench.out));
     bench.machine.want_body(&mut bench.out);
     assert!(bench.out.ends_with(b"\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"));
+}
+
+#[test]
+fn rfc9112_7_1_a_chunk_that_is_sent_past_the_machine_is_framed_as_any_other() {
+    let mut bench = Bench::new();
+    bench.receive_request(GET);
+    let date = DateLine::new(SystemTime::UNIX_EPOCH);
+    let head = AnswerHead::Fields(StatusCode::OK, &HeaderMap::new());
+    bench.machine.begin(head, None, &bench.limits, &date, &mut bench.out);
+    bench.out.clear();
+    bench.machine.raw_piece(0, &mut bench.out).unwrap();
+    for raw in [&b"0123456789abcdef"[..], b"x"] {
+        bench.machine.raw_piece(raw.len() as u64, &mut bench.out).unwrap();
+        bench.out.extend_from_slice(raw);
+    }
+    bench.machine.piece(b"yz", &mut bench.out).unwrap();
+    assert_eq!(bench.out, "10\r\n0123456789abcdef\r\n1\r\nx\r\n2\r\nyz\r\n");
+    bench.out.clear();
+    bench.machine.raw_piece(1, &mut bench.out).unwrap();
+    assert_eq!(bench.out, "1\r\n");
+    bench.out.clear();
+    bench.machine.piece(&[], &mut bench.out).unwrap();
+    assert_eq!(bench.out, "\r\n", "an empty piece ends the chunk");
+    bench.out.clear();
+    bench.machine.raw_piece(1, &mut bench.out).unwrap();
+    bench.finish();
+    assert_eq!(bench.out, "1\r\n\r\n0\r\n\r\n");
+}
+
+#[test]
+fn what_is_sent_past_the_machine_counts_towards_the_length() {
+    let mut bench = Bench::new();
+    bench.receive_request(GET);
+    let date = DateLine::new(SystemTime::UNIX_EPOCH);
+    let head = AnswerHead::Fields(StatusCode::OK, &HeaderMap::new());
+    bench.machine.begin(head, Some(3), &bench.limits, &date, &mut bench.out);
+    bench.out.clear();
+    bench.machine.raw_piece(2, &mut bench.out).unwrap();
+    assert_eq!(bench.machine.raw_piece(2, &mut bench.out), Err(LengthError));
+    assert_eq!(bench.machine.finish(None, bench.now, &mut bench.out), Err(LengthError));
+    bench.machine.raw_piece(1, &mut bench.out).unwrap();
+    bench.finish();
+    assert!(bench.out.is_empty());
 }
