@@ -4,38 +4,13 @@
 //! connection ([`Deadline`]), however deep in its futures it waits, and the connection's timer has it polled again. A timer of
 //! tokio's in each would be allocated, queued and removed for every request, and wakes its runtime by a write to an `eventfd`.
 
-use std::cell::Cell;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tokio::time::Sleep;
 
-/// The poll of a handler or a body that this thread is in.
-#[derive(Debug, Clone, Copy)]
-struct Current {
-    now: Instant,
-    /// The earliest deadline that the handler waits for.
-    due: Option<Instant>,
-}
-
-thread_local! {
-    static CURRENT: Cell<Option<Current>> = const { Cell::new(None) };
-}
-
-/// Polls a handler or a body at `now`, and returns the earliest deadline that it waits for besides.
-pub(crate) fn collect<R>(now: Instant, poll: impl FnOnce() -> R) -> (R, Option<Instant>) {
-    let outer = CURRENT.replace(Some(Current { now, due: None }));
-    let polled = poll();
-    let due = CURRENT.replace(outer).and_then(|current| current.due);
-    (polled, due)
-}
-
-/// The time of the poll that this thread is in, which the connection has asked the clock for; the clock's elsewhere.
-#[must_use]
-pub fn poll_time() -> Instant {
-    CURRENT.get().map_or_else(Instant::now, |current| current.now)
-}
+use crate::context;
 
 /// A time that a handler or a body waits for.
 ///
@@ -76,11 +51,10 @@ impl Deadline {
     /// Ready when the time has passed. It has to be polled whenever the handler is: a connection forgets deadlines that the
     /// last poll did not name.
     pub fn poll_passed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match CURRENT.get() {
-            Some(Current { now, .. }) if now >= self.at => Poll::Ready(()),
-            Some(Current { now, due }) => {
-                let due = due.map_or(self.at, |due| due.min(self.at));
-                CURRENT.set(Some(Current { now, due: Some(due) }));
+        match context::current_time() {
+            Some(now) if now >= self.at => Poll::Ready(()),
+            Some(_) => {
+                context::wake_at(self.at);
                 Poll::Pending
             }
             None => {
@@ -97,6 +71,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::context::collect;
 
     #[test]
     fn the_connection_learns_the_earliest_of_the_deadlines_of_a_poll() {
@@ -106,8 +81,8 @@ mod tests {
         let (passed, due) = collect(now, || {
             [after(5), after(3), now, after(9)].map(|time| Deadline::at(time).poll_passed(cx).is_ready())
         });
-        assert_eq!((passed, due), ([false, false, true, false], Some(after(3))));
-        assert_eq!(collect(now, || ()).1, None, "a later poll begins without any");
+        assert_eq!((passed, due.due), ([false, false, true, false], Some(after(3))));
+        assert_eq!(collect(now, || ()).1.due, None, "a later poll begins without any");
     }
 
     #[test]
@@ -117,9 +92,9 @@ mod tests {
         let wait = |time| Deadline::at(time).poll_passed(&mut Context::from_waker(Waker::noop()));
         let (inner, outer) = collect(now, || {
             let _ = wait(after(5));
-            collect(now, || wait(after(3))).1
+            collect(now, || wait(after(3))).1.due
         });
-        assert_eq!((inner, outer), (Some(after(3)), Some(after(5))));
+        assert_eq!((inner, outer.due), (Some(after(3)), Some(after(5))));
     }
 
     #[test]

@@ -3,9 +3,12 @@
 //!
 //! What is served is none of its business: a [`Service`] answers a [`Request`] with a [`Response`].
 
+mod body;
+mod client;
 pub mod close;
-mod connection;
+mod context;
 mod deadline;
+mod driver;
 pub mod engine;
 pub mod file;
 pub mod listen;
@@ -18,12 +21,13 @@ mod timers;
 pub mod transport;
 mod worker;
 
-pub use deadline::{Deadline, poll_time};
+pub use body::{Body, BodyError, BodyPiece, BodyStream, FileRange};
+pub use client::{Client, Peer, Tls};
+pub use context::{poll_time, send_interim};
+pub use deadline::Deadline;
+pub use driver::{Upgrade, Upgraded, UpgradedIo};
 pub use local::Local;
-pub use message::{
-    Body, BodyError, BodyPiece, BodyStream, FileRange, Head, Live, Part, Reply, Request, Response, Upgrade,
-    Upgraded,
-};
+pub use message::{Head, Reply, Request, Response};
 pub use request_body::{RequestBody, RequestBodyError};
-pub use service::{Call, Client, Ended, Limits, Observer, Outcome, Peer, Service};
+pub use service::{Call, Ended, Limits, Observer, Outcome, Service};
 pub use worker::{Count, Counters, Worker};

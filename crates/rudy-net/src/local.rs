@@ -1,13 +1,13 @@
 //! The server's own end of a connection.
 
-use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
 
 use socket2::SockRef;
 
-/// What a connection keeps of its own address. Boxed, because most are never asked: 8 bytes for those.
-pub(crate) type Kept = OnceCell<Box<SocketAddr>>;
+/// What a connection keeps of its own address. Boxed, because most are never asked: 16 bytes for those.
+pub(crate) type Kept = OnceLock<Box<SocketAddr>>;
 
 /// The address that a client has connected to, for whoever wants to know it; others do not pay for it.
 ///

@@ -13,9 +13,18 @@ use http_body::{Body, Frame, SizeHint};
 
 /// The body of a request. It is read with [`http_body::Body::poll_frame`]; dropping it says that the rest is not wanted.
 #[derive(Debug, Default)]
-pub struct RequestBody {
-    slot: Option<Arc<Slot>>,
-    remaining: Option<u64>,
+pub struct RequestBody(Source);
+
+/// Where a body comes from.
+#[derive(Debug, Default)]
+enum Source {
+    /// It is over.
+    #[default]
+    Empty,
+    /// All of it is here.
+    Whole(Bytes),
+    /// The connection brings it.
+    Connection { slot: Arc<Slot>, remaining: Option<u64> },
 }
 
 impl RequestBody {
@@ -25,10 +34,16 @@ impl RequestBody {
         Self::default()
     }
 
+    /// A body that is all there.
+    #[must_use]
+    pub fn whole(bytes: Bytes) -> Self {
+        Self(if bytes.is_empty() { Source::Empty } else { Source::Whole(bytes) })
+    }
+
     /// A body, and the end from which the connection fills it. `length` is what `Content-Length` promised.
     pub(crate) fn pair(length: Option<u64>) -> (Self, BodySender) {
         let slot = Arc::new(Slot(Mutex::new(State::default())));
-        (Self { slot: Some(slot.clone()), remaining: length }, BodySender(slot))
+        (Self(Source::Connection { slot: slot.clone(), remaining: length }), BodySender(slot))
     }
 
     /// The next piece, or `None` at the end. Trailers are passed over; use [`http_body::Body`] to see them.
@@ -54,17 +69,23 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
-        let Some(slot) = &self.slot else { return Poll::Ready(None) };
+        let (slot, remaining) = match &mut self.0 {
+            Source::Connection { slot, remaining } => (slot, remaining),
+            whole_or_empty => {
+                let Source::Whole(bytes) = std::mem::take(whole_or_empty) else { return Poll::Ready(None) };
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+        };
         let mut state = slot.lock();
         if let Some(piece) = state.piece.take() {
             state.wake_sender();
             drop(state);
-            self.remaining = self.remaining.map(|bytes| bytes.saturating_sub(piece.len() as u64));
+            *remaining = remaining.map(|bytes| bytes.saturating_sub(piece.len() as u64));
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         if let Some(end) = state.end.take() {
             drop(state);
-            self.slot = None;
+            self.0 = Source::Empty;
             return Poll::Ready(match end {
                 Ok(trailers) => trailers.map(|fields| Ok(Frame::trailers(fields))),
                 Err(error) => Some(Err(error)),
@@ -77,21 +98,23 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.slot.is_none()
+        matches!(self.0, Source::Empty)
     }
 
     fn size_hint(&self) -> SizeHint {
-        match (&self.slot, self.remaining) {
-            (None, _) => SizeHint::with_exact(0),
-            (Some(_), Some(length)) => SizeHint::with_exact(length),
-            (Some(_), None) => SizeHint::default(),
+        match &self.0 {
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Connection { remaining, .. } => {
+                remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
+            }
         }
     }
 }
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        if let Some(slot) = &self.slot {
+        if let Source::Connection { slot, .. } = &self.0 {
             let mut state = slot.lock();
             state.dropped = true;
             state.wake_sender();

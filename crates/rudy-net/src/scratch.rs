@@ -1,6 +1,7 @@
 //! What a thread lends to the connection that runs on it just now, so that a waiting connection holds no buffer.
 
 use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
@@ -8,7 +9,7 @@ use rudy_http::h1::DateLine;
 
 /// How much is read at once. Larger reads do not make an upload cheaper; a request's head is a hundredth of it.
 const READ_BYTES: usize = 64 * 1024;
-/// How much a thread reads at once that has one connection in its life. An allocator that uses memory anew has to zero it,
+/// How much a thread reads at once that has one connection in its life. An allocator that uses memory again has to zero it,
 /// and every page of it is then the thread's own: 64 KiB took 50 KiB a connection more than this does.
 const FEW_READ_BYTES: usize = 8 * 1024;
 /// How old the `Date` field may be before the clock is asked again.
@@ -29,40 +30,80 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    fn new(read_bytes: usize) -> Self {
-        Self {
+    fn new(read_bytes: usize) -> Box<Self> {
+        Box::new(Self {
             input: vec![0; read_bytes].into_boxed_slice(),
             out: BytesMut::with_capacity(READ_BYTES),
             date: DateLine::new(SystemTime::now()),
             date_due: Instant::now() + DATE_AGE,
-        }
+        })
     }
 
-    fn refresh(&mut self, now: Instant) {
-        if now >= self.date_due {
-            self.date.update(SystemTime::now());
-            self.date_due = now + DATE_AGE;
+    /// Borrows a scratch of this thread, with an empty output buffer. Whoever borrows one while another is borrowed gets one of
+    /// its own: a body that is read while its connection writes, a session that encrypts what it is given.
+    pub(crate) fn borrow() -> Borrowed {
+        let mut scratch = FREE.with_borrow_mut(|free| free.take());
+        scratch.out.clear();
+        if scratch.out.capacity() > OUT_KEPT_BYTES {
+            scratch.out = BytesMut::with_capacity(READ_BYTES);
         }
-        self.out.clear();
-        if self.out.capacity() > OUT_KEPT_BYTES {
-            self.out = BytesMut::with_capacity(READ_BYTES);
+        Borrowed(Some(scratch))
+    }
+
+    /// As [`Self::borrow`], with the date of `now`.
+    pub(crate) fn borrow_at(now: Instant) -> Borrowed {
+        let mut scratch = Self::borrow();
+        if now >= scratch.date_due {
+            scratch.date.update(SystemTime::now());
+            scratch.date_due = now + DATE_AGE;
         }
+        scratch
+    }
+}
+
+/// A scratch in use. Dropped, it is the thread's again.
+pub(crate) struct Borrowed(Option<Box<Scratch>>);
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if let Some(scratch) = self.0.take() {
+            // Where the thread ends there is nobody to give it to.
+            let _ = FREE.try_with(|free| free.borrow_mut().scratches.push(scratch));
+        }
+    }
+}
+
+impl Deref for Borrowed {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        self.0.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl DerefMut for Borrowed {
+    fn deref_mut(&mut self) -> &mut Scratch {
+        self.0.as_mut().expect("there until it is dropped")
+    }
+}
+
+/// The scratches that a thread has lent to nobody: as many as it ever needed at once, one or two.
+struct Free {
+    scratches: Vec<Box<Scratch>>,
+    read_bytes: usize,
+}
+
+impl Free {
+    fn take(&mut self) -> Box<Scratch> {
+        self.scratches.pop().unwrap_or_else(|| Scratch::new(self.read_bytes))
     }
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new(READ_BYTES));
+    static FREE: RefCell<Free> = const { RefCell::new(Free { scratches: Vec::new(), read_bytes: READ_BYTES }) };
 }
 
-/// Gives this thread a scratch for one connection alone.
-pub(crate) fn take_small_scratch() {
-    SCRATCH.set(Scratch::new(FEW_READ_BYTES));
-}
-
-/// Lends the thread's scratch for the length of one call, with an empty output buffer and the date of `now`.
-pub(crate) fn with_scratch<R>(now: Instant, work: impl FnOnce(&mut Scratch) -> R) -> R {
-    SCRATCH.with_borrow_mut(|scratch| {
-        scratch.refresh(now);
-        work(scratch)
-    })
+/// Has this thread read less at once: it is there for one connection.
+pub(crate) fn read_few_bytes() {
+    FREE.with_borrow_mut(|free| free.read_bytes = FEW_READ_BYTES);
 }

@@ -1,25 +1,30 @@
 //! The line between the connections below and the sites above.
 
-use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use rudy_http::h1::RequestHead;
 
 use crate::close::Linger;
-use crate::{Local, Reply, Request};
+use crate::{Client, Reply, Request};
 
 /// Answers requests. One value serves many connections at once, on every engine.
 pub trait Service: Send + Sync + 'static {
+    /// Answers a request without a body from its head alone, if that can be done at once: the service is then spared the request,
+    /// whose fields cost more than all else about a small response.
+    fn call_head(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Call> {
+        None
+    }
+
     /// Answers one request. Must not block: what has to wait goes into [`Reply::Later`].
-    fn call(&self, request: Request, client: &Client, local: &Local) -> Call;
+    fn call(&self, request: Request, client: &Client<'_>) -> Call;
 
     /// The limits for the next request of each connection. Shared, so that an exchange keeps them and not the service.
     fn limits(&self) -> &Arc<Limits>;
 
     /// A peer was refused before there was a request to answer (a bad head, a timeout); `reason` says why, in words.
-    fn refused(&self, client: &Client, reason: &str, outcome: &Outcome);
+    fn refused(&self, client: &Client<'_>, reason: &str, outcome: &Outcome);
 }
 
 /// What a service makes of a request: the reply, and who wants to know how it went.
@@ -65,46 +70,6 @@ pub enum Ended {
     Cut,
     /// The server was stopped in the middle.
     Stopped,
-}
-
-/// Who is at the other end of a connection.
-#[derive(Debug, Clone, Copy)]
-pub struct Client {
-    /// The other end.
-    pub peer: Peer,
-    /// Counts the connections of this process, from 1.
-    pub number: u64,
-    /// Counts the requests of the connection, from 1; 0 before the first.
-    pub request: u64,
-}
-
-/// The address of the other end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Peer {
-    /// TCP.
-    Ip(SocketAddr),
-    /// A Unix socket: somebody on this machine whom the socket's permissions let in.
-    Unix,
-}
-
-impl Peer {
-    /// Whether the peer is on this machine.
-    #[must_use]
-    pub fn is_local(&self) -> bool {
-        match self {
-            Self::Ip(address) => address.ip().to_canonical().is_loopback(),
-            Self::Unix => true,
-        }
-    }
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ip(address) => SocketAddr::new(address.ip().to_canonical(), address.port()).fmt(f),
-            Self::Unix => f.write_str("unix:"),
-        }
-    }
 }
 
 /// The limits of a server's connections, alone and taken together.

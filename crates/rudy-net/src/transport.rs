@@ -1,51 +1,178 @@
-//! What a connection runs over: TCP or a Unix socket today, TLS around either later.
+//! What a connection runs over: a socket, or a session over one.
+//!
+//! The driver is compiled once, for [`Stream`], whatever the number of transports: sockets are its variants, and anything else is
+//! one call through a table of functions away, which takes about 2 ns.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::pin::Pin;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendFlags};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use tokio::io::{Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Bytes both ways, and nothing else.
-pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+use crate::Tls;
+use crate::close::stop_writing;
+use crate::scratch::Scratch;
 
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
-
-/// A byte stream with what a server wants of it beyond reading and writing.
-pub trait Transport: Duplex + AsFd + 'static {
-    /// Reads what has come.
-    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self).poll_read(cx, buffer)
+/// A byte stream with what a server wants of it beyond reading and writing. Its descriptor is that of the socket.
+pub trait Transport: AsFd + Send {
+    /// What comes before the first byte of the application: a TLS handshake. Ready at once where there is none.
+    ///
+    /// # Errors
+    ///
+    /// The peer and we cannot agree, or the socket is broken. The connection is closed.
+    fn poll_handshake(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    /// Writes.
-    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(self).poll_write(cx, bytes)
+    /// What the handshake has led to; `None` where nothing secures the connection.
+    fn tls(&self) -> Option<&Arc<Tls>> {
+        None
     }
 
-    /// Writes, saying that more follows at once, so that a head and the file after it share a packet.
-    fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+    /// Reads. Nothing read is the end of the input.
+    ///
+    /// # Errors
+    ///
+    /// The socket or the session is broken.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
 
-    /// Has the kernel send a piece of `file`. `Ok(0)` is the end of the file.
+    /// Writes the slices one behind the other, and returns how many bytes it has taken. `more` says that more follows at once, so
+    /// that a head and the file after it share a packet.
+    ///
+    /// # Errors
+    ///
+    /// The socket or the session is broken.
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+        more: bool,
+    ) -> Poll<io::Result<usize>>;
+
+    /// Hands what was taken and is still kept to the kernel. Ready at once where nothing is ever kept.
+    ///
+    /// # Errors
+    ///
+    /// The socket or the session is broken.
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends a piece of `file`. `Ok(0)` is the end of the file. A transport that changes the bytes reads them, and writes what it
+    /// makes of them; a socket has the kernel send them.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or the socket or the session is broken.
     fn poll_send_file(
         &mut self,
         cx: &mut Context<'_>,
         file: &File,
         offset: u64,
         length: usize,
-    ) -> Poll<io::Result<usize>>;
+    ) -> Poll<io::Result<usize>> {
+        let mut scratch = Scratch::borrow();
+        let room = length.min(scratch.input.len());
+        let read = file.read_at(&mut scratch.input[..room], offset)?;
+        if read == 0 {
+            return Poll::Ready(Ok(0));
+        }
+        self.poll_write(cx, &[io::IoSlice::new(&scratch.input[..read])], read < length)
+    }
 
-    /// How many bytes the peer has not acknowledged yet. They fall while it reads, long before the socket has room again:
-    /// that is told only when a third of its buffer is free, more than a megabyte where the kernel has let it grow.
+    /// Says that we send nothing more. A session says goodbye first, which may have to wait for room.
+    ///
+    /// # Errors
+    ///
+    /// The socket or the session is broken.
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// How many bytes the peer has not acknowledged yet, those included that are kept here. They fall while it reads, long before
+    /// the socket has room again: that is told only when a third of its buffer is free, more than a megabyte where the kernel has
+    /// let it grow.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not tell.
     fn unacknowledged(&self) -> io::Result<u64>;
 
     /// Whether the peer has sent something that was not read yet, an end not counted.
     fn has_unread(&self) -> bool;
+}
+
+/// What the driver reads from and writes to.
+pub enum Stream {
+    /// A TCP socket.
+    Tcp(TcpStream),
+    /// A Unix socket.
+    Unix(UnixStream),
+    /// Anything else.
+    Other(Box<dyn Transport>),
+}
+
+impl Stream {
+    /// The socket, if the peer reads and writes the same bytes there as we do here.
+    #[must_use]
+    pub fn plain_socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Tcp(socket) => Some(socket.as_fd()),
+            Self::Unix(socket) => Some(socket.as_fd()),
+            Self::Other(_) => None,
+        }
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(socket: TcpStream) -> Self {
+        Self::Tcp(socket)
+    }
+}
+
+impl From<UnixStream> for Stream {
+    fn from(socket: UnixStream) -> Self {
+        Self::Unix(socket)
+    }
+}
+
+impl From<Box<dyn Transport>> for Stream {
+    fn from(transport: Box<dyn Transport>) -> Self {
+        Self::Other(transport)
+    }
+}
+
+impl Deref for Stream {
+    type Target = dyn Transport;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Tcp(socket) => socket,
+            Self::Unix(socket) => socket,
+            Self::Other(transport) => &**transport,
+        }
+    }
+}
+
+impl DerefMut for Stream {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Tcp(socket) => socket,
+            Self::Unix(socket) => socket,
+            Self::Other(transport) => &mut **transport,
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        (**self).as_fd()
+    }
 }
 
 /// A socket that a runtime watches, used through a shared reference: two tasks may each have one direction of it.
@@ -61,7 +188,7 @@ pub(crate) trait Socket: AsFd + Send + Sync + 'static {
 }
 
 /// Tries an operation until it works or would block, and only then asks to be woken: most sockets have room.
-pub(crate) fn when_writable<S: Socket, R>(
+fn when_writable<S: Socket, R>(
     socket: &S,
     cx: &mut Context<'_>,
     mut operation: impl FnMut() -> rustix::io::Result<R>,
@@ -77,7 +204,7 @@ pub(crate) fn when_writable<S: Socket, R>(
 
 /// Reads as tokio does, but without the C library: its `recv` and `send` can be cancelled by `pthread_cancel`, and in a
 /// process with threads they say so before and after each call, with two locked instructions each.
-fn poll_receive<S: Socket>(
+pub(crate) fn poll_receive<S: Socket>(
     socket: &S,
     cx: &mut Context<'_>,
     buffer: &mut ReadBuf<'_>,
@@ -107,15 +234,22 @@ fn poll_receive<S: Socket>(
     }
 }
 
-pub(crate) fn poll_write_more<S: Socket>(
+/// See [`Transport::poll_write`].
+pub(crate) fn poll_send<S: Socket>(
     socket: &S,
     cx: &mut Context<'_>,
-    bytes: &[u8],
+    slices: &[io::IoSlice<'_>],
+    more: bool,
 ) -> Poll<io::Result<usize>> {
     // NOSIGNAL: a peer that has gone is an error to handle here, not a signal.
-    when_writable(socket, cx, || rustix::net::send(socket, bytes, SendFlags::MORE | SendFlags::NOSIGNAL))
+    let flags = if more { SendFlags::MORE | SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL };
+    when_writable(socket, cx, || match slices {
+        [slice] => rustix::net::send(socket, slice, flags),
+        _ => rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags),
+    })
 }
 
+/// See [`Transport::poll_send_file`].
 pub(crate) fn poll_send_file<S: Socket>(
     socket: &S,
     cx: &mut Context<'_>,
@@ -190,20 +324,17 @@ macro_rules! socket {
         }
 
         impl Transport for $stream {
-            fn poll_receive(
-                &mut self,
-                cx: &mut Context<'_>,
-                buffer: &mut ReadBuf<'_>,
-            ) -> Poll<io::Result<()>> {
+            fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
                 poll_receive(self, cx, buffer)
             }
 
-            fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-                when_writable(self, cx, || rustix::net::send(&*self, bytes, SendFlags::NOSIGNAL))
-            }
-
-            fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-                poll_write_more(self, cx, bytes)
+            fn poll_write(
+                &mut self,
+                cx: &mut Context<'_>,
+                slices: &[io::IoSlice<'_>],
+                more: bool,
+            ) -> Poll<io::Result<usize>> {
+                poll_send(self, cx, slices, more)
             }
 
             fn poll_send_file(
@@ -214,6 +345,10 @@ macro_rules! socket {
                 length: usize,
             ) -> Poll<io::Result<usize>> {
                 poll_send_file(self, cx, file, offset, length)
+            }
+
+            fn poll_shutdown(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Poll::Ready(stop_writing(self))
             }
 
             fn unacknowledged(&self) -> io::Result<u64> {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use http::StatusCode;
-use rudy_net::{Call, Client, Limits, Local, Outcome, Request, Service};
+use rudy_net::{Call, Client, Limits, Outcome, Request, Service};
 
 use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
@@ -113,9 +113,9 @@ impl App {
 }
 
 impl Service for App {
-    fn call(&self, request: Request, client: &Client, local: &Local) -> Call {
+    fn call(&self, request: Request, client: &Client<'_>) -> Call {
         let observer = self.access_log.as_ref().map(|log| log.observe(&request, client));
-        let context = Context { client, local, routes: &self.routes, access: Access::Cached };
+        let context = Context { client, routes: &self.routes, access: Access::Cached };
         Call { reply: context.reply(request), observer }
     }
 
@@ -123,7 +123,7 @@ impl Service for App {
         &self.limits
     }
 
-    fn refused(&self, client: &Client, reason: &str, outcome: &Outcome) {
+    fn refused(&self, client: &Client<'_>, reason: &str, outcome: &Outcome) {
         if let Some(log) = &self.access_log {
             log.refused(client, reason, outcome);
         }
@@ -152,9 +152,9 @@ mod tests {
     fn ask(app: &App, method: &str, host: &str, target: &str) -> Response {
         let request = http::Request::builder().method(method).uri(target).header(header::HOST, host);
         let request = request.body(RequestBody::empty()).unwrap();
-        let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
+        let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(app.call(request, &client, &Local::known(None)).reply.response())
+        runtime.block_on(app.call(request, &client).reply.response())
     }
 
     #[test]
@@ -388,8 +388,8 @@ mod tests {
         drop(ask(&app, "GET", "a.org", "/index.php"));
         let request = http::Request::builder().uri("/index.php").header(header::HOST, "php.org");
         let request = request.body(RequestBody::empty()).unwrap();
-        let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
-        let reply = app.call(request, &client, &Local::known(None)).reply;
+        let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
+        let reply = app.call(request, &client).reply;
         assert!(!matches!(reply, Reply::Now(_)), "the app is asked, and nothing is sent before that");
     }
 
@@ -434,7 +434,7 @@ mod tests {
         "#,
             root = folder.path().display()
         ));
-        let client = Client { peer: Peer::Ip(([192, 0, 2, 7], 1).into()), number: 1, request: 1 };
+        let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         for (host, path, status, body) in [
             ("files.org", "/far/a.css", 200, "far"),
@@ -449,7 +449,7 @@ mod tests {
         ] {
             let request = http::Request::builder().uri(path).header(header::HOST, host);
             let request = request.body(RequestBody::empty()).unwrap();
-            let reply = app.call(request, &client, &Local::known(None)).reply;
+            let reply = app.call(request, &client).reply;
             assert!(matches!(reply, Reply::Later(_)), "{host}{path}");
             let response = runtime.block_on(reply.response());
             assert_eq!(response.status(), status, "{host}{path}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::uri::Scheme;
 use http::{Method, StatusCode};
 use rudy_http::semantics::path::{PathError, RequestPath};
-use rudy_net::{Client, Local, Reply, Request, Response};
+use rudy_net::{Client, Reply, Request, Response};
 
 use crate::buffer::Buffers;
 use crate::compile::{Handler, Target};
@@ -29,8 +29,7 @@ pub(crate) struct Routes {
 /// What a handler needs beside the request: both ends of its connection, and the routes of the configuration.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
-    pub(crate) client: &'a Client,
-    pub(crate) local: &'a Local<'a>,
+    pub(crate) client: &'a Client<'a>,
     pub(crate) routes: &'a Arc<Routes>,
     /// Whether handlers may wait for the file system.
     pub(crate) access: Access,
@@ -46,7 +45,7 @@ impl Context<'_> {
                 .into();
         }
         // RFC 9110 §7.4: an https resource requested over a connection that nothing secures MUST be refused.
-        if request.uri().scheme() == Some(&Scheme::HTTPS) {
+        if request.uri().scheme() == Some(&Scheme::HTTPS) && self.client.tls.is_none() {
             let explanation = "This connection is not encrypted: https is not spoken on it.";
             return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }
@@ -61,10 +60,9 @@ impl Context<'_> {
     /// Answers on the pool for blocking work a request that its route has let in, because its handler has to wait for the file
     /// system.
     pub(crate) fn reply_on_pool(self, request: Request, path: RequestPath<'static>) -> Reply {
-        let (client, local, routes) = (*self.client, self.local.address(), self.routes.clone());
+        let (client, routes) = (self.client.to_owned(), self.routes.clone());
         let reply = on_pool(move |access| {
-            let local = &Local::known(local);
-            Ok(Context { client: &client, local, routes: &routes, access }.reply_to_admitted(request, path))
+            Ok(Context { client: &client, routes: &routes, access }.reply_to_admitted(request, path))
         });
         Reply::Later(Box::pin(async move { reply.await.response().await }))
     }

@@ -10,8 +10,8 @@ use http::request;
 use http_body::Body as _;
 use rudy_net::engine::Source;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Call, Client, Head, Limits, Local, Outcome, Reply, Request,
-    RequestBody, Response, Service, Upgraded,
+    Body, BodyError, BodyPiece, BodyStream, Call, Client, Head, Limits, Outcome, Reply, Request, RequestBody,
+    Response, Service, Upgraded,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -66,7 +66,7 @@ impl Site {
 }
 
 impl Service for Site {
-    fn call(&self, request: Request, _client: &Client, _local: &Local) -> Call {
+    fn call(&self, request: Request, _client: &Client<'_>) -> Call {
         let (request, body) = request.into_parts();
         note(&self.saw, [site::describe(&request)]);
         let reply = if site::reads_body(&request) && !body.is_end_stream() {
@@ -81,7 +81,7 @@ impl Service for Site {
         &self.limits
     }
 
-    fn refused(&self, _client: &Client, _reason: &str, _outcome: &Outcome) {}
+    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
 }
 
 fn note(saw: &Mutex<Vec<String>>, lines: impl IntoIterator<Item = String>) {
@@ -154,6 +154,7 @@ impl BodyStream for Pieces {
         &mut self,
         _cx: &mut Context<'_>,
         _now: Instant,
+        _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         Poll::Ready(self.pieces.pop_front().map(Ok))
     }

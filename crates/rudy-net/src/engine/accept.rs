@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -13,14 +14,15 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::carrier::{Accepted, Carrier};
+use super::carrier::Carrier;
 use super::lane::{Lane, OpenConnection};
 use super::shed::Shedder;
 use super::{Source, Trouble};
 use crate::close::close_listener;
-use crate::connection::ConnectionContext;
+use crate::driver::ConnectionContext;
 use crate::listen::BACKLOG;
-use crate::{Client, Peer, Service};
+use crate::transport::Stream;
+use crate::{Peer, Service};
 
 /// Connections accepted in a row before those that there are have their turn.
 const ACCEPT_BATCH: usize = 32;
@@ -33,7 +35,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_millis(50);
 
 /// A socket that connections come from.
 pub(super) trait Incoming: Send + Sync + 'static {
-    type Io: Accepted;
+    type Io: Into<Stream> + AsFd;
 
     /// The next connection. Dropping the future loses none.
     fn next(&self) -> impl Future<Output = io::Result<(Self::Io, Peer)>> + Send;
@@ -199,8 +201,8 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         match shared.admission.enter(service.limits(), &peer) {
             Ok(place) => {
                 let open = OpenConnection::new(self.lane.clone(), place);
-                let client = Client { peer, number: shared.next_number(), request: 0 };
-                self.carrier.carry(io, client, self.context.clone(), open)
+                let client = (peer, shared.next_number());
+                self.carrier.carry(io.into(), client, self.context.clone(), open)
             }
             Err(refusal) => {
                 self.lane.worker.counters.shed.add(1);

@@ -9,23 +9,18 @@ use tokio::task::JoinHandle;
 
 use super::Source;
 use super::lane::OpenConnection;
-use crate::Client;
-use crate::connection::{self, ConnectionContext};
-use crate::transport::{Socket, Transport};
-
-/// A socket as it was accepted, registered with the runtime of the lane.
-pub(super) trait Accepted: Transport + Socket {}
-
-impl<T: Transport + Socket> Accepted for T {}
+use crate::Peer;
+use crate::driver::{self, ConnectionContext};
+use crate::transport::Stream;
 
 /// Carries connections. One for all lanes of an engine.
 pub(super) trait Carrier: Clone + Send + Sync + 'static {
-    /// Serves a connection to its end, without waiting for it. Called on the runtime of its lane. What is returned ends when the
+    /// Serves a connection of a client, which has a number, to its end, without waiting for it. Called on the runtime of its lane. What is returned ends when the
     /// connection no longer waits for a thread: until then further ones wait in the kernel's queue.
-    fn carry<T: Accepted, S: Source>(
+    fn carry<S: Source>(
         &self,
-        io: T,
-        client: Client,
+        io: Stream,
+        client: (Peer, u64),
         context: Arc<ConnectionContext<S>>,
         open: OpenConnection,
     ) -> Option<JoinHandle<()>>;
@@ -36,14 +31,14 @@ pub(super) trait Carrier: Clone + Send + Sync + 'static {
 pub(super) struct Tasks;
 
 impl Carrier for Tasks {
-    fn carry<T: Accepted, S: Source>(
+    fn carry<S: Source>(
         &self,
-        io: T,
-        client: Client,
+        io: Stream,
+        client: (Peer, u64),
         context: Arc<ConnectionContext<S>>,
         open: OpenConnection,
     ) -> Option<JoinHandle<()>> {
-        let serving = connection::serve(io, client, context);
+        let serving = driver::serve(io, client, context);
         tokio::spawn(Connection { serving, open });
         None
     }

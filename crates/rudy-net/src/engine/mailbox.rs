@@ -8,24 +8,21 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Instant;
 
 use bytes::Bytes;
-use rustix::net::{RecvFlags, SendFlags};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::ReadBuf;
 use tokio::task::JoinHandle;
 
-use super::carrier::{Accepted, Carrier, Connection};
+use super::carrier::{Carrier, Connection};
 use super::lane::OpenConnection;
 use super::{Engine, Options, Reporter, Source, task};
-use crate::Client;
+use crate::Peer;
 use crate::close::stop_writing;
-use crate::connection::{self, ConnectionContext};
-use crate::scratch::with_scratch;
-use crate::transport::{self, Socket, Transport, when_writable};
+use crate::driver::{self, ConnectionContext};
+use crate::scratch::Scratch;
+use crate::transport::{self, Socket, Stream, Transport};
 
 pub(super) fn start<S: Source>(
     options: &Options,
@@ -39,19 +36,29 @@ pub(super) fn start<S: Source>(
 struct Mailboxes;
 
 impl Carrier for Mailboxes {
-    fn carry<T: Accepted, S: Source>(
+    fn carry<S: Source>(
         &self,
-        io: T,
-        client: Client,
+        io: Stream,
+        client: (Peer, u64),
         context: Arc<ConnectionContext<S>>,
         open: OpenConnection,
     ) -> Option<JoinHandle<()>> {
-        let (owner, mailbox) = pair(io);
-        tokio::spawn(owner.run());
-        let serving = connection::serve(mailbox, client, context);
+        let io = match io {
+            Stream::Tcp(socket) => mailbox(socket),
+            Stream::Unix(socket) => mailbox(socket),
+            other @ Stream::Other(_) => other,
+        };
+        let serving = driver::serve(io, client, context);
         tokio::spawn(Connection { serving, open });
         None
     }
+}
+
+/// Has a task of its own read from a socket.
+fn mailbox(socket: impl Socket) -> Stream {
+    let (owner, mailbox) = pair(socket);
+    tokio::spawn(owner.run());
+    Stream::Other(Box::new(mailbox))
 }
 
 fn pair<S: Socket>(socket: S) -> (Owner<S>, Mailbox<S>) {
@@ -74,23 +81,11 @@ impl<S: Socket> Owner<S> {
 
     /// What has come, `credit` bytes at most. Empty at the end.
     fn poll_read(&self, cx: &mut Context<'_>, credit: usize) -> Poll<io::Result<Bytes>> {
-        with_scratch(Instant::now(), |scratch| {
-            let room = credit.min(scratch.input.len());
-            loop {
-                ready!(self.socket.poll_read_ready(cx))?;
-                let read = self.socket.try_io(Interest::READABLE, || {
-                    let input = &mut scratch.input[..room];
-                    let (bytes, _) = rustix::net::recv(&*self.socket, input, RecvFlags::DONTWAIT)?;
-                    Ok(bytes)
-                });
-                match read {
-                    Ok(bytes) => return Poll::Ready(Ok(Bytes::copy_from_slice(&scratch.input[..bytes]))),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Poll::Ready(Err(error)),
-                }
-            }
-        })
+        let mut scratch = Scratch::borrow();
+        let room = credit.min(scratch.input.len());
+        let mut buffer = ReadBuf::new(&mut scratch.input[..room]);
+        ready!(transport::poll_receive(&*self.socket, cx, &mut buffer))?;
+        Poll::Ready(Ok(Bytes::copy_from_slice(buffer.filled())))
     }
 }
 
@@ -112,50 +107,24 @@ impl<S: Socket> AsFd for Mailbox<S> {
     }
 }
 
-impl<S: Socket> AsyncRead for Mailbox<S> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+impl<S: Socket> Transport for Mailbox<S> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let message = ready!(self.slot.poll_message(cx, buffer.remaining()))?;
         buffer.put_slice(&message);
         Poll::Ready(Ok(()))
     }
-}
 
-impl<S: Socket> AsyncWrite for Mailbox<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        when_writable(&*self.socket, cx, || rustix::net::send(&*self.socket, bytes, SendFlags::NOSIGNAL))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
+    fn poll_write(
+        &mut self,
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
+        more: bool,
     ) -> Poll<io::Result<usize>> {
-        when_writable(&*self.socket, cx, || {
-            let mut nothing = rustix::net::SendAncillaryBuffer::default();
-            rustix::net::sendmsg(&*self.socket, slices, &mut nothing, SendFlags::NOSIGNAL)
-        })
+        transport::poll_send(&*self.socket, cx, slices, more)
     }
 
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(&mut self, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(stop_writing(&*self.socket))
-    }
-}
-
-impl<S: Socket> Transport for Mailbox<S> {
-    fn poll_write_more(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        transport::poll_write_more(&*self.socket, cx, bytes)
     }
 
     fn poll_send_file(
@@ -262,7 +231,6 @@ mod tests {
     use std::collections::VecDeque;
     use std::io::Write;
 
-    use tokio::io::AsyncReadExt;
     use tokio::net::UnixStream;
 
     use super::*;
@@ -334,6 +302,14 @@ mod tests {
         }
     }
 
+    /// One read of `most` bytes.
+    async fn read(mailbox: &mut Mailbox<UnixStream>, most: usize) -> Vec<u8> {
+        let mut buffer = vec![0; most];
+        let mut buffer = ReadBuf::new(&mut buffer);
+        std::future::poll_fn(|cx| mailbox.poll_read(cx, &mut buffer)).await.unwrap();
+        buffer.filled().to_vec()
+    }
+
     #[tokio::test]
     async fn what_comes_before_the_handler_asks_waits_in_the_kernel() {
         let (mut client, server) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -347,14 +323,11 @@ mod tests {
         }
         assert_eq!(rustix::io::ioctl_fionread(&*socket).unwrap(), 5);
 
-        let mut buffer = [0; 3];
-        mailbox.read_exact(&mut buffer).await.unwrap();
-        assert_eq!(&buffer, b"ear");
+        assert_eq!(read(&mut mailbox, 3).await, b"ear");
         assert_eq!(rustix::io::ioctl_fionread(&*socket).unwrap(), 2, "one credit, one message");
         drop(client);
-        let mut rest = Vec::new();
-        mailbox.read_to_end(&mut rest).await.unwrap();
-        assert_eq!(rest, b"ly");
+        assert_eq!(read(&mut mailbox, 100).await, b"ly");
+        assert_eq!(read(&mut mailbox, 100).await, b"", "the end");
         drop(mailbox);
         owner.await.unwrap();
     }
@@ -369,18 +342,16 @@ mod tests {
         let owner = tokio::spawn(owner.run());
         let mut large = [0; 100];
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(Pin::new(&mut mailbox).poll_read(&mut cx, &mut ReadBuf::new(&mut large)).is_pending());
+        assert!(mailbox.poll_read(&mut cx, &mut ReadBuf::new(&mut large)).is_pending());
         (&client).write_all(b"hello").unwrap();
         drop(client);
         while !slot.holds_message() {
             tokio::task::yield_now().await;
         }
 
-        assert_eq!(mailbox.read_u8().await.unwrap(), b'h');
+        assert_eq!(read(&mut mailbox, 1).await, b"h");
         assert!(mailbox.has_unread());
-        let mut rest = Vec::new();
-        mailbox.read_to_end(&mut rest).await.unwrap();
-        assert_eq!(rest, b"ello");
+        assert_eq!(read(&mut mailbox, 100).await, b"ello");
         drop(mailbox);
         owner.await.unwrap();
     }

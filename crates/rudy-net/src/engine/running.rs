@@ -16,7 +16,7 @@ use super::carrier::Carrier;
 use super::lane::{Lane, Order, Shared};
 use super::{Engine, Reporter, Source, Stopped, Wait};
 use crate::Worker;
-use crate::connection::ConnectionContext;
+use crate::driver::ConnectionContext;
 use crate::listen::{Address, Bound, Listener, Ownership, Socket};
 
 /// A longer grace time is taken for this one: as good as for ever, and no clock overflows.

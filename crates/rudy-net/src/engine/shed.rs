@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use crate::Limits;
 use crate::close::{Ending, Linger, close, close_at_once};
-use crate::transport::Transport;
+use crate::transport::Stream;
 
 /// Connections that are sent away in order at the same time; beyond it they are closed at once, and the answer may be lost
 /// to a reset. Each costs a descriptor of the reserve and a task, so their number must not grow with the flood.
@@ -38,7 +38,8 @@ impl Shedder {
     }
 
     /// Answers 503 and closes in order, or at once where too many are closing already. Must be called on a tokio runtime.
-    pub(super) fn send_away(&self, io: impl Transport, limits: &Limits) {
+    pub(super) fn send_away(&self, io: impl Into<Stream>, limits: &Limits) {
+        let io = io.into();
         let Ok(permit) = self.lingering.clone().try_acquire_owned() else {
             return Self::send_away_at_once(io);
         };

@@ -14,14 +14,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use super::accept::RETRY_PAUSE;
-use super::carrier::{Accepted, Carrier, Connection};
+use super::carrier::{Carrier, Connection};
 use super::lane::OpenConnection;
 use super::report::Reports;
 use super::running::Running;
 use super::{Engine, Reporter, Source, Trouble, lane};
-use crate::Client;
-use crate::connection::{self, ConnectionContext};
-use crate::scratch::take_small_scratch;
+use crate::Peer;
+use crate::driver::{self, ConnectionContext};
+use crate::scratch::read_few_bytes;
+use crate::transport::Stream;
 
 /// The stack of a thread: four times what the handlers take of it in a debug build, which is more than in a release build. The
 /// usual 2 MiB would be address space and nothing else, but thousands of them count where memory is not overcommitted.
@@ -117,7 +118,7 @@ impl Threads {
         while !*self.cut.borrow() {
             let (hand_over, handed_over) = mpsc::channel::<Job>();
             let started = start_thread(number, move || {
-                take_small_scratch();
+                read_few_bytes();
                 handed_over.into_iter().for_each(|job| job());
             });
             match started {
@@ -130,10 +131,10 @@ impl Threads {
 }
 
 impl Carrier for Threads {
-    fn carry<T: Accepted, S: Source>(
+    fn carry<S: Source>(
         &self,
-        io: T,
-        client: Client,
+        io: Stream,
+        client: (Peer, u64),
         context: Arc<ConnectionContext<S>>,
         open: OpenConnection,
     ) -> Option<JoinHandle<()>> {
@@ -147,8 +148,8 @@ impl Carrier for Threads {
             };
             // An error is the end of the engine.
             let Ok(permit) = permit else { return };
-            let (number, reports) = (client.number, open.reports());
-            let connection = Connection { serving: connection::serve(io, client, context), open };
+            let (number, reports) = (client.1, open.reports());
+            let connection = Connection { serving: driver::serve(io, client, context), open };
             let job = threads.job(connection, permit);
             match &threads.pool {
                 // Its threads do not end before it, and one of them has nothing to do.

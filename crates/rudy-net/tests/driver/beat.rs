@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rudy_net::{Body, Live, Response};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Deadline, Response};
 
 pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -34,68 +34,78 @@ pub(crate) fn answer(path: &str) -> Response {
     };
     let mut response = Response::new(StatusCode::OK);
     response.body = match path {
-        "/live/silent" => Body::Live(Box::new(Silence)),
-        "/live/endless" => Body::Live(Box::new(Endless)),
-        _ => Body::Live(Box::new(beat)),
+        "/live/silent" => Body::Stream(Box::new(Silence)),
+        "/live/endless" => Body::Stream(Box::new(Endless)),
+        _ => Body::Stream(Box::new(beat)),
     };
     response
 }
 
-impl Live for Beat {
-    fn poll_piece(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
+impl BodyStream for Beat {
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        _max: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         if self.left == 0 {
             return Poll::Ready(None);
         }
         if now < self.next {
-            return Poll::Pending;
+            return Deadline::at(self.next).poll_passed(cx).map(|()| None);
         }
         assert!(!self.panics, "on purpose, in a live body");
         self.next += INTERVAL;
         self.left -= 1;
-        Poll::Ready(Some(Bytes::from_static(self.piece)))
+        piece(Bytes::from_static(self.piece))
     }
 
-    fn poll_overrun(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<()> {
-        if now < self.next + self.patience { Poll::Pending } else { Poll::Ready(()) }
+    fn poll_blocked(&mut self, cx: &mut Context<'_>, _now: Instant) -> Poll<()> {
+        Deadline::at(self.next + self.patience).poll_passed(cx)
     }
 
-    fn due(&self) -> Option<Instant> {
-        // While the peer takes nothing: when it has fallen behind.
-        Some(if self.next < Instant::now() { self.next + self.patience } else { self.next })
+    fn is_live(&self) -> bool {
+        true
     }
+}
+
+fn piece(bytes: Bytes) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+    Poll::Ready(Some(Ok(BodyPiece::Data(bytes))))
 }
 
 /// Says nothing, and is never due.
 struct Silence;
 
-impl Live for Silence {
-    fn poll_piece(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<Option<Bytes>> {
+impl BodyStream for Silence {
+    fn poll_piece(
+        &mut self,
+        _: &mut Context<'_>,
+        _: Instant,
+        _: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         Poll::Pending
     }
 
-    fn poll_overrun(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<()> {
-        Poll::Pending
-    }
-
-    fn due(&self) -> Option<Instant> {
-        None
+    fn is_live(&self) -> bool {
+        true
     }
 }
 
 /// Always has more.
 struct Endless;
 
-impl Live for Endless {
-    fn poll_piece(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<Option<Bytes>> {
-        Poll::Ready(Some(work()))
+impl BodyStream for Endless {
+    fn poll_piece(
+        &mut self,
+        _: &mut Context<'_>,
+        _: Instant,
+        _: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        piece(work())
     }
 
-    fn poll_overrun(&mut self, _: &mut Context<'_>, _: Instant) -> Poll<()> {
-        Poll::Pending
-    }
-
-    fn due(&self) -> Option<Instant> {
-        None
+    fn is_live(&self) -> bool {
+        true
     }
 }
 

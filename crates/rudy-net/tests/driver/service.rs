@@ -20,8 +20,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Body as _;
 use rudy_net::engine::Engine;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Call, Client, Deadline, FileRange, Limits, Local, Observer,
-    Outcome, Part, Reply, Request, RequestBody, Response, Service,
+    Body, BodyError, BodyPiece, BodyStream, Call, Client, Deadline, FileRange, Limits, Observer, Outcome,
+    Reply, Request, RequestBody, Response, Service,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -118,7 +118,7 @@ pub(crate) fn read_until(stream: &mut TcpStream, text: &str) -> String {
 }
 
 impl Service for Script {
-    fn call(&self, request: Request, _client: &Client, _local: &Local) -> Call {
+    fn call(&self, request: Request, _client: &Client<'_>) -> Call {
         let observer = Tell(self.outcomes.lock().unwrap().clone());
         Call { reply: self.reply(request), observer: Some(Box::new(observer)) }
     }
@@ -212,11 +212,11 @@ impl Script {
     fn parts(&self) -> Response {
         let mut response = Response::new(StatusCode::OK);
         let parts = [
-            Part::Bytes(Bytes::from_static(b"<")),
-            Part::File(self.range(5, 3)),
-            Part::Bytes(Bytes::from_static(b">")),
+            BodyPiece::Data(Bytes::from_static(b"<")),
+            BodyPiece::File(self.range(5, 3)),
+            BodyPiece::Data(Bytes::from_static(b">")),
         ];
-        response.body = Body::Parts(VecDeque::from(parts));
+        response.body = Body::Stream(Box::new(VecDeque::from(parts)));
         response
     }
 }
@@ -261,6 +261,7 @@ impl BodyStream for Echo {
         &mut self,
         cx: &mut Context<'_>,
         _now: Instant,
+        _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         let frame = std::task::ready!(Pin::new(&mut self.0).poll_frame(cx));
         Poll::Ready(frame.map(|frame| {
@@ -284,6 +285,7 @@ impl BodyStream for Pieces {
         &mut self,
         _cx: &mut Context<'_>,
         _now: Instant,
+        _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         let trailer = (HeaderName::from_static("x-end"), HeaderValue::from_static("yes"));
         Poll::Ready(match self.0.pop_front() {
@@ -324,6 +326,7 @@ impl BodyStream for Counted {
         &mut self,
         _cx: &mut Context<'_>,
         _now: Instant,
+        _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         POLLS.fetch_add(1, Ordering::Relaxed);
         Poll::Pending
@@ -338,6 +341,7 @@ impl BodyStream for Silent {
         &mut self,
         _cx: &mut Context<'_>,
         _now: Instant,
+        _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         Poll::Pending
     }
@@ -351,6 +355,7 @@ impl BodyStream for Endless {
         &mut self,
         _cx: &mut Context<'_>,
         _now: Instant,
+        _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         Poll::Ready(Some(Ok(BodyPiece::Data(beat::work()))))
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use rudy_net::engine::{self, Engine, Model, Options, Report, Source};
 use rudy_net::listen::{Address, Bound, Inherited, Listener};
-use rudy_net::{Call, Client, Limits, Local, Outcome, Reply, Request, Response, Service};
+use rudy_net::{Call, Client, Limits, Outcome, Reply, Request, Response, Service};
 use tokio::sync::Semaphore;
 
 /// Answers every request with a greeting.
@@ -18,7 +18,7 @@ pub(crate) struct Greeter {
 }
 
 impl Service for Greeter {
-    fn call(&self, _request: Request, _client: &Client, _local: &Local) -> Call {
+    fn call(&self, _request: Request, _client: &Client<'_>) -> Call {
         Call { reply: Response::text(StatusCode::OK, "text/plain", "hello").into(), observer: None }
     }
 
@@ -26,7 +26,7 @@ impl Service for Greeter {
         &self.limits
     }
 
-    fn refused(&self, _client: &Client, _reason: &str, _outcome: &Outcome) {}
+    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
 }
 
 /// Answers when it is let to.
@@ -37,7 +37,7 @@ pub(crate) struct Waiting {
 }
 
 impl Service for Waiting {
-    fn call(&self, _request: Request, _client: &Client, _local: &Local) -> Call {
+    fn call(&self, _request: Request, _client: &Client<'_>) -> Call {
         self.called.fetch_add(1, Ordering::SeqCst);
         let permits = self.permits.clone();
         let reply = Reply::Later(Box::pin(async move {
@@ -51,7 +51,7 @@ impl Service for Waiting {
         &self.limits
     }
 
-    fn refused(&self, _client: &Client, _reason: &str, _outcome: &Outcome) {}
+    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
 }
 
 /// Gives one service for ever.

@@ -108,7 +108,11 @@ impl AccessLog {
     /// Notes who asks for what; the line is written when the observer hears how it went.
     #[must_use]
     pub fn observe(&self, request: &Request, client: &Client) -> Box<dyn Observer> {
-        Box::new(Exchange { log: self.clone(), asked: Asked::new(request), client: *client })
+        Box::new(Exchange {
+            log: self.clone(),
+            asked: Asked::new(request),
+            client: Client::new(client.peer, client.number, client.request),
+        })
     }
 
     /// Writes the line of a peer that was refused before there was a request.
@@ -136,7 +140,7 @@ impl AccessLog {
 
 /// What a line tells.
 struct Record<'a> {
-    client: &'a Client,
+    client: &'a Client<'a>,
     /// `None` where nothing was asked that could be understood.
     asked: Option<&'a Asked>,
     /// Why nobody was asked for an answer.
@@ -175,7 +179,7 @@ impl Asked {
 struct Exchange {
     log: AccessLog,
     asked: Asked,
-    client: Client,
+    client: Client<'static>,
 }
 
 impl Observer for Exchange {

@@ -20,8 +20,8 @@ fn outcome() -> Outcome {
     }
 }
 
-fn client(peer: &str) -> Client {
-    Client { peer: Peer::Ip(peer.parse().unwrap()), number: 7, request: 1 }
+fn client(peer: &str) -> Client<'static> {
+    Client::new(Peer::Ip(peer.parse().unwrap()), 7, 1)
 }
 
 fn request(target: &str, fields: &[(&str, &[u8])]) -> Asked {
@@ -70,7 +70,7 @@ fn an_exchange_is_told_in_full() {
 #[test]
 fn what_is_not_known_is_left_out() {
     let nothing = Outcome { status: None, body_bytes: 0, ended: Ended::PeerGone, ..outcome() };
-    let unix = Client { peer: Peer::Unix, number: 7, request: 1 };
+    let unix = Client::new(Peer::Unix, 7, 1);
     let (combined, json) = lines(&unix, None, Some("no Host"), &nothing);
     assert_eq!(combined, "unix: - - [T] \"-\" 000 0 \"-\" \"-\" 812 790 peer_gone\n");
     assert_eq!(

@@ -117,7 +117,7 @@ impl App {
             app: self.name.clone(),
             method: method.clone(),
             uri: uri.clone(),
-            client: *client,
+            peer: client.peer,
             log: self.log.get().cloned(),
         }
     }

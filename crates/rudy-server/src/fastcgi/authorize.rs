@@ -4,7 +4,6 @@
 //! client, and no answer is a [`Failure`], as it is where the app is asked for a page.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::header::LOCATION;
@@ -13,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rudy_fastcgi::cgi::Answer;
 use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Client, Local, Reply, Request, Response};
+use rudy_net::{Client, Reply, Request, Response};
 
 use super::app::App;
 use super::apps::Apps;
@@ -79,8 +78,8 @@ impl Authorizer {
 
     /// Asks the app, and has the routes of `context` answer if it allows the request to `path`. The request's body waits where it is.
     pub(crate) fn call(&self, request: Request, path: RequestPath<'static>, context: Context<'_>) -> Reply {
-        let Context { client, local, routes, .. } = context;
-        let answer = self.clone().answer(request, path, *client, local.address(), routes.clone());
+        let Context { client, routes, .. } = context;
+        let answer = self.clone().answer(request, path, client.to_owned(), routes.clone());
         Reply::Later(Box::pin(answer))
     }
 
@@ -88,20 +87,16 @@ impl Authorizer {
         self,
         request: Request,
         path: RequestPath<'static>,
-        client: Client,
-        local: Option<SocketAddr>,
+        client: Client<'static>,
         routes: Arc<Routes>,
     ) -> Response {
         let (mut head, body) = request.into_parts();
-        match self.ask(&head, &path, client, local, &routes.buffers).await {
+        match self.ask(&head, &path, &client, &routes.buffers).await {
             Ok(Verdict::In(variables)) => {
                 head.extensions.insert(variables);
                 let request = Request::from_parts(head, body);
-                let reply = {
-                    let local = &Local::known(local);
-                    let context = Context { client: &client, local, routes: &routes, access: Access::Cached };
-                    context.reply_to_admitted(request, path)
-                };
+                let context = Context { client: &client, routes: &routes, access: Access::Cached };
+                let reply = context.reply_to_admitted(request, path);
                 reply.response().await
             }
             Ok(Verdict::Out(response)) => response,
@@ -116,13 +111,12 @@ impl Authorizer {
         &self,
         head: &Parts,
         path: &RequestPath<'_>,
-        client: Client,
-        local: Option<SocketAddr>,
+        client: &Client<'_>,
         buffers: &Buffers,
     ) -> Result<Verdict, Failure> {
         let Shared { app, constants } = &*self.0;
         let subject = Subject::Access(path);
-        let params = Params { head, client, local, subject, content_length: None, constants };
+        let params = Params { head, client, subject, content_length: None, constants };
         // A question has no effect, so that it may be asked again.
         let begun =
             app.ask(Role::Authorizer, &params, &mut Upload::default(), true).await.map_err(name_role)?;

@@ -34,7 +34,6 @@ mod upload;
 mod values;
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -45,7 +44,7 @@ use http_body::Body as _;
 use rudy_fastcgi::Role;
 use rudy_fastcgi::cgi::{Answer, Head};
 use rudy_http::semantics::path::{PathBelow, PathError};
-use rudy_net::{Client, Local, Reply, Request, RequestBody, Response};
+use rudy_net::{Client, Reply, Request, RequestBody, Response};
 
 use self::app::App;
 pub use self::apps::Apps;
@@ -195,9 +194,8 @@ impl Fastcgi {
     /// Asks the app to run a script. The routes of `context` answer in its place, if it says so.
     pub(crate) fn run(&self, request: Request, script: Script, context: Context<'_>) -> Reply {
         let (head, body) = request.into_parts();
-        let Context { client, local, routes, .. } = context;
-        let (local, routes) = (local.address(), routes.clone());
-        let request = AppRequest { shared: self.0.clone(), head, client: *client, local, script, routes };
+        let (client, routes) = (context.client.to_owned(), context.routes.clone());
+        let request = AppRequest { shared: self.0.clone(), head, client, script, routes };
         // By reference: the future of a method that takes it would have it twice.
         Reply::Later(Box::pin(async move { request.respond(body).await }))
     }
@@ -248,9 +246,7 @@ fn not_found(request: &Request) -> Reply {
 struct AppRequest {
     shared: Arc<Shared>,
     head: Parts,
-    client: Client,
-    /// The server's own address on the connection.
-    local: Option<SocketAddr>,
+    client: Client<'static>,
     script: Script,
     routes: Arc<Routes>,
 }
@@ -276,7 +272,7 @@ impl AppRequest {
     }
 
     async fn ask(&self, body: RequestBody) -> Result<Response, Failure> {
-        let Self { shared, head, client, local, script, routes } = self;
+        let Self { shared, head, client, script, routes } = self;
         let mut upload = if self.stores(&body) {
             Upload::stored(Box::pin(routes.buffers.gather(body)).await?)
         } else {
@@ -284,8 +280,7 @@ impl AppRequest {
         };
         let params = Params {
             head,
-            client: *client,
-            local: *local,
+            client,
             subject: Subject::Script(script),
             content_length: upload.length(),
             constants: &shared.constants,
@@ -336,11 +331,8 @@ impl AppRequest {
         let Some(request) = internal_redirect::for_target(&self.head, &target) else {
             return Err(Failure::Redirects(target));
         };
-        let Self { client, local, routes, .. } = self;
-        let reply = {
-            let local = &Local::known(*local);
-            Context { client, local, routes, access: Access::Cached }.reply(request)
-        };
+        let Self { client, routes, .. } = self;
+        let reply = Context { client, routes, access: Access::Cached }.reply(request);
         Ok(reply.response().await)
     }
 }
@@ -403,8 +395,7 @@ mod tests {
         let request = AppRequest {
             shared: Fastcgi::ready(&FastcgiTable::php("."), None, None).0,
             head: http::Request::new(()).into_parts().0,
-            client: Client { peer: rudy_net::Peer::Unix, number: 1, request: 1 },
-            local: None,
+            client: Client::new(rudy_net::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),
             routes: Arc::new(Routes {
                 router: Arc::new(Router::new(Hosts::default(), Vec::new())),

@@ -165,7 +165,7 @@ mod tests {
     use std::io::{Read, Seek};
 
     use http::Method;
-    use rudy_net::{Client, Peer};
+    use rudy_net::Peer;
 
     use super::*;
 
@@ -213,7 +213,7 @@ mod tests {
             app: "shop".into(),
             method: Method::GET,
             uri: "/x?y".parse().unwrap(),
-            client: Client { peer: Peer::Unix, number: 1, request: 1 },
+            peer: Peer::Unix,
             log: Some(log.clone()),
         };
         say(&output, &info, start);

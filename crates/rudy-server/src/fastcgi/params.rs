@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use bytes::BytesMut;
 use http::StatusCode;
@@ -35,7 +35,6 @@ impl Constants {
         let of_server = [
             ("GATEWAY_INTERFACE", "CGI/1.1"),
             ("SERVER_SOFTWARE", concat!("rudy/", env!("CARGO_PKG_VERSION"))),
-            ("REQUEST_SCHEME", "http"),
         ];
         let of_root = root.as_deref().map(|root| ("DOCUMENT_ROOT", root));
         let is_kept = |(name, _): &(&str, &str)| extra.iter().all(|(other, _)| other != name);
@@ -58,9 +57,7 @@ impl Constants {
 /// The variables of one request.
 pub(super) struct Params<'a> {
     pub(super) head: &'a Parts,
-    pub(super) client: Client,
-    /// The server's own address on the connection; a Unix socket has none.
-    pub(super) local: Option<SocketAddr>,
+    pub(super) client: &'a Client<'a>,
     pub(super) subject: Subject<'a>,
     /// The length of the request's body.
     pub(super) content_length: Option<u64>,
@@ -103,6 +100,10 @@ impl Params<'_> {
         params.push("QUERY_STRING", self.query().unwrap_or_default());
         let protocol = if *version == http::Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
         params.push("SERVER_PROTOCOL", protocol.as_bytes());
+        params.push("REQUEST_SCHEME", self.client.scheme().as_str().as_bytes());
+        if self.client.tls.is_some() {
+            params.push("HTTPS", b"on");
+        }
         self.encode_server(params);
         let content_type = self.head.headers.get(header::CONTENT_TYPE);
         params.push("CONTENT_TYPE", content_type.map_or(b"", |value| value.as_bytes()));
@@ -120,14 +121,15 @@ impl Params<'_> {
     /// is not his own may be one who comes through another door.
     fn encode_server(&self, params: &mut Encoder<'_>) {
         let host = self.host();
-        match (without_port(host), self.local.map(|local| local.ip())) {
+        let local = self.client.local.address();
+        match (without_port(host), local.map(|local| local.ip())) {
             // HTTP/1.0 without Host.
             (b"", Some(IpAddr::V6(ip))) => params.push("SERVER_NAME", format!("[{ip}]").as_bytes()),
             (b"", Some(ip)) => params.push_ip("SERVER_NAME", ip),
             (b"", None) => params.push("SERVER_NAME", b"localhost"),
             (name, _) => params.push("SERVER_NAME", name),
         }
-        match self.local {
+        match local {
             Some(local) => {
                 params.push_ip("SERVER_ADDR", local.ip());
                 params.push_number("SERVER_PORT", local.port().into());

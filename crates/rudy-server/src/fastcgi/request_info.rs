@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::{Method, Uri};
-use rudy_net::Client;
+use rudy_net::Peer;
 
 use super::failure::Failure;
 use crate::error_log::ErrorLog;
@@ -15,7 +15,7 @@ pub(super) struct RequestInfo {
     pub(super) app: Arc<str>,
     pub(super) method: Method,
     pub(super) uri: Uri,
-    pub(super) client: Client,
+    pub(super) peer: Peer,
     pub(super) log: Option<ErrorLog>,
 }
 
@@ -34,7 +34,7 @@ impl RequestInfo {
 
 impl fmt::Display for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { app, method, uri, client, .. } = self;
-        write!(f, "{app}: {method} {} of {}", uri.path(), client.peer)
+        let Self { app, method, uri, peer, .. } = self;
+        write!(f, "{app}: {method} {} of {peer}", uri.path())
     }
 }

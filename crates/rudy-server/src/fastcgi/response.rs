@@ -141,6 +141,7 @@ impl BodyStream for Unsent {
         &mut self,
         _cx: &mut Context<'_>,
         _now: Instant,
+        _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         Poll::Ready(None)
     }
@@ -250,6 +251,7 @@ impl BodyStream for ResponseBody {
         &mut self,
         cx: &mut Context<'_>,
         _now: Instant,
+        _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         let piece = ready!(self.poll_next(cx));
         if let Some(Err(failure)) = &piece {
@@ -258,8 +260,9 @@ impl BodyStream for ResponseBody {
         Poll::Ready(piece.map(|piece| piece.map(BodyPiece::Data).map_err(Into::into)))
     }
 
-    fn poll_ahead(&mut self, cx: &mut Context<'_>, _now: Instant) {
+    fn poll_blocked(&mut self, cx: &mut Context<'_>, _now: Instant) -> Poll<()> {
         self.read_ahead(cx);
+        Poll::Pending
     }
 
     #[expect(clippy::misnamed_getters, reason = "the length of what is still to come")]

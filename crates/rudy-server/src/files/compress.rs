@@ -174,6 +174,7 @@ impl BodyStream for CompressedFile {
         &mut self,
         cx: &mut Context<'_>,
         _now: Instant,
+        _max: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         loop {
             match std::mem::replace(&mut self.state, State::Over) {

@@ -17,7 +17,7 @@ use rudy_http::semantics::etag::EntityTag;
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::range::Span;
-use rudy_net::{Body, FileRange, Part, Response};
+use rudy_net::{Body, BodyPiece, FileRange, Response};
 
 use super::access::{Access, WouldBlock};
 use super::find::Elsewhere;
@@ -298,10 +298,10 @@ impl Content {
     }
 
     /// A part of it, which must lie within.
-    pub(super) fn part(&self, span: Span) -> Part {
+    pub(super) fn part(&self, span: Span) -> BodyPiece {
         match self {
-            Self::Memory(bytes) => Part::Bytes(slice(bytes, span)),
-            Self::File(range) => Part::File(FileRange {
+            Self::Memory(bytes) => BodyPiece::Data(slice(bytes, span)),
+            Self::File(range) => BodyPiece::File(FileRange {
                 start: range.start + span.start,
                 length: span.length,
                 ..range.clone()

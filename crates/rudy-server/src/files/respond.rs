@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, StatusCode};
 use rudy_http::semantics::conditional::{self, Verdict};
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::range::{self, Ranges, Span};
-use rudy_net::{Body, Part, Reply, Request, Response};
+use rudy_net::{Body, BodyPiece, Reply, Request, Response};
 
 use super::Files;
 use super::cache::{Compressed, Version};
@@ -142,8 +142,9 @@ fn one_part(ready: &Representation, span: Span, size: u64) -> Response {
     let mut response = partial(ready);
     response.headers_mut().insert(CONTENT_RANGE, span.content_range(size));
     response.body = match ready.content.part(span) {
-        Part::Bytes(bytes) => Body::Bytes(bytes),
-        Part::File(range) => Body::File(range),
+        BodyPiece::Data(bytes) => Body::Bytes(bytes),
+        BodyPiece::File(range) => Body::File(range),
+        BodyPiece::Trailers(_) => unreachable!("a file has none"),
     };
     response
 }
@@ -154,11 +155,11 @@ fn several_parts(ready: &Representation, spans: &[Span], size: u64) -> Response 
     response.headers_mut().insert(CONTENT_TYPE, plan.content_type);
     let mut parts = VecDeque::with_capacity(plan.parts.len() * 2 + 1);
     for (head, span) in plan.parts {
-        parts.push_back(Part::Bytes(head));
+        parts.push_back(BodyPiece::Data(head));
         parts.push_back(ready.content.part(span));
     }
-    parts.push_back(Part::Bytes(plan.end));
-    response.body = Body::Parts(parts);
+    parts.push_back(BodyPiece::Data(plan.end));
+    response.body = Body::Stream(Box::new(parts));
     response
 }
 

@@ -90,7 +90,7 @@ mod tests {
         let request = http::Request::get("/info").header(header::ACCEPT, accept);
         let request = request.body(RequestBody::empty()).unwrap();
         let info = Info::new(&InfoTable::default());
-        let response = info.answer(&request, &Client { peer, number: 7, request: 3 }, vitals);
+        let response = info.answer(&request, &Client::new(peer, 7, 3), vitals);
         let Body::Bytes(body) = &response.body else { panic!("a text is in memory") };
         let text = String::from_utf8(body.to_vec()).unwrap();
         (response, text)
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(ask(far, "*/*", &Vitals::new()).0.status(), 403);
     }
 
-    fn client() -> Client {
-        Client { peer: Peer::Unix, number: 1, request: 1 }
+    fn client() -> Client<'static> {
+        Client::new(Peer::Unix, 1, 1)
     }
 }

@@ -123,7 +123,7 @@ mod tests {
 
     fn ask(allow: Audience, peer: Peer, vitals: &Vitals) -> Response {
         let request = http::Request::get("/status").body(RequestBody::empty()).unwrap();
-        Status::new(&StatusTable { allow }).answer(&request, &Client { peer, number: 1, request: 1 }, vitals)
+        Status::new(&StatusTable { allow }).answer(&request, &Client::new(peer, 1, 1), vitals)
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Subscribe {
         let start = last_event_id(request).unwrap_or(Start::Last(self.last));
         let listening = Listening { hello: self.hello.clone(), heartbeat: self.heartbeat };
         let listener = topic.listen(start, listening, Instant::now());
-        Response::prepared(self.head.clone(), Body::Live(Box::new(listener)))
+        Response::prepared(self.head.clone(), Body::Stream(Box::new(listener)))
     }
 }
 

@@ -197,7 +197,7 @@ mod tests {
     use std::path::Path;
     use std::task::{Context, Poll, Wake, Waker};
 
-    use rudy_net::{Body, Live, Peer, RequestBody};
+    use rudy_net::{Body, BodyPiece, BodyStream, Peer, RequestBody};
 
     use super::*;
 
@@ -213,12 +213,12 @@ mod tests {
 
     fn ask(tail: &Tail, peer: [u8; 4]) -> Response {
         let request = http::Request::get("/log").body(RequestBody::empty()).unwrap();
-        tail.answer(&request, &Client { peer: Peer::Ip((peer, 1).into()), number: 1, request: 1 })
+        tail.answer(&request, &Client::new(Peer::Ip((peer, 1).into()), 1, 1))
     }
 
-    fn listen(tail: &Tail) -> Box<dyn Live> {
+    fn listen(tail: &Tail) -> Box<dyn BodyStream> {
         match ask(tail, [127, 0, 0, 1]).body {
-            Body::Live(live) => live,
+            Body::Stream(live) => live,
             _ => panic!("lines come as they are written"),
         }
     }
@@ -232,12 +232,15 @@ mod tests {
     }
 
     /// Waits until so many bytes have come.
-    fn read(live: &mut dyn Live, bytes: usize) -> String {
+    fn read(live: &mut dyn BodyStream, bytes: usize) -> String {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut text = String::new();
         while text.len() < bytes {
-            match live.poll_piece(&mut Context::from_waker(&waker), Instant::now()) {
-                Poll::Ready(piece) => text.push_str(std::str::from_utf8(&piece.unwrap()).unwrap()),
+            match live.poll_piece(&mut Context::from_waker(&waker), Instant::now(), u64::MAX) {
+                Poll::Ready(Some(Ok(BodyPiece::Data(piece)))) => {
+                    text.push_str(std::str::from_utf8(&piece).unwrap());
+                }
+                Poll::Ready(_) => panic!("a file that is followed has no end"),
                 Poll::Pending => thread::park(),
             }
         }
@@ -336,8 +339,8 @@ mod tests {
         }
         let (mut second, mut kept) = (listen(&tail), 0);
         let mut cx = Context::from_waker(Waker::noop());
-        while let Poll::Ready(Some(piece)) = second.poll_piece(&mut cx, Instant::now()) {
-            kept += piece.len();
+        while let Poll::Ready(Some(Ok(piece))) = second.poll_piece(&mut cx, Instant::now(), u64::MAX) {
+            kept += piece.length();
         }
         assert!(kept < 2_000_000, "{kept} bytes are kept");
     }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 pub(crate) use framing::{Framing, Id};
 pub(crate) use ring::{Draft, History};
 use ring::{Read, Ring};
-use rudy_net::Live;
+use rudy_net::{BodyError, BodyPiece, BodyStream};
 pub use topics::Topics;
 use wakers::{BATCH, Wakers};
 
@@ -159,10 +159,11 @@ pub(crate) struct Listener {
     due: Option<Instant>,
 }
 
-impl Live for Listener {
-    fn poll_piece(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
+impl Listener {
+    /// The next message, or a sign of life where there is none for long.
+    fn poll_message(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Bytes> {
         if let Some(hello) = self.hello.take() {
-            return Poll::Ready(Some(hello));
+            return Poll::Ready(hello);
         }
         let mut state = self.topic.lock();
         let piece = match state.ring.read(self.next) {
@@ -185,10 +186,21 @@ impl Live for Listener {
         };
         drop(state);
         self.due = self.period.map(|period| now + period);
-        Poll::Ready(Some(piece))
+        Poll::Ready(piece)
+    }
+}
+
+impl BodyStream for Listener {
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        _: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        self.poll_message(cx, now).map(|message| Some(Ok(BodyPiece::Data(message))))
     }
 
-    fn poll_overrun(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+    fn poll_blocked(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         let mut state = self.topic.lock();
         if self.next < state.ring.oldest() {
             return Poll::Ready(());
@@ -203,6 +215,10 @@ impl Live for Listener {
 
     fn due(&self) -> Option<Instant> {
         self.due
+    }
+
+    fn is_live(&self) -> bool {
+        true
     }
 }
 

@@ -37,7 +37,7 @@ fn listen(topic: &Arc<Topic>, start: Start) -> Listener {
 fn sent(listener: &mut Listener) -> String {
     let mut cx = Context::from_waker(Waker::noop());
     let mut text = String::new();
-    while let Poll::Ready(Some(piece)) = listener.poll_piece(&mut cx, Instant::now()) {
+    while let Poll::Ready(piece) = listener.poll_message(&mut cx, Instant::now()) {
         text.push_str(std::str::from_utf8(&piece).unwrap());
     }
     text
@@ -49,8 +49,8 @@ fn everybody_who_listens_gets_the_same_bytes() {
     let mut listeners = [listen(&topic, Start::Last(0)), listen(&topic, Start::Last(0))];
     assert_eq!(publish(&topic, &["one", "two"]), Id { epoch: 0xe, number: 2 });
     let mut cx = Context::from_waker(Waker::noop());
-    let pieces = listeners.each_mut().map(|l| match l.poll_piece(&mut cx, Instant::now()) {
-        Poll::Ready(Some(piece)) => piece,
+    let pieces = listeners.each_mut().map(|l| match l.poll_message(&mut cx, Instant::now()) {
+        Poll::Ready(piece) => piece,
         other => panic!("{other:?}"),
     });
     assert_eq!(pieces[0], "id: e-1\ndata: one\n\nid: e-2\ndata: two\n\n");
@@ -93,7 +93,7 @@ fn who_waits_is_woken_once_for_each_publication() {
     let mut listeners: Vec<_> = bells.iter().map(|_| listen(&topic, Start::Last(0))).collect();
     for (listener, bell) in listeners.iter_mut().zip(&bells) {
         let waker = Waker::from(bell.clone());
-        assert!(listener.poll_piece(&mut Context::from_waker(&waker), Instant::now()).is_pending());
+        assert!(listener.poll_message(&mut Context::from_waker(&waker), Instant::now()).is_pending());
     }
     publish(&topic, &["one", "two"]);
     publish(&topic, &["three"]);
@@ -108,12 +108,12 @@ fn a_listener_that_reads_is_told_of_a_gap_and_one_that_does_not_is_dropped() {
     let mut cx = Context::from_waker(Waker::noop());
     for line in ["1", "2", "3"] {
         publish(&topic, &[line]);
-        assert!(listener.poll_overrun(&mut cx, Instant::now()).is_pending());
+        assert!(listener.poll_blocked(&mut cx, Instant::now()).is_pending());
     }
     publish(&topic, &["4"]);
-    assert!(listener.poll_overrun(&mut cx, Instant::now()).is_ready());
+    assert!(listener.poll_blocked(&mut cx, Instant::now()).is_ready());
     assert!(sent(&mut listener).starts_with("event: gap\ndata: {\"missing\":1}\n\nid: e-2\n"));
-    assert!(listener.poll_overrun(&mut cx, Instant::now()).is_pending());
+    assert!(listener.poll_blocked(&mut cx, Instant::now()).is_pending());
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn silence_is_broken_by_a_comment_that_is_due() {
     let listening = Listening { hello: "retry: 1\n\n".to_owned(), heartbeat: Some(longest) };
     let mut listener = topic.listen(Start::Last(0), listening, start);
     let mut cx = Context::from_waker(Waker::noop());
-    let mut poll = |listener: &mut Listener, now| match listener.poll_piece(&mut cx, now) {
-        Poll::Ready(piece) => piece.unwrap(),
+    let mut poll = |listener: &mut Listener, now| match listener.poll_message(&mut cx, now) {
+        Poll::Ready(piece) => piece,
         Poll::Pending => Bytes::new(),
     };
     assert_eq!(poll(&mut listener, start), "retry: 1\n\n");
@@ -139,7 +139,7 @@ fn silence_is_broken_by_a_comment_that_is_due() {
     assert_eq!(poll(&mut listener, later), "id: e-1\ndata: x\n\n");
     let next = listener.due().unwrap();
     assert_eq!(next - later, due - start, "a message is a sign of life too");
-    assert!(listener.poll_overrun(&mut cx, next).is_pending());
+    assert!(listener.poll_blocked(&mut cx, next).is_pending());
     assert!(listener.due().unwrap() > next, "a client that does not read is not due again and again");
 }
 
@@ -197,9 +197,8 @@ fn nothing_is_lost_between_threads_that_publish_and_listen() {
                 let mut cx = Context::from_waker(&waker);
                 let mut events = 0;
                 while events < 2 * LINES {
-                    match listener.poll_piece(&mut cx, Instant::now()) {
+                    match listener.poll_message(&mut cx, Instant::now()) {
                         Poll::Ready(piece) => {
-                            let piece = piece.unwrap();
                             events += piece.windows(2).filter(|pair| pair == b"\n\n").count();
                         }
                         Poll::Pending => std::thread::park(),

@@ -40,6 +40,12 @@ impl ServerConnection {
         event
     }
 
+    /// How many bytes were received and are not consumed.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Whether [`Self::receive`] may find an event, or the end, without more bytes.
     #[must_use]
     pub fn has_unconsumed(&self) -> bool {

@@ -255,7 +255,7 @@ fn clients_that_do_not_read_hold_up_no_compression() {
     for _ in 0..2 * super::super::compress::PIECES_MAX {
         let response = runtime.block_on(site.send(&request, "/large.txt").response());
         let Body::Stream(mut stream) = response.body else { panic!("it has no room in memory") };
-        let first = std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now()));
+        let first = std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now(), u64::MAX));
         assert!(runtime.block_on(first).unwrap().is_ok());
         unread.push(stream);
     }
@@ -330,7 +330,7 @@ async fn a_file_that_changes_while_it_is_compressed_breaks_the_answer_off() {
     let Body::Stream(mut stream) = response.body else { panic!("it is compressed while it is sent") };
     site.write("a.txt", "short now");
     let mut last = None;
-    while let Some(piece) = std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now())).await {
+    while let Some(piece) = std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now(), u64::MAX)).await {
         last = Some(piece.is_ok());
     }
     assert_eq!(last, Some(false));

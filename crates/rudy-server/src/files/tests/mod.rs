@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, Method, StatusCode};
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Body, BodyPiece, FileRange, Part, Reply, Request, RequestBody};
+use rudy_net::{Body, BodyPiece, FileRange, Reply, Request, RequestBody};
 use tempfile::TempDir;
 
 use super::access::{Access, WouldBlock};
@@ -152,22 +152,16 @@ async fn collect(body: Body) -> Vec<u8> {
         Body::Empty => Vec::new(),
         Body::Bytes(bytes) => bytes.to_vec(),
         Body::File(range) => read(&range),
-        Body::Parts(parts) => parts
-            .into_iter()
-            .flat_map(|part| match part {
-                Part::Bytes(bytes) => bytes.to_vec(),
-                Part::File(range) => read(&range),
-            })
-            .collect(),
         Body::Stream(mut stream) => {
             let mut all = Vec::new();
-            while let Some(piece) = std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now())).await {
+            while let Some(piece) =
+                std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now(), u64::MAX)).await
+            {
                 let BodyPiece::Data(bytes) = piece.unwrap() else { panic!("a file has no trailers") };
                 all.extend_from_slice(&bytes);
             }
             all
         }
-        Body::Live(_) => panic!("a file has an end"),
     }
 }
 

@@ -15,7 +15,7 @@ fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, 
         request = request.header(*name, *value);
     }
     let request = request.body(RequestBody::empty()).unwrap();
-    let client = Client { peer: Peer::Ip((peer, 1).into()), number: 1, request: 1 };
+    let client = Client::new(Peer::Ip((peer, 1).into()), 1, 1);
     let path = RequestPath::parse(request.uri().path()).unwrap().into_owned();
     match broadcast(table).unwrap().call(request, &path, &client, &topics) {
         Reply::Now(response) => response,
@@ -83,7 +83,7 @@ fn a_page_of_another_site_does_not_publish() {
 #[test]
 fn listening_is_an_endless_stream_of_events() {
     let answer = ask("", "GET", "/news", FAR, &[]);
-    assert!(matches!(answer.body, Body::Live(_)));
+    assert!(matches!(answer.body, Body::Stream(_)));
     assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/event-stream");
     assert_eq!(answer.headers()[header::CACHE_CONTROL], "no-store");
 }
@@ -94,7 +94,7 @@ fn names_and_topics_are_bounded() {
     assert_eq!(ask("", "GET", &long, FAR, &[]).status(), 414);
     let broadcast = broadcast("topics = 1").unwrap();
     let topics = Topics::default();
-    let near = Client { peer: Peer::Unix, number: 1, request: 1 };
+    let near = Client::new(Peer::Unix, 1, 1);
     let call = |method: &str, target: &str| {
         let request = http::Request::builder().method(method).uri(target).body(RequestBody::empty());
         broadcast.call(request.unwrap(), &RequestPath::parse(target).unwrap(), &near, &topics)

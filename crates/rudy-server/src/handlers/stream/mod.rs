@@ -102,7 +102,7 @@ impl Stream {
             return Response::new(StatusCode::NO_CONTENT);
         }
         let ticks = Ticks::new(self.settings.clone(), path, self.spread.first(Instant::now()), had);
-        Response::prepared(self.head.clone(), Body::Live(Box::new(ticks)))
+        Response::prepared(self.head.clone(), Body::Stream(Box::new(ticks)))
     }
 }
 

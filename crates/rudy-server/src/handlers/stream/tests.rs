@@ -3,7 +3,7 @@
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
-use rudy_net::{Live, RequestBody};
+use rudy_net::{BodyPiece, BodyStream, RequestBody};
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn just_before(moment: Instant) -> Instant {
 
 /// A client's stream, and the moment of its start.
 struct Client {
-    live: Box<dyn Live>,
+    live: Box<dyn BodyStream>,
     start: Instant,
 }
 
@@ -49,7 +49,7 @@ impl Client {
 
     fn asking(table: &str, request: &Request) -> Self {
         let start = Instant::now();
-        let Body::Live(live) = ask(&stream(table), request).body else { panic!("a stream") };
+        let Body::Stream(live) = ask(&stream(table), request).body else { panic!("a stream") };
         Self { live, start }
     }
 
@@ -64,15 +64,16 @@ impl Client {
 
     /// What comes at `now`, if anything does.
     fn piece(&mut self, now: Instant) -> Option<String> {
-        match self.live.poll_piece(&mut Context::from_waker(Waker::noop()), now) {
-            Poll::Ready(Some(piece)) => Some(String::from_utf8(piece.to_vec()).unwrap()),
+        match self.live.poll_piece(&mut Context::from_waker(Waker::noop()), now, u64::MAX) {
+            Poll::Ready(Some(Ok(BodyPiece::Data(piece)))) => Some(String::from_utf8(piece.to_vec()).unwrap()),
+            Poll::Ready(Some(_)) => panic!("a stream has nothing but text"),
             Poll::Ready(None) => Some("the end".to_owned()),
             Poll::Pending => None,
         }
     }
 
     fn is_overrun(&mut self, now: Instant) -> bool {
-        self.live.poll_overrun(&mut Context::from_waker(Waker::noop()), now).is_ready()
+        self.live.poll_blocked(&mut Context::from_waker(Waker::noop()), now).is_ready()
     }
 }
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use rudy_net::Live;
+use rudy_net::{BodyError, BodyPiece, BodyStream};
 
 use super::Settings;
 
@@ -58,8 +57,13 @@ impl Ticks {
     }
 }
 
-impl Live for Ticks {
-    fn poll_piece(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
+impl BodyStream for Ticks {
+    fn poll_piece(
+        &mut self,
+        _: &mut Context<'_>,
+        now: Instant,
+        _: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
         self.stalled = false;
         let text = match &self.settings.welcome {
             Some(welcome) if self.next == 0 => welcome,
@@ -72,13 +76,17 @@ impl Live for Ticks {
         };
         let piece = text.fill_in(self.next, &self.path);
         self.next += 1;
-        Poll::Ready(Some(piece))
+        Poll::Ready(Some(Ok(BodyPiece::Data(piece))))
     }
 
-    fn poll_overrun(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<()> {
+    fn poll_blocked(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<()> {
         self.stalled = true;
         let waiting = (self.newest(now) + 1).saturating_sub(self.next_chunk());
         if waiting >= self.settings.queue { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn is_live(&self) -> bool {
+        true
     }
 
     /// While the client takes nothing, the chunk that overruns the queue is the only one that matters.

@@ -1,6 +1,5 @@
 //! The way of a request's body from the socket to the service: a piece when the service asks for one.
 
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -10,10 +9,10 @@ use rudy_http::h1::{Event, Pace, Refusal};
 use tokio::io::ReadBuf;
 
 use super::Connection;
+use super::turn::Turn;
 use crate::engine::Source;
 use crate::request_body::BodySender;
-use crate::scratch::with_scratch;
-use crate::transport::Transport;
+use crate::scratch::Scratch;
 use crate::{RequestBody, RequestBodyError};
 
 /// A request's body on its way.
@@ -67,15 +66,14 @@ impl Upload {
     }
 
     /// Moves pieces for as long as the service wants them and the socket has them. Ready when the body is over.
-    pub(super) fn poll<T: Transport, S: Source>(
+    pub(super) fn poll<S: Source>(
         &mut self,
-        connection: &mut Connection<T, S>,
-        cx: &mut Context<'_>,
-        now: Instant,
+        connection: &mut Connection<S>,
+        turn: &mut Turn<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<Result<(), UploadFault>> {
         while !self.over {
-            let wanted = self.sender.poll_wanted(cx);
+            let wanted = self.sender.poll_wanted(turn.cx);
             self.on_hold = wanted.is_pending();
             match wanted {
                 Poll::Pending => return Poll::Pending,
@@ -85,12 +83,12 @@ impl Upload {
                     return Poll::Ready(Ok(()));
                 }
             }
-            match connection.poll_body_event(cx, now) {
+            match connection.poll_body_event(turn.cx, turn.now) {
                 Poll::Pending => {
-                    self.pace.wait(now);
+                    self.pace.wait(turn.now);
                     return Poll::Pending;
                 }
-                Poll::Ready(Ok(event)) => self.take(event, now),
+                Poll::Ready(Ok(event)) => self.take(event, turn.now),
                 Poll::Ready(Err(fault)) => {
                     self.over = true;
                     self.sender.finish(Err(fault.for_service()));
@@ -128,7 +126,7 @@ impl UploadFault {
     }
 }
 
-impl<T: Transport, S: Source> Connection<T, S> {
+impl<S: Source> Connection<S> {
     /// The next piece of the body: out of what is left over, or out of the socket.
     fn poll_body_event(
         &mut self,
@@ -139,22 +137,21 @@ impl<T: Transport, S: Source> Connection<T, S> {
         if let Some(event) = self.machine.receive(&[], now, limits).map_err(UploadFault::Refused)? {
             return Poll::Ready(Ok(event));
         }
-        with_scratch(now, |scratch| {
-            loop {
-                let room = self.machine.input_room(limits).min(scratch.input.len());
-                let mut buffer = ReadBuf::new(&mut scratch.input[..room]);
-                match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
-                    // An error, or an end where the body has none.
-                    Poll::Ready(_) => return Poll::Ready(Err(UploadFault::PeerGone)),
-                }
-                self.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);
-                let event = self.machine.receive(buffer.filled(), now, limits);
-                if let Some(event) = event.map_err(UploadFault::Refused)? {
-                    return Poll::Ready(Ok(event.into_owned()));
-                }
+        let mut scratch = Scratch::borrow();
+        loop {
+            let room = self.machine.input_room(limits).min(scratch.input.len());
+            let mut buffer = ReadBuf::new(&mut scratch.input[..room]);
+            match self.io.poll_read(cx, &mut buffer) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                // An error, or an end where the body has none.
+                Poll::Ready(_) => return Poll::Ready(Err(UploadFault::PeerGone)),
             }
-        })
+            self.context.worker.counters.received_bytes.add(buffer.filled().len() as u64);
+            let event = self.machine.receive(buffer.filled(), now, limits);
+            if let Some(event) = event.map_err(UploadFault::Refused)? {
+                return Poll::Ready(Ok(event.into_owned()));
+            }
+        }
     }
 }

@@ -47,7 +47,7 @@ impl Record {
 }
 
 /// Tells the service of a peer that was refused before there was a request to answer.
-pub(super) fn refused<S: Service>(service: &S, client: &Client, refusal: Refusal, since: Instant) {
+pub(super) fn refused<S: Service>(service: &S, client: &Client<'_>, refusal: Refusal, since: Instant) {
     let mut record = Record::new(None, since);
     record.status = Some(refusal.status());
     service.refused(client, &refusal.to_string(), &record.outcome(Ended::Complete));

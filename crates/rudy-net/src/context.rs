@@ -1,0 +1,72 @@
+//! What a handler or a body leaves with the connection that polls it: times to be polled again, interim responses.
+//!
+//! It is found through the thread, however deep in the handler's futures it is used, so that no handler passes anything on.
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use http::{HeaderMap, StatusCode};
+
+/// The poll of a handler or a body that this thread is in.
+#[derive(Debug)]
+struct Poll {
+    now: Instant,
+    left: Left,
+}
+
+/// What a poll has left behind.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// The earliest deadline that is waited for.
+    pub(crate) due: Option<Instant>,
+    /// To be sent before the response.
+    pub(crate) interim: Vec<(StatusCode, HeaderMap)>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Poll>> = const { RefCell::new(None) };
+}
+
+/// Polls a handler or a body at `now`, and returns what it leaves.
+pub(crate) fn collect<R>(now: Instant, poll: impl FnOnce() -> R) -> (R, Left) {
+    let outer = CURRENT.replace(Some(Poll { now, left: Left::default() }));
+    let polled = poll();
+    let left = CURRENT.replace(outer).map(|poll| poll.left).unwrap_or_default();
+    (polled, left)
+}
+
+/// The time of the poll that this thread is in, which the connection has asked the clock for; the clock's elsewhere.
+#[must_use]
+pub fn poll_time() -> Instant {
+    current_time().unwrap_or_else(Instant::now)
+}
+
+/// The time of the poll that this thread is in, if a connection polls.
+pub(crate) fn current_time() -> Option<Instant> {
+    CURRENT.with_borrow(|current| current.as_ref().map(|poll| poll.now))
+}
+
+/// Has the connection poll again at this time.
+pub(crate) fn wake_at(time: Instant) {
+    CURRENT.with_borrow_mut(|current| {
+        if let Some(Poll { left, .. }) = current {
+            left.due = Some(left.due.map_or(time, |due| due.min(time)));
+        }
+    });
+}
+
+/// Sends an interim response to the client (RFC 9110 §15.2), such as 103 Early Hints, before the response that the handler is
+/// at work on. Only a future of [`Reply::Later`](crate::Reply::Later) can, while its connection polls it: `false` elsewhere, and
+/// for a status that is not interim. Clients that speak HTTP/1.0 do not get it.
+///
+/// 100 Continue is sent when the handler reads the body, and 101 Switching Protocols is a response: neither is sent by this.
+pub fn send_interim(status: StatusCode, fields: HeaderMap) -> bool {
+    let is_sent_otherwise = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
+    CURRENT.with_borrow_mut(|current| match current {
+        Some(Poll { left, .. }) if status.is_informational() && !is_sent_otherwise => {
+            left.interim.push((status, fields));
+            true
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,317 @@
+//! The wait for a request, and the quick way: a request that is whole, answered at once, and taken by the socket in one write,
+//! costs one poll.
+
+use std::io::IoSlice;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{Request, StatusCode};
+use rudy_http::h1::{AnswerHead, BodyLength, DateLine, Event, Phase, Refusal, RequestHead, Timeout};
+use tokio::io::ReadBuf;
+
+use super::exchange::{Exchange, Handler};
+use super::input::Input;
+use super::pump::{GATHERED_BYTES, Pump};
+use super::record::{Record, refused};
+use super::turn::{Turn, give_way};
+use super::upload::Upload;
+use super::{Connection, State};
+use crate::close::Ending;
+use crate::engine::Source;
+use crate::scratch::Scratch;
+use crate::{Body, Client, Ended, Head, Reply, RequestBody, Response, Service};
+
+/// Responses to a pipeline are written when they have come to this, whatever else is waiting.
+const OUT_FULL_BYTES: usize = 64 * 1024;
+
+/// What a pass over the requests in a read works with.
+struct Pass<'a, 'b> {
+    cx: &'a mut Context<'b>,
+    now: Instant,
+    date: &'a DateLine,
+    /// The responses, encoded.
+    out: &'a mut BytesMut,
+    /// Those of them that somebody wants to know the end of.
+    records: &'a mut Vec<Record>,
+}
+
+/// What became of the requests in a read.
+enum Answered {
+    /// Everything that could be is answered; more has to come.
+    All,
+    /// There may be more, but the output is to be written first.
+    OutFull,
+    /// One of them takes longer.
+    Next(State),
+}
+
+impl<S: Source> Connection<S> {
+    /// Reads, answers and writes as long as nothing has to wait; then waits for the next request.
+    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<State> {
+        let now = Instant::now();
+        let mut scratch = Scratch::borrow_at(now);
+        let Scratch { input, out, date, .. } = &mut *scratch;
+        let mut records = Vec::new();
+        let mut read = 0;
+        loop {
+            let is_looked_up = read > 0;
+            let mut pass = Pass { cx: &mut *cx, now, date: &*date, out: &mut *out, records: &mut records };
+            let answered = self.answer(&input[..read], &mut pass);
+            if let Answered::Next(state) = answered {
+                return Poll::Ready(state);
+            }
+            if !out.is_empty() {
+                match self.write(cx, out) {
+                    Ok(true) => records.drain(..).for_each(|mut record| record.finish(Ended::Complete)),
+                    Ok(false) => return Poll::Ready(flush(out, records, now)),
+                    Err(_) => {
+                        records.drain(..).for_each(|mut record| record.finish(Ended::PeerGone));
+                        return Poll::Ready(State::Close(Ending::Cut));
+                    }
+                }
+            }
+            if matches!(self.machine.phase(), Phase::Close | Phase::Upgrade) {
+                return Poll::Ready(State::Close(Ending::Finished));
+            }
+            if matches!(answered, Answered::OutFull) {
+                // There are more requests; but first the other connections of this core have their turn.
+                return give_way(cx);
+            }
+            let room = self.machine.input_room(&self.limits.http).min(input.len());
+            let mut buffer = ReadBuf::new(&mut input[..room]);
+            let polled = self.io.poll_read(cx, &mut buffer);
+            read = buffer.filled().len();
+            match polled {
+                Poll::Pending => {
+                    // A request that was just answered has looked it up.
+                    if !is_looked_up {
+                        drop(self.look_up());
+                    }
+                    return self.wait_for_request(cx, now, date, out);
+                }
+                Poll::Ready(Err(_)) => return Poll::Ready(State::Close(Ending::Cut)),
+                Poll::Ready(Ok(())) if read == 0 => return Poll::Ready(State::Close(Ending::PeerClosed)),
+                Poll::Ready(Ok(())) => self.context.worker.counters.received_bytes.add(read as u64),
+            }
+        }
+    }
+
+    /// Nothing to read: sets the deadline, unless it has passed or the server is stopping.
+    fn wait_for_request(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        date: &DateLine,
+        out: &mut BytesMut,
+    ) -> Poll<State> {
+        // What the kernel has and the runtime has not told us of yet is a request that came in time.
+        if self.machine.phase() == Phase::Idle && self.awaits_no_request() && !self.io.has_unread() {
+            return Poll::Ready(State::Close(Ending::Quiet));
+        }
+        if let Some(deadline) = self.machine.deadline(&self.limits.http)
+            && now < deadline
+        {
+            self.timer.set(Some(deadline), cx.waker());
+            return Poll::Pending;
+        }
+        match self.machine.timeout(now, &self.limits.http) {
+            // Nothing waits here without a deadline. If it does, it is a bug, and ends.
+            Timeout::NotYet => Poll::Ready(State::Close(Ending::Cut)),
+            Timeout::Silent => Poll::Ready(State::Close(Ending::Quiet)),
+            Timeout::Refuse(refusal) => {
+                self.refuse(refusal, date, out);
+                Poll::Ready(flush(out, Vec::new(), now))
+            }
+        }
+    }
+
+    /// Whether an idle connection is closed: the server stops, or after at least one response the connection may have no
+    /// further request. One without a response yet belongs to a client that is about to send its first request, which such a
+    /// client may not be able to repeat.
+    fn awaits_no_request(&self) -> bool {
+        let requests = self.machine.requests();
+        let has_had_all = self.limits.http.requests_per_connection.is_some_and(|most| requests >= most);
+        self.context.worker.is_stopping() || requests > 0 && (has_had_all || self.context.ends_connections())
+    }
+
+    /// Answers the requests in `bytes`, and those that were left over, as far as nothing has to wait.
+    fn answer(&mut self, mut bytes: &[u8], pass: &mut Pass<'_, '_>) -> Answered {
+        while pass.out.len() < OUT_FULL_BYTES {
+            if bytes.is_empty() && !self.machine.has_unconsumed() {
+                return Answered::All;
+            }
+            let service = self.look_up();
+            match self.machine.receive(bytes, pass.now, &self.limits.http) {
+                Ok(Some(Event::Request(head))) => match self.exchange(&service, head, pass) {
+                    Ok(Some(next)) => return Answered::Next(next),
+                    Ok(None) => {}
+                    Err(refusal) => {
+                        self.refuse(refusal, pass.date, pass.out);
+                        return Answered::All;
+                    }
+                },
+                // Pieces of a body come only during its exchange.
+                Ok(None | Some(_)) => return Answered::All,
+                Err(refusal) => {
+                    self.refuse(refusal, pass.date, pass.out);
+                    return Answered::All;
+                }
+            }
+            bytes = &[];
+        }
+        Answered::OutFull
+    }
+
+    /// Answers one request: encoded in `out` if that can be done at once, otherwise in a state that goes on from here.
+    fn exchange(
+        &mut self,
+        service: &S::Service,
+        head: RequestHead<'_>,
+        pass: &mut Pass<'_, '_>,
+    ) -> Result<Option<State>, Refusal> {
+        self.context.worker.counters.requests.add(1);
+        let (call, upload) = if head.body_length() == BodyLength::Known(0) {
+            let request = |head: RequestHead<'_>| head.into_request().map(|_| RequestBody::empty());
+            let answer = |client: &Client<'_>| {
+                let quick = service.call_head(&head, client);
+                quick.unwrap_or_else(|| service.call(request(head), client))
+            };
+            (self.call(answer), None)
+        } else {
+            let (request, upload) = self.with_body(head.into_request(), pass.now)?;
+            (self.call(|client| service.call(request, client)), upload)
+        };
+        let mut record = Record::new(call.observer, pass.now);
+        let mut response = match call.reply {
+            Reply::Now(response) => response,
+            Reply::Later(future) => {
+                let mut pump = Pump::default();
+                pump.push(pass.out, std::mem::take(pass.records));
+                let exchange = Exchange::new(pump, Input::new(upload), record);
+                return Ok(Some(State::Handler(Box::new(Handler { future, exchange }))));
+            }
+        };
+        record.begin(self.begin(&mut response, upload.as_ref(), pass.date, pass.out));
+        if upload.is_none()
+            && response.upgrade.is_none()
+            && let Some(body_bytes) = self.finish_quickly(&response.body, pass.now, pass.out)
+        {
+            record.body_bytes = body_bytes;
+            if record.observer.is_some() {
+                pass.records.push(record);
+            }
+            return Ok(None);
+        }
+        let mut exchange = Exchange::new(Pump::default(), Input::new(upload), record);
+        exchange.pump.push(&[], std::mem::take(pass.records));
+        let worker = self.context.worker.clone();
+        let mut turn = Turn::new(pass.cx, pass.now, &worker.counters);
+        Ok(Some(self.send(response, exchange, &mut turn, pass.out)))
+    }
+
+    /// Encodes the head of a response. One that must not be given is replaced by one that says so.
+    pub(super) fn begin(
+        &mut self,
+        response: &mut Response,
+        upload: Option<&Upload>,
+        date: &DateLine,
+        out: &mut BytesMut,
+    ) -> StatusCode {
+        match upload {
+            Some(upload) if upload.is_unwanted() => self.machine.ignore_body(),
+            // After the head of the response it would be too late to ask for the body that the response still reads.
+            Some(_) => self.machine.want_body(out),
+            None => {}
+        }
+        if !self.is_possible(response) {
+            *response = self.bug();
+        }
+        if self.context.ends_connections() {
+            self.machine.close_after_answer();
+        }
+        let head = match &response.head {
+            Head::Fields(status, headers) => AnswerHead::Fields(*status, headers),
+            Head::Prepared(prepared) => AnswerHead::Prepared(prepared),
+        };
+        self.machine.begin(head, response.body.length(), &self.limits.http, date, out);
+        response.status()
+    }
+
+    /// An interim response cannot be the last one, and a change of protocol needs somebody who takes over, and a request that
+    /// allows it: what a service must not answer is answered 500.
+    fn is_possible(&self, response: &Response) -> bool {
+        let status = response.status();
+        let upgrades = response.upgrade.is_some() && self.machine.can_upgrade();
+        !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS && upgrades
+    }
+
+    /// Encodes the body too, if it is small and in memory, or not sent at all. Returns its bytes.
+    fn finish_quickly(&mut self, body: &Body, now: Instant, out: &mut BytesMut) -> Option<u64> {
+        let whole: &[u8] = match body {
+            _ if !self.machine.sends_body() => &[],
+            Body::Empty => &[],
+            Body::Bytes(bytes) if bytes.len() <= GATHERED_BYTES => bytes,
+            _ => return None,
+        };
+        // The length that was promised is that of these bytes.
+        self.machine.piece(whole, out).and_then(|()| self.machine.finish(None, now, out)).ok()?;
+        Some(whole.len() as u64)
+    }
+
+    /// Encodes a refusal, and tells the service.
+    fn refuse(&mut self, refusal: Refusal, date: &DateLine, out: &mut BytesMut) {
+        let since = self.machine.waiting_since();
+        self.context.worker.counters.refused.add(1);
+        self.machine.refuse(refusal, date, out);
+        refused(&*self.look_up(), &self.client(), refusal, since);
+    }
+
+    /// Gives a request the body that its head announces: as bytes, if all of it came with the head.
+    fn with_body(
+        &mut self,
+        request: Request<BodyLength>,
+        now: Instant,
+    ) -> Result<(crate::Request, Option<Upload>), Refusal> {
+        let (parts, length) = request.into_parts();
+        let (body, upload) = match length {
+            BodyLength::Known(length) => match self.take_whole_body(length, now)? {
+                Some(body) => (RequestBody::whole(body), None),
+                None => Upload::new(Some(length)),
+            },
+            BodyLength::Chunked => Upload::new(None),
+        };
+        Ok((Request::from_parts(parts, body), upload))
+    }
+
+    /// The body, if all of it is there.
+    fn take_whole_body(&mut self, length: u64, now: Instant) -> Result<Option<Bytes>, Refusal> {
+        if (self.machine.pending_bytes() as u64) < length {
+            return Ok(None);
+        }
+        let limits = &self.limits.http;
+        let Some(Event::Body(body)) = self.machine.receive(&[], now, limits)? else { return Ok(None) };
+        // The event of its end.
+        self.machine.receive(&[], now, limits)?;
+        Ok(Some(body))
+    }
+
+    /// Writes `out`; true if the transport has handed all of it to the kernel. What it has not taken stays in `out`.
+    fn write(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> std::io::Result<bool> {
+        match self.io.poll_write(cx, &[IoSlice::new(out)], false)? {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(written) => {
+                self.context.worker.counters.sent_bytes.add(written as u64);
+                out.advance(written);
+            }
+        }
+        Ok(out.is_empty() && self.io.poll_flush(cx)?.is_ready())
+    }
+}
+
+/// Sends what is encoded, and nothing else.
+fn flush(out: &mut BytesMut, records: Vec<Record>, now: Instant) -> State {
+    let exchange = Exchange::new(Pump::framed(out, records), Input::default(), Record::new(None, now));
+    out.clear();
+    State::Body(Box::new(exchange))
+}

@@ -1,0 +1,261 @@
+//! The driver: moves bytes between a transport and the protocol machine, and requests between the machine and a service.
+//!
+//! A connection is a future with one [`State`]. While it waits for a request it is small and has no buffer. Most requests are
+//! read, answered and written in one poll of it ([`head`]); what has to wait for a service, a file or a slow client goes on in a
+//! boxed [`Exchange`], whose [`pump`] does not know the protocol.
+
+mod exchange;
+mod framing;
+mod head;
+mod input;
+mod linger;
+mod pump;
+mod record;
+mod turn;
+mod upgrade;
+mod upload;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use http::StatusCode;
+use rudy_http::h1::ServerConnection;
+
+pub use self::upgrade::{Upgrade, Upgraded, UpgradedIo};
+
+use self::exchange::{Exchange, Handler};
+use self::linger::Linger;
+use self::turn::Turn;
+use self::upgrade::Tunnel;
+use crate::close::{Ending, close_at_once};
+use crate::engine::Source;
+use crate::local::{Kept, Local};
+use crate::timers::Timer;
+use crate::transport::Stream;
+use crate::{Call, Client, Limits, Peer, Reply, Response, Service, Worker};
+
+/// Serves one connection of a client, which has a number, from its first byte to its close. Ends by itself; dropped before, it closes without waiting.
+pub(crate) fn serve<S: Source>(
+    io: Stream,
+    (peer, number): (Peer, u64),
+    context: Arc<ConnectionContext<S>>,
+) -> Serve<S> {
+    let timer = context.worker.timers.timer();
+    let limits = context.source.current().limits().clone();
+    let machine = ServerConnection::new(Instant::now());
+    let connection = Connection { io, machine, peer, local: Kept::new(), number, context, limits, timer };
+    Serve { connection: Some(connection), state: State::Handshake }
+}
+
+/// What the connections that one worker has from one listener share.
+pub(crate) struct ConnectionContext<S> {
+    /// Whose counters and timers are theirs.
+    pub(crate) worker: Arc<Worker>,
+    /// What answers them.
+    pub(crate) source: Arc<S>,
+    /// Set once, when the listener is closed: each connection ends with its next response, an idle one at once.
+    pub(crate) is_listener_closed: Arc<AtomicBool>,
+}
+
+impl<S> ConnectionContext<S> {
+    /// Whether a connection ends with the response in progress.
+    fn ends_connections(&self) -> bool {
+        self.worker.is_stopping() || self.is_listener_closed.load(Ordering::Acquire)
+    }
+}
+
+/// A connection being served. Not an `async fn`: its future would keep room for its arguments beside what they have
+/// become, 144 bytes more, and idle connections are what memory goes to.
+pub(crate) struct Serve<S: Source> {
+    /// Taken when the connection comes to its end.
+    connection: Option<Connection<S>>,
+    state: State,
+}
+
+/// What a connection is at. What it needs for longer than the wait for a request is boxed: 16 bytes for the enum.
+enum State {
+    /// What comes before the first byte of the protocol.
+    Handshake,
+    /// Waits for the head of a request, and answers what needs no waiting.
+    Head,
+    /// The service is at work.
+    Handler(Box<Handler>),
+    /// The response is on its way.
+    Body(Box<Exchange>),
+    /// To be closed in this way.
+    Close(Ending),
+    /// Being closed.
+    Linger(Box<Linger>),
+    /// To go on in another protocol.
+    Upgrade(Upgrade),
+    /// In another protocol.
+    Tunnel(Box<Tunnel>),
+}
+
+impl<S: Source> Future for Serve<S> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        loop {
+            this.state = match (&mut this.state, &mut this.connection) {
+                (State::Linger(linger), _) => return linger.poll(cx),
+                (State::Tunnel(tunnel), _) => ready!(tunnel.poll(cx)),
+                (_, None) => return Poll::Ready(()),
+                (State::Handshake, Some(connection)) => ready!(connection.poll_handshake(cx)),
+                (State::Head, Some(connection)) => ready!(connection.poll_head(cx)),
+                (State::Handler(handler), Some(connection)) => ready!(handler.poll(connection, cx)),
+                (State::Body(exchange), Some(connection)) => ready!(exchange.poll(connection, cx)),
+                (state @ (State::Close(_) | State::Upgrade(_)), connection) => {
+                    let state = std::mem::replace(state, State::Head);
+                    let Some(connection) = connection.take() else { return Poll::Ready(()) };
+                    connection.into_last(state)
+                }
+            };
+        }
+    }
+}
+
+impl<S: Source> Drop for Serve<S> {
+    /// Dropped in the middle: the server is being stopped, or there is a bug in us. A close in progress sees to itself.
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            let in_exchange = matches!(self.state, State::Handler(_) | State::Body(_));
+            close_at_once(connection.io, if in_exchange { Ending::Cut } else { Ending::Quiet });
+        }
+    }
+}
+
+struct Connection<S> {
+    io: Stream,
+    machine: ServerConnection,
+    peer: Peer,
+    local: Kept,
+    number: u64,
+    context: Arc<ConnectionContext<S>>,
+    /// Those of the service that was looked up last. The service itself is not held: it would be kept as long as a stream lasts,
+    /// with its file caches and descriptors.
+    limits: Arc<Limits>,
+    timer: Timer,
+}
+
+impl<S: Source> Connection<S> {
+    /// Ready when the transport may carry the protocol, or cannot in time: as long as for the first request.
+    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<State> {
+        match self.io.poll_handshake(cx) {
+            Poll::Ready(Ok(())) => return Poll::Ready(State::Head),
+            Poll::Ready(Err(_)) => return Poll::Ready(State::Close(Ending::Quiet)),
+            Poll::Pending => {}
+        }
+        let now = Instant::now();
+        let deadline = self.machine.deadline(&self.limits.http);
+        if self.context.worker.is_stopping() || deadline.is_some_and(|deadline| deadline <= now) {
+            return Poll::Ready(State::Close(Ending::Quiet));
+        }
+        self.timer.set(deadline, cx.waker());
+        Poll::Pending
+    }
+
+    /// The last state, which consumes the connection.
+    fn into_last(self, state: State) -> State {
+        let Self { io, machine, context, limits, timer, peer: _, local: _, number: _ } = self;
+        match state {
+            State::Upgrade(upgrade) => {
+                let io = (io, machine.into_unread());
+                State::Tunnel(Tunnel::new(upgrade, io, context.worker.clone(), limits, timer))
+            }
+            // What the machine still held of the peer's bytes is not kept while the close waits for its last ones.
+            State::Close(ending) => State::Linger(Linger::new(io, ending, &limits, timer)),
+            other => other,
+        }
+    }
+
+    /// Waits until something wakes the connection, or its turn is due.
+    fn wait<R>(&self, turn: &Turn<'_, '_>) -> Poll<R> {
+        self.timer.set(turn.due, turn.cx.waker());
+        Poll::Pending
+    }
+
+    /// Who asks. Made when it is wanted: what the machine counts need not be kept twice.
+    fn client(&self) -> Client<'_> {
+        let local = match self.peer {
+            Peer::Ip(_) => Local::of_socket(self.io.as_fd(), &self.local),
+            Peer::Unix => Local::known(None),
+        };
+        let (tls, number) = (self.io.tls().cloned(), self.number);
+        Client { peer: self.peer, local, tls, number, request: self.machine.requests() }
+    }
+
+    /// The service of now. Its limits hold from here on.
+    fn look_up(&mut self) -> S::Current {
+        let service = self.context.source.current();
+        if !Arc::ptr_eq(&self.limits, service.limits()) {
+            self.limits = service.limits().clone();
+        }
+        service
+    }
+
+    /// Has the service answer. A panic in it is answered 500, and ends only this connection.
+    fn call(&mut self, answer: impl FnOnce(&Client<'_>) -> Call) -> Call {
+        let client = self.client();
+        catch_unwind(AssertUnwindSafe(|| answer(&client))).unwrap_or_else(|_| {
+            self.context.worker.counters.panics.add(1);
+            Call { reply: Reply::Now(self.bug()), observer: None }
+        })
+    }
+
+    /// The response in place of one that cannot be given. What led to it is not trusted any further.
+    fn bug(&mut self) -> Response {
+        self.machine.close_after_answer();
+        Response::text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "text/plain; charset=utf-8",
+            "500 Internal Server Error: a bug in the server; it has been logged\n",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Outcome, Request};
+
+    struct Nothing;
+
+    impl Source for Nothing {
+        type Service = Self;
+        type Current = Arc<Self>;
+
+        fn current(&self) -> Arc<Self> {
+            unreachable!("never served")
+        }
+    }
+
+    impl Service for Nothing {
+        fn call(&self, _request: Request, _client: &Client<'_>) -> Call {
+            Call { reply: Reply::Now(Response::new(StatusCode::NO_CONTENT)), observer: None }
+        }
+
+        fn limits(&self) -> &Arc<Limits> {
+            unreachable!("never served")
+        }
+
+        fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    }
+
+    /// With the 136 bytes that tokio adds, the connection's task fills three of its 128-byte cache lines. A field more and
+    /// every idle connection costs a fourth.
+    #[test]
+    fn a_waiting_connection_fits_its_cache_lines() {
+        assert!(size_of::<Serve<Nothing>>() <= 272);
+    }
+
+    #[test]
+    fn a_response_that_waits_for_its_body_is_small() {
+        assert!(size_of::<Exchange>() <= 96);
+    }
+}

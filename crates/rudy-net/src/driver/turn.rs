@@ -1,0 +1,67 @@
+//! One poll of a connection.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use crate::context::{self, Left};
+use crate::{Counters, Ended};
+
+/// How much of its bodies a connection sends before the others of its core have their turn: a tenth of a millisecond's work where
+/// it is a file. A fast reader would otherwise take a large file whole while they wait, and a stream that always has more
+/// would have them wait for ever.
+const TURN_BYTES: u64 = 512 * 1024;
+
+/// One poll of a connection: its waker, its time, and what is left of its share.
+pub(crate) struct Turn<'a, 'b> {
+    pub(crate) cx: &'a mut Context<'b>,
+    pub(crate) now: Instant,
+    pub(crate) counters: &'a Counters,
+    /// When the connection is to be polled again although nothing wakes it.
+    pub(crate) due: Option<Instant>,
+    pub(crate) left_bytes: u64,
+}
+
+impl<'a, 'b> Turn<'a, 'b> {
+    pub(crate) fn new(cx: &'a mut Context<'b>, now: Instant, counters: &'a Counters) -> Self {
+        Self { cx, now, counters, due: None, left_bytes: TURN_BYTES }
+    }
+
+    /// Has the connection polled again at this time.
+    pub(crate) fn wake_at(&mut self, time: impl IntoIterator<Item = Instant>) {
+        self.due = self.due.into_iter().chain(time).min();
+    }
+
+    /// Polls a handler or a body. A panic is a fault of its exchange: the connection is closed as it should be.
+    pub(crate) fn poll<R>(
+        &mut self,
+        poll: impl FnOnce(&mut Context<'_>, Instant) -> R,
+    ) -> Result<(R, Left), Ended> {
+        let (polled, left) =
+            context::collect(self.now, || catch_unwind(AssertUnwindSafe(|| poll(self.cx, self.now))));
+        self.wake_at(left.due);
+        match polled {
+            Ok(polled) => Ok((polled, left)),
+            Err(_) => {
+                self.counters.panics.add(1);
+                Err(Ended::Cut)
+            }
+        }
+    }
+
+    /// Lets the other connections of the core have their turn, and comes back after them.
+    pub(crate) fn give_way<R>(&mut self) -> Poll<R> {
+        give_way(self.cx)
+    }
+}
+
+/// As [`Turn::give_way`].
+///
+/// Not `wake_by_ref`: a task that wakes itself is run again before the runtime looks at its sockets, up to 61 times, and
+/// whoever has just sent a request waits for all of them. `yield_now` comes back after that look.
+pub(crate) fn give_way<R>(cx: &mut Context<'_>) -> Poll<R> {
+    // Its first poll is always pending, and leaves the waker with the runtime.
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
+    Poll::Pending
+}
