@@ -5,6 +5,7 @@
 //!
 //! - [`h1`]: HTTP/1.1 on the wire (RFC 9112), the server's role and the client's.
 //! - [`semantics`]: what the fields mean (RFC 9110): conditions, ranges, negotiation, dates, paths.
+//! - [`syntax`]: tokens, numbers, lists and field lines.
 //! - [`RawTarget`]: the target of a request, where an [`http::Uri`] cannot hold it.
 //! - [`Limits`]: every bound on what a peer can make us hold or wait for.
 
@@ -15,7 +16,7 @@ pub mod h1;
 mod limits;
 mod raw_target;
 pub mod semantics;
-mod syntax;
+pub mod syntax;
 
 pub use limits::Limits;
 pub use raw_target::RawTarget;

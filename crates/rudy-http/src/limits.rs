@@ -10,7 +10,7 @@ pub struct Limits {
     /// Bytes of a request's head, empty lines before it included (431). 16 KiB: what browsers with many cookies
     /// need, twice over; nginx allows 4 × 8 KiB, Apache 8 KiB a line.
     pub head_bytes: usize,
-    /// Fields in a head or a trailer section (431). 100, as Apache has it.
+    /// Fields in a head or a trailer section (431). 100, as Apache has it; more than 6000 are refused in any case.
     pub head_fields: usize,
     /// Bytes of the request target (414). 8 KiB: RFC 9112 §3 asks for 8000 octets at least.
     pub target_bytes: usize,

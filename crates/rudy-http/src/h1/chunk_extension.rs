@@ -1,7 +1,7 @@
 //! Chunk extensions (RFC 9112 §7.1.1). Their grammar is checked, because a recipient that reads past a mistake in it may end
 //! the chunk's line elsewhere than the next one does. Their meaning is ignored: no extension is in use.
 
-use crate::syntax::TOKEN;
+use crate::syntax::is_token;
 
 /// How far the extensions of a chunk have come:
 /// `chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`.
@@ -29,7 +29,7 @@ pub(super) enum Extension {
 impl Extension {
     /// What follows this byte. `None` if it may not stand here.
     pub(super) fn next(self, byte: u8) -> Option<Self> {
-        let is_token = TOKEN[usize::from(byte)];
+        let is_token = is_token(byte);
         Some(match (self, byte) {
             (Self::BeforeName | Self::BeforeValue, b' ' | b'\t') => self,
             (Self::Name | Self::AfterName, b' ' | b'\t') => Self::AfterName,

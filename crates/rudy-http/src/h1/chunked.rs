@@ -4,6 +4,7 @@ use http::HeaderMap;
 
 use super::chunk_extension::Extension;
 use super::fields::parse_trailers;
+use super::length::take_up_to;
 use super::lines::Lines;
 use super::malformed::Malformed;
 use crate::Limits;
@@ -85,14 +86,11 @@ impl Chunked {
         while used < bytes.len() {
             match &mut self.awaits {
                 Await::Data => {
-                    let available = bytes.len() - used;
-                    let length =
-                        usize::try_from(self.remaining).map_or(available, |left| left.min(available));
-                    self.remaining -= length as u64;
+                    let data = take_up_to(&mut self.remaining, &bytes[used..]);
                     if self.remaining == 0 {
                         self.awaits = Await::DataReturn;
                     }
-                    return Ok((used + length, Decoded::Data(&bytes[used..used + length])));
+                    return Ok((used + data.len(), Decoded::Data(data)));
                 }
                 Await::Trailers(lines) => {
                     let rest = &bytes[used..];

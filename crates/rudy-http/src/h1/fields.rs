@@ -1,7 +1,7 @@
 //! Fields as both roles read them into a map (RFC 9112 §5).
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::lines::Section;
 use super::malformed::Malformed;
@@ -18,16 +18,22 @@ impl<'a> Fields<'a> {
     pub(super) fn new(lines: &'a [u8]) -> Self {
         Self { rest: lines }
     }
+
+    fn next_bytes(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        let end = memchr::memchr(b'\n', self.rest)?;
+        // The empty line has no colon.
+        let colon = memchr::memchr(b':', &self.rest[..end])?;
+        let (name, value) = (&self.rest[..colon], self.rest[colon + 1..end].trim_ascii());
+        self.rest = &self.rest[end + 1..];
+        Some((name, value))
+    }
 }
 
 impl<'a> Iterator for Fields<'a> {
     type Item = (&'a str, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let end = memchr::memchr(b'\n', self.rest)?;
-        // The LF is preceded by a CR; the empty line, which ends the head, has no name.
-        let (name, value) = split_field(self.rest[..end].strip_suffix(b"\r")?)?;
-        self.rest = &self.rest[end + 1..];
+        let (name, value) = self.next_bytes()?;
         // A token is ASCII.
         Some((std::str::from_utf8(name).ok()?, value))
     }
@@ -41,36 +47,26 @@ pub(super) fn read_field(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     })
 }
 
-/// Parses the field lines from `start` to the empty line into `fields`. All lines are known to end in CRLF.
-pub(super) fn parse_fields(
-    section: &Bytes,
-    start: usize,
-    count: usize,
-    fields: &mut HeaderMap,
-) -> Result<(), Malformed> {
-    fields.try_reserve(count).map_err(|_| Malformed::SectionTooLarge)?;
-    let mut at = start;
-    for _ in 0..count {
-        let length = memchr::memchr(b'\n', &section[at..]).ok_or(Malformed::InvalidField)?;
-        // The LF is preceded by a CR, or the line would have been refused when it came.
-        let line = &section[at..at + length - 1];
-        if matches!(line.first(), Some(b' ' | b'\t')) {
-            return Err(Malformed::FoldedField);
-        }
-        let colon = memchr::memchr(b':', line).ok_or(Malformed::InvalidField)?;
-        let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Malformed::InvalidField)?;
-        let value = HeaderValue::from_maybe_shared(section.slice_ref(trim_spaces(&line[colon + 1..])));
-        let value = value.map_err(|_| Malformed::InvalidField)?;
-        fields.try_append(name, value).map_err(|_| Malformed::SectionTooLarge)?;
-        at += length + 1;
+/// Appends `count` fields, which have been checked, from `start` of `section` on. `None` if they are too many for a map.
+pub(super) fn build_fields(section: &Bytes, start: usize, count: usize, map: &mut HeaderMap) -> Option<()> {
+    map.try_reserve(count).ok()?;
+    let mut fields = Fields::new(&section[start..]);
+    while let Some((name, value)) = fields.next_bytes() {
+        let name = HeaderName::from_bytes(name).ok()?;
+        let value = HeaderValue::from_maybe_shared(section.slice_ref(value)).ok()?;
+        map.try_append(name, value).ok()?;
     }
-    Ok(())
+    Some(())
 }
 
 /// Parses the trailer section of a chunked body.
 pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMap, Malformed> {
+    for line in bytes.split(|byte| *byte == b'\n').take(section.fields) {
+        read_field(line.strip_suffix(b"\r").unwrap_or(line))?;
+    }
     let mut fields = HeaderMap::new();
-    parse_fields(&Bytes::copy_from_slice(bytes), 0, section.fields, &mut fields)?;
+    build_fields(&Bytes::copy_from_slice(bytes), 0, section.fields, &mut fields)
+        .ok_or(Malformed::SectionTooLarge)?;
     if fields.keys().any(is_forbidden_trailer) { Err(Malformed::ForbiddenTrailer) } else { Ok(fields) }
 }
 
@@ -81,36 +77,8 @@ pub(super) fn list<'a>(fields: &'a HeaderMap, name: &HeaderName) -> impl Iterato
 
 /// RFC 9110 §6.5.1: framing, routing, request modifiers, authentication, response control, content format.
 pub(super) fn is_forbidden_trailer(name: &HeaderName) -> bool {
-    const FORBIDDEN: [HeaderName; 22] = [
-        header::AUTHORIZATION,
-        header::CACHE_CONTROL,
-        header::CONNECTION,
-        header::CONTENT_ENCODING,
-        header::CONTENT_LENGTH,
-        header::CONTENT_RANGE,
-        header::CONTENT_TYPE,
-        header::COOKIE,
-        header::EXPECT,
-        header::HOST,
-        header::IF_MATCH,
-        header::IF_MODIFIED_SINCE,
-        header::IF_NONE_MATCH,
-        header::IF_RANGE,
-        header::IF_UNMODIFIED_SINCE,
-        header::MAX_FORWARDS,
-        header::PROXY_AUTHORIZATION,
-        header::RANGE,
-        header::TE,
-        header::TRAILER,
-        header::TRANSFER_ENCODING,
-        header::UPGRADE,
-    ];
-    FORBIDDEN.contains(name)
-}
-
-fn trim_spaces(value: &[u8]) -> &[u8] {
-    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let start = value.iter().position(|byte| !is_space(byte)).unwrap_or(value.len());
-    let end = value.iter().rposition(|byte| !is_space(byte)).map_or(start, |last| last + 1);
-    &value[start..end]
+    const FORBIDDEN: &str = "authorization cache-control connection content-encoding content-length content-range content-type cookie \
+        expect host if-match if-modified-since if-none-match if-range if-unmodified-since \
+        max-forwards proxy-authorization range te trailer transfer-encoding upgrade";
+    FORBIDDEN.split(' ').any(|forbidden| forbidden == name.as_str())
 }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::syntax::alphanumeric_and;
+use crate::syntax::{alphanumeric_and, parse_digits};
 
 /// The parts of a valid authority without user information: the host, which may be empty, and the port, if there is a
 /// colon before it.
@@ -55,11 +55,7 @@ static REG_NAME: [bool; 256] = alphanumeric_and(b"-._~!$&'()*+,;=");
 
 /// RFC 3986 §3.2.3: digits, perhaps none. What does not fit 16 bits names no port.
 fn is_port(port: &[u8]) -> bool {
-    let append = |number: u16, byte: &u8| {
-        let digit = byte.is_ascii_digit().then(|| u16::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    };
-    port.iter().try_fold(0, append).is_some()
+    port.is_empty() || parse_digits(port).is_some_and(|port| u16::try_from(port).is_ok())
 }
 
 #[cfg(test)]

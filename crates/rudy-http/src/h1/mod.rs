@@ -3,9 +3,10 @@
 //! The client's machine is [`client::ClientConnection`], and [`client::RequestHead`] encodes what it is to be asked. What
 //! follows is the server's.
 //!
-//! [`ServerConnection`] is the machine. Bytes go in by [`ServerConnection::receive`], which hands out a request, pieces of
-//! its body, and the body's end; an answer is encoded by [`ServerConnection::begin`], [`ServerConnection::piece`] and
-//! [`ServerConnection::finish`]; [`ServerConnection::deadline`] says until when it is willing to wait.
+//! [`ServerConnection`] is the machine. Bytes go in by [`ServerConnection::receive`], which hands out a view of a request's
+//! head, pieces of its body, and the body's end; an answer is encoded by [`ServerConnection::begin`],
+//! [`ServerConnection::piece`] and [`ServerConnection::finish`]; [`ServerConnection::deadline`] says until when it is willing to
+//! wait.
 //!
 //! Both are strict where laxness is an attack: what they do not understand exactly they refuse, with a [`Refusal`] or a
 //! [`client::Fault`] that says why, and after that they never read on.

@@ -34,15 +34,16 @@ impl<'a> RequestPath<'a> {
     /// # Errors
     ///
     /// It leads above the root, has a NUL or a broken escape, or leaves a segment with an encoded slash by `..`.
-    pub fn parse(path: &'a str) -> Result<Self, PathError> {
-        if is_canonical(path.as_bytes()) {
-            return Ok(Self { bytes: Cow::Borrowed(path.as_bytes()), encoded_slashes: Vec::new() });
+    pub fn parse(path: &'a (impl AsRef<[u8]> + ?Sized)) -> Result<Self, PathError> {
+        let path = path.as_ref();
+        if is_canonical(path) {
+            return Ok(Self { bytes: Cow::Borrowed(path), encoded_slashes: Vec::new() });
         }
         let mut builder = Builder { bytes: vec![b'/'], encoded_slashes: Vec::new() };
         let mut ends_in_name = false;
-        for segment in path.split('/') {
+        for segment in path.split(|byte| *byte == b'/') {
             let start = builder.bytes.len();
-            builder.decode(segment.as_bytes())?;
+            builder.decode(segment)?;
             ends_in_name = builder.end_segment(start)?;
         }
         Ok(builder.finish(ends_in_name))

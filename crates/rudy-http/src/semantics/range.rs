@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use http::HeaderValue;
 
+use crate::syntax::{members, parse_digits_saturating};
+
 /// Ranges in one request; with more of them the field is ignored and everything is sent. Real clients ask for a handful
 /// (a PDF viewer for some dozens); hundreds of small ones are an attack (§17.15). Apache stops at 200.
 pub const RANGES_MAX: usize = 100;
@@ -66,7 +68,7 @@ pub fn parse(value: &HeaderValue, size: u64) -> Ranges {
     let Some(specs) = byte_ranges(value.as_bytes()) else { return Ranges::Ignored };
     let mut spans: Vec<Span> = Vec::new();
     let mut count = 0;
-    for spec in specs.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|spec| !spec.is_empty()) {
+    for spec in members(specs) {
         count += 1;
         let Some(spec) = Spec::parse(spec).filter(|_| count <= RANGES_MAX) else { return Ranges::Ignored };
         match spec.resolve(size) {
@@ -122,14 +124,15 @@ enum Resolved {
 }
 
 impl Spec {
+    /// A position that does not fit 64 bits is beyond the end of every file, which is all that matters of it.
     fn parse(text: &[u8]) -> Option<Self> {
         let dash = text.iter().position(|&byte| byte == b'-')?;
         let (first, last) = (&text[..dash], &text[dash + 1..]);
         match (first.is_empty(), last.is_empty()) {
-            (true, _) => Some(Self::Last(number(last)?)),
-            (false, true) => Some(Self::From { first: number(first)?, last: u64::MAX }),
+            (true, _) => Some(Self::Last(parse_digits_saturating(last)?)),
+            (false, true) => Some(Self::From { first: parse_digits_saturating(first)?, last: u64::MAX }),
             (false, false) => {
-                let (first, last) = (number(first)?, number(last)?);
+                let (first, last) = (parse_digits_saturating(first)?, parse_digits_saturating(last)?);
                 // §14.1.1: invalid if the last position is less than the first.
                 (first <= last).then_some(Self::From { first, last })
             }
@@ -149,18 +152,6 @@ impl Spec {
             }
         }
     }
-}
-
-/// Digits as a number. One that does not fit is beyond the end of every file, which is all that matters of it.
-fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    Some(
-        digits
-            .iter()
-            .fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))),
-    )
 }
 
 /// A multipart answer as it will be sent: what stands before each part, and what ends the last one.

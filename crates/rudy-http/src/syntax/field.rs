@@ -1,21 +1,23 @@
 //! One line of a head or of trailers (RFC 9112 §5), looked at where it lies.
 
-use super::token::TOKEN;
+use super::token::is_token;
 
 /// The longest name that a [`http::HeaderName`] can be.
 const NAME_BYTES_MAX: usize = (1 << 16) - 1;
 
 /// `field-name ":" OWS field-value OWS`. `None` if the name is no token or the value has control characters.
-pub(crate) fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+#[must_use]
+pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     // A name is a token: no space before the colon (RFC 9112 §5.1), and at least one character.
-    let colon = line.iter().position(|byte| !TOKEN[usize::from(*byte)])?;
+    let colon = line.iter().position(|byte| !is_token(*byte))?;
     let (name, value) = line.split_at(colon);
     let [b':', value @ ..] = value else { return None };
     ((1..=NAME_BYTES_MAX).contains(&name.len()) && is_text(value)).then(|| (name, value.trim_ascii()))
 }
 
 /// Whether there are no control characters but HTAB (RFC 9110 §5.5).
-pub(crate) fn is_text(bytes: &[u8]) -> bool {
+#[must_use]
+pub fn is_text(bytes: &[u8]) -> bool {
     !any_byte(bytes, |byte| (byte < b' ' && byte != b'\t') || byte == 0x7f)
 }
 
@@ -33,6 +35,6 @@ pub(crate) fn any_byte(bytes: &[u8], is_so: impl Fn(u8) -> bool + Copy) -> bool 
 }
 
 /// The members of a comma-separated list in one field; empty members do not count (RFC 9110 §5.6.1).
-pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }

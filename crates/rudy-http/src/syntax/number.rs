@@ -1,12 +1,35 @@
 //! Numbers as fields have them.
 
-/// `1*DIGIT` and nothing else; `str::parse` would take a plus sign, too. `None` where it does not fit 64 bits.
-pub(crate) fn parse_digits(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
+/// `1*DIGIT` and nothing else; `str::parse` would take a plus sign, too. `None` also where it does not fit 64 bits.
+#[must_use]
+pub fn parse_digits(digits: &[u8]) -> Option<u64> {
+    let (first, rest) = digits.split_first()?;
+    let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    rest.iter().try_fold(digit(first)?, |number, byte| number.checked_mul(10)?.checked_add(digit(byte)?))
+}
+
+/// The same where a number that does not fit is as good as the largest.
+#[must_use]
+pub fn parse_digits_saturating(digits: &[u8]) -> Option<u64> {
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    is_number.then(|| parse_digits(digits).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_digits_and_nothing_else() {
+        for (text, number) in [("0", 0), ("007", 7), ("18446744073709551615", u64::MAX)] {
+            assert_eq!(parse_digits(text.as_bytes()), Some(number));
+            assert_eq!(parse_digits_saturating(text.as_bytes()), Some(number));
+        }
+        for text in ["", "+1", "-1", " 1", "1 ", "1.0", "0x1", "\u{661}", "99999999999999999999x"] {
+            assert_eq!(parse_digits(text.as_bytes()), None, "{text}");
+            assert_eq!(parse_digits_saturating(text.as_bytes()), None, "{text}");
+        }
+        let too_large = b"18446744073709551616";
+        assert_eq!((parse_digits(too_large), parse_digits_saturating(too_large)), (None, Some(u64::MAX)));
     }
-    digits.iter().try_fold(0_u64, |number, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    })
 }

@@ -11,17 +11,19 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-pub use self::fault::{Excerpt, Fault};
+pub use self::fault::Fault;
 pub use self::head::ResponseHead;
 pub use self::request::{RequestError, RequestHead};
 pub use super::Fields;
 pub use super::encode::{encode_chunk, encode_last_chunk};
+pub use crate::syntax::Excerpt;
 
 use http::HeaderMap;
 
 use self::scan::HeadScan;
 use super::Framing;
 use super::chunked::{Chunked, Decoded};
+use super::length::take_up_to;
 use crate::Limits;
 
 /// The client's side of one connection: it says what the bytes amount to that come back.
@@ -222,7 +224,10 @@ impl ClientConnection {
             _ if bytes.is_empty() => Ok((0, Answer::More)),
             State::Idle => Err(Fault::Unasked(Excerpt::of(bytes))),
             State::UntilClose { room: 0 } => Err(Fault::BodyTooLarge { limit: limits.body_bytes }),
-            State::Length { left: room, .. } | State::UntilClose { room } => Ok(take_data(bytes, room)),
+            State::Length { left: room, .. } | State::UntilClose { room } => {
+                let data = take_up_to(room, bytes);
+                Ok((data.len(), Answer::Data(data)))
+            }
             State::Chunked(chunked) => {
                 let decoded = chunked.decode(bytes, limits);
                 let (used, decoded) = decoded.map_err(|what| Fault::in_body(what, bytes, limits))?;
@@ -275,11 +280,4 @@ impl Default for ClientConnection {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// As many of `bytes` as there is room for.
-fn take_data<'a>(bytes: &'a [u8], room: &mut u64) -> (usize, Answer<'a>) {
-    let length = usize::try_from(*room).map_or(bytes.len(), |room| room.min(bytes.len()));
-    *room -= length as u64;
-    (length, Answer::Data(&bytes[..length]))
 }

@@ -3,6 +3,7 @@
 use crate::Limits;
 use crate::h1::BodyLength;
 use crate::h1::chunked::{Chunked, Decoded};
+use crate::h1::length::take_up_to;
 use crate::h1::malformed::Malformed;
 
 /// Decodes one body.
@@ -42,9 +43,8 @@ impl BodyDecoder {
             Self::Length(0) => Ok((0, Decoded::End(None))),
             Self::Length(_) if bytes.is_empty() => Ok((0, Decoded::More)),
             Self::Length(remaining) => {
-                let length = usize::try_from(*remaining).map_or(bytes.len(), |left| left.min(bytes.len()));
-                *remaining -= length as u64;
-                Ok((length, Decoded::Data(&bytes[..length])))
+                let data = take_up_to(remaining, bytes);
+                Ok((data.len(), Decoded::Data(data)))
             }
         }
     }
@@ -57,8 +57,7 @@ impl BodyDecoder {
         limits: &Limits,
     ) -> Result<(usize, bool), Malformed> {
         if let Self::Length(remaining) = self {
-            let length = usize::try_from(*remaining).map_or(bytes.len(), |left| left.min(bytes.len()));
-            *remaining -= length as u64;
+            let length = take_up_to(remaining, bytes).len();
             *drained += length as u64;
             return Ok((length, *remaining == 0));
         }

@@ -23,7 +23,8 @@ pub(super) struct FieldScan {
     pub(super) places: Places,
     pub(super) connection: ConnectionFields,
     host: Host,
-    expectation: Expectation,
+    /// What Expect has: whether it is 100-continue and nothing else.
+    expects_continue: Option<bool>,
     malformed: Option<Malformed>,
 }
 
@@ -44,15 +45,6 @@ enum Host {
     Bad,
     Empty,
     Named,
-}
-
-/// The Expect of a head (RFC 9110 §10.1.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Expectation {
-    #[default]
-    Absent,
-    Continue,
-    Other,
 }
 
 impl FieldScan {
@@ -103,10 +95,7 @@ impl FieldScan {
             KnownField::Expect => {
                 for expectation in members(value) {
                     let is_continue = expectation.eq_ignore_ascii_case(b"100-continue");
-                    self.expectation = match self.expectation {
-                        Expectation::Absent | Expectation::Continue if is_continue => Expectation::Continue,
-                        _ => Expectation::Other,
-                    };
+                    self.expects_continue = Some(is_continue && self.expects_continue != Some(false));
                 }
             }
             _ => {}
@@ -145,9 +134,9 @@ impl FieldScan {
 
     /// RFC 9110 §10.1.1; the field means nothing on HTTP/1.0.
     pub(super) fn expects_continue(&self, version: Version) -> Result<bool, Refusal> {
-        match self.expectation {
-            Expectation::Other if version == Version::HTTP_11 => Err(Refusal::ExpectationFailed),
-            expectation => Ok(version == Version::HTTP_11 && expectation == Expectation::Continue),
+        match self.expects_continue {
+            Some(false) if version == Version::HTTP_11 => Err(Refusal::ExpectationFailed),
+            expects => Ok(version == Version::HTTP_11 && expects == Some(true)),
         }
     }
 }

@@ -92,22 +92,7 @@ impl Refusal {
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::UnsupportedTransferCoding => StatusCode::NOT_IMPLEMENTED,
             Self::UnsupportedVersion => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-            Self::AmbiguousLength
-            | Self::BadChunk(_)
-            | Self::BadContentLength
-            | Self::BadHost
-            | Self::BadMethod
-            | Self::BadRequestLine
-            | Self::BadTarget
-            | Self::BadTransferCoding
-            | Self::BareLineFeed
-            | Self::FoldedField
-            | Self::ForbiddenTrailer
-            | Self::Http09
-            | Self::InvalidField
-            | Self::MissingHost
-            | Self::RepeatedHost
-            | Self::TlsOnPlainPort => StatusCode::BAD_REQUEST,
+            _ => StatusCode::BAD_REQUEST,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::known_field::KnownField;
 use super::request_line::RequestLine;
 use crate::Limits;
 use crate::h1::BodyLength;
-use crate::h1::fields::{Fields, parse_fields};
+use crate::h1::fields::{Fields, build_fields};
 use crate::h1::target::{TargetParts, parse_target};
 
 /// The head of a request: a view of its bytes, all of which have been checked. It costs no allocation where the whole head was
@@ -155,7 +155,7 @@ impl<'a> RequestHead<'a> {
         let mut request = Request::new(self.body);
         let (uri, raw_target) =
             parse_target(&bytes, self.line.target(), &self.method).expect("it has been checked");
-        parse_fields(&bytes, self.line.end(), self.field_count, request.headers_mut())
+        build_fields(&bytes, self.line.end(), self.field_count, request.headers_mut())
             .expect("they have been checked");
         *request.method_mut() = self.method;
         *request.uri_mut() = uri;
@@ -263,11 +263,19 @@ mod tests {
     }
 
     #[test]
-    fn more_fields_than_a_map_holds_are_refused_not_a_panic() {
+    fn what_a_map_cannot_hold_is_refused_and_everything_else_is_built() {
         let limits = Limits { head_bytes: 1 << 20, head_fields: 1 << 20, ..Limits::default() };
-        let head = [b"GET / HTTP/1.0\r\n", "a:\r\n".repeat(40_000).as_bytes(), b"\r\n"].concat();
-        let whole = HeadLines::default().find(&head, &limits).unwrap().expect("the head is whole");
-        assert_eq!(RequestHead::new(&head, whole, &limits).unwrap_err(), Refusal::HeadTooLarge);
+        let build = |fields: String| {
+            let head = format!("GET / HTTP/1.0\r\n{fields}\r\n").into_bytes();
+            let whole = HeadLines::default().find(&head, &limits)?.expect("the head is whole");
+            RequestHead::new(&head, whole, &limits).map(|head| head.into_request().headers().len())
+        };
+        let fields = |count| (0..count).map(|number| format!("a{number}:\r\n")).collect::<Vec<_>>().concat();
+        assert_eq!(build(fields(6000)), Ok(6000));
+        assert_eq!(build(fields(6001)), Err(Refusal::HeadTooLarge));
+        assert_eq!(build("a:\r\n".repeat(40_000)), Err(Refusal::HeadTooLarge));
+        assert_eq!(build(format!("{}:\r\n", "a".repeat(65_535))), Ok(1));
+        assert_eq!(build(format!("{}:\r\n", "a".repeat(65_536))), Err(Refusal::InvalidField));
     }
 
     const KNOWN: [(KnownField, &str); KnownField::COUNT] = [
