@@ -9,6 +9,7 @@ use rudy_fastcgi::application::{ApplicationConnection, Event};
 use rudy_fastcgi::pairs::Params;
 use rudy_fastcgi::record::{encode_end, encode_unknown_type};
 use rudy_fastcgi::{Fault, ProtocolStatus, RequestId, Role};
+use rudy_http::syntax::parse_digits;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::{Sender, error::TrySendError};
 use tokio::sync::{Notify, watch};
@@ -18,7 +19,7 @@ use crate::body::Piece;
 use crate::context::{Aborted, Context, Log};
 use crate::exchange::Exchange;
 use crate::listen::{Halves, Reader};
-use crate::request::{from_params, parse_digits};
+use crate::request::from_params;
 use crate::{Body, BodyError, Handler, Responder};
 
 /// How long a connection that is to be closed waits for the rest of a body that nobody reads: closing before it has come

@@ -6,6 +6,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Uri, Version};
 use rudy_fastcgi::Excerpt;
 use rudy_fastcgi::pairs::Params;
+use rudy_http::syntax::parse_digits;
 
 /// A parameter without which there is no request, or that is wrong. It is the web server's fault, most often its
 /// configuration's.
@@ -112,12 +113,6 @@ fn fields(params: &Params) -> HeaderMap {
 
 fn wrong(name: &'static str, value: &[u8]) -> BadParam {
     BadParam::Wrong(name, Excerpt::of(value))
-}
-
-/// Digits and nothing else; `parse` alone would take a plus sign.
-pub(crate) fn parse_digits(digits: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(digits).ok()?;
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 impl fmt::Display for BadParam {

@@ -16,7 +16,6 @@
 
 pub mod application;
 pub mod cgi;
-mod excerpt;
 mod fault;
 pub mod gateway;
 mod limits;
@@ -27,7 +26,7 @@ mod records;
 mod round_trip;
 pub mod values;
 
-pub use excerpt::Excerpt;
 pub use fault::Fault;
 pub use limits::Limits;
 pub use record::{ProtocolStatus, RequestId, Role};
+pub use rudy_http::syntax::Excerpt;

@@ -1,6 +1,7 @@
 //! What an app says of itself when it is asked (section 4.1).
 
 use bytes::BytesMut;
+use rudy_http::syntax::parse_digits;
 
 use crate::pairs::{Pairs, encode_pair};
 use crate::record::{Kind, encode_discrete};
@@ -57,10 +58,7 @@ fn encode_pairs<'a>(kind: Kind, pairs: impl IntoIterator<Item = (&'a str, Option
 }
 
 fn number(pairs: &Pairs<'_>, name: &str) -> Option<u32> {
-    let digits = pairs.get(name)?;
-    // `parse` alone would take a plus sign.
-    let is_plain = digits.iter().all(u8::is_ascii_digit);
-    is_plain.then(|| std::str::from_utf8(digits).ok()?.parse().ok()).flatten()
+    u32::try_from(parse_digits(pairs.get(name)?)?).ok()
 }
 
 const MAX_CONNECTIONS: &str = "FCGI_MAX_CONNS";

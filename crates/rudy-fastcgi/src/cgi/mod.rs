@@ -17,6 +17,7 @@ use std::mem;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
+use rudy_http::syntax::parse_digits;
 
 use crate::{Excerpt, Limits};
 
@@ -208,7 +209,7 @@ impl Parts {
                 return Ok(());
             }
             "content-length" => {
-                let length = parse_length(value).ok_or_else(|| HeadError::BadContentLength(excerpt()))?;
+                let length = parse_digits(value).ok_or_else(|| HeadError::BadContentLength(excerpt()))?;
                 if self.content_length.replace(length).is_some_and(|earlier| earlier != length) {
                     return Err(HeadError::ContentLengthsDiffer);
                 }
@@ -293,13 +294,6 @@ fn local_path(location: &HeaderValue) -> Result<Option<String>, HeadError> {
 /// Whether a field means something without a body: a cookie, say. RFC 3875 §6.2.2 has no such fields beside a local path.
 fn would_be_lost(name: &HeaderName) -> bool {
     ![header::LOCATION, header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name)
-}
-
-/// Digits and nothing else (RFC 9110 §8.6); `parse` alone would take a plus sign.
-fn parse_length(value: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(value).ok()?;
-    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_plain.then(|| digits.parse().ok()).flatten()
 }
 
 /// PHP sends it by default, and `http` has no constant for it, which would cost an allocation for each response.

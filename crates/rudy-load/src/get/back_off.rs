@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use rudy_http::semantics::date::HttpDate;
+use rudy_http::syntax::parse_digits_saturating;
 
 /// The first wait after a refusal, doubled by each one that follows.
 const FIRST: Duration = Duration::from_secs(1);
@@ -41,9 +42,8 @@ impl BackOff {
 
 /// `Retry-After`: seconds, or a date (RFC 9110 §10.2.3). What is neither says nothing.
 fn parse(value: &[u8], now_unix_s: u64) -> Option<Duration> {
-    if !value.is_empty() && value.iter().all(u8::is_ascii_digit) {
-        // More digits than a number has is longer than anybody waits.
-        let seconds = std::str::from_utf8(value).ok()?.parse().unwrap_or(u64::MAX);
+    // A number that is too large is longer than any wait.
+    if let Some(seconds) = parse_digits_saturating(value) {
         return Some(Duration::from_secs(seconds));
     }
     let date = HttpDate::parse(&HeaderValue::from_bytes(value).ok()?)?;

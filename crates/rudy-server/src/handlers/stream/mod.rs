@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rudy_http::h1::Prepared;
 use rudy_http::semantics::path::RequestPath;
+use rudy_http::syntax::parse_digits;
 use rudy_net::{Body, Request, Response};
 
 use self::spread::Spread;
@@ -124,8 +125,8 @@ pub(super) fn fields(format: StreamFormat) -> HeaderMap {
 
 /// The last chunk that a client had before its connection broke; 0 where it had none, or one that was not ours.
 fn last_event_id(request: &Request) -> u64 {
-    let id = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
-    id.and_then(|id| id.parse().ok()).unwrap_or(0)
+    let id = request.headers().get("last-event-id");
+    id.and_then(|id| parse_digits(id.as_bytes())).unwrap_or(0)
 }
 
 #[cfg(test)]
