@@ -6,8 +6,9 @@
 //!    allocated, formatted or waited for.
 //! 2. [`resolve`]: the second is over: `statx` tells whether everything still is what it was ([`entry`]).
 //! 3. [`mod@find`]: not known: index files, `try_files`, the fallback, opened beneath the root ([`root`]).
-//!    What was found is read by [`load`]. Where 2 or 3 would wait for a disk, the request begins again on the pool for blocking
-//!    work ([`access`]).
+//!    What was found is read by [`load`].
+//!
+//!    Where 2 or 3 would wait for a disk, the request begins again on the pool for blocking work ([`access`]).
 //! 4. [`respond`]: conditions, ranges and codings choose what is sent of the entry; [`compress`] makes a coding that is
 //!    not there, once.
 //! 5. No file: a redirect to the folder's address, [`listing`], or a [`failure`] and its page ([`crate::pages`]).
