@@ -65,7 +65,7 @@ pub(super) struct OpenDirectory {
     fd: OwnedFd,
     /// Device and inode, which make it this folder and no other.
     place: (u32, u32, u64),
-    is_local: bool,
+    file_system: FileSystem,
 }
 
 impl OpenDirectory {
@@ -81,8 +81,8 @@ impl OpenDirectory {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let stat = rustix::fs::statx(&fd, c"", flags, StatxFlags::INO)?;
         let device = (stat.stx_dev_major, stat.stx_dev_minor);
-        let is_local = is_local(&fd, device, access)?;
-        Ok(Self { fd, place: (device.0, device.1, stat.stx_ino), is_local })
+        let file_system = file_system(&fd, device, access)?;
+        Ok(Self { fd, place: (device.0, device.1, stat.stx_ino), file_system })
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
@@ -108,11 +108,13 @@ impl OpenDirectory {
             }
             return Err(Errno::AGAIN);
         }
-        if !self.is_local || !*CACHED_LOOKUPS {
-            return Err(Errno::AGAIN);
-        }
-        match open(resolve | ResolveFlags::CACHED | ResolveFlags::NO_XDEV) {
-            // What is mounted in the folder may be of any kind.
+        let in_memory = match self.file_system {
+            FileSystem::Memory => ResolveFlags::empty(),
+            FileSystem::Local if *CACHED_LOOKUPS => ResolveFlags::CACHED,
+            FileSystem::Local | FileSystem::Other => return Err(Errno::AGAIN),
+        };
+        // What is mounted in the folder may be of any kind.
+        match open(resolve | in_memory | ResolveFlags::NO_XDEV) {
             Err(Errno::XDEV | Errno::INTR) => Err(Errno::AGAIN),
             result => result,
         }
@@ -129,40 +131,57 @@ static CACHED_LOOKUPS: LazyLock<bool> = LazyLock::new(|| {
     matches!(found, Ok(_) | Err(Errno::AGAIN))
 });
 
-/// The devices of file systems that are known to be local. To ask for the type of a network file system may wait for its
-/// server, so it is asked for once for each device, on the pool.
-static LOCAL_DEVICES: Mutex<Vec<(u32, u32)>> = Mutex::new(Vec::new());
-
-/// Whether a file system answers without a network or another process: what it has in memory it opens and describes at once.
-/// Others may wait for their server in every `open` and `statx`, wherever the path is cached.
-fn is_local(folder: impl AsFd, device: (u32, u32), access: Access) -> Result<bool, Errno> {
-    let known = || LOCAL_DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
-    if known().contains(&device) {
-        return Ok(true);
-    }
-    if access == Access::Cached {
-        return Err(Errno::AGAIN);
-    }
-    let is_local = rustix::fs::fstatfs(folder).is_ok_and(|found| is_local_type(found.f_type));
-    if is_local {
-        known().push(device);
-    }
-    Ok(is_local)
+/// What a file system may wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileSystem {
+    /// Nothing: tmpfs. It does not remember what is not there, so the cache alone would not tell.
+    Memory,
+    /// A disk. What it has in memory it opens and describes at once.
+    Local,
+    /// A network, or another process, in every `open` and `statx`, wherever the path is cached.
+    Other,
 }
 
-/// As `statfs(2)` names them. What is not here counts as a network: it costs the way to the pool and back.
-fn is_local_type(magic: FsWord) -> bool {
-    const EXT: FsWord = 0xef53;
-    const XFS: FsWord = 0x5846_5342;
-    const BTRFS: FsWord = 0x9123_683e;
-    const F2FS: FsWord = 0xf2f5_2010;
-    const BCACHEFS: FsWord = 0xca45_1a4e;
-    const ZFS: FsWord = 0x2fc1_2fc1;
-    const TMPFS: FsWord = 0x0102_1994;
-    const RAMFS: FsWord = 0x8584_58f6;
-    /// Of containers, over one of the others.
-    const OVERLAY: FsWord = 0x794c_7630;
-    const SQUASHFS: FsWord = 0x7371_7368;
-    const EROFS: FsWord = 0xe0f5_e1e2;
-    [EXT, XFS, BTRFS, F2FS, BCACHEFS, ZFS, TMPFS, RAMFS, OVERLAY, SQUASHFS, EROFS].contains(&magic)
+impl FileSystem {
+    /// By the numbers of `statfs(2)`. One that is not here costs the way to the pool and back.
+    fn of_type(magic: FsWord) -> Self {
+        const TMPFS: FsWord = 0x0102_1994;
+        const RAMFS: FsWord = 0x8584_58f6;
+        const EXT: FsWord = 0xef53;
+        const XFS: FsWord = 0x5846_5342;
+        const BTRFS: FsWord = 0x9123_683e;
+        const F2FS: FsWord = 0xf2f5_2010;
+        const BCACHEFS: FsWord = 0xca45_1a4e;
+        const ZFS: FsWord = 0x2fc1_2fc1;
+        /// Of containers, over one of the others.
+        const OVERLAY: FsWord = 0x794c_7630;
+        const SQUASHFS: FsWord = 0x7371_7368;
+        const EROFS: FsWord = 0xe0f5_e1e2;
+        match magic {
+            TMPFS | RAMFS => Self::Memory,
+            EXT | XFS | BTRFS | F2FS | BCACHEFS | ZFS | OVERLAY | SQUASHFS | EROFS => Self::Local,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The devices whose file system is known, but for [`FileSystem::Other`]. To ask for the type of a network file system may wait
+/// for its server, so only the pool asks.
+static DEVICES: Mutex<Vec<((u32, u32), FileSystem)>> = Mutex::new(Vec::new());
+
+fn file_system(folder: impl AsFd, device: (u32, u32), access: Access) -> Result<FileSystem, Errno> {
+    let devices = || DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = devices().iter().find(|(known, _)| *known == device).map(|(_, file_system)| *file_system);
+    match (known, access) {
+        (Some(known), _) => Ok(known),
+        (None, Access::Cached) => Err(Errno::AGAIN),
+        (None, Access::Blocking) => {
+            let found = rustix::fs::fstatfs(folder);
+            let found = found.map_or(FileSystem::Other, |found| FileSystem::of_type(found.f_type));
+            if found != FileSystem::Other {
+                devices().push((device, found));
+            }
+            Ok(found)
+        }
+    }
 }
