@@ -171,7 +171,7 @@ fn the_answerer_says_who_it_is() {
             value.map(str::to_owned)
         };
         assert_eq!(fact("engine"), Some(model.to_string()));
-        assert_eq!(fact("task").is_some(), !model.blocks(), "{model}: {text}");
+        assert_eq!(fact("task").is_some(), !model.has_thread_per_connection(), "{model}: {text}");
         let thread = fact("thread").expect("every answer has one");
         let name = std::fs::read_to_string(format!("/proc/{}/task/{thread}/comm", server.pid()));
         if model != Model::Thread {

@@ -49,7 +49,7 @@ pub struct Counters {
     pub closed: Count,
     /// Connections sent away because a limit was reached (connections, descriptors, per address).
     pub shed: Count,
-    /// Connections that had to wait because no thread was free when they came, in the engines with a thread for each.
+    /// Connections for which no thread was free when they were accepted, in the engines with a thread for each.
     pub waited: Count,
     /// Requests answered.
     pub requests: Count,

@@ -7,11 +7,11 @@ use std::str::FromStr;
 /// The concurrency model: how a connection waits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Model {
-    /// One connection at a time, blocking.
+    /// One thread, which serves one connection after the other.
     Serial,
-    /// A thread for each connection, blocking.
+    /// A thread for each connection.
     Thread,
-    /// So many threads that take connections from a queue, blocking.
+    /// So many threads that take connections from a queue.
     Pool(NonZeroUsize),
     /// A task for each connection on a work-stealing runtime.
     Task,
@@ -31,7 +31,7 @@ impl Model {
 
     /// Whether a connection holds a thread for as long as it is open.
     #[must_use]
-    pub fn blocks(self) -> bool {
+    pub fn has_thread_per_connection(self) -> bool {
         matches!(self, Self::Serial | Self::Thread | Self::Pool(_))
     }
 

@@ -58,17 +58,13 @@ pub(super) struct Threads {
 type Job = Box<dyn FnOnce() + Send>;
 
 impl Threads {
-    /// So many threads that serve one connection after the other.
+    /// So many threads that serve one connection after the other. They end when this and its clones are dropped.
     pub(super) fn of_pool(threads: usize) -> io::Result<Self> {
         let (pool, jobs) = mpsc::channel();
         let jobs = Arc::new(Mutex::new(jobs));
         for number in 1..=threads as u64 {
             let jobs = jobs.clone();
-            start_thread(number, move || {
-                while let Some(job) = next(&jobs) {
-                    job();
-                }
-            })?;
+            start_thread(number, move || std::iter::from_fn(|| next(&jobs)).for_each(|job| job()))?;
         }
         Ok(Self::new(threads, Some(pool)))
     }

@@ -46,7 +46,7 @@ impl EngineOptions {
             problem.label("has no effect").help(help)
         };
         let mut problems = Vec::new();
-        if cores.is_some() && model.blocks() {
+        if cores.is_some() && model.has_thread_per_connection() {
             problems
                 .push(wrong("cores", "it is for `percore`, `task` and `mailbox`; `pool:N` has N threads"));
         }
