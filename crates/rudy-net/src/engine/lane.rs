@@ -177,11 +177,6 @@ impl OpenConnection {
         Self { lane, place }
     }
 
-    /// Whose counters and timers are its.
-    pub(super) fn worker(&self) -> Arc<Worker> {
-        self.lane.worker.clone()
-    }
-
     /// Where its troubles are told.
     pub(super) fn reports(&self) -> Arc<Reports> {
         self.lane.shared.reports.clone()

@@ -1,13 +1,14 @@
-//! `thread`, `pool:N` and `serial`: each connection has a thread for as long as it is open, which is parked while the connection waits.
+//! `thread`, `pool:N` and `serial`: a connection has a thread for as long as it is open, which is parked while the connection waits.
 //!
-//! The thread does nothing but poll the connection's future. One more thread, of control, has the runtime: it accepts, watches the
-//! sockets and turns the timers, and wakes the threads of the connections.
+//! The thread polls the connection's future and does nothing else. One more thread, `rudy-control`, has the runtime: it accepts, watches
+//! the sockets and turns the timers, and wakes the threads of the connections.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::{iter, thread};
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -34,7 +35,7 @@ pub(super) fn start<S: Source>(
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
 ) -> io::Result<Box<dyn Engine>> {
-    let engine = Running::start(1, threads.clone(), source, reporter, |lanes| {
+    let engine = Running::start(1, threads.clone(), source, reporter, move |lanes| {
         let lanes = lanes.into_iter();
         lanes
             .map(|(lane, orders)| lane::spawn("rudy-control".to_owned(), lane, orders, threads.clone().cut()))
@@ -49,22 +50,46 @@ pub(super) struct Threads {
     /// One for each connection that may have a thread.
     permits: Arc<Semaphore>,
     /// What the threads of a pool take connections from; `None` where a thread is started for each connection.
-    pool: Option<Sender<Job>>,
+    pool: Option<Sender<QueuedConnection>>,
     /// Whether the connections are to be cut. Each that has a thread holds a receiver.
     cut: watch::Sender<bool>,
 }
 
-/// Serves a connection to its end on the thread that calls it.
-type Job = Box<dyn FnOnce() + Send>;
+/// A connection on its way to a thread.
+struct QueuedConnection {
+    /// Boxed: moved by value, it would take 8 KiB more of the stack in a debug build.
+    connection: Pin<Box<dyn Future<Output = ()> + Send>>,
+    runtime: Handle,
+    /// Held until the connection has ended, as the permit is.
+    cut: watch::Receiver<bool>,
+    permit: OwnedSemaphorePermit,
+}
+
+impl QueuedConnection {
+    /// Serves the connection to its end on the thread that calls it.
+    fn serve(self) {
+        let Self { connection, runtime, mut cut, permit: _permit } = self;
+        let serve = async {
+            tokio::select! {
+                biased;
+                // An error is an engine that has ended.
+                _ = cut.wait_for(|cut| *cut) => {}
+                () = connection => {}
+            }
+        };
+        // A panic ends its connection, which has reported it, and not the thread.
+        let _ = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve)));
+    }
+}
 
 impl Threads {
     /// So many threads that serve one connection after the other. They end when this and its clones are dropped.
     pub(super) fn of_pool(threads: usize) -> io::Result<Self> {
-        let (pool, jobs) = mpsc::channel();
-        let jobs = Arc::new(Mutex::new(jobs));
+        let (pool, queue) = mpsc::channel();
+        let queue = Arc::new(Mutex::new(queue));
         for number in 1..=threads as u64 {
-            let jobs = jobs.clone();
-            start_thread(number, move || std::iter::from_fn(|| next(&jobs)).for_each(|job| job()))?;
+            let queue = queue.clone();
+            start_thread(number, move || iter::from_fn(|| next(&queue)).for_each(QueuedConnection::serve))?;
         }
         Ok(Self::new(threads, Some(pool)))
     }
@@ -74,7 +99,7 @@ impl Threads {
         Self::new(most, None)
     }
 
-    fn new(permits: usize, pool: Option<Sender<Job>>) -> Self {
+    fn new(permits: usize, pool: Option<Sender<QueuedConnection>>) -> Self {
         Self { permits: Arc::new(Semaphore::new(permits)), pool, cut: watch::Sender::new(false) }
     }
 
@@ -86,39 +111,16 @@ impl Threads {
         self.cut.closed().await;
     }
 
-    /// What a thread does for a connection.
-    fn job(
-        &self,
-        connection: impl Future<Output = ()> + Send + 'static,
-        permit: OwnedSemaphorePermit,
-    ) -> Job {
-        let (runtime, mut cut) = (Handle::current(), self.cut.subscribe());
-        Box::new(move || {
-            let serve = async {
-                tokio::select! {
-                    biased;
-                    // An error is an engine that has ended.
-                    _ = cut.wait_for(|cut| *cut) => {}
-                    () = connection => {}
-                }
-            };
-            // A panic ends its connection, which has reported it, and not the thread.
-            let _ = catch_unwind(AssertUnwindSafe(|| runtime.block_on(serve)));
-            // Not before the connection has ended.
-            drop((permit, cut));
-        })
-    }
-
     /// Starts a thread for one connection, which waits until that succeeds.
-    async fn start_for(&self, job: Job, number: u64, reports: &Arc<Reports>) {
+    async fn start_for(&self, connection: QueuedConnection, number: u64, reports: &Arc<Reports>) {
         while !*self.cut.borrow() {
-            let (hand_over, handed_over) = mpsc::channel::<Job>();
+            let (hand_over, handed_over) = mpsc::channel::<QueuedConnection>();
             let started = start_thread(number, move || {
                 read_few_bytes();
-                handed_over.into_iter().for_each(|job| job());
+                handed_over.into_iter().for_each(QueuedConnection::serve);
             });
             match started {
-                Ok(()) => return drop(hand_over.send(job)),
+                Ok(()) => return drop(hand_over.send(connection)),
                 Err(error) => reports.happened(Trouble::Threads, || error.to_string()),
             }
             tokio::time::sleep(RETRY_PAUSE).await;
@@ -135,7 +137,7 @@ impl Carrier for Threads {
         open: OpenConnection,
     ) -> Option<JoinHandle<()>> {
         let permit = self.permits.clone().try_acquire_owned();
-        open.worker().counters.waited.add(permit.is_err().into());
+        context.worker.counters.waited.add(permit.is_err().into());
         let threads = self.clone();
         Some(tokio::spawn(async move {
             let permit = match permit {
@@ -146,11 +148,16 @@ impl Carrier for Threads {
             let Ok(permit) = permit else { return };
             let (number, reports) = (client.1, open.reports());
             let connection = Connection { serving: driver::serve(io, client, context), open };
-            let job = threads.job(connection, permit);
+            let connection = QueuedConnection {
+                connection: Box::pin(connection),
+                runtime: Handle::current(),
+                cut: threads.cut.subscribe(),
+                permit,
+            };
             match &threads.pool {
                 // Its threads do not end before it, and one of them has nothing to do.
-                Some(pool) => drop(pool.send(job)),
-                None => threads.start_for(job, number, &reports).await,
+                Some(pool) => drop(pool.send(connection)),
+                None => threads.start_for(connection, number, &reports).await,
             }
         }))
     }
@@ -162,7 +169,7 @@ fn start_thread(number: u64, work: impl FnOnce() + Send + 'static) -> io::Result
 }
 
 /// The next connection of a pool; `None` when the pool has ended.
-fn next(jobs: &Mutex<Receiver<Job>>) -> Option<Job> {
+fn next(queue: &Mutex<Receiver<QueuedConnection>>) -> Option<QueuedConnection> {
     // Nothing panics while the lock is held.
-    jobs.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
