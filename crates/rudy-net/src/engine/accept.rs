@@ -14,9 +14,9 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::carrier::Carrier;
 use super::lane::{Lane, OpenConnection};
 use super::shed::Shedder;
+use super::spawner::Spawner;
 use super::{Source, Trouble};
 use crate::close::close_listener;
 use crate::driver::ConnectionContext;
@@ -103,13 +103,13 @@ pub(super) struct Acceptor<L, S, C> {
     pub(super) listener: L,
     pub(super) context: Arc<ConnectionContext<S>>,
     pub(super) lane: Arc<Lane>,
-    pub(super) carrier: C,
+    pub(super) spawner: C,
     /// Whether what is queued has to be accepted before the end. What waits at an inherited socket waits for whoever
     /// the service manager starts next.
     pub(super) drains: bool,
 }
 
-impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
+impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
     /// Accepts until `closing` becomes true, then what is queued.
     pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
         tokio::select! {
@@ -193,7 +193,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
         None
     }
 
-    /// Has a connection served, or sends it away. See [`Carrier::carry`] for what is returned.
+    /// Has a connection served, or sends it away. See [`Spawner::spawn`] for what is returned.
     fn take(&self, io: L::Io, peer: Peer) -> Option<JoinHandle<()>> {
         let io = self.unless_with_spare(io)?;
         let service = self.context.source.current();
@@ -202,7 +202,7 @@ impl<L: Incoming, S: Source, C: Carrier> Acceptor<L, S, C> {
             Ok(place) => {
                 let open = OpenConnection::new(self.lane.clone(), place);
                 let client = (peer, shared.next_number());
-                self.carrier.carry(io.into(), client, self.context.clone(), open)
+                self.spawner.spawn(io.into(), client, self.context.clone(), open)
             }
             Err(refusal) => {
                 self.lane.worker.counters.shed.add(1);

@@ -15,8 +15,8 @@ use bytes::Bytes;
 use tokio::io::ReadBuf;
 use tokio::task::JoinHandle;
 
-use super::carrier::{Carrier, Connection};
 use super::lane::OpenConnection;
+use super::spawner::{Connection, Spawner};
 use super::{Engine, Options, Reporter, Source, task};
 use crate::Peer;
 use crate::close::stop_writing;
@@ -35,8 +35,8 @@ pub(super) fn start<S: Source>(
 #[derive(Clone)]
 struct Mailboxes;
 
-impl Carrier for Mailboxes {
-    fn carry<S: Source>(
+impl Spawner for Mailboxes {
+    fn spawn<S: Source>(
         &self,
         io: Stream,
         client: (Peer, u64),

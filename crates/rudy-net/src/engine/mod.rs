@@ -6,7 +6,6 @@
 mod accept;
 mod addresses;
 mod admission;
-mod carrier;
 mod descriptors;
 mod lane;
 mod mailbox;
@@ -15,6 +14,7 @@ mod percore;
 mod report;
 mod running;
 mod shed;
+mod spawner;
 mod task;
 mod threads;
 

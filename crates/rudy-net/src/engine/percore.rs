@@ -4,8 +4,8 @@
 use std::io;
 use std::sync::Arc;
 
-use super::carrier::Tasks;
 use super::running::Running;
+use super::spawner::Tasks;
 use super::{Engine, Options, Reporter, Source, lane};
 
 pub(super) fn start<S: Source>(

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::accept::Acceptor;
-use super::carrier::Carrier;
 use super::lane::{Lane, Order, Shared};
+use super::spawner::Spawner;
 use super::{Engine, Reporter, Source, Stopped, Wait};
 use crate::Worker;
 use crate::driver::ConnectionContext;
@@ -22,10 +22,10 @@ use crate::listen::{Address, Bound, Listener, Ownership, Socket};
 /// A longer grace time is taken for this one: as good as for ever, and no clock overflows.
 const GRACE_TIME_MAX: Duration = Duration::from_hours(24 * 365);
 
-/// An engine whose connections are carried by `C`.
+/// An engine whose connections are spawned by `C`.
 pub(super) struct Running<S, C> {
     source: Arc<S>,
-    carrier: C,
+    spawner: C,
     shared: Arc<Shared>,
     workers: Vec<Arc<Worker>>,
     lanes: Vec<(Arc<Lane>, Handle)>,
@@ -37,12 +37,12 @@ pub(super) struct Running<S, C> {
 /// A lane to be started, and the orders that it is to obey.
 pub(super) type NewLane = (Arc<Lane>, watch::Receiver<Order>);
 
-impl<S: Source, C: Carrier> Running<S, C> {
+impl<S: Source, C: Spawner> Running<S, C> {
     /// An engine of so many lanes. `start` starts all of them and says on which runtime each runs; if it fails those that
     /// have started end, because nobody holds the sender of their orders any more.
     pub(super) fn start(
         lanes: usize,
-        carrier: C,
+        spawner: C,
         source: Arc<S>,
         reporter: Arc<dyn Reporter>,
         start: impl FnOnce(Vec<NewLane>) -> io::Result<Vec<Handle>>,
@@ -55,7 +55,7 @@ impl<S: Source, C: Carrier> Running<S, C> {
         let workers = lanes.iter().map(|lane| lane.worker.clone()).collect();
         let lanes = lanes.into_iter().zip(handles).collect();
         let listeners = Mutex::new(Some(Vec::new()));
-        Ok(Self { source, carrier, shared, workers, lanes, listeners, order })
+        Ok(Self { source, spawner, shared, workers, lanes, listeners, order })
     }
 }
 
@@ -90,7 +90,7 @@ impl OpenListener {
     }
 }
 
-impl<S: Source, C: Carrier> Running<S, C> {
+impl<S: Source, C: Spawner> Running<S, C> {
     /// Has a lane accept from a socket until `closing` says otherwise.
     fn accept(
         &self,
@@ -107,15 +107,15 @@ impl<S: Source, C: Carrier> Running<S, C> {
             source: self.source.clone(),
             is_listener_closed: is_closed.clone(),
         });
-        let (lane, carrier) = (lane.clone(), self.carrier.clone());
+        let (lane, spawner) = (lane.clone(), self.spawner.clone());
         Ok(match socket {
             Socket::Tcp(socket) => {
                 let listener = TcpListener::from_std(socket)?;
-                handle.spawn(Acceptor { listener, context, lane, carrier, drains }.run(closing))
+                handle.spawn(Acceptor { listener, context, lane, spawner, drains }.run(closing))
             }
             Socket::Unix(socket) => {
                 let listener = UnixListener::from_std(socket)?;
-                handle.spawn(Acceptor { listener, context, lane, carrier, drains }.run(closing))
+                handle.spawn(Acceptor { listener, context, lane, spawner, drains }.run(closing))
             }
         })
     }
@@ -133,7 +133,7 @@ impl<S: Source, C: Carrier> Running<S, C> {
     }
 }
 
-impl<S: Source, C: Carrier> Engine for Running<S, C> {
+impl<S: Source, C: Spawner> Engine for Running<S, C> {
     fn workers(&self) -> &[Arc<Worker>] {
         &self.workers
     }

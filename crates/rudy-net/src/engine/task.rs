@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
 
-use super::carrier::{Carrier, Tasks};
 use super::lane::{BLOCKING_THREADS_MAX, TellEnd, alarm_on};
 use super::running::{NewLane, Running};
+use super::spawner::{Spawner, Tasks};
 use super::{Engine, Options, Reporter, Source};
 
 /// How long the end waits for the threads of the runtime: as long as one poll of a connection takes, on a busy machine. A
@@ -27,13 +27,13 @@ pub(super) fn start<S: Source>(
 
 /// Starts an engine on one work-stealing runtime. It has as many lanes as threads, so that counters and timers are not
 /// everybody's; a connection keeps its lane wherever it runs.
-pub(super) fn start_with<S: Source, C: Carrier>(
-    carrier: C,
+pub(super) fn start_with<S: Source, C: Spawner>(
+    spawner: C,
     options: &Options,
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
 ) -> io::Result<Box<dyn Engine>> {
-    let engine = Running::start(options.core_count(), carrier, source, reporter, spawn)?;
+    let engine = Running::start(options.core_count(), spawner, source, reporter, spawn)?;
     Ok(Box::new(engine))
 }
 

@@ -15,10 +15,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use super::accept::RETRY_PAUSE;
-use super::carrier::{Carrier, Connection};
 use super::lane::OpenConnection;
 use super::report::Reports;
 use super::running::Running;
+use super::spawner::{Connection, Spawner};
 use super::{Engine, Reporter, Source, Trouble, lane};
 use crate::Peer;
 use crate::driver::{self, ConnectionContext};
@@ -128,8 +128,8 @@ impl Threads {
     }
 }
 
-impl Carrier for Threads {
-    fn carry<S: Source>(
+impl Spawner for Threads {
+    fn spawn<S: Source>(
         &self,
         io: Stream,
         client: (Peer, u64),

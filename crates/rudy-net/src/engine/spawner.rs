@@ -1,4 +1,4 @@
-//! How a connection is carried: what makes one engine different from another.
+//! Where a connection is polled: what makes one engine different from another.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::Peer;
 use crate::driver::{self, ConnectionContext};
 use crate::transport::Stream;
 
-/// Carries connections. One for all lanes of an engine.
-pub(super) trait Carrier: Clone + Send + Sync + 'static {
+/// Has connections served. One for all lanes of an engine.
+pub(super) trait Spawner: Clone + Send + Sync + 'static {
     /// Serves a connection of a client, which has a number, to its end, without waiting for it. Called on the runtime of its lane. What is returned ends when the
     /// connection no longer waits for a thread: until then further ones wait in the kernel's queue.
-    fn carry<S: Source>(
+    fn spawn<S: Source>(
         &self,
         io: Stream,
         client: (Peer, u64),
@@ -30,8 +30,8 @@ pub(super) trait Carrier: Clone + Send + Sync + 'static {
 #[derive(Clone)]
 pub(super) struct Tasks;
 
-impl Carrier for Tasks {
-    fn carry<S: Source>(
+impl Spawner for Tasks {
+    fn spawn<S: Source>(
         &self,
         io: Stream,
         client: (Peer, u64),
