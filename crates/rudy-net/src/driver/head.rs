@@ -112,7 +112,12 @@ impl<S: Source> Connection<S> {
         if let Some(deadline) = self.machine.deadline(&self.limits.http)
             && now < deadline
         {
-            self.timer.set(Some(deadline), cx.waker());
+            if self.machine.phase() != Phase::Idle {
+                self.timer.set(Some(deadline), cx.waker());
+            } else if self.timer.set_idle(Some(deadline), cx.waker()) && !self.io.has_unread() {
+                // Another connection has its place.
+                return Poll::Ready(State::Close(Ending::Quiet));
+            }
             return Poll::Pending;
         }
         match self.machine.timeout(now, &self.limits.http) {
@@ -171,6 +176,9 @@ impl<S: Source> Connection<S> {
         pass: &mut Pass<'_, '_>,
     ) -> Result<Option<State>, Refusal> {
         self.context.worker.counters.requests.add(1);
+        if self.timer.begin_request() {
+            self.machine.close_after_answer();
+        }
         let (call, upload) = if head.body_length() == BodyLength::Known(0) {
             let request = |head: RequestHead<'_>| head.into_request().map(|_| RequestBody::empty());
             let answer = |client: &Client<'_>| {

@@ -32,7 +32,7 @@ use self::linger::Linger;
 use self::turn::Turn;
 use self::upgrade::Tunnel;
 use crate::close::{Ending, close_at_once};
-use crate::engine::Source;
+use crate::engine::{AddressKey, Source};
 use crate::local::{Kept, Local};
 use crate::timers::Timer;
 use crate::transport::Stream;
@@ -44,7 +44,7 @@ pub(crate) fn serve<S: Source>(
     (peer, number): (Peer, u64),
     context: Arc<ConnectionContext<S>>,
 ) -> Serve<S> {
-    let timer = context.worker.timers.timer();
+    let timer = context.worker.timers.timer(Some(AddressKey::from(&peer)));
     let limits = context.source.current().limits().clone();
     let machine = ServerConnection::new(Instant::now());
     let connection = Connection { io, machine, peer, local: Kept::new(), number, context, limits, timer };

@@ -157,7 +157,7 @@ impl Tunnel {
             self.timer.set(None, turn.cx.waker());
         }
         let back = ready!(Pin::new(&mut self.back).poll(turn.cx));
-        let timer = self.worker.timers.timer();
+        let timer = self.worker.timers.timer(None);
         let linger = |io| State::Linger(Linger::new(io, self.ending, &self.limits, timer));
         // It comes back whatever happens to its holder.
         Poll::Ready(back.map_or(State::Head, linger))

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::Peer;
 
 /// Locks over which the addresses are spread, so that cores seldom wait for each other.
 const SHARDS: usize = 64;
@@ -11,18 +14,33 @@ const SHARDS: usize = 64;
 /// An address as far as it is counted by itself.
 ///
 /// IPv6 by its first 64 bits: that is what a site or a household is given, and every machine in it can take any of the
-/// other 2^64 addresses at will, so that counting by whole addresses would limit nobody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum AddressKey {
-    V4(u32),
-    V6Prefix(u64),
+/// other 2^64 addresses at will, so that counting by whole addresses would limit nobody. IPv4 uses prefixes of the reserved
+/// block `::/8`, so that a key is one word: every connection holds one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct AddressKey(NonZeroU64);
+
+impl AddressKey {
+    /// All peers of Unix sockets. As an IPv6 prefix it would be multicast, which no peer has.
+    const UNIX: Self = Self(NonZeroU64::MAX);
+    const V4_PREFIX: u64 = 1 << 32;
 }
 
 impl From<IpAddr> for AddressKey {
     fn from(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Self::V4(address.to_bits()),
-            IpAddr::V6(address) => Self::V6Prefix((address.to_bits() >> 64) as u64),
+        let key = match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4_PREFIX | u64::from(address.to_bits()),
+            IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
+        };
+        // `::1` has the prefix 0.
+        Self(NonZeroU64::new(key).unwrap_or(NonZeroU64::MIN))
+    }
+}
+
+impl From<&Peer> for AddressKey {
+    fn from(peer: &Peer) -> Self {
+        match peer {
+            Peer::Ip(address) => address.ip().into(),
+            Peer::Unix => Self::UNIX,
         }
     }
 }
@@ -85,6 +103,8 @@ mod tests {
         assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
         assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
         assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
+        assert_ne!(key("::1"), key("0.0.0.0"));
+        assert_ne!(key("255.255.255.255"), AddressKey::from(&Peer::Unix));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use addresses::AddressKey;
 pub use descriptors::raise_descriptor_limit;
 pub use model::{Model, UnknownModel};
 pub use report::{Report, Reporter, Trouble};

@@ -6,8 +6,10 @@
 //! visits to the runtime's wheel for each request; ten thousand streams that tick once a second would be as many timers.
 
 mod alarm;
+mod eviction;
 mod wheel;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -15,7 +17,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 pub(crate) use self::alarm::Alarm;
+use self::eviction::Victims;
 use self::wheel::{NEVER, Wheel};
+use crate::engine::AddressKey;
 
 /// How exact a deadline is. Chunks of a stream should not be late by more than one sees; a shorter tick would wake an
 /// otherwise idle server more often than a hundred times a second.
@@ -28,6 +32,10 @@ const BATCH: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Timers {
     wheel: Mutex<Wheel>,
+    /// Locked before the wheel, or without it.
+    victims: Mutex<Victims>,
+    /// Connections that are evicted and have not heard of it yet. Changed under the lock of the wheel only.
+    evicted: AtomicUsize,
     /// Wakes the ticker when there is something for it to do sooner than it knows.
     sooner: Notify,
     epoch: Instant,
@@ -35,14 +43,41 @@ pub(crate) struct Timers {
 
 impl Default for Timers {
     fn default() -> Self {
-        Self { wheel: Mutex::default(), sooner: Notify::new(), epoch: Instant::now() }
+        Self {
+            wheel: Mutex::default(),
+            victims: Mutex::default(),
+            evicted: AtomicUsize::new(0),
+            sooner: Notify::new(),
+            epoch: Instant::now(),
+        }
     }
 }
 
 impl Timers {
-    /// A timer for one connection, not set yet.
-    pub(crate) fn timer(self: &Arc<Self>) -> Timer {
-        Timer { slot: self.lock().take_slot(), timers: self.clone() }
+    /// A timer for one connection, not set yet. A connection of a group may be evicted while it is idle, as it is at first.
+    pub(crate) fn timer(self: &Arc<Self>, group: Option<AddressKey>) -> Timer {
+        Timer { slot: self.lock().take_slot(group), timers: self.clone(), has_had_request: false }
+    }
+
+    /// Has the longest-idle connection close of the group that has most connections here. `false` where none is idle.
+    pub(crate) fn evict(&self) -> bool {
+        // Victims are chosen anew when they run out, whatever panicked.
+        let mut victims = self.victims.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(victim) = victims.next(|| self.lock().candidates()) {
+            let mut wheel = self.lock();
+            if let Some(waker) = wheel.evict(&victim) {
+                self.evicted.fetch_add(1, Ordering::Relaxed);
+                drop((wheel, victims));
+                waker.wake();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Connections that are evicted and have neither closed yet nor turned out to have a request.
+    pub(crate) fn evicted(&self) -> usize {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// Turns the wheel, for as long as the worker lives. It sleeps until there is somebody to look at: a server whose
@@ -113,22 +148,62 @@ impl Timers {
 pub(crate) struct Timer {
     timers: Arc<Timers>,
     slot: u32,
+    /// Since it was idle last.
+    has_had_request: bool,
 }
 
 impl Timer {
-    /// Has `waker` woken once `deadline` has passed; `None` for never. Replaces what was set before.
+    /// Has `waker` woken once `deadline` has passed; `None` for never. Replaces what was set before. The connection is busy: it
+    /// is not evicted, even if it was chosen just now.
     pub(crate) fn set(&self, deadline: Option<Instant>, waker: &Waker) {
+        self.set_with(deadline, waker, |wheel| {
+            self.end_eviction(wheel);
+            wheel.set_busy(self.slot);
+        });
+    }
+
+    /// The same for a connection that is idle: nothing of a request has come. `true`: it was evicted, and closes unless it finds
+    /// a request now.
+    pub(crate) fn set_idle(&mut self, deadline: Option<Instant>, waker: &Waker) -> bool {
+        let from_now_on = std::mem::take(&mut self.has_had_request);
+        self.set_with(deadline, waker, |wheel| wheel.set_idle(self.slot, from_now_on))
+    }
+
+    /// The connection has received a request. `true`: it was evicted just before, so this is its last request.
+    pub(crate) fn begin_request(&mut self) -> bool {
+        self.has_had_request = true;
+        // Without the lock: this is all that a request costs.
+        self.timers.evicted() > 0 && self.end_eviction(&mut self.timers.lock())
+    }
+
+    fn set_with<R>(&self, deadline: Option<Instant>, waker: &Waker, mark: impl FnOnce(&mut Wheel) -> R) -> R {
         let tick = deadline.map_or(NEVER, |deadline| self.timers.tick_after(deadline));
-        let is_sooner = self.timers.lock().set(self.slot, tick, waker);
+        let mut wheel = self.timers.lock();
+        let result = mark(&mut wheel);
+        let is_sooner = wheel.set(self.slot, tick, waker);
+        drop(wheel);
         if is_sooner {
             self.timers.sooner.notify_one();
         }
+        result
+    }
+
+    /// The connection closes, or has a request: whether it was evicted.
+    fn end_eviction(&self, wheel: &mut Wheel) -> bool {
+        let was_evicted = wheel.is_evicted(self.slot);
+        if was_evicted {
+            wheel.set_busy(self.slot);
+            self.timers.evicted.fetch_sub(1, Ordering::Relaxed);
+        }
+        was_evicted
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        self.timers.lock().give_back(self.slot);
+        let mut wheel = self.timers.lock();
+        self.end_eviction(&mut wheel);
+        wheel.give_back(self.slot);
     }
 }
 
@@ -160,7 +235,7 @@ mod tests {
     #[test]
     fn wakes_once_and_never_early() {
         let (timers, count, waker) = fixture();
-        let timer = timers.timer();
+        let timer = timers.timer(None);
         let start = timers.epoch;
         timer.set(Some(start + Duration::from_secs(2)), &waker);
         timers.advance(start + Duration::from_secs(2));
@@ -174,7 +249,7 @@ mod tests {
     #[test]
     fn moving_later_does_not_wake_at_the_old_time() {
         let (timers, count, waker) = fixture();
-        let timer = timers.timer();
+        let timer = timers.timer(None);
         let start = timers.epoch;
         for second in 1..300 {
             timer.set(Some(start + Duration::from_secs(second + 75)), &waker);
@@ -188,7 +263,7 @@ mod tests {
     #[test]
     fn moving_earlier_wakes_at_the_new_time_only() {
         let (timers, count, waker) = fixture();
-        let timer = timers.timer();
+        let timer = timers.timer(None);
         let start = timers.epoch;
         timer.set(Some(start + Duration::from_secs(40)), &waker);
         timer.set(Some(start + Duration::from_secs(10)), &waker);
@@ -202,10 +277,10 @@ mod tests {
     fn a_slot_given_back_does_not_wake_its_next_owner() {
         let (timers, count, waker) = fixture();
         let start = timers.epoch;
-        let timer = timers.timer();
+        let timer = timers.timer(None);
         timer.set(Some(start + Duration::from_secs(1)), &waker);
         drop(timer);
-        let next = timers.timer();
+        let next = timers.timer(None);
         timers.advance(start + Duration::from_mins(1));
         assert_eq!(woken(&count), 0);
         next.set(None, &waker);
@@ -217,13 +292,58 @@ mod tests {
     #[test]
     fn who_waits_only_after_everybody_was_woken_is_woken_at_once() {
         let (timers, count, waker) = fixture();
-        let timer = timers.timer();
+        let timer = timers.timer(None);
         timers.wake_all();
         timer.set(None, &waker);
         assert_eq!(woken(&count), 1);
         timer.set(Some(timers.epoch + Duration::from_secs(1)), &waker);
         assert_eq!(woken(&count), 1, "it has looked since");
-        timers.timer().set(None, &waker);
+        timers.timer(None).set(None, &waker);
         assert_eq!(woken(&count), 1, "one that begins later finds the world as it is");
+    }
+
+    fn group() -> AddressKey {
+        std::net::IpAddr::from([192, 0, 2, 1]).into()
+    }
+
+    #[test]
+    fn the_longest_idle_connection_is_woken_and_told_that_it_is_evicted() {
+        let (timers, count, waker) = fixture();
+        let [mut first, mut second] = [timers.timer(Some(group())), timers.timer(Some(group()))];
+        let deadline = Some(timers.epoch);
+        assert!(!second.set_idle(deadline, Waker::noop()) && !first.set_idle(deadline, &waker));
+        // Idle since it was accepted, whenever it looked; looking again changes nothing.
+        assert!(!first.set_idle(deadline, &waker));
+        assert!(timers.evict());
+        assert_eq!((woken(&count), timers.evicted()), (1, 1));
+        assert!(first.set_idle(deadline, &waker) && !second.set_idle(deadline, Waker::noop()));
+        drop(first);
+        assert_eq!(timers.evicted(), 0);
+    }
+
+    #[test]
+    fn a_request_makes_its_connection_the_last_to_be_evicted() {
+        let (timers, ..) = fixture();
+        let [mut first, mut second] = [timers.timer(Some(group())), timers.timer(Some(group()))];
+        assert!(!first.begin_request() && !first.set_idle(None, Waker::noop()));
+        assert!(timers.evict());
+        assert!(second.begin_request(), "its last one");
+        assert!(!first.begin_request());
+        assert_eq!(timers.evicted(), 0);
+    }
+
+    #[test]
+    fn busy_connections_are_not_evicted_nor_those_without_a_group() {
+        let (timers, _, waker) = fixture();
+        let [mut timer, mut without_group] = [timers.timer(Some(group())), timers.timer(None)];
+        without_group.set_idle(None, &waker);
+        timer.set(None, &waker);
+        assert!(!timers.evict());
+        timer.set_idle(None, &waker);
+        assert!(timers.evict() && !timers.evict());
+        // A part of a request has come meanwhile.
+        timer.set(None, &waker);
+        assert_eq!(timers.evicted(), 0);
+        assert!(!timer.set_idle(None, &waker) && timers.evict());
     }
 }

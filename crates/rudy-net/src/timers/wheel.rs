@@ -5,6 +5,9 @@
 
 use std::task::Waker;
 
+use super::eviction::Candidate;
+use crate::engine::AddressKey;
+
 /// The tick of a deadline that is not set.
 pub(super) const NEVER: u64 = u64::MAX;
 
@@ -16,6 +19,11 @@ const HEADS: usize = 256;
 const NOWHERE: u16 = u16::MAX;
 /// The end of a list of slots.
 const END: u32 = u32::MAX;
+
+/// The stamp of a slot whose connection is not idle.
+const BUSY: u32 = 0;
+/// The stamp of a slot whose connection was idle and is to close.
+const EVICTED: u32 = u32::MAX;
 
 /// Who is due when.
 #[derive(Debug)]
@@ -31,24 +39,38 @@ pub(super) struct Wheel {
     /// Until when whoever turns the wheel sleeps.
     asleep_until: u64,
     /// How often everybody was woken.
-    wake_ups: u32,
+    wake_ups: u16,
+    /// The newest of the stamps that count up as connections become idle.
+    newest: u32,
 }
 
-/// 40 bytes for each connection. A list links the slots of a bucket, so that no tick allocates, and a slot that moves
+/// 48 bytes for each connection. A list links the slots of a bucket, so that no tick allocates, and a slot that moves
 /// earlier leaves nothing behind where it was.
 #[derive(Debug)]
 struct Slot {
     waker: Option<Waker>,
     deadline: u64,
+    /// Whose connection it is; `None` for a free slot, and for a connection that is never evicted.
+    group: Option<AddressKey>,
     previous: u32,
     next: u32,
+    /// When the connection became idle, or [`BUSY`], or [`EVICTED`].
+    stamp: u32,
     /// The last of the wake-ups of everybody that it has seen.
-    wake_ups: u32,
+    wake_ups: u16,
     bucket: u16,
 }
 
-const FREE: Slot =
-    Slot { waker: None, deadline: NEVER, previous: END, next: END, wake_ups: 0, bucket: NOWHERE };
+const FREE: Slot = Slot {
+    waker: None,
+    deadline: NEVER,
+    group: None,
+    previous: END,
+    next: END,
+    stamp: BUSY,
+    wake_ups: 0,
+    bucket: NOWHERE,
+};
 
 impl Default for Wheel {
     fn default() -> Self {
@@ -60,19 +82,24 @@ impl Default for Wheel {
             now: 0,
             asleep_until: NEVER,
             wake_ups: 0,
+            newest: BUSY,
         }
     }
 }
 
 impl Wheel {
-    pub(super) fn take_slot(&mut self) -> u32 {
+    /// A slot for a connection of `group`, which is idle until it says otherwise.
+    pub(super) fn take_slot(&mut self, group: Option<AddressKey>) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(FREE);
             // Connections are bounded by descriptors, of which there are fewer than 2^31.
             u32::try_from(self.slots.len() - 1).unwrap_or(END)
         });
+        let slot = &mut self.slots[index as usize];
+        slot.group = group;
         // What everybody was woken for before was there to be seen already.
-        self.slots[index as usize].wake_ups = self.wake_ups;
+        slot.wake_ups = self.wake_ups;
+        self.set_idle(index, true);
         index
     }
 
@@ -80,6 +107,46 @@ impl Wheel {
         self.unlink(index);
         self.slots[index as usize] = FREE;
         self.free.push(index);
+    }
+
+    /// The connection is idle: from now on, or still if it was. `true`: it was evicted.
+    pub(super) fn set_idle(&mut self, index: u32, from_now_on: bool) -> bool {
+        let stamp = &mut self.slots[index as usize].stamp;
+        if *stamp != EVICTED && (from_now_on || *stamp == BUSY) {
+            // Every stamp but those with a meaning of their own.
+            self.newest = if self.newest == EVICTED - 1 { BUSY + 1 } else { self.newest + 1 };
+            *stamp = self.newest;
+        }
+        *stamp == EVICTED
+    }
+
+    /// The connection is not idle any more.
+    pub(super) fn set_busy(&mut self, index: u32) {
+        self.slots[index as usize].stamp = BUSY;
+    }
+
+    pub(super) fn is_evicted(&self, index: u32) -> bool {
+        self.slots[index as usize].stamp == EVICTED
+    }
+
+    /// All connections that may be evicted now or later, and how many slots there are.
+    pub(super) fn candidates(&self) -> (Vec<Candidate>, usize) {
+        let candidate = |(index, slot): (usize, &Slot)| {
+            let is_idle = slot.stamp != BUSY && slot.stamp != EVICTED;
+            let age = is_idle.then(|| self.newest.wrapping_sub(slot.stamp));
+            Some(Candidate { group: slot.group?, age, stamp: slot.stamp, slot: u32::try_from(index).ok()? })
+        };
+        (self.slots.iter().enumerate().filter_map(candidate).collect(), self.slots.len())
+    }
+
+    /// Evicts a connection if it has been idle ever since it became a candidate: what wakes it.
+    pub(super) fn evict(&mut self, candidate: &Candidate) -> Option<Waker> {
+        let slot = &mut self.slots[candidate.slot as usize];
+        (slot.stamp == candidate.stamp).then(|| {
+            slot.stamp = EVICTED;
+            // One that has not waited yet looks by itself.
+            slot.waker.clone().unwrap_or_else(|| Waker::noop().clone())
+        })
     }
 
     /// Sets when a slot is due. `true`: that is sooner than whoever turns the wheel would look.
@@ -269,7 +336,7 @@ mod tests {
     fn whoever_is_due_is_woken_once_and_nobody_else() {
         let mut random = Random(0x2545_F491_4F6C_DD1D);
         let mut wheel = Wheel::default();
-        let timers: Vec<_> = (0..200).map(|_| (wheel.take_slot(), Arc::new(Count::default()))).collect();
+        let timers: Vec<_> = (0..200).map(|_| (wheel.take_slot(None), Arc::new(Count::default()))).collect();
         let mut deadlines = vec![NEVER; timers.len()];
         let mut woken = vec![0; timers.len()];
         let mut now = 0;
@@ -304,7 +371,7 @@ mod tests {
     fn between_two_looks_nobody_is_due() {
         let mut random = Random(7);
         let mut wheel = Wheel::default();
-        let slots: Vec<_> = (0..50).map(|_| wheel.take_slot()).collect();
+        let slots: Vec<_> = (0..50).map(|_| wheel.take_slot(None)).collect();
         let mut now = 0;
         let mut deadlines = vec![NEVER; slots.len()];
         for _ in 0..5_000 {
@@ -324,7 +391,7 @@ mod tests {
     #[test]
     fn a_timer_far_away_is_looked_at_a_few_times_and_not_at_every_turn() {
         let mut wheel = Wheel::default();
-        let slot = wheel.take_slot();
+        let slot = wheel.take_slot(None);
         wheel.set(slot, 7_500, Waker::noop());
         let mut looks = 0;
         let mut due = Vec::new();
@@ -340,7 +407,7 @@ mod tests {
     #[test]
     fn only_what_is_sooner_disturbs_the_sleep() {
         let mut wheel = Wheel::default();
-        let (one, two) = (wheel.take_slot(), wheel.take_slot());
+        let (one, two) = (wheel.take_slot(None), wheel.take_slot(None));
         assert!(wheel.set(one, 50, Waker::noop()), "nothing was set before");
         assert_eq!(wheel.sleep(), Some(50));
         assert!(!wheel.set(two, 60, Waker::noop()));
@@ -350,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_has_40_bytes() {
-        assert_eq!(size_of::<Slot>(), 40);
+    fn a_slot_has_48_bytes() {
+        assert_eq!(size_of::<Slot>(), 48);
     }
 }
