@@ -77,8 +77,8 @@ pub enum Ended {
 pub struct Limits {
     /// What holds for each connection by itself.
     pub http: rudy_http::Limits,
-    /// Connections open at once; beyond it a new one is answered 503 and closed. `None`: as many as the descriptor limit
-    /// leaves room for.
+    /// Connections open at once; beyond it an idle one is closed for a new one, the longest idle of the address that has most, or
+    /// else the new one is answered 503 and closed. `None`: as many as the descriptor limit leaves room for.
     pub connections: Option<usize>,
     /// Connections open at once from one address; off by default (`None`), because many people share one.
     pub connections_per_address: Option<usize>,

@@ -27,6 +27,16 @@ impl Worker {
         self.timers.wake_all();
     }
 
+    /// Has one of its idle connections close: see [`Timers::evict`].
+    pub(crate) fn evict(&self) -> bool {
+        self.timers.evict()
+    }
+
+    /// Its connections that are about to close because they were evicted.
+    pub(crate) fn evicted(&self) -> usize {
+        self.timers.evicted()
+    }
+
     /// Keeps the deadlines of the worker's connections; its engine runs this beside them.
     pub(crate) async fn run_timers(&self, alarm: Alarm) {
         self.timers.run(alarm).await;
@@ -49,6 +59,8 @@ pub struct Counters {
     pub closed: Count,
     /// Connections sent away because a limit was reached (connections, descriptors, per address).
     pub shed: Count,
+    /// Idle connections that had to close because others had no room.
+    pub evicted: Count,
     /// Connections for which no thread was free when they were accepted, in the engines with a thread for each.
     pub waited: Count,
     /// Requests answered.

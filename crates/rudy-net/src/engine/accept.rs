@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::admission::Refusal;
+use super::descriptors::HOW_TO_RAISE_DESCRIPTORS;
 use super::lane::{Lane, OpenConnection};
 use super::shed::Shedder;
 use super::spawner::Spawner;
@@ -129,7 +131,7 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
         loop {
             let mut progress = false;
             for _ in 0..ACCEPT_BATCH {
-                match self.listener.next().await.or_else(|error| self.with_spare(error)) {
+                match self.listener.next().await.or_else(|error| self.with_room_or_spare(error)) {
                     Ok((io, peer)) => {
                         progress = true;
                         if let Some(waiting) = self.take(io, peer)
@@ -198,7 +200,9 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
         let io = self.unless_with_spare(io)?;
         let service = self.context.source.current();
         let shared = &self.lane.shared;
-        match shared.admission.enter(service.limits(), &peer) {
+        let make_room =
+            |connections, refusal: &Refusal| self.lane.make_room(connections, || refusal.to_string());
+        match shared.admission.enter(service.limits(), &peer, make_room) {
             Ok(place) => {
                 let open = OpenConnection::new(self.lane.clone(), place);
                 let client = (peer, shared.next_number());
@@ -211,6 +215,16 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
                 None
             }
         }
+    }
+
+    /// Out of descriptors: has an idle connection close, and `WouldBlock` says that there is soon a descriptor. The kernel wants
+    /// one before it looks into the queue, so this may be for the next connection. If none is idle: [`Self::with_spare`].
+    fn with_room_or_spare(&self, error: io::Error) -> io::Result<(L::Io, Peer)> {
+        let why = || format!("{error} ({HOW_TO_RAISE_DESCRIPTORS})");
+        if is_of_descriptors(&error) && self.lane.make_room(1, why) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.with_spare(error)
     }
 
     /// Out of descriptors: gives up the spare one to accept with. Whether the connection may stay, because others have become
@@ -230,6 +244,9 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
     async fn failed(&self, error: &io::Error) {
         if concerns_one_connection(error) {
             return;
+        }
+        if error.kind() == io::ErrorKind::WouldBlock {
+            return tokio::task::yield_now().await;
         }
         let trouble = if is_of_descriptors(error) { Trouble::Descriptors } else { Trouble::Accept };
         self.trouble(trouble, || error.to_string());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Trouble;
 use super::addresses::{AddressCounts, AddressKey};
-use super::descriptors::connections_within_descriptors;
+use super::descriptors::{HOW_TO_RAISE_DESCRIPTORS, connections_within_descriptors};
 use crate::{Limits, Peer};
 
 /// Counts the open connections of all cores.
@@ -28,7 +28,7 @@ pub(super) struct Place {
 /// The limit that a connection met.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    Connections { limit: usize },
+    Connections { limit: usize, is_configured: bool },
     Address { from: IpAddr, limit: usize },
 }
 
@@ -44,7 +44,12 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connections { limit } => write!(f, "the limit is {limit}"),
+            Self::Connections { limit, is_configured: true } => {
+                write!(f, "the limit is {limit} (raise `limits.connections`)")
+            }
+            Self::Connections { limit, is_configured: false } => {
+                write!(f, "descriptors leave room for {limit} ({HOW_TO_RAISE_DESCRIPTORS})")
+            }
             Self::Address { from, limit } => write!(f, "{from} has {limit} open, which is the limit"),
         }
     }
@@ -59,19 +64,31 @@ impl Admission {
         }
     }
 
-    /// Lets a connection in, or says which limit it meets.
-    pub(super) fn enter(&self, limits: &Limits, peer: &Peer) -> Result<Place, Refusal> {
+    /// Lets a connection in, or says which limit it meets. `make_room` has so many other connections close, where that helps.
+    pub(super) fn enter(
+        &self,
+        limits: &Limits,
+        peer: &Peer,
+        make_room: impl FnOnce(usize, &Refusal) -> bool,
+    ) -> Result<Place, Refusal> {
+        // First, so that no connection closes for one that may not come in.
+        let place = self.enter_address(limits, peer)?;
         let limit = limits.connections.unwrap_or(self.within_descriptors);
         // One number for all cores: it is touched once in a connection's life, and an exact limit is worth that.
-        if self.open.fetch_add(1, Ordering::Relaxed) >= limit {
-            self.open.fetch_sub(1, Ordering::Relaxed);
-            return Err(Refusal::Connections { limit });
+        let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
+        let refusal = Refusal::Connections { limit, is_configured: limits.connections.is_some() };
+        if open > limit && !make_room(open - limit, &refusal) {
+            self.leave(&place);
+            return Err(refusal);
         }
+        Ok(place)
+    }
+
+    fn enter_address(&self, limits: &Limits, peer: &Peer) -> Result<Place, Refusal> {
         let address = match (limits.connections_per_address, peer) {
             (Some(limit), Peer::Ip(from)) => {
                 let key = AddressKey::from(from.ip());
                 if !self.addresses.enter(key, limit) {
-                    self.open.fetch_sub(1, Ordering::Relaxed);
                     return Err(Refusal::Address { from: from.ip(), limit });
                 }
                 Some(key)
@@ -102,18 +119,49 @@ mod tests {
     #[test]
     fn a_connection_that_is_refused_takes_no_place() {
         let admission = Admission::new();
+        let enter = |limits: &Limits, peer: &Peer| admission.enter(limits, peer, |_, _| false);
         let limits = Limits { connections: Some(2), connections_per_address: Some(1), ..Limits::default() };
-        let place = admission.enter(&limits, &peer("192.0.2.1:1")).unwrap();
+        let place = enter(&limits, &peer("192.0.2.1:1")).unwrap();
         for _ in 0..3 {
-            let refusal = admission.enter(&limits, &peer("192.0.2.1:2")).unwrap_err();
+            let refusal = enter(&limits, &peer("192.0.2.1:2")).unwrap_err();
             assert_eq!(refusal, Refusal::Address { from: "192.0.2.1".parse().unwrap(), limit: 1 });
         }
-        admission.enter(&limits, &Peer::Unix).unwrap();
+        enter(&limits, &Peer::Unix).unwrap();
         for _ in 0..3 {
-            let refusal = admission.enter(&limits, &peer("192.0.2.2:1")).unwrap_err();
-            assert_eq!(refusal, Refusal::Connections { limit: 2 });
+            let refusal = enter(&limits, &peer("192.0.2.2:1")).unwrap_err();
+            assert_eq!(refusal, Refusal::Connections { limit: 2, is_configured: true });
         }
         admission.leave(&place);
-        admission.enter(&limits, &peer("192.0.2.1:3")).unwrap();
+        enter(&limits, &peer("192.0.2.1:3")).unwrap();
+    }
+
+    #[test]
+    fn over_the_limit_as_many_others_have_to_close_as_there_are_too_many() {
+        let admission = Admission::new();
+        let two = Limits { connections: Some(2), ..Limits::default() };
+        for _ in 0..2 {
+            admission.enter(&two, &Peer::Unix, |_, _| unreachable!("there is room")).unwrap();
+        }
+        let mut asked = Vec::new();
+        let mut enter = |makes_room| {
+            let make_room = |excess, _: &Refusal| {
+                asked.push(excess);
+                makes_room
+            };
+            admission.enter(&two, &Peer::Unix, make_room).is_ok()
+        };
+        // The first two have closed none yet, the third has not come in.
+        assert!(enter(true) && enter(true) && !enter(false) && enter(true));
+        assert_eq!(asked, [1, 2, 3, 3]);
+    }
+
+    #[test]
+    fn none_has_to_close_for_a_connection_that_its_address_keeps_out() {
+        let admission = Admission::new();
+        let limits = Limits { connections: Some(1), connections_per_address: Some(1), ..Limits::default() };
+        let enter =
+            || admission.enter(&limits, &peer("192.0.2.1:1"), |_, _| unreachable!("it may not come in"));
+        enter().unwrap();
+        assert!(matches!(enter(), Err(Refusal::Address { .. })));
     }
 }

@@ -11,6 +11,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// files may be more; then the descriptor limit itself is met, and [`Spare`] helps.
 const DESCRIPTOR_RESERVE: u64 = 256;
 
+/// What an operator does where the descriptor limit is the limit.
+pub(super) const HOW_TO_RAISE_DESCRIPTORS: &str = "raise `ulimit -n`, or `LimitNOFILE=` of the systemd unit";
+
 /// Raises the soft limit of open descriptors to the hard one, which this process may do without asking anybody, and
 /// returns the limit that holds then. `None` is no limit.
 pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {

@@ -14,7 +14,7 @@ use super::admission::{Admission, Place};
 use super::descriptors::Spare;
 use super::report::Reports;
 use super::shed::Shedder;
-use super::{Report, Reporter, Stopped};
+use super::{Report, Reporter, Stopped, Trouble};
 use crate::Worker;
 use crate::timers::Alarm;
 
@@ -38,6 +38,8 @@ pub(super) struct Shared {
     pub(super) reports: Arc<Reports>,
     pub(super) shedder: Shedder,
     pub(super) spare: Spare,
+    /// Those of all lanes.
+    pub(super) workers: Vec<Arc<Worker>>,
     connections: AtomicU64,
     cut: AtomicU64,
     /// Lanes that have not ended.
@@ -52,6 +54,7 @@ impl Shared {
             reports: Reports::new(reporter),
             shedder: Shedder::new(),
             spare: Spare::new()?,
+            workers: (0..lanes).map(|_| Arc::default()).collect(),
             connections: AtomicU64::new(0),
             cut: AtomicU64::new(0),
             running: AtomicUsize::new(lanes),
@@ -81,8 +84,22 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { worker: Arc::default(), shared, closed: Notify::new() }
+    pub(super) fn new(worker: Arc<Worker>, shared: Arc<Shared>) -> Self {
+        Self { worker, shared, closed: Notify::new() }
+    }
+
+    /// Has idle connections close, those of this lane first, until so many are about to. `false` where too few are idle.
+    pub(super) fn make_room(&self, connections: usize, why: impl Fn() -> String) -> bool {
+        let workers = &self.shared.workers;
+        let about_to_close = workers.iter().map(|worker| worker.evicted()).sum();
+        (about_to_close..connections).all(|_| {
+            let is_made = self.worker.evict() || workers.iter().any(|worker| worker.evict());
+            if is_made {
+                self.worker.counters.evicted.add(1);
+                self.shared.reports.happened(Trouble::Idle, &why);
+            }
+            is_made
+        })
     }
 
     fn open_connections(&self) -> u64 {

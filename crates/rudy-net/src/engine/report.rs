@@ -53,6 +53,8 @@ pub enum Report {
 pub enum Trouble {
     /// More connections than the limit: the new ones are answered 503.
     Connections,
+    /// More connections than the limit or the descriptors allow: idle ones are closed for new ones.
+    Idle,
     /// More connections from one address than the limit: the new ones are answered 503.
     Address,
     /// No descriptor is left: new connections are answered 503 where possible, and closed.
@@ -64,7 +66,8 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    const ALL: [Self; 5] = [Self::Connections, Self::Address, Self::Descriptors, Self::Threads, Self::Accept];
+    const ALL: [Self; 6] =
+        [Self::Connections, Self::Idle, Self::Address, Self::Descriptors, Self::Threads, Self::Accept];
 
     /// Whether it is something that failed, rather than a connection that was sent away.
     fn is_failure(self) -> bool {
@@ -75,7 +78,7 @@ impl Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Connections => "too many connections",
+            Self::Connections | Self::Idle => "too many connections",
             Self::Address => "too many connections from one address",
             Self::Descriptors => "out of descriptors",
             Self::Threads => "cannot start threads for connections",
@@ -95,15 +98,24 @@ impl fmt::Display for Report {
             Self::Began { trouble, detail } if trouble.is_failure() => {
                 write!(f, "{trouble}: {detail}; trying again")
             }
+            Self::Began { trouble: trouble @ Trouble::Idle, detail } => {
+                write!(f, "{trouble}: {detail}; idle ones are closed to make room")
+            }
             Self::Began { trouble, detail } => write!(f, "{trouble}: {detail}; new ones are sent away"),
             Self::GoesOn { trouble, count } if trouble.is_failure() => {
                 write!(f, "{trouble}: failed {} in the last {seconds} s", times(*count))
+            }
+            Self::GoesOn { trouble: trouble @ Trouble::Idle, count } => {
+                write!(f, "{trouble}: {count} idle ones closed in the last {seconds} s")
             }
             Self::GoesOn { trouble, count } => {
                 write!(f, "{trouble}: {count} sent away in the last {seconds} s")
             }
             Self::Over { trouble, total } if trouble.is_failure() => {
                 write!(f, "{trouble}: over, having failed {}", times(*total))
+            }
+            Self::Over { trouble: trouble @ Trouble::Idle, total } => {
+                write!(f, "{trouble}: over, {total} idle ones were closed")
             }
             Self::Over { trouble, total } => write!(f, "{trouble}: over, {total} were sent away"),
             Self::ConnectionPanicked => {

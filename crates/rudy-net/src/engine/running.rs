@@ -49,10 +49,11 @@ impl<S: Source, C: Spawner> Running<S, C> {
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared::new(reporter, lanes)?);
         let order = watch::Sender::new(Order::Serve);
-        let lanes: Vec<_> = (0..lanes).map(|_| Arc::new(Lane::new(shared.clone()))).collect();
+        let lane = |worker: &Arc<Worker>| Arc::new(Lane::new(worker.clone(), shared.clone()));
+        let lanes: Vec<_> = shared.workers.iter().map(lane).collect();
         let new = lanes.iter().map(|lane| (lane.clone(), order.subscribe())).collect();
         let handles = start(new)?;
-        let workers = lanes.iter().map(|lane| lane.worker.clone()).collect();
+        let workers = shared.workers.clone();
         let lanes = lanes.into_iter().zip(handles).collect();
         let listeners = Mutex::new(Some(Vec::new()));
         Ok(Self { source, spawner, shared, workers, lanes, listeners, order })

@@ -8,8 +8,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{
-    Greeter, LAST_REQUEST, Reports, assert_greeted, engine_of, exchange, greeter, is_child, listen_tcp,
-    read_all, sum,
+    Greeter, LAST_REQUEST, REQUEST, Reports, assert_greeted, engine_of, exchange, greeter, is_child,
+    listen_tcp, model, read_all, sum,
 };
 
 #[test]
@@ -41,6 +41,36 @@ fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
     drop(hoard);
     later.connect(&address.into()).unwrap();
     assert_greeted(&exchange(TcpStream::from(later), LAST_REQUEST).unwrap());
+}
+
+#[test]
+fn without_descriptors_idle_connections_give_way_to_new_ones() {
+    if model().is_scarce()
+        || !is_child("descriptors::without_descriptors_idle_connections_give_way_to_new_ones")
+    {
+        return;
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(100), maximum: Some(100) }).unwrap();
+    let (engine, _) = engine_of(1, Greeter { limits: Arc::default() });
+    let address = listen_tcp(&*engine);
+    let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let greeted = |client: Socket| {
+        client.connect(&address.into()).unwrap();
+        let client = TcpStream::from(client);
+        assert_greeted(&exchange(&client, REQUEST).unwrap());
+        client
+    };
+    let mut clients: Vec<_> = (0..3).map(|_| greeted(socket())).collect();
+    let new: Vec<_> = (0..20).map(|_| socket()).collect();
+    let _hoard: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+
+    for (longest_idle, client) in new.into_iter().enumerate() {
+        clients.push(greeted(client));
+        assert_eq!(read_all(&clients[longest_idle]), "");
+    }
+    // Without a descriptor the kernel does not say that nothing more is queued, so one may have closed ahead.
+    assert!([20, 21].contains(&sum(&*engine, |counters| &counters.evicted)));
+    assert_eq!(sum(&*engine, |counters| &counters.shed), 0);
 }
 
 #[test]

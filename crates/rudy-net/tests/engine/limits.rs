@@ -1,6 +1,8 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rudy_net::Limits;
 use rudy_net::engine::{Report, Trouble};
@@ -8,7 +10,8 @@ use rudy_net::engine::{Report, Trouble};
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{
-    REQUEST, assert_greeted, eventually, exchange, greeter, is_serial, listen, listen_tcp, read_all, sum,
+    REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen, listen_tcp, read_all,
+    sum, waiting,
 };
 
 #[test]
@@ -28,7 +31,8 @@ fn a_connection_beyond_the_limit_is_answered_503_and_closed() {
     assert_eq!(sum(&*engine, |counters| &counters.shed), 6);
     assert_eq!(sum(&*engine, |counters| &counters.accepted), 0);
     let trouble = Trouble::Connections;
-    assert_eq!(*reports.lock().unwrap(), [Report::Began { trouble, detail: "the limit is 0".to_owned() }]);
+    let detail = "the limit is 0 (raise `limits.connections`)".to_owned();
+    assert_eq!(*reports.lock().unwrap(), [Report::Began { trouble, detail }]);
 }
 
 #[test]
@@ -44,7 +48,7 @@ fn a_flood_of_connections_beyond_the_limit_is_answered_to_the_last() {
     assert_eq!(sum(&*engine, |counters| &counters.shed), 400);
 }
 
-fn assert_unavailable(answer: &str) {
+pub(crate) fn assert_unavailable(answer: &str) {
     assert!(answer.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{answer}");
     for field in ["Retry-After: 1\r\n", "Connection: close\r\n"] {
         assert!(answer.contains(field), "{answer}");
@@ -56,12 +60,16 @@ fn the_limit_counts_connections_that_are_open_and_no_others() {
     if is_serial() {
         return;
     }
-    let (engine, _) = greeter(Limits { connections: Some(1), ..Limits::default() });
+    let (mut service, called, permits) = waiting();
+    service.limits = Arc::new(Limits { connections: Some(1), ..Limits::default() });
+    let (engine, _) = engine(service);
     let address = listen_tcp(&*engine);
-    let first = TcpStream::connect(address).unwrap();
-    assert_greeted(&exchange(&first, REQUEST).unwrap());
+    let mut first = TcpStream::connect(address).unwrap();
+    first.write_all(REQUEST).unwrap();
+    eventually("it is busy", || called.load(Ordering::SeqCst) == 1);
     assert_unavailable(&read_all(TcpStream::connect(address).unwrap()));
-    assert_greeted(&exchange(&first, REQUEST).unwrap());
+    permits.add_permits(2);
+    assert_greeted(&exchange(&first, b"").unwrap());
     drop(first);
     eventually("the first is closed", || sum(&*engine, |counters| &counters.closed) == 1);
     assert_greeted(&exchange(TcpStream::connect(address).unwrap(), REQUEST).unwrap());
@@ -91,7 +99,7 @@ fn the_limit_by_address_holds_for_each_address_by_itself() {
 }
 
 /// A connection from another address of this machine: all of 127.0.0.0/8 are.
-fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
+pub(crate) fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
     socket.connect(&to.into()).unwrap();

@@ -5,6 +5,7 @@
 mod addresses;
 mod descriptors;
 mod engines;
+mod eviction;
 mod limits;
 mod listen;
 mod reload;

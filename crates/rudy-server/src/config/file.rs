@@ -353,8 +353,8 @@ pub struct LimitsTable {
     /// Requests answered on one connection before it is closed. No limit if absent.
     #[schemars(range(min = 1))]
     pub requests_per_connection: Option<u64>,
-    /// Connections open at once; a further one is answered 503 and closed. If absent, as many as the descriptor limit
-    /// leaves room for.
+    /// Connections open at once. Beyond it the longest-idle connection of the address that has most is closed for a new one; if
+    /// none is idle, the new one is answered 503. If absent, as many as the descriptor limit leaves room for.
     #[schemars(range(min = 1))]
     pub connections: Option<u32>,
     /// Connections open at once from one address. No limit if absent, because many people share one.

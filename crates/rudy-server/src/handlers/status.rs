@@ -61,6 +61,7 @@ impl Vitals {
                 "accepted": accepted,
                 "waited": sum(|counters| counters.waited.get()),
                 "shed": sum(|counters| counters.shed.get()),
+                "evicted": sum(|counters| counters.evicted.get()),
                 "dropped": sum(|counters| counters.dropped.get()),
             },
             "requests": {
@@ -133,6 +134,8 @@ mod tests {
         two.counters.accepted.add(2);
         one.counters.closed.add(3);
         two.counters.dropped.add(9);
+        one.counters.evicted.add(1);
+        two.counters.evicted.add(3);
         two.counters.requests.add(11);
         two.counters.sent_bytes.add(1000);
         let vitals = Vitals::new();
@@ -142,7 +145,7 @@ mod tests {
         let json: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
             json["connections"],
-            json!({ "open": 4, "accepted": 7, "waited": 0, "shed": 0, "dropped": 9 })
+            json!({ "open": 4, "accepted": 7, "waited": 0, "shed": 0, "evicted": 4, "dropped": 9 })
         );
         assert_eq!(json["requests"]["answered"], 11);
         assert_eq!(json["bytes"]["sent"], 1000);
