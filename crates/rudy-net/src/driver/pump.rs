@@ -3,6 +3,7 @@
 //! pump of 40 bytes.
 
 use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::task::{Poll, ready};
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use rudy_http::h1::{LengthError, Pace};
 use super::framing::Framing;
 use super::record::Record;
 use super::turn::Turn;
+use crate::file::{is_cached, read_into_cache};
 use crate::transport::Stream;
 use crate::{Body, BodyPiece, BodyStream, Ended, FileRange};
 
@@ -43,12 +45,17 @@ struct Backlog {
     raw: Option<Raw>,
     /// How many bytes of `raw` are framed.
     framed: u64,
+    /// Brings what comes next of a file into memory.
+    reading: Option<Reading>,
     pace: Pace,
     /// What the peer had not acknowledged when we last looked, while we wait for it.
     unacknowledged: Option<u64>,
     /// Of the responses in `out` that are before this one in a pipeline.
     earlier: Vec<Record>,
 }
+
+/// A piece of a file that the pool for blocking work reads.
+type Reading = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 /// A piece of the body that is too large to be copied.
 enum Raw {
@@ -140,7 +147,7 @@ impl Pump {
                     if self.poll_queued(io, turn, out)?.is_pending() {
                         return self.poll_blocked(turn);
                     }
-                    self.backlog = None;
+                    self.backlog = self.backlog.take().filter(|backlog| backlog.raw.is_some());
                     return Poll::Pending;
                 }
                 Ok(Filled::Blocked) => {
@@ -238,7 +245,11 @@ impl Pump {
                 if max == 0 {
                     return Ok(Filled::Blocked);
                 }
-                backlog.framed = framing.begin_raw(raw.length().min(max), out).map_err(too_long)?;
+                let length = raw.length().min(max);
+                if poll_cached(raw, length, &mut backlog.reading, turn)?.is_pending() {
+                    return Ok(Filled::All);
+                }
+                backlog.framed = framing.begin_raw(length, out).map_err(too_long)?;
                 self.body_bytes += backlog.framed;
                 turn.left_bytes -= backlog.framed;
                 return Ok(Filled::Some);
@@ -367,6 +378,26 @@ impl Raw {
             Self::File(range) => range.length,
         }
     }
+}
+
+/// Ready when what comes next of a file can be sent without waiting for a disk, which would stop every connection of the core.
+fn poll_cached(
+    raw: &Raw,
+    length: u64,
+    reading: &mut Option<Reading>,
+    turn: &mut Turn<'_, '_>,
+) -> Poll<Result<(), Ended>> {
+    let Raw::File(range) = raw else { return Poll::Ready(Ok(())) };
+    if reading.is_none() {
+        if is_cached(&range.file, range.start, length) {
+            return Poll::Ready(Ok(()));
+        }
+        *reading = Some(Box::pin(read_into_cache(range.file.clone(), range.start, length)));
+    }
+    let Some(future) = reading else { return Poll::Ready(Ok(())) };
+    let read = ready!(future.as_mut().poll(turn.cx));
+    *reading = None;
+    Poll::Ready(read.map_err(|_| Ended::Cut))
 }
 
 fn too_long(_: LengthError) -> Ended {
