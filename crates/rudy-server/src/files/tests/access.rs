@@ -83,16 +83,23 @@ fn a_file_that_is_not_in_memory_is_read_by_the_pool() {
     let site = Site::with_options(&[("a.png", "picture")], options());
     let file = fs::File::open(site.folder.path().join("a.png")).unwrap();
     file.sync_all().unwrap();
-    let evict = || fadvise(&file, 0, None, Advice::DontNeed).unwrap();
-    evict();
-    if rudy_net::file::is_cached(&file, 0, 1) {
+    // The kernel may keep a page that something else is just looking at.
+    let evicts = |is_seen: &dyn Fn() -> bool| {
+        (0..20).any(|_| {
+            // To ask for a page that is not there begins to read it, and one that is being read is not evicted.
+            Access::Blocking.read(&file, &mut [0]).unwrap();
+            fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+            is_seen()
+        })
+    };
+    if !evicts(&|| !rudy_net::file::is_cached(&file, 0, 1)) {
         eprintln!("skipped: {} keeps its pages", site.folder.path().display());
         return;
     }
-    // To ask has begun to read it: once it is read, it can be evicted again.
-    Access::Blocking.read(&file, &mut [0]).unwrap();
-    evict();
-    assert_eq!(get(&site, "/a.png", Access::Cached), Err(WouldBlock));
+    assert!(evicts(&|| {
+        site.files.0.entries.remove("/a.png");
+        get(&site, "/a.png", Access::Cached) == Err(WouldBlock)
+    }));
     assert_eq!(get(&site, "/a.png", Access::Blocking), Ok(200));
     let reopened = Site::with_options(&[], options());
     fs::hard_link(site.folder.path().join("a.png"), reopened.folder.path().join("b.png")).unwrap();
