@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
-use rudy_http::h1::DateLine;
+use rudy_http::h1::{DateLine, ServerConnection};
 
 /// How much is read at once. Larger reads do not make an upload cheaper; a request's head is a hundredth of it.
 const READ_BYTES: usize = 64 * 1024;
@@ -27,6 +27,8 @@ pub(crate) struct Scratch {
     pub(crate) date: DateLine,
     /// When the clock is to be asked for the date again.
     date_due: Instant,
+    /// That of the connection that was idle last.
+    pub(crate) machine: Option<Box<ServerConnection>>,
 }
 
 impl Scratch {
@@ -36,6 +38,7 @@ impl Scratch {
             out: BytesMut::with_capacity(READ_BYTES),
             date: DateLine::new(SystemTime::now()),
             date_due: Instant::now() + DATE_AGE,
+            machine: None,
         })
     }
 

@@ -108,7 +108,7 @@ impl Handler {
         turn: &mut Turn<'_, '_>,
         scratch: &mut Scratch,
     ) -> Option<State> {
-        let deadline = self.exchange.input.upload_deadline(&connection.limits.http);
+        let deadline = self.exchange.input.upload_deadline(&connection.facts.limits.http);
         if let Some(upload) = &mut self.exchange.input.upload
             && deadline.is_some_and(|deadline| deadline <= turn.now)
         {
@@ -196,7 +196,7 @@ impl Exchange {
             self.pump.end_body();
         }
         let before = self.pump.sent_bytes;
-        let sent = self.pump.poll(&mut connection.io, &mut connection.machine, turn, out);
+        let sent = self.pump.poll(&mut connection.io, &mut *connection.machine, turn, out);
         if self.pump.sent_bytes > before {
             self.input.written(turn.now);
         }
@@ -209,7 +209,7 @@ impl Exchange {
         connection: &Connection<S>,
         turn: &mut Turn<'_, '_>,
     ) -> Option<Fault> {
-        let (limits, now) = (&connection.limits.http, turn.now);
+        let (limits, now) = (&connection.facts.limits.http, turn.now);
         if self.input.upload_deadline(limits).is_some_and(|deadline| deadline <= now) {
             if let Some(upload) = &mut self.input.upload {
                 upload.too_slow();
@@ -234,7 +234,7 @@ impl Exchange {
     pub(super) fn finish<S: Source>(&mut self, connection: &Connection<S>) -> State {
         self.tell(Ended::Complete);
         match (connection.machine.phase(), self.upgrade.take()) {
-            (Phase::Upgrade, Some(upgrade)) => State::Upgrade(*upgrade),
+            (Phase::Upgrade, Some(upgrade)) => State::Upgrade(upgrade),
             (Phase::Close, _) if self.input.ended => State::Close(Ending::PeerClosed),
             // A switch of protocols that nobody takes over has nowhere to go.
             (Phase::Close | Phase::Upgrade, _) => State::Close(Ending::Finished),
@@ -284,7 +284,7 @@ impl<S: Source> Connection<S> {
     ) -> State {
         exchange.upgrade = response.upgrade.map(Box::new);
         exchange.pump.set_body(if self.machine.sends_body() { response.body } else { Body::Empty });
-        match exchange.pump.poll(&mut self.io, &mut self.machine, turn, out) {
+        match exchange.pump.poll(&mut self.io, &mut *self.machine, turn, out) {
             Poll::Ready(Ok(())) => exchange.finish(self),
             Poll::Ready(Err(ended)) => exchange.end(ended.into()),
             // It is polled once more, and then sees to its deadlines.

@@ -51,7 +51,16 @@ impl<S: Source> Connection<S> {
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         let now = Instant::now();
         let mut scratch = Scratch::borrow_at(now);
-        let Scratch { input, out, date, .. } = &mut *scratch;
+        self.machine.resume(self.facts.idle, &mut scratch);
+        let next = self.poll_requests(cx, now, &mut scratch);
+        if let Some(idle) = self.machine.suspend(&mut scratch) {
+            self.facts.idle = idle;
+        }
+        next
+    }
+
+    fn poll_requests(&mut self, cx: &mut Context<'_>, now: Instant, scratch: &mut Scratch) -> Poll<State> {
+        let Scratch { input, out, date, .. } = scratch;
         let mut records = Vec::new();
         let mut read = 0;
         loop {
@@ -78,7 +87,7 @@ impl<S: Source> Connection<S> {
                 // There are more requests; but first the other connections of this core have their turn.
                 return give_way(cx);
             }
-            let room = self.machine.input_room(&self.limits.http).min(input.len());
+            let room = self.machine.input_room(&self.facts.limits.http).min(input.len());
             let mut buffer = ReadBuf::new(&mut input[..room]);
             let polled = self.io.poll_read(cx, &mut buffer);
             read = buffer.filled().len();
@@ -109,7 +118,7 @@ impl<S: Source> Connection<S> {
         if self.machine.phase() == Phase::Idle && self.awaits_no_request() && !self.io.has_unread() {
             return Poll::Ready(State::Close(Ending::Quiet));
         }
-        if let Some(deadline) = self.machine.deadline(&self.limits.http)
+        if let Some(deadline) = self.machine.deadline(&self.facts.limits.http)
             && now < deadline
         {
             if self.machine.phase() != Phase::Idle {
@@ -120,7 +129,7 @@ impl<S: Source> Connection<S> {
             }
             return Poll::Pending;
         }
-        match self.machine.timeout(now, &self.limits.http) {
+        match self.machine.timeout(now, &self.facts.limits.http) {
             // Nothing waits here without a deadline. If it does, it is a bug, and ends.
             Timeout::NotYet => Poll::Ready(State::Close(Ending::Cut)),
             Timeout::Silent => Poll::Ready(State::Close(Ending::Quiet)),
@@ -136,7 +145,7 @@ impl<S: Source> Connection<S> {
     /// client may not be able to repeat.
     fn awaits_no_request(&self) -> bool {
         let requests = self.machine.requests();
-        let has_had_all = self.limits.http.requests_per_connection.is_some_and(|most| requests >= most);
+        let has_had_all = self.facts.limits.http.requests_per_connection.is_some_and(|most| requests >= most);
         self.context.worker.is_stopping() || requests > 0 && (has_had_all || self.context.ends_connections())
     }
 
@@ -147,7 +156,7 @@ impl<S: Source> Connection<S> {
                 return Answered::All;
             }
             let service = self.look_up();
-            match self.machine.receive(bytes, pass.now, &self.limits.http) {
+            match self.machine.receive(bytes, pass.now, &self.facts.limits.http) {
                 Ok(Some(Event::Request(head))) => match self.exchange(&service, head, pass) {
                     Ok(Some(next)) => return Answered::Next(next),
                     Ok(None) => {}
@@ -242,7 +251,7 @@ impl<S: Source> Connection<S> {
             Head::Fields(status, headers) => AnswerHead::Fields(*status, headers),
             Head::Prepared(prepared) => AnswerHead::Prepared(prepared),
         };
-        self.machine.begin(head, response.body.length(), &self.limits.http, date, out);
+        self.machine.begin(head, response.body.length(), &self.facts.limits.http, date, out);
         response.status()
     }
 
@@ -297,7 +306,7 @@ impl<S: Source> Connection<S> {
         if (self.machine.pending_bytes() as u64) < length {
             return Ok(None);
         }
-        let limits = &self.limits.http;
+        let limits = &self.facts.limits.http;
         let Some(Event::Body(body)) = self.machine.receive(&[], now, limits)? else { return Ok(None) };
         // The event of its end.
         self.machine.receive(&[], now, limits)?;

@@ -108,7 +108,7 @@ impl Input {
 
     /// When the connection is polled again although nothing wakes it.
     pub(super) fn due<S: Source>(&self, connection: &Connection<S>, now: Instant) -> Option<Instant> {
-        let limits = &connection.limits.http;
+        let limits = &connection.facts.limits.http;
         let hang_up = self.reads_nothing(connection).then(|| now + HANG_UP_INTERVAL);
         [self.upload_deadline(limits), self.half_close_deadline(limits), hang_up].into_iter().flatten().min()
     }
@@ -134,13 +134,13 @@ impl Input {
 impl<S: Source> Connection<S> {
     /// Whether there is room for what a client sends ahead of its response.
     fn reads_ahead(&self) -> bool {
-        self.machine.awaits_answer_only() && self.machine.wants_input(&self.limits.http)
+        self.machine.awaits_answer_only() && self.machine.wants_input(&self.facts.limits.http)
     }
 
     /// Reads what a client sends ahead of its response, as far as there is room, to notice when it goes away. Ready when it
     /// will send nothing more: `Ok` if that may mean that it waits for its response, `Err` if it is gone.
     fn poll_read_ahead(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<io::Result<()>> {
-        let limits = &self.limits.http;
+        let limits = &self.facts.limits.http;
         let mut scratch = Scratch::borrow();
         loop {
             let room = self.machine.input_room(limits).min(scratch.input.len());

@@ -133,7 +133,7 @@ impl<S: Source> Connection<S> {
         cx: &mut Context<'_>,
         now: Instant,
     ) -> Poll<Result<Event<'static>, UploadFault>> {
-        let limits = &self.limits.http;
+        let limits = &self.facts.limits.http;
         if let Some(event) = self.machine.receive(&[], now, limits).map_err(UploadFault::Refused)? {
             return Poll::Ready(Ok(event));
         }

@@ -29,6 +29,11 @@ pub(super) struct WholeHead {
 }
 
 impl HeadLines {
+    /// Whether nothing has come since the last head, not even an empty line.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_untouched() && self.skipped == 0
+    }
+
     /// Whether anything of the head has been seen.
     pub(super) fn is_untouched(&self) -> bool {
         self.lines.is_untouched()
