@@ -27,11 +27,6 @@ impl Worker {
         self.timers.wake_all();
     }
 
-    /// Has one of its idle connections close: see [`Timers::evict`].
-    pub(crate) fn evict(&self) -> bool {
-        self.timers.evict()
-    }
-
     /// Its connections that are about to close because they were evicted.
     pub(crate) fn evicted(&self) -> usize {
         self.timers.evicted()

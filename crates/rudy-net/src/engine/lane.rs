@@ -2,8 +2,8 @@
 //! of its own.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use super::report::Reports;
 use super::shed::Shedder;
 use super::{Report, Reporter, Stopped, Trouble};
 use crate::Worker;
-use crate::timers::Alarm;
+use crate::timers::{Alarm, Candidate, Victims};
 
 /// Threads of one runtime on which handlers wait for files. More would not make a disk faster, and each costs a stack.
 pub(super) const BLOCKING_THREADS_MAX: usize = 32;
@@ -40,6 +40,8 @@ pub(super) struct Shared {
     pub(super) spare: Spare,
     /// Those of all lanes.
     pub(super) workers: Vec<Arc<Worker>>,
+    /// The connections that are to be evicted next.
+    victims: Mutex<Victims>,
     connections: AtomicU64,
     cut: AtomicU64,
     /// Lanes that have not ended.
@@ -55,6 +57,7 @@ impl Shared {
             shedder: Shedder::new(),
             spare: Spare::new()?,
             workers: (0..lanes).map(|_| Arc::default()).collect(),
+            victims: Mutex::default(),
             connections: AtomicU64::new(0),
             cut: AtomicU64::new(0),
             running: AtomicUsize::new(lanes),
@@ -65,6 +68,30 @@ impl Shared {
     /// The number of a new connection, from 1.
     pub(super) fn next_number(&self) -> u64 {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Has an idle connection close, one of this worker first. `false`: none is idle.
+    fn evict_one(&self, own: &Arc<Worker>) -> bool {
+        let own = self.workers.iter().position(|worker| Arc::ptr_eq(worker, own)).unwrap_or(0);
+        // Victims are chosen again when they run out, whatever panicked.
+        let mut victims = self.victims.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(victim) = victims.next(own, || self.candidates()) {
+            if self.workers[victim.worker].timers.evict(&victim) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Those of all workers, and how many slots were looked at.
+    fn candidates(&self) -> (Vec<Candidate>, usize) {
+        let mut all = (Vec::new(), 0);
+        for (index, worker) in self.workers.iter().enumerate() {
+            let (candidates, slots) = worker.timers.candidates(index);
+            all.0.extend(candidates);
+            all.1 += slots;
+        }
+        all
     }
 
     /// Ready when all lanes have ended.
@@ -93,7 +120,7 @@ impl Lane {
         let workers = &self.shared.workers;
         let about_to_close = workers.iter().map(|worker| worker.evicted()).sum();
         (about_to_close..connections).all(|_| {
-            let is_made = self.worker.evict() || workers.iter().any(|worker| worker.evict());
+            let is_made = self.shared.evict_one(&self.worker);
             if is_made {
                 self.worker.counters.evicted.add(1);
                 self.shared.reports.happened(Trouble::Idle, &why);

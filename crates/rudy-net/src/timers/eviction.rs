@@ -15,9 +15,11 @@ const PAUSE_PER_CONNECTION: Duration = Duration::from_micros(1);
 
 /// A connection as one look has seen it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
+    /// Whose it is, by its place among the workers.
+    pub(crate) worker: usize,
     pub(super) group: AddressKey,
-    /// How many connections have become idle since it did; `None` if it is not idle.
+    /// How many connections of its worker have become idle since it did; `None` if it is not idle.
     pub(super) age: Option<u32>,
     /// Tells this time of being idle from later ones.
     pub(super) stamp: u32,
@@ -26,7 +28,7 @@ pub(super) struct Candidate {
 
 /// The connections that the last look has chosen.
 #[derive(Debug, Default)]
-pub(super) struct Victims {
+pub(crate) struct Victims {
     /// The next one is the last.
     chosen: Vec<Candidate>,
     /// When to look again, after a look that has found too few.
@@ -34,12 +36,17 @@ pub(super) struct Victims {
 }
 
 impl Victims {
-    /// The next victim. It may have become busy since it was chosen.
-    pub(super) fn next(&mut self, look: impl FnOnce() -> (Vec<Candidate>, usize)) -> Option<Candidate> {
+    /// The next victim, which may have become busy since it was chosen. `look` looks at all connections, and says how many slots
+    /// it has looked at; `own` is the worker that needs room.
+    pub(crate) fn next(
+        &mut self,
+        own: usize,
+        look: impl FnOnce() -> (Vec<Candidate>, usize),
+    ) -> Option<Candidate> {
         if self.chosen.is_empty() && self.next_look.is_none_or(|next_look| next_look <= Instant::now()) {
             let (candidates, slots) = look();
             let most = (slots / BATCH_PART).max(1);
-            self.chosen = choose(candidates, most);
+            self.chosen = choose(candidates, own, most);
             let looked_at = u32::try_from(slots).unwrap_or(u32::MAX);
             let is_short = self.chosen.len() < most && slots > FEW;
             self.next_look = is_short.then(|| Instant::now() + PAUSE_PER_CONNECTION * looked_at);
@@ -48,10 +55,13 @@ impl Victims {
     }
 }
 
-/// The longest-idle connection of the group that has most connections, and so on, as if each were closed before the next is
-/// chosen. The first one is the last in the list.
-fn choose(mut candidates: Vec<Candidate>, most: usize) -> Vec<Candidate> {
-    candidates.sort_unstable_by_key(|candidate| (candidate.group, Reverse(candidate.age)));
+/// The longest-idle connection of the group that has most connections, one of its own worker first, and so on, as if each were
+/// closed before the next is chosen. The first one is the last in the list.
+fn choose(mut candidates: Vec<Candidate>, own: usize, most: usize) -> Vec<Candidate> {
+    candidates.sort_unstable_by_key(|candidate| {
+        let Candidate { worker, group, age, .. } = *candidate;
+        (group, age.is_none(), worker != own, Reverse(age))
+    });
     let mut groups = BinaryHeap::new();
     let mut start = 0;
     for group in candidates.chunk_by(|one, other| one.group == other.group) {
@@ -84,13 +94,13 @@ mod tests {
     fn candidates(of: &[(u8, Option<u32>)]) -> Vec<Candidate> {
         let candidate = |(slot, &(host, age)): (u32, &(u8, Option<u32>))| {
             let group = std::net::IpAddr::from(Ipv4Addr::new(192, 0, 2, host)).into();
-            Candidate { group, age, stamp: 1, slot }
+            Candidate { worker: 0, group, age, stamp: 1, slot }
         };
         (0..).zip(of).map(candidate).collect()
     }
 
     fn chosen(of: &[(u8, Option<u32>)], most: usize) -> Vec<u32> {
-        choose(candidates(of), most).iter().rev().map(|candidate| candidate.slot).collect()
+        choose(candidates(of), 0, most).iter().rev().map(|candidate| candidate.slot).collect()
     }
 
     #[test]
@@ -99,6 +109,15 @@ mod tests {
         // 2 has three, then 1 and 2 have two each, and the longest idle of them is next.
         assert_eq!(chosen(&of, 2), [2, 0]);
         assert_eq!(chosen(&of, 9), [2, 0, 3, 5, 1, 4]);
+    }
+
+    #[test]
+    fn the_group_counts_on_all_workers_and_the_worker_that_needs_room_comes_first() {
+        let mut of = candidates(&[(1, Some(9)), (2, Some(3)), (2, Some(5)), (2, Some(4))]);
+        (of[1].worker, of[2].worker) = (1, 1);
+        let slots =
+            |own| choose(of.clone(), own, 2).iter().rev().map(|chosen| chosen.slot).collect::<Vec<_>>();
+        assert_eq!((slots(0), slots(1)), (vec![3, 2], vec![2, 1]));
     }
 
     #[test]
@@ -113,12 +132,12 @@ mod tests {
         let mut victims = Victims::default();
         let many: Vec<_> = (0..1600).map(|age| (1, Some(age))).collect();
         let look = || (candidates(&many), many.len());
-        assert_eq!(victims.next(look).unwrap().slot, 1599);
+        assert_eq!(victims.next(0, look).unwrap().slot, 1599);
         for slot in (1500..1599).rev() {
-            assert_eq!(victims.next(|| unreachable!("they are chosen")).unwrap().slot, slot);
+            assert_eq!(victims.next(0, || unreachable!("they are chosen")).unwrap().slot, slot);
         }
         assert_eq!(
-            victims.next(look).unwrap().slot,
+            victims.next(0, look).unwrap().slot,
             1599,
             "this look was found good, so another one follows at once"
         );
@@ -128,10 +147,10 @@ mod tests {
     fn where_nothing_is_idle_a_few_connections_are_looked_at_each_time_and_many_after_a_pause() {
         let few = vec![(1, None); FEW];
         let mut victims = Victims::default();
-        assert_eq!(victims.next(|| (candidates(&few), FEW)), None);
-        assert_eq!(victims.next(|| (candidates(&[(1, Some(0))]), FEW)).unwrap().slot, 0);
+        assert_eq!(victims.next(0, || (candidates(&few), FEW)), None);
+        assert_eq!(victims.next(0, || (candidates(&[(1, Some(0))]), FEW)).unwrap().slot, 0);
         // The pause is longer than the test may take.
-        assert_eq!(victims.next(|| (candidates(&few), usize::MAX)), None);
-        assert_eq!(victims.next(|| unreachable!("it was looked just now")), None);
+        assert_eq!(victims.next(0, || (candidates(&few), usize::MAX)), None);
+        assert_eq!(victims.next(0, || unreachable!("it was looked just now")), None);
     }
 }

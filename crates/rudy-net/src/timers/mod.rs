@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 pub(crate) use self::alarm::Alarm;
-use self::eviction::Victims;
+pub(crate) use self::eviction::{Candidate, Victims};
 use self::wheel::{NEVER, Wheel};
 use crate::engine::AddressKey;
 
@@ -32,8 +32,6 @@ const BATCH: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Timers {
     wheel: Mutex<Wheel>,
-    /// Locked before the wheel, or without it.
-    victims: Mutex<Victims>,
     /// Connections that are evicted and have not heard of it yet. Changed under the lock of the wheel only.
     evicted: AtomicUsize,
     /// Wakes the ticker when there is something for it to do sooner than it knows.
@@ -45,7 +43,6 @@ impl Default for Timers {
     fn default() -> Self {
         Self {
             wheel: Mutex::default(),
-            victims: Mutex::default(),
             evicted: AtomicUsize::new(0),
             sooner: Notify::new(),
             epoch: Instant::now(),
@@ -59,20 +56,19 @@ impl Timers {
         Timer { slot: self.lock().take_slot(group), timers: self.clone(), has_had_request: false }
     }
 
-    /// Has the longest-idle connection close of the group that has most connections here. `false` where none is idle.
-    pub(crate) fn evict(&self) -> bool {
-        // Victims are chosen anew when they run out, whatever panicked.
-        let mut victims = self.victims.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(victim) = victims.next(|| self.lock().candidates()) {
-            let mut wheel = self.lock();
-            if let Some(waker) = wheel.evict(&victim) {
-                self.evicted.fetch_add(1, Ordering::Relaxed);
-                drop((wheel, victims));
-                waker.wake();
-                return true;
-            }
-        }
-        false
+    /// The connections that may be evicted now or later, and how many slots there are; `worker` is the place of these timers' worker.
+    pub(crate) fn candidates(&self, worker: usize) -> (Vec<Candidate>, usize) {
+        self.lock().candidates(worker)
+    }
+
+    /// Has a connection close, unless it has become busy since it was chosen.
+    pub(crate) fn evict(&self, victim: &Candidate) -> bool {
+        let mut wheel = self.lock();
+        let Some(waker) = wheel.evict(victim) else { return false };
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        drop(wheel);
+        waker.wake();
+        true
     }
 
     /// Connections that are evicted and have neither closed yet nor turned out to have a request.
@@ -306,6 +302,11 @@ mod tests {
         std::net::IpAddr::from([192, 0, 2, 1]).into()
     }
 
+    fn evict(timers: &Timers) -> bool {
+        let victim = Victims::default().next(0, || timers.candidates(0));
+        victim.is_some_and(|victim| timers.evict(&victim))
+    }
+
     #[test]
     fn the_longest_idle_connection_is_woken_and_told_that_it_is_evicted() {
         let (timers, count, waker) = fixture();
@@ -314,7 +315,7 @@ mod tests {
         assert!(!second.set_idle(deadline, Waker::noop()) && !first.set_idle(deadline, &waker));
         // Idle since it was accepted, whenever it looked; looking again changes nothing.
         assert!(!first.set_idle(deadline, &waker));
-        assert!(timers.evict());
+        assert!(evict(&timers));
         assert_eq!((woken(&count), timers.evicted()), (1, 1));
         assert!(first.set_idle(deadline, &waker) && !second.set_idle(deadline, Waker::noop()));
         drop(first);
@@ -326,7 +327,7 @@ mod tests {
         let (timers, ..) = fixture();
         let [mut first, mut second] = [timers.timer(Some(group())), timers.timer(Some(group()))];
         assert!(!first.begin_request() && !first.set_idle(None, Waker::noop()));
-        assert!(timers.evict());
+        assert!(evict(&timers));
         assert!(second.begin_request(), "its last one");
         assert!(!first.begin_request());
         assert_eq!(timers.evicted(), 0);
@@ -338,12 +339,12 @@ mod tests {
         let [mut timer, mut without_group] = [timers.timer(Some(group())), timers.timer(None)];
         without_group.set_idle(None, &waker);
         timer.set(None, &waker);
-        assert!(!timers.evict());
+        assert!(!evict(&timers));
         timer.set_idle(None, &waker);
-        assert!(timers.evict() && !timers.evict());
+        assert!(evict(&timers) && !evict(&timers));
         // A part of a request has come meanwhile.
         timer.set(None, &waker);
         assert_eq!(timers.evicted(), 0);
-        assert!(!timer.set_idle(None, &waker) && timers.evict());
+        assert!(!timer.set_idle(None, &waker) && evict(&timers));
     }
 }

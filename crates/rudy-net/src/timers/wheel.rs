@@ -130,11 +130,12 @@ impl Wheel {
     }
 
     /// All connections that may be evicted now or later, and how many slots there are.
-    pub(super) fn candidates(&self) -> (Vec<Candidate>, usize) {
+    pub(super) fn candidates(&self, worker: usize) -> (Vec<Candidate>, usize) {
         let candidate = |(index, slot): (usize, &Slot)| {
             let is_idle = slot.stamp != BUSY && slot.stamp != EVICTED;
             let age = is_idle.then(|| self.newest.wrapping_sub(slot.stamp));
-            Some(Candidate { group: slot.group?, age, stamp: slot.stamp, slot: u32::try_from(index).ok()? })
+            let slot_index = u32::try_from(index).ok()?;
+            Some(Candidate { worker, group: slot.group?, age, stamp: slot.stamp, slot: slot_index })
         };
         (self.slots.iter().enumerate().filter_map(candidate).collect(), self.slots.len())
     }
