@@ -55,7 +55,8 @@ pub trait BodyStream: Send {
         Poll::Pending
     }
 
-    /// When the body is polled again although nothing wakes it. A body that waits for a [`Deadline`](crate::Deadline) need not say.
+    /// When the body is polled again although nothing wakes it, unless the client is blocked. A body that waits for a
+    /// [`Deadline`](crate::Deadline) need not say.
     fn due(&self) -> Option<Instant> {
         None
     }

@@ -46,8 +46,9 @@ pub(crate) fn current_time() -> Option<Instant> {
     CURRENT.with_borrow(|current| current.as_ref().map(|poll| poll.now))
 }
 
-/// Has the connection poll again at this time.
-pub(crate) fn wake_at(time: Instant) {
+/// Has the connection poll the handler or the body that it polls now once more at this time, if nothing wakes it before. Without
+/// effect elsewhere; see [`Deadline`](crate::Deadline) for what waits anywhere.
+pub fn wake_at(time: Instant) {
     CURRENT.with_borrow_mut(|current| {
         if let Some(Poll { left, .. }) = current {
             left.due = Some(left.due.map_or(time, |due| due.min(time)));

@@ -23,7 +23,7 @@ mod worker;
 
 pub use body::{Body, BodyError, BodyPiece, BodyStream, FileRange};
 pub use client::{Client, Peer, Tls};
-pub use context::{poll_time, send_interim};
+pub use context::{poll_time, send_interim, wake_at};
 pub use deadline::Deadline;
 pub use driver::{Upgrade, Upgraded, UpgradedIo};
 pub use local::Local;

@@ -8,9 +8,11 @@ use bytes::BytesMut;
 use rudy_http::h1::{Phase, Refusal};
 
 use super::input::{Input, InputFault};
+use super::output::Output;
 use super::pump::Pump;
 use super::record::{Record, refused};
 use super::turn::Turn;
+use super::upload::Upload;
 use super::{Connection, State, Upgrade};
 use crate::close::Ending;
 use crate::engine::Source;
@@ -24,14 +26,22 @@ pub(super) struct Handler {
     pub(super) exchange: Exchange,
 }
 
-/// What the service at work and the response on its way have in common.
+/// What the service at work and the response on its way have in common. Ten thousand streams have one each, so that what few of
+/// them need is boxed.
+#[derive(Default)]
 pub(super) struct Exchange {
     pub(super) pump: Pump,
-    pub(super) input: Input,
+    pub(super) output: Output,
+    details: Option<Box<Details>>,
+}
+
+#[derive(Default)]
+struct Details {
+    input: Input,
     /// Somebody wants to know how it went.
-    pub(super) record: Option<Box<Record>>,
+    record: Option<Record>,
     /// Takes the connection over after the response.
-    pub(super) upgrade: Option<Box<Upgrade>>,
+    upgrade: Option<Box<Upgrade>>,
 }
 
 /// Why a connection ends in the middle of an exchange.
@@ -56,8 +66,7 @@ impl Handler {
         let next = match self.poll_response(connection, &mut turn, &mut scratch) {
             Poll::Pending => {
                 let exchange = &mut self.exchange;
-                let flushed = exchange.pump.poll_queued(&mut connection.io, &mut turn, &mut scratch.out);
-                match flushed {
+                match exchange.output.poll(&mut connection.io, &mut turn, &mut scratch.out, None) {
                     Poll::Ready(Err(ended)) => Some(exchange.end(ended.into())),
                     _ => self.check_time(connection, &mut turn, &mut scratch),
                 }
@@ -77,7 +86,7 @@ impl Handler {
         turn: &mut Turn<'_, '_>,
         scratch: &mut Scratch,
     ) -> Poll<State> {
-        match self.exchange.input.poll(connection, turn, &mut scratch.out) {
+        match self.exchange.poll_input(connection, turn, &mut scratch.out) {
             Poll::Pending => {}
             Poll::Ready(InputFault::Refused(refusal)) => {
                 return Poll::Ready(self.refuse(refusal, connection, turn.now, scratch));
@@ -97,7 +106,7 @@ impl Handler {
             }
             Err(_) => connection.bug(),
         };
-        let exchange = self.exchange.take();
+        let exchange = std::mem::take(&mut self.exchange);
         Poll::Ready(connection.respond(response, exchange, turn, scratch))
     }
 
@@ -108,11 +117,7 @@ impl Handler {
         turn: &mut Turn<'_, '_>,
         scratch: &mut Scratch,
     ) -> Option<State> {
-        let deadline = self.exchange.input.upload_deadline(&connection.facts.limits.http);
-        if let Some(upload) = &mut self.exchange.input.upload
-            && deadline.is_some_and(|deadline| deadline <= turn.now)
-        {
-            upload.too_slow();
+        if self.exchange.has_slow_upload(connection, turn.now) {
             return Some(self.refuse(Refusal::BodyTooSlow, connection, turn.now, scratch));
         }
         self.exchange.check_time(connection, turn).map(|fault| self.exchange.end(fault))
@@ -128,32 +133,73 @@ impl Handler {
     ) -> State {
         connection.context.worker.counters.refused.add(1);
         connection.machine.refuse(refusal, &scratch.date, &mut scratch.out);
-        match &mut self.exchange.record {
+        let mut exchange = std::mem::take(&mut self.exchange);
+        let details = exchange.details.get_or_insert_default();
+        details.input.upload = None;
+        match &mut details.record {
             Some(record) => record.begin(refusal.status()),
             None => refused(&*connection.look_up(), &connection.client(), refusal, now),
         }
-        let mut exchange = self.exchange.take();
-        exchange.input.upload = None;
-        exchange.pump.set_ended();
-        exchange.pump.push(&scratch.out, Vec::new());
-        scratch.out.clear();
+        exchange.output.push(&mut scratch.out, Vec::new());
         State::Body(Box::new(exchange))
     }
 }
 
 impl Exchange {
-    pub(super) fn new(pump: Pump, input: Input, record: Record) -> Self {
-        let record = record.observer.is_some().then(|| Box::new(record));
-        Self { pump, input, record, upgrade: None }
+    pub(super) fn new(upload: Option<Upload>, record: Record) -> Self {
+        let record = Some(record).filter(|record| record.observer.is_some());
+        let has_details = upload.is_some() || record.is_some();
+        let details = || Box::new(Details { input: Input::new(upload), record, upgrade: None });
+        Self { pump: Pump::default(), output: Output::default(), details: has_details.then(details) }
     }
 
-    /// Moves it on into another state.
-    fn take(&mut self) -> Self {
-        Self {
-            pump: std::mem::take(&mut self.pump),
-            input: std::mem::take(&mut self.input),
-            record: self.record.take(),
-            upgrade: self.upgrade.take(),
+    /// Only sends what is queued.
+    pub(super) fn flush(out: &mut BytesMut, records: Vec<Record>) -> Box<Self> {
+        let mut output = Output::default();
+        output.push(out, records);
+        Box::new(Self { pump: Pump::default(), output, details: None })
+    }
+
+    fn upload(&self) -> Option<&Upload> {
+        self.details.as_ref()?.input.upload.as_deref()
+    }
+
+    fn record(&mut self) -> Option<&mut Record> {
+        self.details.as_mut()?.record.as_mut()
+    }
+
+    fn has_ended_input(&self) -> bool {
+        self.details.as_ref().is_some_and(|details| details.input.ended)
+    }
+
+    /// Looks at what the client sends. What is found out about it is kept; mostly there is nothing.
+    fn poll_input<S: Source>(
+        &mut self,
+        connection: &mut Connection<S>,
+        turn: &mut Turn<'_, '_>,
+        out: &mut BytesMut,
+    ) -> Poll<InputFault> {
+        if let Some(details) = &mut self.details {
+            return details.input.poll(connection, turn, out);
+        }
+        let mut input = Input::default();
+        let polled = input.poll(connection, turn, out);
+        if input.is_half_closed() {
+            self.details.get_or_insert_default().input = input;
+        }
+        polled
+    }
+
+    /// Whether the client has had its time for the request's body, of which the service hears.
+    fn has_slow_upload<S: Source>(&mut self, connection: &Connection<S>, now: Instant) -> bool {
+        let Some(details) = &mut self.details else { return false };
+        let deadline = details.input.upload_deadline(&connection.facts.limits.http);
+        match &mut details.input.upload {
+            Some(upload) if deadline.is_some_and(|deadline| deadline <= now) => {
+                upload.too_slow();
+                true
+            }
+            _ => false,
         }
     }
 
@@ -166,13 +212,17 @@ impl Exchange {
         let (now, worker) = (Instant::now(), connection.context.worker.clone());
         let mut turn = Turn::new(cx, now, &worker.counters);
         let mut scratch = Scratch::borrow();
+        connection.resume(&mut scratch);
         let sent = self.poll_sent(connection, &mut turn, &mut scratch.out);
         match sent {
             Poll::Ready(Ok(())) => Poll::Ready(self.finish(connection)),
             Poll::Ready(Err(fault)) => Poll::Ready(self.end(fault)),
             Poll::Pending => match self.check_time(connection, &mut turn) {
                 Some(fault) => Poll::Ready(self.end(fault)),
-                None => connection.wait(&turn),
+                None => {
+                    connection.suspend(&mut scratch);
+                    connection.wait(&turn)
+                }
             },
         }
     }
@@ -183,7 +233,7 @@ impl Exchange {
         turn: &mut Turn<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<Result<(), Fault>> {
-        match self.input.poll(connection, turn, out) {
+        match self.poll_input(connection, turn, out) {
             Poll::Pending => {}
             // A response that has begun must not pass for a whole one.
             Poll::Ready(InputFault::Refused(_)) => return Poll::Ready(Err(Ended::Cut.into())),
@@ -195,10 +245,10 @@ impl Exchange {
             connection.machine.close_after_answer();
             self.pump.end_body();
         }
-        let before = self.pump.sent_bytes;
-        let sent = self.pump.poll(&mut connection.io, &mut *connection.machine, turn, out);
-        if self.pump.sent_bytes > before {
-            self.input.written(turn.now);
+        let Connection { io, machine, .. } = connection;
+        let sent = self.pump.poll(io, &mut self.output, &mut **machine, turn, out);
+        if let Some(details) = &mut self.details {
+            details.note(turn);
         }
         sent.map_err(Fault::from)
     }
@@ -210,32 +260,33 @@ impl Exchange {
         turn: &mut Turn<'_, '_>,
     ) -> Option<Fault> {
         let (limits, now) = (&connection.facts.limits.http, turn.now);
-        if self.input.upload_deadline(limits).is_some_and(|deadline| deadline <= now) {
-            if let Some(upload) = &mut self.input.upload {
-                upload.too_slow();
-            }
+        if self.has_slow_upload(connection, now) {
             return Some(Ended::Cut.into());
         }
-        if self.input.half_close_deadline(limits).is_some_and(|deadline| deadline <= now) {
-            if !self.pump.has_progressed(&connection.io, now) {
+        if let Some(details) = &mut self.details
+            && details.input.half_close_deadline(limits).is_some_and(|deadline| deadline <= now)
+        {
+            if !self.output.has_progressed(&connection.io, now) {
                 return Some(Ended::PeerGone.into());
             }
-            self.input.written(now);
+            details.input.written(now);
         }
-        if self.pump.has_stalled(&connection.io, limits, now) {
+        if self.output.has_stalled(&connection.io, limits, now) {
             return Some(Ended::PeerStalled.into());
         }
-        turn.wake_at(self.input.due(connection, now));
-        turn.wake_at(self.pump.deadline(limits));
+        let input = self.details.as_ref().map_or(&Input::NOTHING, |details| &details.input);
+        turn.wake_at(input.due(connection, now));
+        turn.wake_at(self.output.deadline(limits));
         None
     }
 
     /// Everything has been handed to the kernel.
     pub(super) fn finish<S: Source>(&mut self, connection: &Connection<S>) -> State {
         self.tell(Ended::Complete);
-        match (connection.machine.phase(), self.upgrade.take()) {
+        let upgrade = self.details.as_mut().and_then(|details| details.upgrade.take());
+        match (connection.machine.phase(), upgrade) {
             (Phase::Upgrade, Some(upgrade)) => State::Upgrade(upgrade),
-            (Phase::Close, _) if self.input.ended => State::Close(Ending::PeerClosed),
+            (Phase::Close, _) if self.has_ended_input() => State::Close(Ending::PeerClosed),
             // A switch of protocols that nobody takes over has nowhere to go.
             (Phase::Close | Phase::Upgrade, _) => State::Close(Ending::Finished),
             _ => State::Head,
@@ -248,10 +299,21 @@ impl Exchange {
     }
 
     fn tell(&mut self, ended: Ended) {
-        self.pump.settle_earlier(ended);
-        if let Some(mut record) = self.record.take() {
-            record.body_bytes += self.pump.body_bytes;
+        self.output.settle_earlier(ended);
+        if let Some(mut record) = self.details.as_mut().and_then(|details| details.record.take()) {
             record.finish(ended);
+        }
+    }
+}
+
+impl Details {
+    /// Notes what was framed and sent in a turn.
+    fn note(&mut self, turn: &Turn<'_, '_>) {
+        if let Some(record) = &mut self.record {
+            record.body_bytes += turn.body_bytes;
+        }
+        if turn.sent_bytes > 0 {
+            self.input.written(turn.now);
         }
     }
 }
@@ -266,9 +328,8 @@ impl<S: Source> Connection<S> {
         scratch: &mut Scratch,
     ) -> State {
         let Scratch { out, date, .. } = scratch;
-        let upload = exchange.input.upload.as_deref();
-        let status = self.begin(&mut response, upload, date, out);
-        if let Some(record) = &mut exchange.record {
+        let status = self.begin(&mut response, exchange.upload(), date, out);
+        if let Some(record) = exchange.record() {
             record.begin(status);
         }
         self.send(response, exchange, turn, out)
@@ -282,9 +343,16 @@ impl<S: Source> Connection<S> {
         turn: &mut Turn<'_, '_>,
         out: &mut BytesMut,
     ) -> State {
-        exchange.upgrade = response.upgrade.map(Box::new);
+        if let Some(upgrade) = response.upgrade {
+            exchange.details.get_or_insert_default().upgrade = Some(Box::new(upgrade));
+        }
         exchange.pump.set_body(if self.machine.sends_body() { response.body } else { Body::Empty });
-        match exchange.pump.poll(&mut self.io, &mut *self.machine, turn, out) {
+        let Exchange { pump, output, details } = &mut exchange;
+        let sent = pump.poll(&mut self.io, output, &mut *self.machine, turn, out);
+        if let Some(details) = details {
+            details.note(turn);
+        }
+        match sent {
             Poll::Ready(Ok(())) => exchange.finish(self),
             Poll::Ready(Err(ended)) => exchange.end(ended.into()),
             // It is polled once more, and then sees to its deadlines.

@@ -13,6 +13,9 @@ pub(crate) trait Framing {
         u64::MAX
     }
 
+    /// Whether the end of the body has been encoded, or there is none to encode.
+    fn has_ended(&self) -> bool;
+
     /// Encodes a piece of the body, of at most [`Self::window`] bytes. An empty one ends what [`Self::begin_raw`] has begun, before
     /// a pause.
     ///
@@ -43,6 +46,10 @@ pub(crate) trait Framing {
 }
 
 impl Framing for ServerConnection {
+    fn has_ended(&self) -> bool {
+        !self.is_in_body()
+    }
+
     fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
         self.piece(data, out)
     }

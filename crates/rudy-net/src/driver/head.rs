@@ -11,8 +11,7 @@ use rudy_http::h1::{AnswerHead, BodyLength, DateLine, Event, Phase, Refusal, Req
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Handler};
-use super::input::Input;
-use super::pump::{GATHERED_BYTES, Pump};
+use super::pump::GATHERED_BYTES;
 use super::record::{Record, refused};
 use super::turn::{Turn, give_way};
 use super::upload::Upload;
@@ -51,11 +50,9 @@ impl<S: Source> Connection<S> {
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         let now = Instant::now();
         let mut scratch = Scratch::borrow_at(now);
-        self.machine.resume(self.facts.idle, &mut scratch);
+        self.resume(&mut scratch);
         let next = self.poll_requests(cx, now, &mut scratch);
-        if let Some(idle) = self.machine.suspend(&mut scratch) {
-            self.facts.idle = idle;
-        }
+        self.suspend(&mut scratch);
         next
     }
 
@@ -73,7 +70,7 @@ impl<S: Source> Connection<S> {
             if !out.is_empty() {
                 match self.write(cx, out) {
                     Ok(true) => records.drain(..).for_each(|mut record| record.finish(Ended::Complete)),
-                    Ok(false) => return Poll::Ready(flush(out, records, now)),
+                    Ok(false) => return Poll::Ready(State::Body(Exchange::flush(out, records))),
                     Err(_) => {
                         records.drain(..).for_each(|mut record| record.finish(Ended::PeerGone));
                         return Poll::Ready(State::Close(Ending::Cut));
@@ -135,7 +132,7 @@ impl<S: Source> Connection<S> {
             Timeout::Silent => Poll::Ready(State::Close(Ending::Quiet)),
             Timeout::Refuse(refusal) => {
                 self.refuse(refusal, date, out);
-                Poll::Ready(flush(out, Vec::new(), now))
+                Poll::Ready(State::Body(Exchange::flush(out, Vec::new())))
             }
         }
     }
@@ -203,9 +200,8 @@ impl<S: Source> Connection<S> {
         let mut response = match call.reply {
             Reply::Now(response) => response,
             Reply::Later(future) => {
-                let mut pump = Pump::default();
-                pump.push(pass.out, std::mem::take(pass.records));
-                let exchange = Exchange::new(pump, Input::new(upload), record);
+                let mut exchange = Exchange::new(upload, record);
+                exchange.output.push(pass.out, std::mem::take(pass.records));
                 return Ok(Some(State::Handler(Box::new(Handler { future, exchange }))));
             }
         };
@@ -220,8 +216,8 @@ impl<S: Source> Connection<S> {
             }
             return Ok(None);
         }
-        let mut exchange = Exchange::new(Pump::default(), Input::new(upload), record);
-        exchange.pump.push(&[], std::mem::take(pass.records));
+        let mut exchange = Exchange::new(upload, record);
+        exchange.output.keep(std::mem::take(pass.records));
         let worker = self.context.worker.clone();
         let mut turn = Turn::new(pass.cx, pass.now, &worker.counters);
         Ok(Some(self.send(response, exchange, &mut turn, pass.out)))
@@ -324,11 +320,4 @@ impl<S: Source> Connection<S> {
         }
         Ok(out.is_empty() && self.io.poll_flush(cx)?.is_ready())
     }
-}
-
-/// Sends what is encoded, and nothing else.
-fn flush(out: &mut BytesMut, records: Vec<Record>, now: Instant) -> State {
-    let exchange = Exchange::new(Pump::framed(out, records), Input::default(), Record::new(None, now));
-    out.clear();
-    State::Body(Box::new(exchange))
 }

@@ -42,6 +42,9 @@ pub(super) enum InputFault {
 }
 
 impl Input {
+    /// Of an exchange of which nothing has to be kept.
+    pub(super) const NOTHING: Self = Self { upload: None, half_closed: None, ended: false };
+
     pub(super) fn new(upload: Option<Upload>) -> Self {
         Self { upload: upload.map(Box::new), ..Self::default() }
     }
@@ -111,6 +114,11 @@ impl Input {
         let limits = &connection.facts.limits.http;
         let hang_up = self.reads_nothing(connection).then(|| now + HANG_UP_INTERVAL);
         [self.upload_deadline(limits), self.half_close_deadline(limits), hang_up].into_iter().flatten().min()
+    }
+
+    /// Whether the client has closed its sending side.
+    pub(super) fn is_half_closed(&self) -> bool {
+        self.half_closed.is_some()
     }
 
     /// Bytes were written: the client is there.

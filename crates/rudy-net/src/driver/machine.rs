@@ -2,36 +2,36 @@
 
 use std::ops::{Deref, DerefMut};
 
-use rudy_http::h1::{IdleConnection, ServerConnection};
+use rudy_http::h1::{ServerConnection, SuspendedConnection};
 
 use crate::scratch::Scratch;
 
-/// The machine; none between two requests. Its box is the thread's then, as the buffers are, so that an idle connection does not
-/// pay for it.
+/// The machine; none between two requests, and while a stream waits. Its box is the thread's then, as the buffers are, so that a
+/// connection that waits does not pay for it.
 #[derive(Default)]
 pub(super) struct Machine(Option<Box<ServerConnection>>);
 
 impl Machine {
-    /// Goes on where `idle` stands, unless it does already.
-    pub(super) fn resume(&mut self, idle: IdleConnection, scratch: &mut Scratch) {
+    /// Goes on from there, unless it does already.
+    pub(super) fn resume(&mut self, suspended: SuspendedConnection, scratch: &mut Scratch) {
         if self.0.is_some() {
             return;
         }
         let spare = scratch.machine.take();
         self.0 = Some(match spare {
             Some(mut machine) => {
-                *machine = idle.resume();
+                *machine = suspended.resume();
                 machine
             }
-            None => Box::new(idle.resume()),
+            None => Box::new(suspended.resume()),
         });
     }
 
-    /// Gives the box back if the connection is idle, and returns what is left to know of it.
-    pub(super) fn suspend(&mut self, scratch: &mut Scratch) -> Option<IdleConnection> {
-        let idle = self.0.as_ref()?.suspend()?;
+    /// Gives the box back if little is to be known of the connection, and returns that.
+    pub(super) fn suspend(&mut self, scratch: &mut Scratch) -> Option<SuspendedConnection> {
+        let suspended = self.0.as_ref()?.suspend()?;
         scratch.machine = self.0.take();
-        Some(idle)
+        Some(suspended)
     }
 
     pub(super) fn into_inner(self) -> Option<Box<ServerConnection>> {

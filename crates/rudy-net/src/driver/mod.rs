@@ -10,8 +10,11 @@ mod head;
 mod input;
 mod linger;
 mod machine;
+mod output;
 mod pump;
 mod record;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod upgrade;
 mod upload;
@@ -24,7 +27,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use http::StatusCode;
-use rudy_http::h1::IdleConnection;
+use rudy_http::h1::SuspendedConnection;
 
 pub use self::upgrade::{Upgrade, Upgraded, UpgradedIo};
 
@@ -36,6 +39,7 @@ use self::upgrade::Tunnel;
 use crate::close::{Ending, close_at_once};
 use crate::engine::{AddressKey, Source};
 use crate::local::{Kept, Local};
+use crate::scratch::Scratch;
 use crate::timers::Timer;
 use crate::transport::Stream;
 use crate::{Call, Client, Limits, Peer, Reply, Response, Service, Worker};
@@ -48,8 +52,8 @@ pub(crate) fn serve<S: Source>(
 ) -> Serve<S> {
     let timer = context.worker.timers.timer(Some(AddressKey::from(&peer)));
     let limits = context.source.current().limits().clone();
-    let idle = IdleConnection::new(Instant::now());
-    let facts = Box::new(Facts { peer, local: Kept::new(), number, limits, idle });
+    let suspended = SuspendedConnection::new(Instant::now());
+    let facts = Box::new(Facts { peer, local: Kept::new(), number, limits, suspended });
     let connection = Connection { io, machine: Machine::default(), context, timer, facts };
     Serve { connection: Some(connection), state: State::Handshake }
 }
@@ -151,7 +155,7 @@ struct Facts {
     /// with its file caches and descriptors.
     limits: Arc<Limits>,
     /// Where the machine goes on.
-    idle: IdleConnection,
+    suspended: SuspendedConnection,
 }
 
 impl<S: Source> Connection<S> {
@@ -163,12 +167,24 @@ impl<S: Source> Connection<S> {
             Poll::Pending => {}
         }
         let now = Instant::now();
-        let deadline = self.facts.idle.deadline(&self.facts.limits.http);
+        let deadline = self.facts.suspended.deadline(&self.facts.limits.http);
         if self.context.worker.is_stopping() || deadline.is_some_and(|deadline| deadline <= now) {
             return Poll::Ready(State::Close(Ending::Quiet));
         }
         self.timer.set(deadline, cx.waker());
         Poll::Pending
+    }
+
+    /// Has a machine again.
+    fn resume(&mut self, scratch: &mut Scratch) {
+        self.machine.resume(self.facts.suspended, scratch);
+    }
+
+    /// Goes without a machine while there is little to know.
+    fn suspend(&mut self, scratch: &mut Scratch) {
+        if let Some(suspended) = self.machine.suspend(scratch) {
+            self.facts.suspended = suspended;
+        }
     }
 
     /// The last state, which consumes the connection.
@@ -229,49 +245,5 @@ impl<S: Source> Connection<S> {
             "text/plain; charset=utf-8",
             "500 Internal Server Error: a bug in the server; it has been logged\n",
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Outcome, Request};
-
-    struct Nothing;
-
-    impl Source for Nothing {
-        type Service = Self;
-        type Current = Arc<Self>;
-
-        fn current(&self) -> Arc<Self> {
-            unreachable!("never served")
-        }
-    }
-
-    impl Service for Nothing {
-        fn call(&self, _request: Request, _client: &Client<'_>) -> Call {
-            Call { reply: Reply::Now(Response::new(StatusCode::NO_CONTENT)), observer: None }
-        }
-
-        fn limits(&self) -> &Arc<Limits> {
-            unreachable!("never served")
-        }
-
-        fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
-    }
-
-    /// With the 136 bytes that tokio adds and 16 of the engine, the connection's task fills two of its 128-byte cache lines. A field
-    /// more and every idle connection costs a third.
-    #[test]
-    fn a_waiting_connection_fits_its_cache_lines() {
-        // A socket has 8 bytes more where debug assertions are on.
-        let debug_bytes = if cfg!(debug_assertions) { 8 } else { 0 };
-        assert!(size_of::<Serve<Nothing>>() <= 104 + debug_bytes, "{}", size_of::<Serve<Nothing>>());
-        assert!(size_of::<Facts>() <= 88, "{}", size_of::<Facts>());
-    }
-
-    #[test]
-    fn a_response_that_waits_for_its_body_is_small() {
-        assert!(size_of::<Exchange>() <= 96);
     }
 }

@@ -21,11 +21,27 @@ pub(crate) struct Turn<'a, 'b> {
     /// When the connection is to be polled again although nothing wakes it.
     pub(crate) due: Option<Instant>,
     pub(crate) left_bytes: u64,
+    /// Bytes handed to the transport.
+    pub(crate) sent_bytes: u64,
+    /// Bytes of bodies that were framed.
+    pub(crate) body_bytes: u64,
 }
 
 impl<'a, 'b> Turn<'a, 'b> {
     pub(crate) fn new(cx: &'a mut Context<'b>, now: Instant, counters: &'a Counters) -> Self {
-        Self { cx, now, counters, due: None, left_bytes: TURN_BYTES }
+        Self { cx, now, counters, due: None, left_bytes: TURN_BYTES, sent_bytes: 0, body_bytes: 0 }
+    }
+
+    /// Counts bytes of a body that were framed.
+    pub(crate) fn framed(&mut self, bytes: u64) {
+        self.body_bytes += bytes;
+        self.left_bytes -= bytes;
+    }
+
+    /// Counts bytes that the transport has taken.
+    pub(crate) fn sent(&mut self, bytes: u64) {
+        self.sent_bytes += bytes;
+        self.counters.sent_bytes.add(bytes);
     }
 
     /// Has the connection polled again at this time.

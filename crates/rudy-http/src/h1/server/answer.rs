@@ -81,6 +81,12 @@ impl ServerConnection {
         !matches!(self.sending, Sending::Body(Framing::None))
     }
 
+    /// Whether a response has begun and its end has not been encoded.
+    #[must_use]
+    pub fn is_in_body(&self) -> bool {
+        matches!(self.sending, Sending::Body(_))
+    }
+
     /// Encodes a piece of the body. An empty one encodes nothing but the end of the chunk that [`Self::raw_piece`] left open.
     ///
     /// # Errors

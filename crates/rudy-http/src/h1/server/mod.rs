@@ -16,6 +16,7 @@ mod receive;
 mod refusal;
 mod request_head;
 mod request_line;
+mod suspended;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +32,7 @@ pub use self::known_field::KnownField;
 pub use self::prepared::Prepared;
 pub use self::refusal::Refusal;
 pub use self::request_head::{FieldValue, RequestHead};
+pub use self::suspended::SuspendedConnection;
 
 use self::body::BodyDecoder;
 use self::head_lines::HeadLines;
@@ -102,34 +104,6 @@ enum Receiving {
     Drain(BodyDecoder, u64),
     /// The whole request is there.
     Done,
-}
-
-/// An idle connection, without the machine that it has while there is something to keep.
-#[derive(Debug, Clone, Copy)]
-pub struct IdleConnection {
-    requests: u64,
-    since: Instant,
-}
-
-impl IdleConnection {
-    /// A connection that was accepted just now.
-    #[must_use]
-    pub fn new(now: Instant) -> Self {
-        Self { requests: 0, since: now }
-    }
-
-    /// The machine that goes on from here.
-    #[must_use]
-    pub fn resume(self) -> ServerConnection {
-        ServerConnection { requests: self.requests, ..ServerConnection::new(self.since) }
-    }
-
-    /// Until when to wait for the next request.
-    #[must_use]
-    pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
-        let wait = if self.requests == 0 { limits.first_request_timeout } else { limits.idle_time };
-        self.since.checked_add(wait)
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,9 +223,8 @@ impl ServerConnection {
     #[must_use]
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let wait = match self.phase() {
-            Phase::Idle => {
-                return IdleConnection { requests: self.requests, since: self.since }.deadline(limits);
-            }
+            Phase::Idle if self.requests == 0 => limits.first_request_timeout,
+            Phase::Idle => limits.idle_time,
             Phase::Head | Phase::Drain => limits.head_time,
             Phase::Exchange | Phase::Close | Phase::Upgrade => return None,
         };
@@ -278,15 +251,6 @@ impl ServerConnection {
         if matches!(self.phase(), Phase::Idle | Phase::Drain) {
             self.sending = Sending::Close;
         }
-    }
-
-    /// What is left to know of a connection that is idle, so that it can wait without a machine: see [`IdleConnection::resume`].
-    /// `None` where there is more.
-    #[must_use]
-    pub fn suspend(&self) -> Option<IdleConnection> {
-        let is_idle = matches!((&self.sending, &self.receiving), (Sending::Nothing, Receiving::Head(lines)) if lines.is_new());
-        let is_open = !self.closing && !self.input_ended && self.pending.is_empty();
-        (is_idle && is_open).then_some(IdleConnection { requests: self.requests, since: self.since })
     }
 
     /// What the peer had sent beyond the request that made it switch protocols.

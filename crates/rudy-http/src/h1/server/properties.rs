@@ -166,6 +166,9 @@ impl Driver {
 
     /// Gives the machine what it has room for, and takes every event it has.
     fn receive(&mut self, bytes: &[u8], date: &DateLine) {
+        if let Some(suspended) = self.machine.suspend() {
+            self.machine = suspended.resume();
+        }
         if !self.machine.wants_input(&LIMITS) {
             return;
         }

@@ -32,7 +32,15 @@ impl Bench {
     }
 
     fn receive<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Event<'a>>, Refusal> {
+        self.suspend();
         self.machine.receive(bytes, self.now, &self.limits)
+    }
+
+    /// Goes without a machine for a moment, as a driver does where it may: nothing of it may be seen.
+    fn suspend(&mut self) {
+        if let Some(suspended) = self.machine.suspend() {
+            self.machine = suspended.resume();
+        }
     }
 
     fn receive_request(&mut self, bytes: &[u8]) {

@@ -92,7 +92,7 @@ impl Stream {
         if let Some(answer) = answer_unless_read(request) {
             return answer;
         }
-        let path: Box<str> = if self.keeps_path { path.encoded_from(0).into() } else { Box::default() };
+        let path = if self.keeps_path { path.encoded_from(0) } else { Default::default() };
         if path.len() > PATH_BYTES_MAX {
             let explanation = format!("The path of a stream has {PATH_BYTES_MAX} bytes at most.");
             return pages::error(StatusCode::URI_TOO_LONG, request.headers(), &explanation);
@@ -102,7 +102,7 @@ impl Stream {
             // The one answer that keeps an `EventSource` from coming back (HTML §9.2.2).
             return Response::new(StatusCode::NO_CONTENT);
         }
-        let ticks = Ticks::new(self.settings.clone(), path, self.spread.first(Instant::now()), had);
+        let ticks = Ticks::new(self.settings.clone(), &path, self.spread.first(Instant::now()), had);
         Response::prepared(self.head.clone(), Body::Stream(Box::new(ticks)))
     }
 }

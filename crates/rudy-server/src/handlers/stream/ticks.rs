@@ -1,5 +1,6 @@
 //! One client's stream: which chunk is due when, and when the client is too far behind.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -8,33 +9,31 @@ use rudy_net::{BodyError, BodyPiece, BodyStream};
 
 use super::Settings;
 
-/// A stream under way. There is one for each client, so it is small: 56 bytes, and the path.
+/// A stream in progress. There is one for each client, so it is small: 56 bytes, with most paths.
 ///
 /// Chunk n is due n - 1 intervals after the first one, however late those before it were sent: nothing drifts. What a server
 /// that stood still has missed is sent without delay, `queue` chunks of it at most; those before are left out, and the numbers
 /// show it.
 pub(super) struct Ticks {
     settings: Arc<Settings>,
-    path: Box<str>,
+    path: ShortText,
     /// When chunk 1 is due; in the past where the client had some already.
     first: Instant,
     /// The number of the next one; 0 is the welcome.
     next: u64,
-    /// The client does not take what it was sent.
-    stalled: bool,
 }
 
 impl Ticks {
     /// A stream that ticks first at `tick`, for a client that had so many chunks already. Of more than can be reckoned with
     /// nobody had any: it begins anew.
-    pub(super) fn new(settings: Arc<Settings>, path: Box<str>, tick: Instant, had: u64) -> Self {
+    pub(super) fn new(settings: Arc<Settings>, path: &str, tick: Instant, had: u64) -> Self {
         // Half of what 64 bits hold, so that there are chunks to come: 292 years of them.
         let had_ns = settings.interval_ns.checked_mul(had).filter(|ns| *ns <= u64::MAX / 2);
         let (first, next) = match had_ns.and_then(|ns| tick.checked_sub(Duration::from_nanos(ns))) {
             Some(first) if had > 0 => (first, had + 1),
             _ => (tick, u64::from(settings.welcome.is_none())),
         };
-        Self { settings, path, first, next, stalled: false }
+        Self { settings, path: path.into(), first, next }
     }
 
     /// The last chunk that is due by `now`, sent or not; 0 where none is.
@@ -64,7 +63,6 @@ impl BodyStream for Ticks {
         now: Instant,
         _: u64,
     ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
-        self.stalled = false;
         let text = match &self.settings.welcome {
             Some(welcome) if self.next == 0 => welcome,
             _ if self.settings.count.is_some_and(|count| self.next > count) => return Poll::Ready(None),
@@ -80,23 +78,80 @@ impl BodyStream for Ticks {
     }
 
     fn poll_blocked(&mut self, _: &mut Context<'_>, now: Instant) -> Poll<()> {
-        self.stalled = true;
         let waiting = (self.newest(now) + 1).saturating_sub(self.next_chunk());
-        if waiting >= self.settings.queue { Poll::Ready(()) } else { Poll::Pending }
+        if waiting >= self.settings.queue {
+            return Poll::Ready(());
+        }
+        // The chunk that overruns the queue is the only one that matters.
+        if let Some(overrun) = self.due_time(self.next_chunk().saturating_add(self.settings.queue - 1)) {
+            rudy_net::wake_at(overrun);
+        }
+        Poll::Pending
     }
 
     fn is_live(&self) -> bool {
         true
     }
 
-    /// While the client takes nothing, the chunk that overruns the queue is the only one that matters.
     fn due(&self) -> Option<Instant> {
-        let more = if self.stalled { self.settings.queue - 1 } else { 0 };
-        let number = self.next_chunk().checked_add(more)?;
+        self.due_time(self.next_chunk())
+    }
+}
+
+impl Ticks {
+    /// When a chunk is due, if there is one of this number.
+    fn due_time(&self, number: u64) -> Option<Instant> {
         if self.settings.count.is_some_and(|count| number > count) {
             return None;
         }
         let since_first_ns = self.settings.interval_ns.checked_mul(number - 1)?;
         self.first.checked_add(Duration::from_nanos(since_first_ns))
+    }
+}
+
+/// A text of up to 22 bytes without an allocation, as most paths are.
+enum ShortText {
+    Inline { length: u8, bytes: [u8; 22] },
+    Long(Box<str>),
+}
+
+impl From<&str> for ShortText {
+    fn from(text: &str) -> Self {
+        let mut bytes = [0; 22];
+        match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
+            (Some(inline), Ok(length)) => {
+                inline.copy_from_slice(text.as_bytes());
+                Self::Inline { length, bytes }
+            }
+            _ => Self::Long(text.into()),
+        }
+    }
+}
+
+impl Deref for ShortText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            // It was a text.
+            Self::Inline { length, bytes } => {
+                std::str::from_utf8(&bytes[..usize::from(*length)]).unwrap_or_default()
+            }
+            Self::Long(text) => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_small_and_keeps_any_path() {
+        assert!(size_of::<Ticks>() <= 56, "{}", size_of::<Ticks>());
+        for length in [0, 1, 21, 22, 23, 300] {
+            let text = "x".repeat(length);
+            assert_eq!(*ShortText::from(&*text), *text);
+        }
     }
 }

@@ -1,0 +1,72 @@
+//! A connection that waits, without its machine.
+
+use std::time::Instant;
+
+use super::head_lines::HeadLines;
+use super::{Receiving, RequestFacts, Sending, ServerConnection};
+use crate::Limits;
+use crate::h1::Framing;
+
+/// What is to be known of a connection that waits for a request, or for more of a response without a length: a quarter of a
+/// [`ServerConnection`], so that whoever has ten thousand of them needs no more.
+#[derive(Debug, Clone, Copy)]
+pub struct SuspendedConnection {
+    requests: u64,
+    since: Instant,
+    request: RequestFacts,
+    waits_for: WaitsFor,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum WaitsFor {
+    Request,
+    /// The next chunk; whether the last one is still open.
+    Chunk(bool),
+    /// More of a response that ends with the connection.
+    Bytes,
+}
+
+impl SuspendedConnection {
+    /// A connection that was accepted just now.
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
+        let ServerConnection { requests, since, request, .. } = ServerConnection::new(now);
+        Self { requests, since, request, waits_for: WaitsFor::Request }
+    }
+
+    /// The machine that goes on from here.
+    #[must_use]
+    pub fn resume(self) -> ServerConnection {
+        let Self { requests, since, request, waits_for } = self;
+        let (sending, receiving) = match waits_for {
+            WaitsFor::Request => (Sending::Nothing, Receiving::Head(HeadLines::default())),
+            WaitsFor::Chunk(_) => (Sending::Body(Framing::Chunked), Receiving::Done),
+            WaitsFor::Bytes => (Sending::Body(Framing::UntilClose), Receiving::Done),
+        };
+        let is_chunk_open = matches!(waits_for, WaitsFor::Chunk(true));
+        let machine = ServerConnection { requests, request, ..ServerConnection::new(since) };
+        ServerConnection { sending, receiving, is_chunk_open, ..machine }
+    }
+
+    /// Until when to wait for the first request, or the next one.
+    #[must_use]
+    pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        self.resume().deadline(limits)
+    }
+}
+
+impl ServerConnection {
+    /// All that is to be known, if that is little.
+    #[must_use]
+    pub fn suspend(&self) -> Option<SuspendedConnection> {
+        let waits_for = match (&self.sending, &self.receiving) {
+            (Sending::Nothing, Receiving::Head(lines)) if lines.is_new() => WaitsFor::Request,
+            (Sending::Body(Framing::Chunked), Receiving::Done) => WaitsFor::Chunk(self.is_chunk_open),
+            (Sending::Body(Framing::UntilClose), Receiving::Done) => WaitsFor::Bytes,
+            _ => return None,
+        };
+        let Self { requests, since, request, .. } = *self;
+        let is_all = self.pending.is_empty() && !self.closing && !self.input_ended;
+        is_all.then_some(SuspendedConnection { requests, since, request, waits_for })
+    }
+}

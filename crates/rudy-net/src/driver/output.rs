@@ -1,0 +1,273 @@
+//! The way out of a connection: in order, whatever the number of bodies that share it. Only what the socket does not take is
+//! kept; a connection that waits for its next piece keeps nothing.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::task::{Poll, ready};
+use std::time::Instant;
+
+use bytes::{Buf, Bytes, BytesMut};
+use rudy_http::Limits;
+use rudy_http::h1::Pace;
+
+use super::record::Record;
+use super::turn::Turn;
+use crate::transport::Stream;
+use crate::{Ended, FileRange};
+
+/// What is framed and still to be sent on a connection. While something is, no further body is framed: a frame that has begun
+/// is sent to its end, whatever becomes of its body.
+#[derive(Default)]
+pub(crate) struct Output {
+    backlog: Option<Box<Backlog>>,
+}
+
+/// What waits for room in the socket, and for how long.
+#[derive(Default)]
+struct Backlog {
+    queue: VecDeque<Segment>,
+    pace: Pace,
+    /// What the peer had not acknowledged when we last looked, while we wait for it.
+    unacknowledged: Option<u64>,
+    /// Of the responses in the queue that are before this one in a pipeline.
+    earlier: Vec<Record>,
+}
+
+/// Bytes that are framed, and what goes behind them as it is.
+struct Segment {
+    framed: BytesMut,
+    raw: Option<Raw>,
+}
+
+/// A piece of a body that is too large to be copied.
+pub(crate) enum Raw {
+    Bytes(Bytes),
+    File(FileRange),
+}
+
+impl Output {
+    /// Queues what is framed, and the responses that it holds.
+    pub(super) fn push(&mut self, framed: &mut BytesMut, earlier: Vec<Record>) {
+        if !framed.is_empty() {
+            self.backlog.get_or_insert_default().push(framed, None);
+        }
+        self.keep(earlier);
+    }
+
+    /// Tells of these responses when what is sent next has been sent, which holds them.
+    pub(super) fn keep(&mut self, earlier: Vec<Record>) {
+        if !earlier.is_empty() {
+            self.backlog.get_or_insert_default().earlier.extend(earlier);
+        }
+    }
+
+    /// Sends what is queued, then `out`, then `raw`; what the socket does not take is queued. Ready when all of it has been
+    /// handed to the kernel.
+    ///
+    /// # Errors
+    ///
+    /// The connection is broken, or a frame that has begun cannot be sent to its end.
+    pub(crate) fn poll(
+        &mut self,
+        io: &mut Stream,
+        turn: &mut Turn<'_, '_>,
+        out: &mut BytesMut,
+        mut raw: Option<Raw>,
+    ) -> Poll<Result<(), Ended>> {
+        let before = turn.sent_bytes;
+        let sent = match &mut self.backlog {
+            Some(backlog) if !backlog.queue.is_empty() => {
+                backlog.push(out, raw.take());
+                backlog.poll_queue(io, turn)
+            }
+            _ => poll_segment(io, turn, out, &mut raw),
+        }?;
+        let is_flushed = sent.is_ready() && io.poll_flush(turn.cx).map_err(|_| Ended::PeerGone)?.is_ready();
+        let sent_bytes = turn.sent_bytes - before;
+        if let Some(backlog) = &mut self.backlog
+            && (sent_bytes > 0 || is_flushed)
+        {
+            backlog.unacknowledged = None;
+            backlog.pace.moved(sent_bytes, turn.now);
+        }
+        if !is_flushed {
+            self.wait(io, turn.now).push(out, raw);
+            return Poll::Pending;
+        }
+        self.settle_earlier(Ended::Complete);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Everything has been sent, and it may be long before there is more: nothing is kept meanwhile.
+    pub(super) fn release(&mut self) {
+        self.backlog = None;
+    }
+
+    /// From here on we wait for the peer, if we did not yet.
+    fn wait(&mut self, io: &Stream, now: Instant) -> &mut Backlog {
+        let backlog = self.backlog.get_or_insert_default();
+        if backlog.unacknowledged.is_none() {
+            backlog.unacknowledged = io.unacknowledged().ok();
+        }
+        backlog.pace.wait(now);
+        backlog
+    }
+
+    /// When a peer that does not read, or hardly, has had its time.
+    pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        let pace = &self.backlog.as_ref()?.pace;
+        let rate = pace.rate_deadline(limits.rate_grace, limits.send_rate_min);
+        let stall = pace.stall_deadline(limits.send_stall_time);
+        rate.into_iter().chain(stall).min()
+    }
+
+    /// Whether the peer has had its time, and has not read after all meanwhile.
+    pub(super) fn has_stalled(&mut self, io: &Stream, limits: &Limits, now: Instant) -> bool {
+        let is_over = |output: &Self| output.deadline(limits).is_some_and(|deadline| deadline <= now);
+        is_over(self) && (!self.has_progressed(io, now) || is_over(self))
+    }
+
+    /// At a deadline: whether the peer has read after all. The socket had no room for us, and yet it may have taken what the
+    /// kernel still held.
+    pub(super) fn has_progressed(&mut self, io: &Stream, now: Instant) -> bool {
+        let Some(backlog) = &mut self.backlog else { return false };
+        let (Some(before), Ok(left)) = (backlog.unacknowledged, io.unacknowledged()) else { return false };
+        backlog.unacknowledged = Some(left);
+        if left >= before {
+            return false;
+        }
+        backlog.pace.progressed(now);
+        true
+    }
+
+    /// Tells how the responses before this one have ended.
+    pub(super) fn settle_earlier(&mut self, ended: Ended) {
+        if let Some(backlog) = &mut self.backlog {
+            backlog.earlier.drain(..).for_each(|mut record| record.finish(ended));
+        }
+    }
+}
+
+impl Backlog {
+    /// Takes what is framed, and what goes behind it.
+    fn push(&mut self, framed: &mut BytesMut, raw: Option<Raw>) {
+        match self.queue.back_mut() {
+            _ if framed.is_empty() && raw.is_none() => return,
+            Some(last) if last.raw.is_none() => {
+                last.framed.extend_from_slice(framed);
+                last.raw = raw;
+            }
+            // A copy of its size: the buffer is the thread's.
+            _ => self.queue.push_back(Segment { framed: BytesMut::from(&framed[..]), raw }),
+        }
+        framed.clear();
+    }
+
+    fn poll_queue(&mut self, io: &mut Stream, turn: &mut Turn<'_, '_>) -> Poll<Result<(), Ended>> {
+        while let Some(Segment { framed, raw }) = self.queue.front_mut() {
+            ready!(poll_segment(io, turn, framed, raw))?;
+            self.queue.pop_front();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Raw {
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File(range) => range.length,
+        }
+    }
+
+    /// Takes off the first `length` bytes, of which there are as many.
+    pub(super) fn split_to(&mut self, length: u64) -> Self {
+        match self {
+            Self::Bytes(bytes) => {
+                Self::Bytes(bytes.split_to(usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len())))
+            }
+            Self::File(range) => {
+                let first = FileRange { length, ..range.clone() };
+                range.start += length;
+                range.length -= length;
+                Self::File(first)
+            }
+        }
+    }
+}
+
+/// Sends what is framed and then what goes behind it. Ready when the transport has taken all of it.
+fn poll_segment(
+    io: &mut Stream,
+    turn: &mut Turn<'_, '_>,
+    framed: &mut BytesMut,
+    raw: &mut Option<Raw>,
+) -> Poll<Result<(), Ended>> {
+    loop {
+        let sent = match raw {
+            Some(Raw::Bytes(bytes)) => ready!(poll_write_with(io, turn, framed, bytes))?,
+            Some(Raw::File(range)) if framed.is_empty() => ready!(poll_file(io, turn, range))?,
+            _ if framed.is_empty() => return Poll::Ready(Ok(())),
+            _ => ready!(poll_write(io, turn, framed, raw.is_some()))?,
+        };
+        turn.sent(sent);
+        if raw.as_ref().is_some_and(|raw| raw.length() == 0) {
+            *raw = None;
+        }
+    }
+}
+
+/// Writes what is framed; `more` follows at once.
+fn poll_write(
+    io: &mut Stream,
+    turn: &mut Turn<'_, '_>,
+    framed: &mut BytesMut,
+    more: bool,
+) -> Poll<Result<u64, Ended>> {
+    let written = io.poll_write(turn.cx, &[IoSlice::new(framed)], more);
+    written.map_err(|_| Ended::PeerGone).map_ok(|written| {
+        framed.advance(written);
+        written as u64
+    })
+}
+
+/// Writes what is framed and `bytes` behind it.
+fn poll_write_with(
+    io: &mut Stream,
+    turn: &mut Turn<'_, '_>,
+    framed: &mut BytesMut,
+    bytes: &mut Bytes,
+) -> Poll<Result<u64, Ended>> {
+    let slices = [IoSlice::new(framed), IoSlice::new(bytes)];
+    let slices = if framed.is_empty() { &slices[1..] } else { &slices[..] };
+    let written = ready!(io.poll_write(turn.cx, slices, false)).map_err(|_| Ended::PeerGone)?;
+    let of_framed = written.min(framed.len());
+    framed.advance(of_framed);
+    bytes.advance(written - of_framed);
+    Poll::Ready(Ok(written as u64))
+}
+
+/// Has the transport send a piece of a file. A file that shrank, or is seen to have changed in place, cuts the response: what was
+/// promised can no longer be kept. (What changes between our look and the kernel's read cannot be seen from here.)
+fn poll_file(io: &mut Stream, turn: &mut Turn<'_, '_>, range: &mut FileRange) -> Poll<Result<u64, Ended>> {
+    let length = usize::try_from(range.length).unwrap_or(usize::MAX);
+    let sent = ready!(io.poll_send_file(turn.cx, &range.file, range.start, length));
+    let sent = sent.map_err(|error| fault_of_file(&error))? as u64;
+    if sent == 0 || range.has_changed() {
+        return Poll::Ready(Err(Ended::Cut));
+    }
+    range.start += sent;
+    range.length -= sent;
+    Poll::Ready(Ok(sent))
+}
+
+/// `sendfile` tells the faults of the file and those of the socket in the same way.
+fn fault_of_file(error: &io::Error) -> Ended {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::NotConnected
+        | io::ErrorKind::TimedOut => Ended::PeerGone,
+        _ => Ended::Cut,
+    }
+}

@@ -1,0 +1,213 @@
+//! The pump under a second protocol: several bodies share one connection, and none can break into a frame of another.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::toy::{DATA, END, RESET, Toy};
+use crate::{Body, BodyError, BodyPiece, BodyStream, Ended, FileRange};
+
+/// What a peer got of a stream: its bytes, and how it ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Received {
+    body: Vec<u8>,
+    end: Option<String>,
+}
+
+/// Reads frames until the connection ends, and opens the window of each stream by what came of it.
+fn receive(mut peer: UnixStream) -> BTreeMap<u8, Received> {
+    let mut streams = BTreeMap::<u8, Received>::new();
+    let mut head = [0; 6];
+    while peer.read_exact(&mut head).is_ok() {
+        let [kind, number, length @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes(length) as usize];
+        peer.read_exact(&mut payload).unwrap();
+        let stream = streams.entry(number).or_default();
+        assert!(stream.end.is_none(), "a frame behind the last of stream {number}");
+        match kind {
+            DATA => {
+                // Once everything has been sent, the window concerns nobody.
+                let _ = peer.write_all(&[&[number][..], &length].concat());
+                stream.body.extend(payload);
+            }
+            END => stream.end = Some(String::from_utf8(payload).unwrap()),
+            RESET => stream.end = Some("reset".to_owned()),
+            _ => panic!("not a frame: {head:?}"),
+        }
+    }
+    streams
+}
+
+/// Bytes of which a wrong order would be seen.
+fn pattern(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251 + seed).to_le_bytes()[0]).collect()
+}
+
+fn range(bytes: &[u8], start: u64, length: u64) -> FileRange {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    range_of(file, start, length)
+}
+
+fn range_of(file: File, start: u64, length: u64) -> FileRange {
+    let stat = file.metadata().unwrap();
+    let modified_ns = i128::from(stat.mtime()) * 1_000_000_000 + i128::from(stat.mtime_nsec());
+    FileRange { file: Arc::new(file), start, length, size: stat.len(), modified_ns }
+}
+
+async fn pair() -> (tokio::net::UnixStream, UnixStream) {
+    let (ours, peer) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let ours = tokio::net::UnixStream::from_std(ours).unwrap();
+    // The runtime knows it now, and a single poll finds it so.
+    ours.writable().await.unwrap();
+    (ours, peer)
+}
+
+/// Sends the bodies over one connection, and returns what the peer got of each.
+async fn send(window: u64, bodies: Vec<(u8, Body)>) -> BTreeMap<u8, Received> {
+    let (ours, peer) = pair().await;
+    let peer = std::thread::spawn(move || receive(peer));
+    let mut toy = Toy::new(ours, window, bodies);
+    poll_fn(|cx| toy.poll(cx, Instant::now(), &mut None)).await.unwrap();
+    drop(toy);
+    peer.join().unwrap()
+}
+
+/// A body of bytes, one of a file, and one of all kinds of pieces; and what is to come of each.
+fn bodies(length: usize) -> (Vec<(u8, Body)>, BTreeMap<u8, Received>) {
+    let [first, second, third] = [1, 2, 3].map(|seed| pattern(seed, length));
+    let (half, whole) = (length / 2, length as u64);
+    let trailers = HeaderMap::from_iter([(HeaderName::from_static("x-sum"), HeaderValue::from_static("17"))]);
+    let pieces = VecDeque::from([
+        BodyPiece::Data(Bytes::copy_from_slice(&third[..3])),
+        BodyPiece::File(range(&third, 3, half as u64 - 3)),
+        BodyPiece::Data(Bytes::copy_from_slice(&third[half..])),
+        BodyPiece::Trailers(trailers),
+    ]);
+    let bodies = vec![
+        (1, Body::Bytes(first.clone().into())),
+        (2, Body::File(range(&[&b"before"[..], &second, b"behind"].concat(), 6, whole))),
+        (3, Body::Stream(Box::new(pieces))),
+        (4, Body::Empty),
+    ];
+    let received = |body, end: &str| Received { body, end: Some(end.to_owned()) };
+    let expected = [
+        (1, received(first, "")),
+        (2, received(second, "")),
+        (3, received(third, "x-sum=17;")),
+        (4, received(Vec::new(), "")),
+    ];
+    (bodies, expected.into())
+}
+
+#[tokio::test]
+async fn bodies_side_by_side_arrive_whole_whatever_their_windows() {
+    for (window, length) in
+        [(1, 300), (10, 3000), (65_536, 100), (65_536, 2_000_000), (u64::MAX >> 1, 2_000_000)]
+    {
+        let (bodies, expected) = bodies(length);
+        assert_eq!(send(window, bodies).await, expected, "windows of {window} bytes");
+    }
+}
+
+/// Of a body that is always ready no stream has more than the others, in each of a connection's turns.
+#[tokio::test]
+async fn streams_take_turns() {
+    let (ours, mut peer) = pair().await;
+    let large = || Body::Bytes(pattern(0, 1 << 20).into());
+    let mut toy = Toy::new(ours, 1 << 20, [(1, large()), (2, large())]);
+    assert!(toy.poll(&mut Context::from_waker(Waker::noop()), Instant::now(), &mut None).is_pending());
+    let mut head = [0; 6];
+    let numbers = [(); 4].map(|()| {
+        peer.read_exact(&mut head).unwrap();
+        peer.read_exact(&mut [0; 16 * 1024]).unwrap();
+        head[1]
+    });
+    assert_eq!(numbers, [1, 2, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_stream_that_fails_ends_by_itself_alone() {
+    struct Failing;
+
+    impl BodyStream for Failing {
+        fn poll_piece(
+            &mut self,
+            _: &mut Context<'_>,
+            _: Instant,
+            _: u64,
+        ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+            Poll::Ready(Some(Err("out of luck".into())))
+        }
+    }
+
+    let (mut bodies, mut expected) = bodies(100_000);
+    bodies.insert(1, (9, Body::Stream(Box::new(Failing))));
+    expected.insert(9, Received { body: Vec::new(), end: Some("reset".to_owned()) });
+    assert_eq!(send(65_536, bodies).await, expected);
+}
+
+/// The file is shorter than it should be: a frame that was promised cannot be kept, and there is no way on.
+#[tokio::test]
+async fn a_frame_that_cannot_be_sent_to_its_end_breaks_the_connection() {
+    let (ours, _peer) = pair().await;
+    let bodies = [(1, Body::File(range(b"short", 0, 100))), (2, Body::Bytes("whole".into()))];
+    let mut toy = Toy::new(ours, 1000, bodies);
+    let polled = toy.poll(&mut Context::from_waker(Waker::noop()), Instant::now(), &mut None);
+    assert_eq!(polled, Poll::Ready(Err(Ended::Cut)));
+}
+
+/// What the socket has not taken of a frame comes before anything else, even when its stream is given up in the middle.
+#[tokio::test]
+async fn no_frame_breaks_into_another() {
+    let kinds =
+        || [Body::Bytes(pattern(1, 1 << 20).into()), Body::File(range(&pattern(1, 1 << 20), 0, 1 << 20))];
+    for body in kinds() {
+        let (ours, peer) = pair().await;
+        let sock = socket2::SockRef::from(&ours);
+        sock.set_send_buffer_size(4096).unwrap();
+        let mut toy = Toy::new(ours, 1 << 20, [(1, body), (2, Body::Bytes(pattern(2, 100_000).into()))]);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(toy.poll(cx, Instant::now(), &mut None).is_pending());
+        // The peer reads nothing, so a frame is stuck in the middle.
+        let given_up = toy.streams.iter().position(|stream| stream.number == 1).unwrap();
+        toy.streams.remove(given_up);
+        let peer = std::thread::spawn(move || receive(peer));
+        poll_fn(|cx| toy.poll(cx, Instant::now(), &mut None)).await.unwrap();
+        drop(toy);
+        let received = peer.join().unwrap();
+        let first = &received[&1];
+        assert!(first.body.len() % (16 * 1024) == 0 && pattern(1, 1 << 20).starts_with(&first.body));
+        assert_eq!(received[&2], Received { body: pattern(2, 100_000), end: Some(String::new()) });
+    }
+}
+
+#[tokio::test]
+async fn a_stream_without_a_window_does_not_hold_up_the_others_and_has_its_deadline() {
+    let (ours, mut peer) = pair().await;
+    let mut toy = Toy::new(ours, 5, [(1, Body::Bytes("blocked".into())), (2, Body::Bytes("whole".into()))]);
+    let (cx, start) = (&mut Context::from_waker(Waker::noop()), Instant::now());
+    let mut due = None;
+    let mut frames = |expected: &[&[u8]]| {
+        let mut bytes = vec![0; expected.concat().len()];
+        peer.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, expected.concat());
+    };
+    assert!(toy.poll(cx, start, &mut due).is_pending());
+    frames(&[b"D\x01\0\0\0\x05block", b"D\x02\0\0\0\x05whole", b"E\x02\0\0\0\0"]);
+    assert_eq!(due, Some(start + toy.limits.send_stall_time));
+    let late = start + toy.limits.send_stall_time;
+    assert!(toy.poll(cx, late - Duration::from_millis(1), &mut due).is_pending());
+    assert!(toy.poll(cx, late, &mut due).is_ready());
+    frames(&[b"R\x01\0\0\0\0"]);
+}

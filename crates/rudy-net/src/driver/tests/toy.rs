@@ -1,0 +1,225 @@
+//! A protocol that has nothing to do with HTTP/1.1: bodies side by side on one connection, in frames, each as far as its window
+//! allows.
+//!
+//! A frame is its kind, the number of its stream, the length of its payload in four bytes, and its payload. The other direction
+//! has messages that open windows: the number of a stream, and four bytes for how many more bytes it may send.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::{BufMut, BytesMut};
+use http::HeaderMap;
+use rudy_http::Limits;
+use rudy_http::h1::{LengthError, Pace};
+use tokio::io::ReadBuf;
+
+use crate::driver::framing::Framing;
+use crate::driver::output::{Output, Raw};
+use crate::driver::pump::{Filled, Pump};
+use crate::driver::turn::Turn;
+use crate::transport::Stream;
+use crate::{Body, Counters, Ended};
+
+pub(super) const DATA: u8 = b'D';
+pub(super) const END: u8 = b'E';
+pub(super) const RESET: u8 = b'R';
+
+/// The largest payload.
+const FRAME_BYTES: u64 = 16 * 1024;
+
+/// The side that sends bodies.
+pub(super) struct Toy {
+    io: Stream,
+    pub(super) output: Output,
+    /// The next to have its turn is the first.
+    pub(super) streams: VecDeque<ToyStream>,
+    /// A part of a message.
+    input: Vec<u8>,
+    pub(super) limits: Limits,
+    counters: Arc<Counters>,
+}
+
+pub(super) struct ToyStream {
+    pub(super) number: u8,
+    window: u64,
+    has_ended: bool,
+    pump: Pump,
+    /// How long the peer takes to open the window.
+    pace: Pace,
+}
+
+/// The frames of one stream.
+struct Frames<'a> {
+    number: u8,
+    window: &'a mut u64,
+    has_ended: &'a mut bool,
+}
+
+impl Frames<'_> {
+    fn put_head(&self, kind: u8, length: u64, out: &mut BytesMut) {
+        out.put_slice(&[kind, self.number]);
+        out.put_u32(u32::try_from(length).unwrap());
+    }
+}
+
+impl Framing for Frames<'_> {
+    fn window(&self) -> u64 {
+        *self.window
+    }
+
+    fn has_ended(&self) -> bool {
+        *self.has_ended
+    }
+
+    fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
+        if !data.is_empty() {
+            let framed = self.begin_raw(data.len() as u64, out)?;
+            assert_eq!(framed, data.len() as u64, "a piece is no larger than the window and a frame");
+            out.put_slice(data);
+        }
+        Ok(())
+    }
+
+    fn begin_raw(&mut self, length: u64, out: &mut BytesMut) -> Result<u64, LengthError> {
+        let framed = length.min(*self.window).min(FRAME_BYTES);
+        self.put_head(DATA, framed, out);
+        *self.window -= framed;
+        Ok(framed)
+    }
+
+    fn finish(
+        &mut self,
+        trailers: Option<&HeaderMap>,
+        _now: Instant,
+        out: &mut BytesMut,
+    ) -> Result<(), LengthError> {
+        let lines = trailers.into_iter().flatten();
+        let text: String =
+            lines.map(|(name, value)| format!("{name}={};", value.to_str().unwrap())).collect();
+        self.put_head(END, text.len() as u64, out);
+        out.put_slice(text.as_bytes());
+        *self.has_ended = true;
+        Ok(())
+    }
+}
+
+impl ToyStream {
+    /// Frames what it has by now, and measures how long the peer leaves it without a window.
+    fn fill(
+        &mut self,
+        limits: &Limits,
+        turn: &mut Turn<'_, '_>,
+        out: &mut BytesMut,
+    ) -> Result<Filled, Ended> {
+        let before = turn.body_bytes;
+        let Self { number, window, has_ended, .. } = self;
+        let mut frames = Frames { number: *number, window, has_ended };
+        let filled = self.pump.fill(&mut frames, turn, out)?;
+        let framed = turn.body_bytes - before;
+        if framed > 0 || !matches!(filled, Filled::Blocked) {
+            self.pace.moved(framed, turn.now);
+        }
+        if matches!(filled, Filled::Blocked) {
+            self.pace.wait(turn.now);
+            let deadline = self.pace.stall_deadline(limits.send_stall_time);
+            if deadline.is_some_and(|deadline| deadline <= turn.now) {
+                return Err(Ended::PeerStalled);
+            }
+            turn.wake_at(deadline);
+        }
+        Ok(filled)
+    }
+}
+
+impl Toy {
+    pub(super) fn new(
+        io: impl Into<Stream>,
+        window: u64,
+        bodies: impl IntoIterator<Item = (u8, Body)>,
+    ) -> Self {
+        let streams = bodies.into_iter().map(|(number, body)| {
+            let mut pump = Pump::default();
+            pump.set_body(body);
+            ToyStream { number, window, has_ended: false, pump, pace: Pace::default() }
+        });
+        let (limits, counters) = (Limits::default(), Arc::<Counters>::default());
+        let (output, input) = (Output::default(), Vec::new());
+        Self { io: io.into(), output, streams: streams.collect(), input, limits, counters }
+    }
+
+    /// Ready when all bodies have been sent, or the connection is broken. Pending, it leaves when it is to be polled again.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        due: &mut Option<Instant>,
+    ) -> Poll<Result<(), Ended>> {
+        let counters = self.counters.clone();
+        let mut turn = Turn::new(cx, now, &counters);
+        self.read(&mut turn);
+        let polled = self.poll_out(&mut turn);
+        *due = turn.due;
+        polled
+    }
+
+    fn poll_out(&mut self, turn: &mut Turn<'_, '_>) -> Poll<Result<(), Ended>> {
+        let (mut out, mut raw) = (BytesMut::new(), None);
+        loop {
+            if self.output.poll(&mut self.io, turn, &mut out, raw.take())?.is_pending() {
+                let is_late = self.streams.iter_mut().any(|stream| stream.pump.poll_blocked(turn).is_ready());
+                return if is_late { Poll::Ready(Err(Ended::PeerStalled)) } else { Poll::Pending };
+            }
+            if self.streams.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            if turn.left_bytes == 0 {
+                return turn.give_way();
+            }
+            raw = self.fill(turn, &mut out);
+            if raw.is_none() && out.is_empty() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Has one stream after the other frame something, until there is something to send.
+    fn fill(&mut self, turn: &mut Turn<'_, '_>, out: &mut BytesMut) -> Option<Raw> {
+        for _ in 0..self.streams.len() {
+            let mut stream = self.streams.pop_front()?;
+            match stream.fill(&self.limits, turn, out) {
+                Ok(filled) => {
+                    if !stream.has_ended {
+                        self.streams.push_back(stream);
+                    }
+                    if let Filled::Some(raw) = filled {
+                        return raw;
+                    }
+                }
+                // It is over, and nothing but it.
+                Err(_) => out.put_slice(&[RESET, stream.number, 0, 0, 0, 0]),
+            }
+        }
+        None
+    }
+
+    /// Takes what opens windows.
+    fn read(&mut self, turn: &mut Turn<'_, '_>) {
+        let mut bytes = [0; 1024];
+        loop {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            let read = self.io.poll_read(turn.cx, &mut buffer);
+            if read.is_pending() || buffer.filled().is_empty() {
+                return;
+            }
+            self.input.extend_from_slice(buffer.filled());
+            while let Some((&[number, ref more @ ..], _)) = self.input.split_first_chunk::<5>() {
+                if let Some(stream) = self.streams.iter_mut().find(|stream| stream.number == number) {
+                    stream.window += u64::from(u32::from_be_bytes(*more));
+                }
+                self.input.drain(..5);
+            }
+        }
+    }
+}
