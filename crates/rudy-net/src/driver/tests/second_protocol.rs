@@ -8,9 +8,9 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::toy::{DATA, END, RESET, Toy};
@@ -48,11 +48,11 @@ fn receive(mut peer: UnixStream) -> BTreeMap<u8, Received> {
 }
 
 /// Bytes of which a wrong order would be seen.
-fn pattern(seed: usize, length: usize) -> Vec<u8> {
+pub(super) fn pattern(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251 + seed).to_le_bytes()[0]).collect()
 }
 
-fn range(bytes: &[u8], start: u64, length: u64) -> FileRange {
+pub(super) fn range(bytes: &[u8], start: u64, length: u64) -> FileRange {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
     range_of(file, start, length)
@@ -182,11 +182,13 @@ async fn no_frame_breaks_into_another() {
         // The peer reads nothing, so a frame is stuck in the middle.
         let given_up = toy.streams.iter().position(|stream| stream.number == 1).unwrap();
         toy.streams.remove(given_up);
+        toy.output.push(&mut BytesMut::from(&[RESET, 1, 0, 0, 0, 0][..]), Vec::new());
         let peer = std::thread::spawn(move || receive(peer));
         poll_fn(|cx| toy.poll(cx, Instant::now(), &mut None)).await.unwrap();
         drop(toy);
         let received = peer.join().unwrap();
         let first = &received[&1];
+        assert_eq!(first.end.as_deref(), Some("reset"));
         assert!(first.body.len() % (16 * 1024) == 0 && pattern(1, 1 << 20).starts_with(&first.body));
         assert_eq!(received[&2], Received { body: pattern(2, 100_000), end: Some(String::new()) });
     }
@@ -207,7 +209,7 @@ async fn a_stream_without_a_window_does_not_hold_up_the_others_and_has_its_deadl
     frames(&[b"D\x01\0\0\0\x05block", b"D\x02\0\0\0\x05whole", b"E\x02\0\0\0\0"]);
     assert_eq!(due, Some(start + toy.limits.send_stall_time));
     let late = start + toy.limits.send_stall_time;
-    assert!(toy.poll(cx, late - Duration::from_millis(1), &mut due).is_pending());
+    assert!(toy.poll(cx, start, &mut due).is_pending());
     assert!(toy.poll(cx, late, &mut due).is_ready());
     frames(&[b"R\x01\0\0\0\0"]);
 }

@@ -96,8 +96,9 @@ impl Framing for Frames<'_> {
         out: &mut BytesMut,
     ) -> Result<(), LengthError> {
         let lines = trailers.into_iter().flatten();
-        let text: String =
+        let lines: Vec<_> =
             lines.map(|(name, value)| format!("{name}={};", value.to_str().unwrap())).collect();
+        let text = lines.concat();
         self.put_head(END, text.len() as u64, out);
         out.put_slice(text.as_bytes());
         *self.has_ended = true;
