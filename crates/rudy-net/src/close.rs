@@ -109,7 +109,9 @@ impl Closing {
 
     /// Takes the first two steps, as far as they have to wait; the others, and what is left of these, follow with the drop.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
-        if matches!(self.ending, Ending::Cut | Ending::PeerClosed) {
+        // A session says goodbye to a peer that has closed, too: it may still receive, and take the end for a cut.
+        let is_over = self.ending == Ending::PeerClosed && self.io.plain_socket().is_some();
+        if is_over || self.ending == Ending::Cut {
             return Poll::Ready(());
         }
         let is_late = self.until.is_some_and(|until| until <= now);
@@ -125,7 +127,7 @@ impl Closing {
             }
             self.is_draining = true;
         }
-        if self.ending == Ending::Quiet {
+        if self.ending != Ending::Finished {
             return Poll::Ready(());
         }
         // 2. Read what still comes.

@@ -1,7 +1,10 @@
 //! The driver from within.
 
+mod harness;
 mod second_protocol;
+mod session;
 mod toy;
+mod transport;
 
 use super::*;
 use crate::{Outcome, Request};

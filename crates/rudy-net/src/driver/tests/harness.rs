@@ -1,0 +1,100 @@
+//! One connection, served on a thread whose runtime has no timer but the worker's.
+
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use crate::driver::{ConnectionContext, Serve, serve};
+use crate::engine::Source;
+use crate::timers::Alarm;
+use crate::transport::Stream;
+use crate::{Call, Client, Limits, Observer, Outcome, Peer, Reply, Request, Service, Worker};
+
+/// A service that is a function.
+pub(super) struct Answering {
+    limits: Arc<Limits>,
+    answer: Box<dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync>,
+    outcomes: Mutex<Sender<Outcome>>,
+}
+
+impl Service for Answering {
+    fn call(&self, request: Request, client: &Client<'_>) -> Call {
+        let observer = Tell(self.outcomes.lock().unwrap().clone());
+        Call { reply: (self.answer)(request, client), observer: Some(Box::new(observer)) }
+    }
+
+    fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
+    fn refused(&self, _: &Client<'_>, _: &str, outcome: &Outcome) {
+        let _ = self.outcomes.lock().unwrap().send(outcome.clone());
+    }
+}
+
+struct Tell(Sender<Outcome>);
+
+impl Observer for Tell {
+    fn finished(self: Box<Self>, outcome: &Outcome) {
+        let _ = self.0.send(outcome.clone());
+    }
+}
+
+/// Gives one service for ever.
+pub(super) struct Fixed(Arc<Answering>);
+
+impl Source for Fixed {
+    type Service = Answering;
+    type Current = Arc<Answering>;
+
+    fn current(&self) -> Arc<Answering> {
+        self.0.clone()
+    }
+}
+
+/// What a connection is served with.
+pub(super) struct Harness {
+    pub(super) worker: Arc<Worker>,
+    pub(super) outcomes: Receiver<Outcome>,
+    context: Arc<ConnectionContext<Fixed>>,
+}
+
+impl Harness {
+    pub(super) fn new(
+        limits: Limits,
+        answer: impl Fn(Request, &Client<'_>) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let (sender, outcomes) = channel();
+        let (limits, outcome_sender) = (Arc::new(limits), Mutex::new(sender));
+        let service = Answering { limits, answer: Box::new(answer), outcomes: outcome_sender };
+        let worker = Arc::<Worker>::default();
+        let (source, is_listener_closed) = (Arc::new(Fixed(Arc::new(service))), Arc::<AtomicBool>::default());
+        let context = Arc::new(ConnectionContext { worker: worker.clone(), source, is_listener_closed });
+        Self { worker, outcomes, context }
+    }
+
+    pub(super) fn serve(&self, io: Stream) -> Serve<Fixed> {
+        serve(io, (Peer::Unix, 1), self.context.clone())
+    }
+
+    /// Serves one end of a pair on a thread, which ends with the connection, and returns the other.
+    pub(super) fn start(
+        &self,
+        transport: impl FnOnce(tokio::net::UnixStream) -> Stream + Send + 'static,
+    ) -> (UnixStream, JoinHandle<()>) {
+        let (ours, peer) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let (worker, context) = (self.worker.clone(), self.context.clone());
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+            runtime.block_on(async {
+                tokio::spawn(async move { worker.run_timers(Alarm::new().unwrap()).await });
+                let io = transport(tokio::net::UnixStream::from_std(ours).unwrap());
+                serve(io, (Peer::Unix, 1), context).await;
+            });
+        });
+        (peer, thread)
+    }
+}

@@ -1,0 +1,260 @@
+//! The driver over a session: handshake, flush, files that are read, the goodbye.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+use super::harness::Harness;
+use super::second_protocol::{pattern, range};
+use super::session::{GOODBYE, HANDSHAKE, Session, Visitor};
+use crate::{
+    Body, BodyError, BodyPiece, BodyStream, Client, Ended, Limits, Reply, Request, Response, send_interim,
+};
+
+const SHORT: Duration = Duration::from_millis(100);
+const FILE_BYTES: usize = 200_000;
+
+/// Pieces that come when the test sends them.
+struct Channel(Receiver<Option<Bytes>>, Arc<std::sync::Mutex<Option<Waker>>>);
+
+impl BodyStream for Channel {
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        _: Instant,
+        _: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        *self.1.lock().unwrap() = Some(cx.waker().clone());
+        match self.0.try_recv() {
+            Ok(piece) => Poll::Ready(piece.map(|piece| Ok(BodyPiece::Data(piece)))),
+            Err(_) => Poll::Pending,
+        }
+    }
+}
+
+fn response(body: Body) -> Response {
+    let mut response = Response::new(StatusCode::OK);
+    response.body = body;
+    response
+}
+
+fn file() -> Vec<u8> {
+    pattern(7, FILE_BYTES).into_iter().map(|byte| b'a' + byte % 26).collect()
+}
+
+fn answer(request: Request, client: &Client<'_>) -> Reply {
+    let body = match request.uri().path() {
+        "/large" => Body::Bytes(file().into()),
+        "/file" => Body::File(range(&file(), 0, FILE_BYTES as u64)),
+        "/parts" => {
+            let parts = [
+                BodyPiece::Data("<".into()),
+                BodyPiece::File(range(&file(), 5, 3)),
+                BodyPiece::Data(">".into()),
+            ];
+            Body::Stream(Box::new(VecDeque::from(parts)))
+        }
+        "/later" => {
+            return Reply::Later(Box::pin(async {
+                send_interim(StatusCode::EARLY_HINTS, HeaderMap::new());
+                // They do not wait for the final one.
+                let mut is_again = false;
+                poll_fn(
+                    |_| if std::mem::replace(&mut is_again, true) { Poll::Ready(()) } else { Poll::Pending },
+                )
+                .await;
+                response(Body::Empty)
+            }));
+        }
+        _ => {
+            let tls =
+                client.tls.as_ref().map(|tls| (&*tls.version, &*tls.cipher, tls.server_name.as_deref()));
+            Body::Bytes(format!("{} {tls:?}", client.scheme()).into())
+        }
+    };
+    response(body).into()
+}
+
+fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    limits
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+}
+
+fn greeted(harness: &Harness) -> Visitor {
+    let mut visitor = Visitor(harness.start(|io| Session::new(io).into_stream()).0);
+    visitor.greet();
+    visitor
+}
+
+#[test]
+fn a_handshake_that_stalls_has_the_time_of_a_first_request() {
+    let harness = Harness::new(limits(|limits| limits.http.first_request_timeout = SHORT), answer);
+    for sent in [&b""[..], b"hel", HANDSHAKE[0]] {
+        let (peer, thread) = harness.start(|io| Session::new(io).into_stream());
+        (&peer).write_all(sent).unwrap();
+        thread.join().unwrap();
+    }
+    // Another one that stalls has as long as it needs.
+    let harness = Harness::new(Limits::default(), answer);
+    greeted(&harness).send("x");
+}
+
+#[test]
+fn a_handshake_that_fails_or_is_stopped_ends_the_connection() {
+    let harness = Harness::new(Limits::default(), answer);
+    let (peer, thread) = harness.start(|io| Session::new(io).into_stream());
+    (&peer).write_all(b"who?").unwrap();
+    thread.join().unwrap();
+    let (_peer, thread) = harness.start(|io| Session::new(io).into_stream());
+    harness.worker.stop();
+    thread.join().unwrap();
+}
+
+#[test]
+fn what_a_response_has_is_flushed_whenever_it_waits() {
+    let harness = Harness::new(Limits::default(), answer);
+    let mut visitor = greeted(&harness);
+    let text = "https Some((\"Toy\", \"XOR\", Some(\"a.test\")))";
+    visitor.send(&get("/"));
+    visitor.read_until(text);
+    visitor.send(&[get("/"), get("/large"), get("/"), get("/file"), get("/parts"), get("/")].concat());
+    let large = String::from_utf8(file()).unwrap();
+    for expected in [text, &large, text, &large, &format!("<{}>", &large[5..8]), text] {
+        assert!(visitor.read_until(expected).starts_with("HTTP/1.1 200 OK\r\n"));
+    }
+    visitor.send(&get("/later"));
+    assert_eq!(visitor.read_until("\r\n\r\n"), "HTTP/1.1 103 Early Hints\r\n\r\n");
+}
+
+#[test]
+fn each_piece_of_a_stream_is_flushed_when_it_comes() {
+    let (pieces, receiver) = channel();
+    let waker = Arc::<std::sync::Mutex<Option<Waker>>>::default();
+    let body = std::sync::Mutex::new(Some(Channel(receiver, waker.clone())));
+    let harness = Harness::new(Limits::default(), move |_, _| {
+        response(Body::Stream(Box::new(body.lock().unwrap().take().unwrap()))).into()
+    });
+    let mut visitor = greeted(&harness);
+    visitor.send(&get("/"));
+    visitor.read_until("\r\n\r\n");
+    let send = |piece| {
+        pieces.send(piece).unwrap();
+        waker.lock().unwrap().as_ref().inspect(|waker| waker.wake_by_ref());
+    };
+    for length in [1, 16 * 1024, 16 * 1024 + 1, 100_000] {
+        send(Some(vec![b'x'; length].into()));
+        assert_eq!(visitor.read_until("x\r\n").len(), format!("{length:x}\r\n\r\n").len() + length);
+    }
+    send(None);
+    visitor.read_until("0\r\n\r\n");
+}
+
+/// One connection is closed by us; one by a client that waits for its response; one by a client that asks for nothing.
+#[test]
+fn a_session_says_goodbye_however_it_ends() {
+    let goodbye = std::str::from_utf8(GOODBYE).unwrap();
+    let (get, get_later) = ("GET /parts HTTP/1.0\r\n\r\n", "GET /later HTTP/1.0\r\n\r\n");
+    for (request, is_half_closed) in [(get, false), (get, true), (get_later, true), ("", true)] {
+        let harness = Harness::new(limits(|limits| limits.linger_time = SHORT), answer);
+        let mut visitor = greeted(&harness);
+        visitor.send(request);
+        if is_half_closed {
+            visitor.0.shutdown(Shutdown::Write).unwrap();
+        }
+        let text = visitor.read_to_end();
+        assert!(text.ends_with(goodbye), "{request:?}: {text}");
+    }
+}
+
+/// A goodbye for which the socket has no room.
+fn long_goodbye(harness: &Harness) -> (Visitor, std::thread::JoinHandle<()>) {
+    let (peer, thread) = harness.start(|io| {
+        let mut session = Session::established(io);
+        session.goodbye = vec![0; 4 << 20];
+        session.into_stream()
+    });
+    let mut visitor = Visitor(peer);
+    visitor.send("GET / HTTP/1.0\r\n\r\n");
+    visitor.read_until(")))");
+    (visitor, thread)
+}
+
+#[test]
+fn a_goodbye_is_waited_for_as_long_as_the_linger_lasts() {
+    let harness = Harness::new(limits(|limits| limits.linger_time = SHORT), answer);
+    let (mut visitor, thread) = long_goodbye(&harness);
+    thread.join().unwrap();
+    assert!(visitor.read_to_end().len() < 4 << 20);
+    let harness = Harness::new(Limits::default(), answer);
+    let (mut visitor, _) = long_goodbye(&harness);
+    assert_eq!(visitor.read_to_end().len(), 4 << 20);
+}
+
+/// The runtime has not told of the request, and the socket has nothing: it lies in the session.
+#[test]
+fn a_request_that_the_session_holds_is_answered_before_the_end() {
+    for (request, expected) in [(get("/"), "HTTP/1.1 200 OK\r\n"), (String::new(), "")] {
+        let harness = Harness::new(Limits::default(), answer);
+        harness.worker.stop();
+        let (sent, is_sent) = channel();
+        let (peer, _thread) = harness.start(move |io| {
+            is_sent.recv().unwrap();
+            let mut session = Session::established(io);
+            (session.reads_late, session.goodbye) = (true, Vec::new());
+            session.into_stream()
+        });
+        let mut visitor = Visitor(peer);
+        visitor.send(&request);
+        sent.send(()).unwrap();
+        let text = visitor.read_to_end();
+        assert!(text.starts_with(expected) && text.is_empty() == expected.is_empty(), "{text}");
+    }
+}
+
+/// What the session keeps has not been handed to the kernel.
+#[tokio::test]
+async fn a_response_is_complete_when_it_is_flushed() {
+    for path in ["/", "/large", "/file"] {
+        let harness = Harness::new(Limits::default(), answer);
+        let (ours, peer) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let ours = tokio::net::UnixStream::from_std(ours).unwrap();
+        let mut session = Session::established(ours);
+        let holds_back = Arc::new(AtomicBool::new(true));
+        session.holds_back = holds_back.clone();
+        let mut visitor = Visitor(peer);
+        visitor.send(&(get(path) + &get("/later")));
+        let mut serving = std::pin::pin!(harness.serve(session.into_stream()));
+        for _ in 0..20 {
+            let polled = serving.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            tokio::task::yield_now().await;
+        }
+        assert!(harness.outcomes.try_recv().is_err(), "{path}: nothing has been sent");
+        holds_back.store(false, Ordering::Relaxed);
+        let reader = std::thread::spawn(move || {
+            visitor.read_until("103 Early Hints\r\n\r\n");
+            visitor
+        });
+        while !reader.is_finished() {
+            assert!(serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(harness.outcomes.recv().unwrap().ended, Ended::Complete, "{path}");
+    }
+}
