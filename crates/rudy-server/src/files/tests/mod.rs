@@ -157,8 +157,11 @@ async fn collect(body: Body) -> Vec<u8> {
             while let Some(piece) =
                 std::future::poll_fn(|cx| stream.poll_piece(cx, Instant::now(), u64::MAX)).await
             {
-                let BodyPiece::Data(bytes) = piece.unwrap() else { panic!("a file has no trailers") };
-                all.extend_from_slice(&bytes);
+                match piece.unwrap() {
+                    BodyPiece::Data(bytes) => all.extend_from_slice(&bytes),
+                    BodyPiece::File(range) => all.extend_from_slice(&read(&range)),
+                    BodyPiece::Trailers(_) => panic!("a file has no trailers"),
+                }
             }
             all
         }
