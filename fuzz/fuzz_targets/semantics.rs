@@ -20,9 +20,9 @@ fuzz_target!(|data: &[u8]| {
         1 => ranges(&value, u64::from(*kind)),
         2 => negotiation(&value),
         3 => conditions(&value),
-        _ => drop(HttpDate::parse(&value).map(|date| {
+        _ => drop(HttpDate::parse(value.as_bytes()).map(|date| {
             // A date that was read is written as one that is read the same.
-            assert_eq!(HttpDate::parse(&date.to_value()), Some(date));
+            assert_eq!(HttpDate::parse(date.to_value().as_bytes()), Some(date));
         })),
     }
 });

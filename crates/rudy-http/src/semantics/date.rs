@@ -23,8 +23,8 @@ impl HttpDate {
     ///
     /// RFC 9110 §5.6.7: a recipient MUST accept all three formats.
     #[must_use]
-    pub fn parse(value: &HeaderValue) -> Option<Self> {
-        let time = httpdate::parse_http_date(value.to_str().ok()?).ok()?;
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let time = httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()?;
         let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Some(Self(since.as_secs().min(Self::LAST)))
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Option<u64> {
-        HttpDate::parse(&HeaderValue::from_str(text).unwrap()).map(HttpDate::unix_seconds)
+        HttpDate::parse(text.as_bytes()).map(HttpDate::unix_seconds)
     }
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
         #[test]
         fn a_written_date_reads_back(seconds in 0_i64..=253_402_300_799) {
             let date = HttpDate::from_unix_seconds(seconds);
-            prop_assert_eq!(HttpDate::parse(&date.to_value()), Some(date));
+            prop_assert_eq!(HttpDate::parse(date.to_value().as_bytes()), Some(date));
         }
     }
 }

@@ -36,8 +36,8 @@ impl<'a> RequestPath<'a> {
     /// It leads above the root, has a NUL or a broken escape, or leaves a segment with an encoded slash by `..`.
     pub fn parse(path: &'a (impl AsRef<[u8]> + ?Sized)) -> Result<Self, PathError> {
         let path = path.as_ref();
-        if is_canonical(path) {
-            return Ok(Self { bytes: Cow::Borrowed(path), encoded_slashes: Vec::new() });
+        if let Some(path) = Self::canonical(path) {
+            return Ok(path);
         }
         let mut builder = Builder { bytes: vec![b'/'], encoded_slashes: Vec::new() };
         let mut ends_in_name = false;
@@ -47,6 +47,17 @@ impl<'a> RequestPath<'a> {
             ends_in_name = builder.end_segment(start)?;
         }
         Ok(builder.finish(ends_in_name))
+    }
+
+    /// The path of a request target if it is canonical already and shows it at once: nothing encoded, and no segment that is
+    /// empty or begins with a dot.
+    #[must_use]
+    pub fn canonical(path: &'a [u8]) -> Option<Self> {
+        let is_plain = |slash: usize| !matches!(path.get(slash + 1), Some(b'/' | b'.'));
+        let is_canonical = path.first() == Some(&b'/')
+            && memchr::memchr2(b'%', 0, path).is_none()
+            && memchr::memchr_iter(b'/', path).all(is_plain);
+        is_canonical.then_some(Self { bytes: Cow::Borrowed(path), encoded_slashes: Vec::new() })
     }
 
     /// A path that is known to be canonical and has no encoded slash: that of a file in a folder.
@@ -232,15 +243,6 @@ impl<'a> PathBelow<'a> {
         let here = self.whole.encoded_slashes.iter().filter_map(move |slash| slash.checked_sub(self.mount));
         here.filter(move |slash| range.contains(slash))
     }
-}
-
-/// Whether a path is in its canonical spelling without a closer look: nothing encoded, and no segment that is empty or begins
-/// with a dot.
-fn is_canonical(path: &[u8]) -> bool {
-    let is_plain = |slash: usize| !matches!(path.get(slash + 1), Some(b'/' | b'.'));
-    path.first() == Some(&b'/')
-        && memchr::memchr2(b'%', 0, path).is_none()
-        && memchr::memchr_iter(b'/', path).all(is_plain)
 }
 
 struct Builder {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use http::HeaderValue;
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::syntax::parse_digits_saturating;
 
@@ -46,7 +45,7 @@ fn parse(value: &[u8], now_unix_s: u64) -> Option<Duration> {
     if let Some(seconds) = parse_digits_saturating(value) {
         return Some(Duration::from_secs(seconds));
     }
-    let date = HttpDate::parse(&HeaderValue::from_bytes(value).ok()?)?;
+    let date = HttpDate::parse(value)?;
     Some(Duration::from_secs(date.unix_seconds().saturating_sub(now_unix_s)))
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, LAST_MODIFIED, VARY,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, LAST_MODIFIED, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -14,6 +14,7 @@ use rudy_http::h1::Prepared;
 use rudy_http::semantics::conditional::Validators;
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::semantics::etag::EntityTag;
+use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::semantics::negotiation::{AcceptedCodings, Coding};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::range::Span;
@@ -85,15 +86,11 @@ pub(super) enum Choice<'a> {
 impl Entry {
     /// The representation for a request with these fields. What is made on the fly has no ranges: those are cut from what
     /// lies on the disk.
-    pub(super) fn choose(&self, headers: &HeaderMap, wants_range: bool) -> Choice<'_> {
-        if !self.varies() {
+    pub(super) fn choose(&self, fields: &impl FieldLines, wants_range: bool) -> Choice<'_> {
+        if !self.varies() || !fields.has(KnownField::AcceptEncoding) {
             return Choice::Ready(&self.plain);
         }
-        let lines = headers.get_all(ACCEPT_ENCODING);
-        if lines.iter().next().is_none() {
-            return Choice::Ready(&self.plain);
-        }
-        let accepted = AcceptedCodings::parse(lines);
+        let accepted = AcceptedCodings::parse(fields.lines(KnownField::AcceptEncoding));
         // A sibling costs nothing and was made with more patience than we have, so it goes before what we make.
         let sibling = accepted.choose(|coding| matches!(self.coded(coding), Coded::Sibling(_)));
         let chosen = if sibling == Coding::Identity && !wants_range {

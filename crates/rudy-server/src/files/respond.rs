@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::header::{CONTENT_RANGE, CONTENT_TYPE, RANGE};
 use http::{HeaderMap, Method, StatusCode};
 use rudy_http::semantics::conditional::{self, Verdict};
+use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_http::semantics::negotiation::Coding;
 use rudy_http::semantics::range::{self, Ranges, Span};
 use rudy_net::{Body, BodyPiece, Reply, Request, Response};
@@ -20,17 +21,13 @@ use super::entry::{Choice, Coded, Content, Entry, Representation};
 impl Files {
     /// Answers with what is in `entry`, which is kept under `key`.
     pub(super) fn respond(&self, request: &Request, key: &str, entry: &Arc<Entry>) -> Reply {
-        let headers = request.headers();
-        let conditional = conditional::has_conditions(headers);
-        let wants_range = conditional && *request.method() == Method::GET && headers.contains_key(RANGE);
-        let (ready, made) = match entry.choose(headers, wants_range) {
-            Choice::Ready(ready) => (ready, None),
-            Choice::Make(coding) => (&entry.plain, Some(coding)),
-        };
-        match made {
-            None if !conditional => Reply::Now(ready.answer_whole()),
-            None => Reply::Now(self.answer_conditional(request, ready)),
-            Some(coding) => self.respond_compressed(request, key, entry, coding),
+        let (method, headers) = (request.method(), request.headers());
+        if let Some(response) = ready(entry, method, headers) {
+            return response.into();
+        }
+        match entry.choose(headers, wants_range(method, headers)) {
+            Choice::Ready(ready) => self.answer_conditional(request, ready).into(),
+            Choice::Make(coding) => self.respond_compressed(request, key, entry, coding),
         }
     }
 
@@ -136,6 +133,23 @@ impl Files {
     fn level(&self) -> u8 {
         self.0.options.compression.as_ref().map_or(1, |compression| compression.level)
     }
+}
+
+/// The response that is there already, if a request needs no other: a whole representation, or a 304.
+pub(super) fn ready(entry: &Entry, method: &Method, fields: &impl FieldLines) -> Option<Response> {
+    if wants_range(method, fields) {
+        return None;
+    }
+    let Choice::Ready(ready) = entry.choose(fields, false) else { return None };
+    match conditional::evaluate(method, fields, &ready.validators) {
+        Verdict::Proceed => Some(ready.answer_whole()),
+        Verdict::NotModified => Some(ready.answer_not_modified()),
+        Verdict::IgnoreRange | Verdict::PreconditionFailed => None,
+    }
+}
+
+fn wants_range(method: &Method, fields: &impl FieldLines) -> bool {
+    *method == Method::GET && fields.has(KnownField::Range)
 }
 
 fn one_part(ready: &Representation, span: Span, size: u64) -> Response {

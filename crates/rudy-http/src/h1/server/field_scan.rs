@@ -5,13 +5,13 @@ use std::ops::Range;
 use http::Version;
 
 use super::Refusal;
-use super::known_field::KnownField;
 use crate::Limits;
 use crate::h1::BodyLength;
 use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
 use crate::h1::fields::read_field;
 use crate::h1::host::split_authority;
 use crate::h1::malformed::Malformed;
+use crate::semantics::field::KnownField;
 use crate::syntax::members;
 
 /// More fields than this are refused whatever the limit: a [`http::HeaderMap`] of more may be unable to grow.
@@ -155,8 +155,11 @@ impl Places {
     /// Where the first of these fields has its value, with the white space around it.
     pub(super) fn of(&self, field: KnownField, bytes: &[u8]) -> Option<Range<usize>> {
         let start = self.starts[field as usize] as usize;
+        if start == 0 {
+            return None;
+        }
         let length = memchr::memchr(b'\n', bytes.get(start..)?)?;
-        (start > 0).then_some(start..start + length)
+        Some(start..start + length)
     }
 
     pub(super) fn is_repeated(&self, field: KnownField) -> bool {

@@ -7,7 +7,6 @@ mod date;
 mod event;
 mod field_scan;
 mod head_lines;
-mod known_field;
 mod pending;
 mod prepared;
 #[cfg(test)]
@@ -28,7 +27,6 @@ use http::Version;
 pub use self::answer_head::AnswerHead;
 pub use self::date::DateLine;
 pub use self::event::{Event, LengthError, Phase, Timeout};
-pub use self::known_field::KnownField;
 pub use self::prepared::Prepared;
 pub use self::refusal::Refusal;
 pub use self::request_head::{FieldValue, RequestHead};

@@ -8,12 +8,12 @@ use http::{Method, Request, Version};
 use super::Refusal;
 use super::field_scan::Places;
 use super::head_lines::WholeHead;
-use super::known_field::KnownField;
 use super::request_line::RequestLine;
 use crate::Limits;
 use crate::h1::BodyLength;
 use crate::h1::fields::{Fields, build_fields};
 use crate::h1::target::{TargetParts, parse_target};
+use crate::semantics::field::{FieldLines, KnownField};
 
 /// The head of a request: a view of its bytes, all of which have been checked. It costs no allocation where the whole head was
 /// in one read.
@@ -41,7 +41,7 @@ pub enum FieldValue<'a> {
     Absent,
     /// There is one, with this value.
     Once(&'a [u8]),
-    /// There are several: see [`RequestHead::fields`].
+    /// There are several: see [`FieldLines::lines`].
     Repeated,
 }
 
@@ -164,6 +164,23 @@ impl<'a> RequestHead<'a> {
             request.extensions_mut().insert(raw_target);
         }
         request
+    }
+}
+
+impl FieldLines for RequestHead<'_> {
+    fn lines(&self, field: KnownField) -> impl Iterator<Item = &[u8]> {
+        let (first, all) = match self.field(field) {
+            FieldValue::Absent => (None, None),
+            FieldValue::Once(value) => (Some(value), None),
+            FieldValue::Repeated => (None, Some(self.fields())),
+        };
+        let is_asked_for = move |name: &str| KnownField::of(name.as_bytes()) == Some(field);
+        let all = all.into_iter().flatten().filter(move |(name, _)| is_asked_for(name));
+        first.into_iter().chain(all.map(|(_, value)| value))
+    }
+
+    fn has(&self, field: KnownField) -> bool {
+        self.field(field) != FieldValue::Absent
     }
 }
 
@@ -293,14 +310,17 @@ mod tests {
         (KnownField::IfRange, "if-range"),
         (KnownField::IfUnmodifiedSince, "if-unmodified-since"),
         (KnownField::Range, "range"),
+        (KnownField::Referer, "referer"),
         (KnownField::Te, "te"),
         (KnownField::TransferEncoding, "transfer-encoding"),
         (KnownField::Upgrade, "upgrade"),
+        (KnownField::UserAgent, "user-agent"),
     ];
 
     #[test]
     fn each_known_field_is_found_by_its_name_in_any_case_and_by_no_other() {
         for (field, name) in KNOWN {
+            assert_eq!(field.name(), name);
             for spelling in [name.to_owned(), name.to_uppercase()] {
                 assert_eq!(KnownField::of(spelling.as_bytes()), Some(field));
             }
@@ -355,6 +375,8 @@ mod tests {
                     (Some(_), Some(_)) => FieldValue::Repeated,
                 };
                 prop_assert_eq!(head.field(field), expected, "{}", name);
+                prop_assert!(head.lines(field).eq(request.headers().lines(field)), "{}", name);
+                prop_assert_eq!(head.has(field), request.headers().has(field), "{}", name);
             }
         }
     }
