@@ -29,5 +29,5 @@ pub use driver::{Upgrade, Upgraded, UpgradedIo};
 pub use local::Local;
 pub use message::{Head, Reply, Request, Response};
 pub use request_body::{RequestBody, RequestBodyError};
-pub use service::{Call, Ended, Limits, Observer, Outcome, Service};
+pub use service::{Ended, Limits, Observer, Outcome, Service};
 pub use worker::{Count, Counters, Worker};

@@ -7,18 +7,23 @@ use http::StatusCode;
 use rudy_http::h1::RequestHead;
 
 use crate::close::Linger;
-use crate::{Client, Reply, Request};
+use crate::{Client, Reply, Request, Response};
 
 /// Answers requests. One value serves many connections at once, on every engine.
 pub trait Service: Send + Sync + 'static {
+    /// Makes the observer of an exchange, before the request is answered. `None` costs nothing.
+    fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Box<dyn Observer>> {
+        None
+    }
+
     /// Answers a request without a body from its head alone, if that can be done at once: the service is then spared the request,
-    /// whose fields cost more than all else about a small response.
-    fn call_head(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Call> {
+    /// whose fields cost more than all else about a small response. `None`: [`Self::call`] answers it.
+    fn call_head(&self, _head: &RequestHead<'_>) -> Option<Response> {
         None
     }
 
     /// Answers one request. Must not block: what has to wait goes into [`Reply::Later`].
-    fn call(&self, request: Request, client: &Client<'_>) -> Call;
+    fn call(&self, request: Request, client: &Client<'_>) -> Reply;
 
     /// The limits for the next request of each connection. Shared, so that an exchange keeps them and not the service.
     fn limits(&self) -> &Arc<Limits>;
@@ -27,15 +32,7 @@ pub trait Service: Send + Sync + 'static {
     fn refused(&self, client: &Client<'_>, reason: &str, outcome: &Outcome);
 }
 
-/// What a service makes of a request: the reply, and who wants to know how it went.
-pub struct Call {
-    /// The answer, now or later.
-    pub reply: Reply,
-    /// Told once when the exchange is over, however it ended. `None` costs nothing.
-    pub observer: Option<Box<dyn Observer>>,
-}
-
-/// Is told how an exchange went, once: the access log.
+/// Is told how an exchange went, once, however it ended: the access log.
 pub trait Observer: Send {
     /// The exchange is over.
     fn finished(self: Box<Self>, outcome: &Outcome);

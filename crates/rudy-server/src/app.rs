@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use http::StatusCode;
-use rudy_net::{Call, Client, Limits, Outcome, Request, Service};
+use rudy_http::h1::RequestHead;
+use rudy_net::{Client, Limits, Observer, Outcome, Reply, Request, Service};
 
 use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
@@ -113,10 +114,12 @@ impl App {
 }
 
 impl Service for App {
-    fn call(&self, request: Request, client: &Client<'_>) -> Call {
-        let observer = self.access_log.as_ref().map(|log| log.observe(&request, client));
-        let context = Context { client, routes: &self.routes, access: Access::Cached };
-        Call { reply: context.reply(request), observer }
+    fn observe(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Box<dyn Observer>> {
+        self.access_log.as_ref().map(|log| log.observe(head, client))
+    }
+
+    fn call(&self, request: Request, client: &Client<'_>) -> Reply {
+        Context { client, routes: &self.routes, access: Access::Cached }.reply(request)
     }
 
     fn limits(&self) -> &Arc<Limits> {
@@ -137,7 +140,7 @@ impl Service for App {
 #[cfg(test)]
 mod tests {
     use http::header;
-    use rudy_net::{Body, Peer, Reply, RequestBody, Response};
+    use rudy_net::{Body, Peer, RequestBody, Response};
 
     use super::*;
 
@@ -154,7 +157,7 @@ mod tests {
         let request = request.body(RequestBody::empty()).unwrap();
         let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(app.call(request, &client).reply.response())
+        runtime.block_on(app.call(request, &client).response())
     }
 
     #[test]
@@ -389,7 +392,7 @@ mod tests {
         let request = http::Request::builder().uri("/index.php").header(header::HOST, "php.org");
         let request = request.body(RequestBody::empty()).unwrap();
         let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
-        let reply = app.call(request, &client).reply;
+        let reply = app.call(request, &client);
         assert!(!matches!(reply, Reply::Now(_)), "the app is asked, and nothing is sent before that");
     }
 
@@ -449,7 +452,7 @@ mod tests {
         ] {
             let request = http::Request::builder().uri(path).header(header::HOST, host);
             let request = request.body(RequestBody::empty()).unwrap();
-            let reply = app.call(request, &client).reply;
+            let reply = app.call(request, &client);
             assert!(matches!(reply, Reply::Later(_)), "{host}{path}");
             let response = runtime.block_on(reply.response());
             assert_eq!(response.status(), status, "{host}{path}");

@@ -10,7 +10,7 @@ use http::request;
 use http_body::Body as _;
 use rudy_net::engine::Source;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Call, Client, Head, Limits, Outcome, Reply, Request, RequestBody,
+    Body, BodyError, BodyPiece, BodyStream, Client, Head, Limits, Outcome, Reply, Request, RequestBody,
     Response, Service, Upgraded,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -66,15 +66,14 @@ impl Site {
 }
 
 impl Service for Site {
-    fn call(&self, request: Request, _client: &Client<'_>) -> Call {
+    fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
         let (request, body) = request.into_parts();
         note(&self.saw, [site::describe(&request)]);
-        let reply = if site::reads_body(&request) && !body.is_end_stream() {
+        if site::reads_body(&request) && !body.is_end_stream() {
             Reply::Later(Box::pin(answer_to_body(request, body, self.saw.clone())))
         } else {
             Reply::Now(respond(site::answer(&request, &WholeBody::default())))
-        };
-        Call { reply, observer: None }
+        }
     }
 
     fn limits(&self) -> &Arc<Limits> {

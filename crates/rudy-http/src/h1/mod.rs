@@ -30,6 +30,6 @@ pub use fields::Fields;
 pub use length::{BodyLength, Framing};
 pub use pace::Pace;
 pub use server::{
-    AnswerHead, DateLine, Event, FieldValue, IdleConnection, LengthError, Phase, Prepared, Refusal,
-    RequestHead, ServerConnection, SuspendedConnection, Timeout,
+    AnswerHead, DateLine, Event, FieldValue, LengthError, Phase, Prepared, Refusal, RequestHead,
+    ServerConnection, SuspendedConnection, Timeout,
 };

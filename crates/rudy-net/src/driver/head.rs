@@ -185,10 +185,11 @@ impl<S: Source> Connection<S> {
         if self.timer.begin_request() {
             self.machine.close_after_answer();
         }
-        let (call, upload) = if head.body_length() == BodyLength::Known(0) {
+        let observer = self.call(|client| service.observe(&head, client)).flatten();
+        let (reply, upload) = if head.body_length() == BodyLength::Known(0) {
             let request = |head: RequestHead<'_>| head.into_request().map(|_| RequestBody::empty());
             let answer = |client: &Client<'_>| {
-                let quick = service.call_head(&head, client);
+                let quick = service.call_head(&head).map(Reply::Now);
                 quick.unwrap_or_else(|| service.call(request(head), client))
             };
             (self.call(answer), None)
@@ -196,8 +197,8 @@ impl<S: Source> Connection<S> {
             let (request, upload) = self.with_body(head.into_request(), pass.now)?;
             (self.call(|client| service.call(request, client)), upload)
         };
-        let mut record = Record::new(call.observer, pass.now);
-        let mut response = match call.reply {
+        let mut record = Record::new(observer, pass.now);
+        let mut response = match reply.unwrap_or_else(|| self.bug().into()) {
             Reply::Now(response) => response,
             Reply::Later(future) => {
                 let mut exchange = Exchange::new(upload, record);

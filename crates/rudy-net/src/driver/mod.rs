@@ -42,7 +42,7 @@ use crate::local::{Kept, Local};
 use crate::scratch::Scratch;
 use crate::timers::Timer;
 use crate::transport::Stream;
-use crate::{Call, Client, Limits, Peer, Reply, Response, Service, Worker};
+use crate::{Client, Limits, Peer, Response, Service, Worker};
 
 /// Serves one connection of a client, which has a number, from its first byte to its close. Ends by itself; dropped before, it closes without waiting.
 pub(crate) fn serve<S: Source>(
@@ -228,13 +228,11 @@ impl<S: Source> Connection<S> {
         service
     }
 
-    /// Has the service answer. A panic in it is answered 500, and ends only this connection.
-    fn call(&mut self, answer: impl FnOnce(&Client<'_>) -> Call) -> Call {
+    /// Calls the service. `None` if it panics, which ends only this connection.
+    fn call<T>(&self, service: impl FnOnce(&Client<'_>) -> T) -> Option<T> {
         let client = self.client();
-        catch_unwind(AssertUnwindSafe(|| answer(&client))).unwrap_or_else(|_| {
-            self.context.worker.counters.panics.add(1);
-            Call { reply: Reply::Now(self.bug()), observer: None }
-        })
+        let result = catch_unwind(AssertUnwindSafe(|| service(&client)));
+        result.map_err(|_| self.context.worker.counters.panics.add(1)).ok()
     }
 
     /// The response in place of one that cannot be given. What led to it is not trusted any further.

@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Body as _;
+use rudy_http::h1::RequestHead;
 use rudy_net::engine::Engine;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Call, Client, Deadline, FileRange, Limits, Observer, Outcome,
-    Reply, Request, RequestBody, Response, Service,
+    Body, BodyError, BodyPiece, BodyStream, Client, Deadline, FileRange, Limits, Observer, Outcome, Reply,
+    Request, RequestBody, Response, Service,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -118,9 +119,12 @@ pub(crate) fn read_until(stream: &mut TcpStream, text: &str) -> String {
 }
 
 impl Service for Script {
-    fn call(&self, request: Request, _client: &Client<'_>) -> Call {
-        let observer = Tell(self.outcomes.lock().unwrap().clone());
-        Call { reply: self.reply(request), observer: Some(Box::new(observer)) }
+    fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Box<dyn Observer>> {
+        Some(Box::new(Tell(self.outcomes.lock().unwrap().clone())))
+    }
+
+    fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
+        self.reply(request)
     }
 
     fn limits(&self) -> &Arc<Limits> {

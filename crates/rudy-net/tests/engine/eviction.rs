@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use http::StatusCode;
 use rudy_net::engine::{Engine, Model, Report, Trouble};
-use rudy_net::{Call, Client, Limits, Outcome, Request, Response, Service};
+use rudy_net::{Client, Limits, Outcome, Reply, Request, Response, Service};
 
 use crate::limits::{assert_unavailable, connect_from};
 use crate::support::{
@@ -203,12 +203,12 @@ struct Gate {
 }
 
 impl Service for Gate {
-    fn call(&self, request: Request, _client: &Client<'_>) -> Call {
+    fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
         if request.uri().path() == "/block" {
             self.entered.send(()).unwrap();
             self.go.lock().unwrap().recv().unwrap();
         }
-        Call { reply: Response::text(StatusCode::OK, "text/plain", "hello").into(), observer: None }
+        Response::text(StatusCode::OK, "text/plain", "hello").into()
     }
 
     fn limits(&self) -> &Arc<Limits> {

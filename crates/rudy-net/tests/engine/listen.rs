@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rudy_net::engine::{Report, Stopped};
 use rudy_net::listen::{Address, Inherited, Listener};
-use rudy_net::{Call, Client, Limits, Outcome, Request, Response, Service};
+use rudy_net::{Client, Limits, Outcome, Reply, Request, Response, Service};
 
 use crate::support::{
     LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen,
@@ -100,8 +100,8 @@ fn a_panic_ends_its_connection_and_no_other() {
     struct Broken(Arc<Limits>);
 
     impl Service for Broken {
-        fn call(&self, _request: Request, _client: &Client<'_>) -> Call {
-            Call { reply: Response::text(StatusCode::OK, "text/plain", "hello").into(), observer: None }
+        fn call(&self, _request: Request, _client: &Client<'_>) -> Reply {
+            Response::text(StatusCode::OK, "text/plain", "hello").into()
         }
 
         fn limits(&self) -> &Arc<Limits> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use rudy_net::engine::{self, Engine, Model, Options, Report, Source};
 use rudy_net::listen::{Address, Bound, Inherited, Listener};
-use rudy_net::{Call, Client, Limits, Outcome, Reply, Request, Response, Service};
+use rudy_net::{Client, Limits, Outcome, Reply, Request, Response, Service};
 use tokio::sync::Semaphore;
 
 /// Answers every request with a greeting.
@@ -18,8 +18,8 @@ pub(crate) struct Greeter {
 }
 
 impl Service for Greeter {
-    fn call(&self, _request: Request, _client: &Client<'_>) -> Call {
-        Call { reply: Response::text(StatusCode::OK, "text/plain", "hello").into(), observer: None }
+    fn call(&self, _request: Request, _client: &Client<'_>) -> Reply {
+        Response::text(StatusCode::OK, "text/plain", "hello").into()
     }
 
     fn limits(&self) -> &Arc<Limits> {
@@ -37,14 +37,13 @@ pub(crate) struct Waiting {
 }
 
 impl Service for Waiting {
-    fn call(&self, _request: Request, _client: &Client<'_>) -> Call {
+    fn call(&self, _request: Request, _client: &Client<'_>) -> Reply {
         self.called.fetch_add(1, Ordering::SeqCst);
         let permits = self.permits.clone();
-        let reply = Reply::Later(Box::pin(async move {
+        Reply::Later(Box::pin(async move {
             permits.acquire().await.unwrap().forget();
             Response::text(StatusCode::OK, "text/plain", "hello")
-        }));
-        Call { reply, observer: None }
+        }))
     }
 
     fn limits(&self) -> &Arc<Limits> {

@@ -8,7 +8,7 @@
 
 use std::io::Write;
 
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use rudy_net::Peer;
 
 use super::{Asked, Record, ended_word, micros, version_text};
@@ -31,9 +31,9 @@ pub(super) fn write(record: &Record<'_>, time: &str, line: &mut Vec<u8>) {
             outcome.body_bytes
         ),
     );
-    put_field(record.asked.and_then(|asked| asked.referer.as_ref()), line);
+    put_field(record.asked.and_then(|asked| asked.value(asked.referer.as_ref())), line);
     line.push(b' ');
-    put_field(record.asked.and_then(|asked| asked.user_agent.as_ref()), line);
+    put_field(record.asked.and_then(|asked| asked.value(asked.user_agent.as_ref())), line);
     let (duration_us, wait_us) = (micros(outcome.duration), micros(outcome.wait));
     put(line, format_args!(" {duration_us} {wait_us} {}\n", ended_word(outcome.ended)));
 }
@@ -48,32 +48,18 @@ fn put_request_line(asked: Option<&Asked>, line: &mut Vec<u8>) {
     line.push(b'"');
     put_escaped(asked.method.as_str().as_bytes(), line);
     line.push(b' ');
-    if let Some(raw) = &asked.raw_target {
-        put_escaped(raw.as_bytes(), line);
-    } else {
-        let start = line.len();
-        put(line, format_args!("{}", asked.target));
-        escape_from(start, line);
-    }
+    put_escaped(asked.target(), line);
     put(line, format_args!(" {}\"", version_text(asked.version)));
 }
 
-fn put_field(value: Option<&HeaderValue>, line: &mut Vec<u8>) {
+fn put_field(value: Option<&[u8]>, line: &mut Vec<u8>) {
     line.push(b'"');
-    put_escaped(value.map_or(b"-", HeaderValue::as_bytes), line);
+    put_escaped(value.unwrap_or(b"-"), line);
     line.push(b'"');
 }
 
 fn put(line: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     line.write_fmt(text).expect("a Vec takes everything");
-}
-
-/// Escapes what stands in `line` from `start` on; most targets need nothing, and are left as they are.
-fn escape_from(start: usize, line: &mut Vec<u8>) {
-    if line[start..].iter().any(|byte| must_escape(*byte)) {
-        let raw = line.split_off(start);
-        put_escaped(&raw, line);
-    }
 }
 
 /// What could end a quoted column, end the line, or talk to a terminal is written `\xHH`, as nginx does.

@@ -43,13 +43,10 @@ pub(super) fn dropped(lines: u64, time: &impl Display) -> String {
 
 fn put_asked(asked: &Asked, line: &mut Vec<u8>) {
     put_text("method", asked.method.as_str().as_bytes(), line);
-    match &asked.raw_target {
-        Some(raw) => put_text("target", raw.as_bytes(), line),
-        None => put_text("target", asked.target.to_string().as_bytes(), line),
-    }
+    put_text("target", asked.target(), line);
     // What routes were compared with: other spellings of a path have the same value here.
-    if let Ok(path) = RequestPath::parse(asked.target.path())
-        && asked.target.path() != "*"
+    if let Ok(path) = RequestPath::parse(asked.path())
+        && asked.path() != b"*"
     {
         put_text("path", path.as_bytes(), line);
     }
@@ -57,8 +54,8 @@ fn put_asked(asked: &Asked, line: &mut Vec<u8>) {
     for (name, value) in
         [("host", &asked.host), ("referer", &asked.referer), ("user_agent", &asked.user_agent)]
     {
-        if let Some(value) = value {
-            put_text(name, value.as_bytes(), line);
+        if let Some(value) = asked.value(value.as_ref()) {
+            put_text(name, value, line);
         }
     }
 }

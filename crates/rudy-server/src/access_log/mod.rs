@@ -10,15 +10,17 @@ mod json;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderName, HeaderValue, Method, Uri, Version, header};
-use rudy_http::RawTarget;
-use rudy_net::{Client, Ended, Observer, Outcome, Request};
+use http::{Method, Version};
+use rudy_http::h1::RequestHead;
+use rudy_http::semantics::field::{FieldLines, KnownField};
+use rudy_net::{Client, Ended, Observer, Outcome};
 
 use crate::error_log::ErrorLog;
 use crate::line_writer::{LineWriter, OnTrouble, Trouble};
@@ -107,10 +109,10 @@ impl AccessLog {
 
     /// Notes who asks for what; the line is written when the observer hears how it went.
     #[must_use]
-    pub fn observe(&self, request: &Request, client: &Client) -> Box<dyn Observer> {
+    pub fn observe(&self, head: &RequestHead<'_>, client: &Client) -> Box<dyn Observer> {
         Box::new(Exchange {
             log: self.clone(),
-            asked: Asked::new(request),
+            asked: Asked::new(head),
             client: Client::new(client.peer, client.number, client.request),
         })
     }
@@ -148,30 +150,47 @@ struct Record<'a> {
     outcome: &'a Outcome,
 }
 
-/// What was asked. Clones of these share the bytes that were received.
+/// What was asked: a copy of what a line tells of the request's head, which is gone by the time of the line.
 struct Asked {
     method: Method,
-    target: Uri,
-    /// The target as sent, where a URI cannot hold it.
-    raw_target: Option<RawTarget>,
     version: Version,
-    host: Option<HeaderValue>,
-    referer: Option<HeaderValue>,
-    user_agent: Option<HeaderValue>,
+    /// One behind the other: the target, the path, the fields.
+    bytes: Box<[u8]>,
+    target_end: usize,
+    path_end: usize,
+    host: Option<Range<usize>>,
+    referer: Option<Range<usize>>,
+    user_agent: Option<Range<usize>>,
 }
 
 impl Asked {
-    fn new(request: &Request) -> Self {
-        let field = |name: HeaderName| request.headers().get(name).cloned();
-        Self {
-            method: request.method().clone(),
-            target: request.uri().clone(),
-            raw_target: request.extensions().get().cloned(),
-            version: request.version(),
-            host: field(header::HOST),
-            referer: field(header::REFERER),
-            user_agent: field(header::USER_AGENT),
-        }
+    fn new(head: &RequestHead<'_>) -> Self {
+        let fields = [KnownField::Host, KnownField::Referer, KnownField::UserAgent];
+        let values = fields.map(|field| head.lines(field).next());
+        let lengths = values.iter().flatten().map(|value| value.len());
+        let (target, path) = (head.target(), head.path());
+        let mut bytes = Vec::with_capacity(target.len() + path.len() + lengths.sum::<usize>());
+        let mut copy = |part: &[u8]| {
+            bytes.extend_from_slice(part);
+            bytes.len() - part.len()..bytes.len()
+        };
+        let (target_end, path_end) = (copy(target).end, copy(path).end);
+        let [host, referer, user_agent] = values.map(|value| value.map(&mut copy));
+        let (method, version) = (head.method().clone(), head.version());
+        Self { method, version, bytes: bytes.into(), target_end, path_end, host, referer, user_agent }
+    }
+
+    /// As it was sent.
+    fn target(&self) -> &[u8] {
+        &self.bytes[..self.target_end]
+    }
+
+    fn path(&self) -> &[u8] {
+        &self.bytes[self.target_end..self.path_end]
+    }
+
+    fn value(&self, place: Option<&Range<usize>>) -> Option<&[u8]> {
+        place.map(|place| &self.bytes[place.clone()])
     }
 }
 

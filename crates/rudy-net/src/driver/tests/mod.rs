@@ -7,7 +7,7 @@ mod toy;
 mod transport;
 
 use super::*;
-use crate::{Outcome, Request};
+use crate::{Outcome, Reply, Request};
 
 struct Nothing;
 
@@ -21,8 +21,8 @@ impl Source for Nothing {
 }
 
 impl Service for Nothing {
-    fn call(&self, _request: Request, _client: &Client<'_>) -> Call {
-        Call { reply: Reply::Now(Response::new(StatusCode::NO_CONTENT)), observer: None }
+    fn call(&self, _request: Request, _client: &Client<'_>) -> Reply {
+        Response::new(StatusCode::NO_CONTENT).into()
     }
 
     fn limits(&self) -> &Arc<Limits> {
