@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_http::h1::RequestHead;
-use rudy_net::{Client, Limits, Observer, Outcome, Reply, Request, Service};
+use rudy_net::{Client, Limits, Observer, Outcome, Reply, Request, Response, Service};
 
 use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
@@ -118,6 +118,10 @@ impl Service for App {
         self.access_log.as_ref().map(|log| log.observe(head, client))
     }
 
+    fn call_head(&self, head: &RequestHead<'_>) -> Option<Response> {
+        self.routes.answer_head(head)
+    }
+
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {
         Context { client, routes: &self.routes, access: Access::Cached }.reply(request)
     }
@@ -140,7 +144,7 @@ impl Service for App {
 #[cfg(test)]
 mod tests {
     use http::header;
-    use rudy_net::{Body, Peer, RequestBody, Response};
+    use rudy_net::{Body, Peer, RequestBody};
 
     use super::*;
 

@@ -1,9 +1,13 @@
 //! The routes of one configuration, and the reply that they give.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use http::uri::Scheme;
 use http::{Method, StatusCode};
+use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_net::{Client, Reply, Request, Response};
 
@@ -24,6 +28,30 @@ pub(crate) struct Routes {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) topics: Arc<Topics>,
     pub(crate) buffers: Buffers,
+}
+
+impl Routes {
+    /// Answers a request from its head alone if the response is there: what [`Context::reply`] would make of it. `None` where
+    /// there is more to look at than method, path and host.
+    pub(crate) fn answer_head(&self, head: &RequestHead<'_>) -> Option<Response> {
+        let is_read = matches!(*head.method(), Method::GET | Method::HEAD);
+        // A target in the absolute form has a scheme, too.
+        if !is_read || !head.target().starts_with(b"/") {
+            return None;
+        }
+        let path = RequestPath::canonical(head.path())?;
+        let found = self.router.find(|| head.host(), &path).ok()?;
+        match &found.handler.handler {
+            _ if found.handler.authorizer.is_some() => None,
+            Handler::Files(files) => {
+                let elsewhere = |file: &str| found.taken_elsewhere(&path, file);
+                files.answer_head(head, found.below(&path), found.if_others(&elsewhere))
+            }
+            Handler::Php(php) => php.answer_head(head, found.below(&path)),
+            Handler::Respond(respond) => Some(respond.answer_read()),
+            _ => None,
+        }
+    }
 }
 
 /// What a handler needs beside the request: both ends of its connection, and the routes of the configuration.

@@ -3,7 +3,7 @@
 //! A request's way through it, the usual one first:
 //!
 //! 1. [`cache`]: the path was asked for within the last second: an answer whose head is already encoded. Nothing is
-//!    allocated, formatted or waited for.
+//!    allocated, formatted or waited for, and no [`Request`] is made ([`Files::answer_head`]).
 //! 2. [`resolve`]: the second is over: `statx` tells whether everything still is what it was ([`entry`]).
 //! 3. [`mod@find`]: not known: index files, `try_files`, the fallback, opened beneath the root ([`root`]).
 //!    What was found is read by [`load`].
@@ -39,6 +39,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use rudy_http::h1::RequestHead;
 use rudy_http::semantics::negotiation;
 use rudy_http::semantics::path::{PathBelow, RequestPath};
 use rudy_http::semantics::percent::encode_query;
@@ -219,6 +220,20 @@ impl Files {
         let Some(key) = path.in_folder().ok().filter(|_| is_read) else { return Ok(None) };
         let entry = self.known(key, access)?;
         Ok(entry.map(|entry| self.respond(request, key, &entry)))
+    }
+
+    /// Answers a request to read from its head, if the response for its path is there and needs no check: no system call is made.
+    pub(crate) fn answer_head(
+        &self,
+        head: &RequestHead<'_>,
+        path: PathBelow<'_>,
+        elsewhere: Option<Elsewhere<'_>>,
+    ) -> Option<Response> {
+        let path = FolderPath::new(path).ok()?;
+        let entry = self.0.entries.get(path.key)?;
+        let is_ours = || elsewhere.and_then(|elsewhere| entry.leads_to(path.name(), elsewhere)).is_none();
+        let may_be_sent = self.is_fresh(&entry, clock::monotonic_ms()) && is_ours();
+        may_be_sent.then(|| respond::ready(&entry, head.method(), head)).flatten()
     }
 
     /// The response for an error, with a page of ours; `explanation` is a sentence for its reader.

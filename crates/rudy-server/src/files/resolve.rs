@@ -79,9 +79,8 @@ impl Files {
     /// the entry as it is.
     fn is_current(&self, entry: &Entry, key: &str, access: Access) -> Result<bool, WouldBlock> {
         let now_ms = clock::monotonic_ms();
-        let age_ms = now_ms.saturating_sub(entry.checked_ms.load(Ordering::Relaxed));
         // The pool is here because a worker could not look: it has to, although the worker has noted the time.
-        if access == Access::Cached && age_ms < self.0.revalidate_after_ms {
+        if access == Access::Cached && self.is_fresh(entry, now_ms) {
             return Ok(true);
         }
         entry.checked_ms.store(now_ms, Ordering::Relaxed);
@@ -95,6 +94,12 @@ impl Files {
             self.0.entries.remove(key);
         }
         Ok(current)
+    }
+
+    /// Whether an entry was looked for so lately that it may be sent.
+    pub(super) fn is_fresh(&self, entry: &Entry, now_ms: u64) -> bool {
+        let age_ms = now_ms.saturating_sub(entry.checked_ms.load(Ordering::Relaxed));
+        age_ms < self.0.revalidate_after_ms
     }
 
     /// A file that the operator named (an error page, the fallback), and what it is kept under.

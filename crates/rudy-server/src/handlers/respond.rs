@@ -76,10 +76,13 @@ impl Respond {
         } else {
             answer_unless_known(request)
         };
-        other.unwrap_or_else(|| {
-            let body = if self.body.is_empty() { Body::Empty } else { Body::Bytes(self.body.clone()) };
-            Response::prepared(self.head.clone(), body)
-        })
+        other.unwrap_or_else(|| self.answer_read())
+    }
+
+    /// Answers GET and HEAD.
+    pub(crate) fn answer_read(&self) -> Response {
+        let body = if self.body.is_empty() { Body::Empty } else { Body::Bytes(self.body.clone()) };
+        Response::prepared(self.head.clone(), body)
     }
 }
 

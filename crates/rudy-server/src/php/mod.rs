@@ -13,8 +13,9 @@ use std::io;
 use std::path::Path;
 
 use http::StatusCode;
+use rudy_http::h1::RequestHead;
 use rudy_http::semantics::path::PathBelow;
-use rudy_net::{Reply, Request};
+use rudy_net::{Reply, Request, Response};
 
 use self::decide::{Plan, decide};
 use crate::config::files::problem_of;
@@ -120,6 +121,11 @@ impl Php {
             Ok(script) => self.app.run(request, script, context),
             Err(refusal) => self.error(&request, StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
         }
+    }
+
+    /// Answers a request for a file to read, as [`Files::answer_head`] does. A folder may have got an `index.php`.
+    pub(crate) fn answer_head(&self, head: &RequestHead<'_>, path: PathBelow<'_>) -> Option<Response> {
+        if path.names_directory() { None } else { self.files.answer_head(head, path, None) }
     }
 
     fn error(&self, request: &Request, status: StatusCode, explanation: &str) -> Reply {

@@ -1,0 +1,228 @@
+//! Which requests are answered from their head alone, and that the response is that of the whole request.
+
+use std::fs;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::ETAG;
+use proptest::prelude::*;
+use rudy_http::h1::{Event, RequestHead, ServerConnection};
+use rudy_net::{Body, Client, Peer, RequestBody, Response, Service};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::App;
+use crate::config::Config;
+use crate::files::Folders;
+
+/// A configuration with every kind of route that has something to send, over one folder.
+struct Server {
+    app: App,
+    runtime: Runtime,
+    /// That of `/a.txt`.
+    tag: String,
+    _folder: TempDir,
+}
+
+const FILES: [(&str, usize); 6] = [
+    ("a.txt", 1024),
+    ("coded.txt", 2000),
+    ("coded.txt.gz", 100),
+    ("large.bin", 70_000),
+    ("sub/index.html", 10),
+    ("by-script/index.php", 10),
+];
+
+const TARGETS: [&str; 16] = [
+    "/a.txt",
+    "/a.txt?query",
+    "/coded.txt",
+    "/large.bin",
+    "/sub/",
+    "/by-script/",
+    "/sub",
+    "/%61.txt",
+    "//a.txt",
+    "/sub/../a.txt",
+    "/a.txt/",
+    "/nothing",
+    "/pong",
+    "/gone",
+    "/old/x",
+    "http://files.org/a.txt",
+];
+
+const HOSTS: [&str; 7] =
+    ["files.org", "FILES.org.:80", "other.org", "php.org", "guarded.org", "nobody.org", "files.org@"];
+
+const FIELDS: [(&str, &str); 19] = [
+    ("accept-encoding", "gzip"),
+    ("Accept-Encoding", "br, *;q=0"),
+    ("accept-encoding", "gzip;q=0"),
+    ("if-none-match", "*"),
+    ("If-None-Match", "TAG"),
+    ("if-none-match", "\"x\", W/TAG"),
+    ("if-none-match", "broken"),
+    ("if-modified-since", "Fri, 31 Dec 9999 23:59:59 GMT"),
+    ("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT"),
+    ("if-modified-since", "yesterday"),
+    ("if-unmodified-since", "Sun, 06 Nov 1994 08:49:37 GMT"),
+    ("if-unmodified-since", "Fri, 31 Dec 9999 23:59:59 GMT"),
+    ("if-match", "TAG"),
+    ("if-match", "\"x\""),
+    ("if-range", "TAG"),
+    ("range", "bytes=0-9"),
+    ("range", "bytes=90000-"),
+    ("accept", "application/json"),
+    ("user-agent", "test"),
+];
+
+impl Server {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        for (path, length) in FILES {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "x".repeat(length)).unwrap();
+            let an_hour_ago = SystemTime::now() - Duration::from_hours(1);
+            fs::File::options().write(true).open(&path).unwrap().set_modified(an_hour_ago).unwrap();
+        }
+        let file = folder.path().join("rudy.toml");
+        let root = folder.path().display();
+        let files = format!(
+            "files = {{ root = '{root}', revalidate_after = '1h', memory_file_bytes = '64KiB', \
+             index = ['index.html', 'index.php'], error_pages = {{ 404 = 'sub/index.html' }} }}"
+        );
+        let app = format!("address = 'unix:{root}/none.sock'");
+        let text = format!(
+            r#"
+            site = [
+                {{ hosts = ["files.org"], route = [
+                    {{ path = "*.php", respond = {{ body = "ran" }} }},
+                    {{ path = "/pong", respond = {{ body = "pong" }} }},
+                    {{ path = "/gone", respond = {{ status = 410 }} }},
+                    {{ path = "/old/*", redirect = {{ to = "/{{rest}}" }} }},
+                    {{ path = "/*", {files} }},
+                ] }},
+                {{ hosts = ["other.org"], route = [{{ path = "/*", {files} }}] }},
+                {{ hosts = ["php.org"], route = [{{ path = "/*", php = {{ root = '{root}', {app} }} }}] }},
+                {{ hosts = ["guarded.org"], authorize = {{ {app} }}, route = [{{ path = "/*", {files} }}] }},
+            ]
+        "#
+        );
+        fs::write(&file, text).unwrap();
+        let app = Config::load(&file).and_then(|config| App::new(&config, &Folders::default()));
+        let app = app.unwrap_or_else(|errors| panic!("{errors}"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut server = Self { app, runtime, tag: String::new(), _folder: folder };
+        for host in HOSTS {
+            for (target, coding) in TARGETS.iter().flat_map(|target| [(target, ""), (target, "gzip")]) {
+                let text = server.text("GET", target, host, &[("accept-encoding", coding)]);
+                with_head(&text, |head| drop(server.call(head)));
+            }
+        }
+        let text = server.text("GET", "/a.txt", "other.org", &[]);
+        server.tag = with_head(&text, |head| server.call(head)).unwrap().1[ETAG].to_str().unwrap().to_owned();
+        server
+    }
+
+    /// The head of a request.
+    fn text(&self, method: &str, target: &str, host: &str, fields: &[(&str, &str)]) -> String {
+        let line = |(name, value): &(&str, &str)| format!("{name}: {}\r\n", value.replace("TAG", &self.tag));
+        let fields: String = fields.iter().map(line).collect();
+        format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n")
+    }
+
+    /// The response of the whole request.
+    fn call(&self, head: RequestHead<'_>) -> (u16, HeaderMap, Bytes) {
+        let request = head.into_request().map(|_| RequestBody::empty());
+        let client = Client::new(Peer::Ip(([192, 0, 2, 7], 1).into()), 1, 1);
+        seen(self.runtime.block_on(async { self.app.call(request, &client).response().await }))
+    }
+
+    /// The response of the head alone.
+    fn call_head(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Option<(u16, usize)> {
+        let text = self.text(method, target, "files.org", fields);
+        let response = with_head(&text, |head| self.app.call_head(&head)).unwrap();
+        response.map(seen).map(|(status, _, body)| (status, body.len()))
+    }
+}
+
+fn with_head<T>(text: &str, then: impl FnOnce(RequestHead<'_>) -> T) -> Option<T> {
+    let now = Instant::now();
+    match ServerConnection::new(now).receive(text.as_bytes(), now, &rudy_http::Limits::default()) {
+        Ok(Some(Event::Request(head))) => Some(then(head)),
+        _ => None,
+    }
+}
+
+/// Status, fields and body. What stands for bytes in a file is where they are.
+fn seen(response: Response) -> (u16, HeaderMap, Bytes) {
+    let (status, fields) = (response.status().as_u16(), response.headers().clone());
+    let body = match response.body {
+        Body::Empty => Bytes::new(),
+        Body::Bytes(bytes) => bytes,
+        Body::File(range) => format!("{} from {}", range.length, range.start).into(),
+        Body::Stream(_) => Bytes::from_static(b"a stream"),
+    };
+    (status, fields, body)
+}
+
+static SERVER: LazyLock<Server> = LazyLock::new(Server::new);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_head_is_answered_as_its_request_or_not_at_all(
+        method in prop_oneof![4 => Just("GET"), 2 => Just("HEAD"), 1 => Just("POST"), 1 => Just("TRACE"), 1 => Just("BREW")],
+        target in prop::sample::select(TARGETS.as_slice()),
+        host in prop_oneof![2 => Just("files.org"), 1 => prop::sample::select(HOSTS.as_slice())],
+        fields in prop::collection::vec(prop::sample::select(FIELDS.as_slice()), 0..4),
+    ) {
+        let text = SERVER.text(method, target, host, &fields);
+        let of_head = with_head(&text, |head| SERVER.app.call_head(&head)).flatten();
+        if let Some(response) = of_head {
+            prop_assert_eq!(Some(seen(response)), with_head(&text, |head| SERVER.call(head)), "{}", text);
+        }
+    }
+}
+
+#[test]
+fn what_is_known_is_answered_from_the_head() {
+    for (method, target, fields, expected) in [
+        ("GET", "/a.txt", &[][..], (200, 1024)),
+        ("HEAD", "/a.txt", &[], (200, 1024)),
+        ("GET", "/a.txt?query", &[("user-agent", "test"), ("cookie", "a=b")], (200, 1024)),
+        ("GET", "/a.txt", &[("if-none-match", "TAG")], (304, 0)),
+        ("GET", "/a.txt", &[("if-modified-since", "Fri, 31 Dec 9999 23:59:59 GMT")], (304, 0)),
+        ("GET", "/coded.txt", &[("accept-encoding", "gzip, br;q=0")], (200, 100)),
+        ("GET", "/coded.txt", &[], (200, 2000)),
+        ("GET", "/large.bin", &[], (200, "70000 from 0".len())),
+        ("GET", "/sub/", &[], (200, 10)),
+        ("GET", "/pong", &[], (200, 4)),
+        ("HEAD", "/gone", &[], (410, 0)),
+    ] {
+        assert_eq!(SERVER.call_head(method, target, fields), Some(expected), "{method} {target} {fields:?}");
+    }
+}
+
+#[test]
+fn what_has_to_be_looked_for_is_not() {
+    for (method, target, fields) in [
+        ("POST", "/a.txt", &[][..]),
+        ("POST", "/pong", &[]),
+        ("GET", "/%61.txt", &[]),
+        ("GET", "http://files.org/a.txt", &[]),
+        ("GET", "/nothing", &[]),
+        ("GET", "/sub", &[]),
+        ("GET", "/by-script/", &[]),
+        ("GET", "/old/x", &[]),
+        ("GET", "/a.txt", &[("range", "bytes=0-9")]),
+        ("GET", "/a.txt", &[("if-match", "\"x\"")]),
+    ] {
+        assert_eq!(SERVER.call_head(method, target, fields), None, "{method} {target} {fields:?}");
+    }
+}
