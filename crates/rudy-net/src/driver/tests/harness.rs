@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::driver::{ConnectionContext, Serve, serve};
+use rudy_http::h1::RequestHead;
+
 use crate::engine::Source;
 use crate::timers::Alarm;
 use crate::transport::Stream;
-use crate::{Call, Client, Limits, Observer, Outcome, Peer, Reply, Request, Service, Worker};
+use crate::{Client, Limits, Observer, Outcome, Peer, Reply, Request, Service, Worker};
 
 /// A service that is a function.
 pub(super) struct Answering {
@@ -20,9 +22,12 @@ pub(super) struct Answering {
 }
 
 impl Service for Answering {
-    fn call(&self, request: Request, client: &Client<'_>) -> Call {
-        let observer = Tell(self.outcomes.lock().unwrap().clone());
-        Call { reply: (self.answer)(request, client), observer: Some(Box::new(observer)) }
+    fn observe(&self, _: &RequestHead<'_>, _: &Client<'_>) -> Option<Box<dyn Observer>> {
+        Some(Box::new(Tell(self.outcomes.lock().unwrap().clone())))
+    }
+
+    fn call(&self, request: Request, client: &Client<'_>) -> Reply {
+        (self.answer)(request, client)
     }
 
     fn limits(&self) -> &Arc<Limits> {
