@@ -11,6 +11,8 @@ use http::{HeaderMap, StatusCode};
 #[derive(Debug)]
 struct Poll {
     now: Instant,
+    /// What is left of interim responses is sent: a handler is polled, and no body.
+    takes_interim: bool,
     left: Left,
 }
 
@@ -28,8 +30,8 @@ thread_local! {
 }
 
 /// Polls a handler or a body at `now`, and returns what it leaves.
-pub(crate) fn collect<R>(now: Instant, poll: impl FnOnce() -> R) -> (R, Left) {
-    let outer = CURRENT.replace(Some(Poll { now, left: Left::default() }));
+pub(crate) fn collect<R>(now: Instant, takes_interim: bool, poll: impl FnOnce() -> R) -> (R, Left) {
+    let outer = CURRENT.replace(Some(Poll { now, takes_interim, left: Left::default() }));
     let polled = poll();
     let left = CURRENT.replace(outer).map(|poll| poll.left).unwrap_or_default();
     (polled, left)
@@ -64,7 +66,7 @@ pub fn wake_at(time: Instant) {
 pub fn send_interim(status: StatusCode, fields: HeaderMap) -> bool {
     let is_sent_otherwise = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
     CURRENT.with_borrow_mut(|current| match current {
-        Some(Poll { left, .. }) if status.is_informational() && !is_sent_otherwise => {
+        Some(Poll { takes_interim: true, left, .. }) if status.is_informational() && !is_sent_otherwise => {
             left.interim.push((status, fields));
             true
         }

@@ -78,11 +78,11 @@ mod tests {
         let now = Instant::now();
         let after = |seconds| now + Duration::from_secs(seconds);
         let cx = &mut Context::from_waker(Waker::noop());
-        let (passed, due) = collect(now, || {
+        let (passed, due) = collect(now, false, || {
             [after(5), after(3), now, after(9)].map(|time| Deadline::at(time).poll_passed(cx).is_ready())
         });
         assert_eq!((passed, due.due), ([false, false, true, false], Some(after(3))));
-        assert_eq!(collect(now, || ()).1.due, None, "a later poll begins without any");
+        assert_eq!(collect(now, false, || ()).1.due, None, "a later poll begins without any");
     }
 
     #[test]
@@ -90,9 +90,9 @@ mod tests {
         let now = Instant::now();
         let after = |seconds| now + Duration::from_secs(seconds);
         let wait = |time| Deadline::at(time).poll_passed(&mut Context::from_waker(Waker::noop()));
-        let (inner, outer) = collect(now, || {
+        let (inner, outer) = collect(now, false, || {
             let _ = wait(after(5));
-            collect(now, || wait(after(3))).1.due
+            collect(now, false, || wait(after(3))).1.due
         });
         assert_eq!((inner, outer.due), (Some(after(3)), Some(after(5))));
     }

@@ -96,14 +96,13 @@ impl Handler {
             }
             Poll::Ready(InputFault::Gone) => return Poll::Ready(self.exchange.end(Ended::PeerGone.into())),
         }
-        let response = match turn.poll(|cx, _| self.future.as_mut().poll(cx)) {
-            Ok((response, left)) => {
-                for (status, fields) in left.interim {
-                    // One that is not sent concerns nobody: a client that speaks HTTP/1.0.
-                    let _is_sent = connection.machine.interim(status, &fields, &mut scratch.out);
-                }
-                std::task::ready!(response)
-            }
+        let (response, interim) = turn.poll_handler(|cx| self.future.as_mut().poll(cx));
+        for (status, fields) in interim {
+            // One that is not sent concerns nobody: a client that speaks HTTP/1.0.
+            let _is_sent = connection.machine.interim(status, &fields, &mut scratch.out);
+        }
+        let response = match response {
+            Ok(response) => std::task::ready!(response),
             Err(_) => connection.bug(),
         };
         let exchange = std::mem::take(&mut self.exchange);

@@ -144,7 +144,7 @@ impl Pump {
                 return self.frame_rest(length, framing, turn, out);
             }
             let Some(stream) = &mut self.stream else { break };
-            match turn.poll(|cx, now| stream.poll_piece(cx, now, max))?.0 {
+            match turn.poll(|cx, now| stream.poll_piece(cx, now, max))? {
                 Poll::Pending => {
                     turn.wake_at(stream.due());
                     framing.piece(&[], out).map_err(too_long)?;
@@ -206,8 +206,8 @@ impl Pump {
     pub(crate) fn poll_blocked(&mut self, turn: &mut Turn<'_, '_>) -> Poll<Result<(), Ended>> {
         let Some(stream) = &mut self.stream else { return Poll::Pending };
         match turn.poll(|cx, now| stream.poll_blocked(cx, now)) {
-            Ok((Poll::Pending, _)) => Poll::Pending,
-            Ok((Poll::Ready(()), _)) => {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(())) => {
                 turn.counters.dropped.add(1);
                 Poll::Ready(Err(Ended::PeerStalled))
             }

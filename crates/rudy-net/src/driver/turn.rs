@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use crate::context::{self, Left};
+use http::{HeaderMap, StatusCode};
+
+use crate::context;
 use crate::{Counters, Ended};
 
 /// How much of its bodies a connection sends before the others of its core have their turn: a tenth of a millisecond's work where
@@ -49,21 +51,32 @@ impl<'a, 'b> Turn<'a, 'b> {
         self.due = self.due.into_iter().chain(time).min();
     }
 
-    /// Polls a handler or a body. A panic is a fault of its exchange: the connection is closed as it should be.
-    pub(crate) fn poll<R>(
+    /// Polls a body, or another protocol. A panic is a fault of its exchange: the connection is closed as it should be.
+    pub(crate) fn poll<R>(&mut self, poll: impl FnOnce(&mut Context<'_>, Instant) -> R) -> Result<R, Ended> {
+        self.poll_leaving(false, poll).0
+    }
+
+    /// Polls a handler, and returns its interim responses, too.
+    pub(crate) fn poll_handler<R>(
         &mut self,
+        poll: impl FnOnce(&mut Context<'_>) -> R,
+    ) -> (Result<R, Ended>, Vec<(StatusCode, HeaderMap)>) {
+        self.poll_leaving(true, |cx, _| poll(cx))
+    }
+
+    fn poll_leaving<R>(
+        &mut self,
+        takes_interim: bool,
         poll: impl FnOnce(&mut Context<'_>, Instant) -> R,
-    ) -> Result<(R, Left), Ended> {
-        let (polled, left) =
-            context::collect(self.now, || catch_unwind(AssertUnwindSafe(|| poll(self.cx, self.now))));
+    ) -> (Result<R, Ended>, Vec<(StatusCode, HeaderMap)>) {
+        let poll = || catch_unwind(AssertUnwindSafe(|| poll(self.cx, self.now)));
+        let (polled, left) = context::collect(self.now, takes_interim, poll);
         self.wake_at(left.due);
-        match polled {
-            Ok(polled) => Ok((polled, left)),
-            Err(_) => {
-                self.counters.panics.add(1);
-                Err(Ended::Cut)
-            }
-        }
+        let polled = polled.map_err(|_| {
+            self.counters.panics.add(1);
+            Ended::Cut
+        });
+        (polled, left.interim)
     }
 
     /// Lets the other connections of the core have their turn, and comes back after them.

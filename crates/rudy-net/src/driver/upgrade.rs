@@ -146,11 +146,11 @@ impl Tunnel {
         let mut turn = Turn::new(cx, Instant::now(), &self.worker.counters);
         if let Some(future) = &mut self.future {
             match turn.poll(|cx, _| future.as_mut().poll(cx)) {
-                Ok((Poll::Pending, _)) => {
+                Ok(Poll::Pending) => {
                     self.timer.set(turn.due, turn.cx.waker());
                     return Poll::Pending;
                 }
-                Ok((Poll::Ready(()), _)) => {}
+                Ok(Poll::Ready(())) => {}
                 Err(_) => self.ending = Ending::Cut,
             }
             self.future = None;

@@ -1,0 +1,118 @@
+//! Interim responses.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Reply, Request, Response, send_interim};
+use tokio::sync::Notify;
+
+use crate::scene::Scene;
+use crate::service::{read_to_close, read_until};
+
+fn hint(link: &'static str) -> bool {
+    let field = (HeaderName::from_static("link"), HeaderValue::from_static(link));
+    send_interim(StatusCode::EARLY_HINTS, HeaderMap::from_iter([field]))
+}
+
+fn hello() -> Response {
+    Response::text(StatusCode::OK, "text/plain", "hello")
+}
+
+/// Hints; waits until it may go on; hints again, reads the body and responds.
+fn hinting(go: Arc<Notify>) -> impl Fn(Request) -> Reply + Send + Sync + 'static {
+    move |request| {
+        let go = go.clone();
+        Reply::Later(Box::pin(async move {
+            assert!(hint("first") && hint("second"));
+            go.notified().await;
+            assert!(hint("third"));
+            let mut body = request.into_body();
+            while let Some(piece) = body.next_piece().await {
+                piece.unwrap();
+            }
+            hello()
+        }))
+    }
+}
+
+const FIRST: &str =
+    "HTTP/1.1 103 Early Hints\r\nlink: first\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: second\r\n\r\n";
+const THIRD: &str = "HTTP/1.1 103 Early Hints\r\nlink: third\r\n\r\n";
+
+#[test]
+fn interim_responses_come_before_the_response_and_as_soon_as_they_are_sent() {
+    let go = Arc::new(Notify::new());
+    let scene = Scene::start(hinting(go.clone()));
+    let mut stream = scene.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    for _ in 0..2 {
+        assert_eq!(read_until(&mut stream, "second\r\n\r\n"), FIRST);
+        go.notify_one();
+        assert!(read_until(&mut stream, "hello").starts_with(&format!("{THIRD}HTTP/1.1 200 OK\r\n")));
+    }
+}
+
+#[test]
+fn a_client_that_is_asked_to_continue_gets_them_too() {
+    let go = Arc::new(Notify::new());
+    let scene = Scene::start(hinting(go.clone()));
+    let mut stream =
+        scene.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    assert_eq!(read_until(&mut stream, "second\r\n\r\n"), FIRST);
+    go.notify_one();
+    let text = read_until(&mut stream, "100 Continue\r\n\r\n");
+    assert_eq!(text, format!("{THIRD}HTTP/1.1 100 Continue\r\n\r\n"));
+    stream.write_all(b"hi").unwrap();
+    assert!(read_until(&mut stream, "hello").starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+#[test]
+fn a_client_that_speaks_http_1_0_gets_the_response_alone() {
+    let go = Arc::new(Notify::new());
+    let scene = Scene::start(hinting(go.clone()));
+    go.notify_one();
+    let (text, ended) = read_to_close(&mut scene.send("GET / HTTP/1.0\r\n\r\n"));
+    assert!(ended && text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+}
+
+/// A body whose first piece says whether it could send an interim response.
+struct Hinting(bool);
+
+impl BodyStream for Hinting {
+    fn poll_piece(
+        &mut self,
+        _: &mut Context<'_>,
+        _: Instant,
+        _: u64,
+    ) -> Poll<Option<Result<BodyPiece, BodyError>>> {
+        let text = if hint("late") { "sent" } else { "not sent" };
+        let is_first = !std::mem::replace(&mut self.0, true);
+        Poll::Ready(is_first.then(|| Ok(BodyPiece::Data(text.into()))))
+    }
+}
+
+#[test]
+fn what_nobody_would_send_is_refused() {
+    let (told, results) = channel();
+    let scene = Scene::start(move |_| {
+        told.send(hint("in the call")).unwrap();
+        let told = told.clone();
+        Reply::Later(Box::pin(async move {
+            for status in [100, 101, 200, 404] {
+                told.send(send_interim(StatusCode::from_u16(status).unwrap(), HeaderMap::new())).unwrap();
+            }
+            let elsewhere = tokio::spawn(async { hint("elsewhere") });
+            told.send(elsewhere.await.unwrap()).unwrap();
+            let mut response = hello();
+            response.body = Body::Stream(Box::new(Hinting(false)));
+            response
+        }))
+    });
+    let mut stream = scene.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let text = read_until(&mut stream, "0\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.contains("\r\nnot sent\r\n"), "{text}");
+    assert_eq!(results.try_iter().collect::<Vec<_>>(), [false; 6]);
+}

@@ -1,0 +1,60 @@
+//! A server whose service is a function.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use rudy_net::engine::Engine;
+use rudy_net::{Call, Client, Limits, Observer, Outcome, Reply, Request, Service};
+
+use crate::support::{engine, listen_tcp};
+
+pub(crate) struct Scene {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) outcomes: Receiver<Outcome>,
+    address: SocketAddr,
+}
+
+struct Answering<F> {
+    answer: F,
+    limits: Arc<Limits>,
+    outcomes: Mutex<Sender<Outcome>>,
+}
+
+impl Scene {
+    pub(crate) fn start(answer: impl Fn(Request) -> Reply + Send + Sync + 'static) -> Self {
+        let (sender, outcomes) = channel();
+        let (engine, _) = engine(Answering { answer, limits: Arc::default(), outcomes: Mutex::new(sender) });
+        let address = listen_tcp(&*engine);
+        Self { engine, outcomes, address }
+    }
+
+    /// A connection on which `request` has been sent.
+    pub(crate) fn send(&self, request: impl AsRef<[u8]>) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.write_all(request.as_ref()).unwrap();
+        stream
+    }
+}
+
+impl<F: Fn(Request) -> Reply + Send + Sync + 'static> Service for Answering<F> {
+    fn call(&self, request: Request, _client: &Client<'_>) -> Call {
+        let observer = Tell(self.outcomes.lock().unwrap().clone());
+        Call { reply: (self.answer)(request), observer: Some(Box::new(observer)) }
+    }
+
+    fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
+    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+}
+
+struct Tell(Sender<Outcome>);
+
+impl Observer for Tell {
+    fn finished(self: Box<Self>, outcome: &Outcome) {
+        let _ = self.0.send(outcome.clone());
+    }
+}
