@@ -21,7 +21,7 @@ use crate::close::stop_writing;
 use crate::scratch::Scratch;
 
 /// A byte stream with what a server wants of it beyond reading and writing. Its descriptor is that of the socket.
-pub trait Transport: AsFd + Send {
+pub trait Transport: AsFd + Send + Sync {
     /// What comes before the first byte of the application: a TLS handshake. Ready at once where there is none.
     ///
     /// # Errors

@@ -18,3 +18,4 @@ mod scene;
 mod service;
 mod timeouts;
 mod turns;
+mod upgrades;
