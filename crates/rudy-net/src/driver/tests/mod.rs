@@ -1,5 +1,6 @@
 //! The driver from within.
 
+mod closing;
 mod harness;
 mod second_protocol;
 mod session;

@@ -1,0 +1,63 @@
+//! The end of a connection, on a runtime without a timer.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::harness::Harness;
+use crate::{Body, Client, Limits, Reply, Request, Response};
+
+fn hello(_: Request, _: &Client<'_>) -> Reply {
+    let mut response = Response::new(http::StatusCode::OK);
+    response.body = Body::Bytes("hello".into());
+    response.into()
+}
+
+fn read_until(peer: &mut UnixStream, text: &str) {
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(text.as_bytes()) {
+        let mut byte = [0];
+        peer.read_exact(&mut byte).unwrap();
+        bytes.extend(byte);
+    }
+}
+
+/// The client goes on sending, or says nothing, and does not close.
+#[test]
+fn a_linger_ends_by_the_timer_of_the_worker() {
+    for more in [0, 10, 100_000] {
+        let limits = Limits { linger_time: Duration::from_millis(50), ..Limits::default() };
+        let harness = Harness::new(limits, hello);
+        let (mut peer, thread) = harness.start(Into::into);
+        peer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        read_until(&mut peer, "hello");
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0, "the server has stopped writing");
+        peer.write_all(&vec![b'x'; more]).unwrap();
+        thread.join().unwrap();
+    }
+}
+
+/// A second descriptor keeps the socket open when the first is closed: what was done to the socket itself can be seen.
+#[test]
+fn an_idle_client_that_closes_costs_nothing_but_the_close() {
+    for requests in [0, 2] {
+        let harness = Harness::new(Limits::default(), hello);
+        let (send, again) = std::sync::mpsc::channel();
+        let (mut peer, thread) = harness.start(move |io| {
+            send.send(rustix::io::dup(&io).unwrap()).unwrap();
+            io.into()
+        });
+        let again = UnixStream::from(again.recv().unwrap());
+        for _ in 0..requests {
+            peer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            read_until(&mut peer, "hello");
+        }
+        peer.shutdown(Shutdown::Write).unwrap();
+        thread.join().unwrap();
+        peer.set_nonblocking(true).unwrap();
+        assert_eq!(peer.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "no shutdown");
+        drop(again);
+        assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+    }
+}
