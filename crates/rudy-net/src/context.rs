@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 #[derive(Debug)]
 struct Poll {
     now: Instant,
-    /// What is left of interim responses is sent: a handler is polled, and no body.
+    /// What is left of interim responses is sent: a handler is polled, and no body, and the client takes what it is sent.
     takes_interim: bool,
     left: Left,
 }
@@ -59,8 +59,9 @@ pub fn wake_at(time: Instant) {
 }
 
 /// Sends an interim response to the client (RFC 9110 §15.2), such as 103 Early Hints, before the response that the handler is
-/// at work on. Only a future of [`Reply::Later`](crate::Reply::Later) can, while its connection polls it: `false` elsewhere, and
-/// for a status that is not interim. Clients that speak HTTP/1.0 do not get it.
+/// at work on. Only a future of [`Reply::Later`](crate::Reply::Later) can, while its connection polls it: `false` elsewhere,
+/// for a status that is not interim, and while the client does not take what it was sent before. Clients that speak HTTP/1.0
+/// do not get it.
 ///
 /// 100 Continue is sent when the handler reads the body, and 101 Switching Protocols is a response: neither is sent by this.
 pub fn send_interim(status: StatusCode, fields: HeaderMap) -> bool {

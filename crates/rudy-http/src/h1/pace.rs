@@ -28,6 +28,12 @@ impl Pace {
         }
     }
 
+    /// Whether we wait for the peer.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
     /// The peer moved bytes; we no longer wait.
     pub fn moved(&mut self, bytes: u64, now: Instant) {
         self.bytes += bytes;

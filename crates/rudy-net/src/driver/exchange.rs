@@ -66,7 +66,11 @@ impl Handler {
         let next = match self.poll_response(connection, &mut turn, &mut scratch) {
             Poll::Pending => {
                 let exchange = &mut self.exchange;
-                match exchange.output.poll(&mut connection.io, &mut turn, &mut scratch.out, None) {
+                let flushed = exchange.output.poll(&mut connection.io, &mut turn, &mut scratch.out, None);
+                if turn.sent_bytes > 0 {
+                    exchange.input.written(now);
+                }
+                match flushed {
                     Poll::Ready(Err(ended)) => Some(exchange.end(ended.into())),
                     _ => self.check_time(connection, &mut turn, &mut scratch),
                 }
@@ -96,7 +100,9 @@ impl Handler {
             }
             Poll::Ready(InputFault::Gone) => return Poll::Ready(self.exchange.end(Ended::PeerGone.into())),
         }
-        let (response, interim) = turn.poll_handler(|cx| self.future.as_mut().poll(cx));
+        // They would pile up behind what the client does not take.
+        let takes_interim = !self.exchange.output.is_blocked();
+        let (response, interim) = turn.poll_handler(takes_interim, |cx| self.future.as_mut().poll(cx));
         for (status, fields) in interim {
             // One that is not sent concerns nobody: a client that speaks HTTP/1.0.
             let _is_sent = connection.machine.interim(status, &fields, &mut scratch.out);

@@ -98,6 +98,11 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
+    /// Whether the peer does not take what it is sent.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.backlog.as_ref().is_some_and(|backlog| backlog.pace.is_waiting())
+    }
+
     /// Everything has been sent, and it may be long before there is more: nothing is kept meanwhile.
     pub(super) fn release(&mut self) {
         self.backlog = None;

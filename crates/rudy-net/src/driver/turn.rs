@@ -56,12 +56,13 @@ impl<'a, 'b> Turn<'a, 'b> {
         self.poll_leaving(false, poll).0
     }
 
-    /// Polls a handler, and returns its interim responses, too.
+    /// Polls a handler, and returns its interim responses, too, if there is to be any.
     pub(crate) fn poll_handler<R>(
         &mut self,
+        takes_interim: bool,
         poll: impl FnOnce(&mut Context<'_>) -> R,
     ) -> (Result<R, Ended>, Vec<(StatusCode, HeaderMap)>) {
-        self.poll_leaving(true, |cx, _| poll(cx))
+        self.poll_leaving(takes_interim, |cx, _| poll(cx))
     }
 
     fn poll_leaving<R>(

@@ -1,16 +1,21 @@
 //! Interim responses.
 
+use std::future::poll_fn;
 use std::io::Write;
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Reply, Request, Response, send_interim};
+use rudy_net::{
+    Body, BodyError, BodyPiece, BodyStream, Deadline, Limits, Reply, Request, Response, send_interim,
+};
 use tokio::sync::Notify;
 
 use crate::scene::Scene;
+use crate::service::beat::LARGE;
 use crate::service::{read_to_close, read_until};
 
 fn hint(link: &'static str) -> bool {
@@ -115,4 +120,49 @@ fn what_nobody_would_send_is_refused() {
     let text = read_until(&mut stream, "0\r\n\r\n");
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.contains("\r\nnot sent\r\n"), "{text}");
     assert_eq!(results.try_iter().collect::<Vec<_>>(), [false; 6]);
+}
+
+/// Who has closed its sending side may have gone: but it takes what it is sent.
+#[test]
+fn a_half_closed_client_that_gets_interim_responses_is_there() {
+    const TIMEOUT: Duration = Duration::from_millis(150);
+    let mut limits = Limits::default();
+    limits.http.half_close_timeout = TIMEOUT;
+    let scene = Scene::start_with(limits, |_| {
+        Reply::Later(Box::pin(async {
+            for _ in 0..8 {
+                let mut deadline = Deadline::at(Instant::now() + TIMEOUT / 3);
+                poll_fn(|cx| deadline.poll_passed(cx)).await;
+                assert!(send_interim(StatusCode::PROCESSING, HeaderMap::new()));
+            }
+            hello()
+        }))
+    });
+    let mut stream = scene.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    stream.shutdown(Shutdown::Write).unwrap();
+    let (text, ended) = read_to_close(&mut stream);
+    assert!(ended && text.ends_with("hello") && text.matches("102 Processing").count() == 8, "{text}");
+}
+
+/// As many as there may be, from an upstream: they do not pile up.
+#[test]
+fn a_client_that_does_not_read_gets_no_further_interim_responses() {
+    const MOST: usize = 100_000;
+    let (told, results) = channel();
+    let scene = Scene::start(move |_| {
+        let told = told.clone();
+        Reply::Later(Box::pin(async move {
+            let mut sent = 0;
+            while sent < MOST && hint(std::str::from_utf8(&LARGE[..4096]).unwrap()) {
+                sent += 1;
+                tokio::task::yield_now().await;
+            }
+            told.send(sent).unwrap();
+            hello()
+        }))
+    });
+    let mut stream = scene.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let sent = results.recv().unwrap();
+    assert!(sent < MOST);
+    assert_eq!(read_until(&mut stream, "hello").matches("103 Early Hints").count(), sent);
 }

@@ -24,8 +24,16 @@ struct Answering<F> {
 
 impl Scene {
     pub(crate) fn start(answer: impl Fn(Request) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_with(Limits::default(), answer)
+    }
+
+    pub(crate) fn start_with(
+        limits: Limits,
+        answer: impl Fn(Request) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let (sender, outcomes) = channel();
-        let (engine, _) = engine(Answering { answer, limits: Arc::default(), outcomes: Mutex::new(sender) });
+        let (engine, _) =
+            engine(Answering { answer, limits: Arc::new(limits), outcomes: Mutex::new(sender) });
         let address = listen_tcp(&*engine);
         Self { engine, outcomes, address }
     }
