@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rudy_net::engine::{self, Engine, Options, Report, Source};
 use rudy_net::listen::{Address, Bound, Inherited, Listener};
-use rudy_net::{Call, Client, Limits, Outcome, Reply, Request, Service};
+use rudy_net::{Client, Limits, Outcome, Reply, Request, Service};
 
 /// Bytes that are allocated at this time.
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -48,12 +48,12 @@ const PATIENCE: Duration = Duration::from_mins(1);
 struct Silent(Arc<Limits>);
 
 impl Service for Silent {
-    fn call(&self, request: Request, _client: &Client<'_>) -> Call {
+    fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
         let reply = Reply::Later(Box::pin(async move {
             let _body_that_is_not_read = request;
             std::future::pending().await
         }));
-        Call { reply, observer: None }
+        reply
     }
 
     fn limits(&self) -> &Arc<Limits> {

@@ -67,8 +67,8 @@ impl Handler {
             Poll::Pending => {
                 let exchange = &mut self.exchange;
                 let flushed = exchange.output.poll(&mut connection.io, &mut turn, &mut scratch.out, None);
-                if turn.sent_bytes > 0 {
-                    exchange.input.written(now);
+                if let Some(details) = &mut exchange.details {
+                    details.note(&turn);
                 }
                 match flushed {
                     Poll::Ready(Err(ended)) => Some(exchange.end(ended.into())),

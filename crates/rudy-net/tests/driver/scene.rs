@@ -5,8 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
+use rudy_http::h1::RequestHead;
 use rudy_net::engine::Engine;
-use rudy_net::{Call, Client, Limits, Observer, Outcome, Reply, Request, Service};
+use rudy_net::{Client, Limits, Observer, Outcome, Reply, Request, Service};
 
 use crate::support::{engine, listen_tcp};
 
@@ -47,9 +48,12 @@ impl Scene {
 }
 
 impl<F: Fn(Request) -> Reply + Send + Sync + 'static> Service for Answering<F> {
-    fn call(&self, request: Request, _client: &Client<'_>) -> Call {
-        let observer = Tell(self.outcomes.lock().unwrap().clone());
-        Call { reply: (self.answer)(request), observer: Some(Box::new(observer)) }
+    fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Box<dyn Observer>> {
+        Some(Box::new(Tell(self.outcomes.lock().unwrap().clone())))
+    }
+
+    fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
+        (self.answer)(request)
     }
 
     fn limits(&self) -> &Arc<Limits> {
