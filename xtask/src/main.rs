@@ -45,7 +45,7 @@ enum Chore {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// The rules that no compiler knows: floors, sockets, file lengths, documents.
+    /// The rules that no compiler knows: layers, sockets, file lengths, documents.
     Tidy,
     /// Installs what the tests need; says what is missing where it may not.
     Setup,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::File;
-use super::floors::Graph;
+use super::layers::Graph;
 use crate::workspace;
 
 /// The table that says why each direct dependency is there.

@@ -2,21 +2,21 @@
 //! that breaks its rule; the checks themselves are pure, so that each has tests that show it can fail.
 
 mod documents;
-mod floors;
+mod layers;
 mod sources;
 
 use crate::{Outcome, workspace};
 
 /// Runs every check and prints what each found.
 pub(crate) fn run() -> Outcome {
-    let graph = floors::Graph::new(&workspace::metadata()?)?;
+    let graph = layers::Graph::new(&workspace::metadata()?)?;
     let sources = read_all("rs")?;
     let manifests = read_all("toml")?;
     let documents = read_all("md")?;
     let checks = [
-        ("crates depend only downward", floors::upward(&graph)),
-        ("floor 0 is free of runtimes and sockets", floors::impure(&graph)),
-        ("floor 0 denies the clock, files and sockets", floors::undenied(&sources)),
+        ("crates depend only downward", layers::upward(&graph)),
+        ("layer 0 is free of runtimes and sockets", layers::impure(&graph)),
+        ("layer 0 denies the clock, files and sockets", layers::undenied(&sources)),
         ("every member takes the workspace's lints", sources::without_lints(&manifests)),
         ("connections end in one place", sources::closes(&sources)),
         ("files hold one idea", sources::too_long(&sources)),

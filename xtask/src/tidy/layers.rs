@@ -1,4 +1,4 @@
-//! The building: which crate stands on which floor, and that each leans only on what is below it.
+//! The layers: which crate is on which layer, and that each depends only on those below.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::File;
 use crate::Outcome;
 
-/// The floor of every crate under `crates/`. A new crate gets its line here before anything else.
-const FLOORS: &[(&str, u8)] = &[
+/// The layer of every crate under `crates/`. A new crate gets its line here before anything else.
+const LAYERS: &[(&str, u8)] = &[
     ("rudy-http", 0),
     ("rudy-fastcgi", 0),
     ("rudy-stats", 0),
@@ -26,13 +26,13 @@ const FLOORS: &[(&str, u8)] = &[
 /// The dependencies within a layer: the head of a CGI response is written in the syntax of HTTP.
 const WITHIN: &[(&str, &str)] = &[("rudy-fastcgi", "rudy-http")];
 
-/// Members that stand outside the building: nothing may depend on them.
+/// Members outside the layers: nothing may depend on them.
 const OUTSIDE: &[&str] = &["fastcgi-info", "rudy-tests", "xtask"];
 
 /// What a pure crate may not even pull in: with it, somebody will sooner or later read a clock or a socket.
 const IMPURE: &[&str] = &["async-std", "mio", "smol", "socket2", "tokio"];
 
-/// What floor 0 has in its `lib.rs`; `clippy.toml` lists what these two lints ban.
+/// What layer 0 has in its `lib.rs`; `clippy.toml` lists what these two lints ban.
 const DENIAL: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
 
 /// The members of the workspace, and who depends on whom.
@@ -95,22 +95,22 @@ impl Graph {
     }
 }
 
-/// Members without a floor, and dependencies on the same floor or a higher one.
+/// Members without a layer, and dependencies on the same layer or a higher one.
 pub(super) fn upward(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
     for (member, dependencies) in &graph.members {
-        let own = floor(member);
+        let own = layer(member);
         if own.is_none() && !OUTSIDE.contains(&member.as_str()) {
-            problems.push(format!("{member} has no floor: give it one in xtask/src/tidy/floors.rs"));
+            problems.push(format!("{member} has no layer: give it one in xtask/src/tidy/layers.rs"));
         }
         for dependency in dependencies.iter().filter(|d| graph.members.contains_key(*d)) {
-            match (own, floor(dependency)) {
+            match (own, layer(dependency)) {
                 _ if WITHIN.contains(&(member.as_str(), dependency.as_str())) => {}
                 (Some(own), Some(below)) if below >= own => {
-                    problems.push(format!("{member} (floor {own}) depends on {dependency} (floor {below})"));
+                    problems.push(format!("{member} (layer {own}) depends on {dependency} (layer {below})"));
                 }
                 (_, None) => problems
-                    .push(format!("{member} depends on {dependency}, which stands outside the floors")),
+                    .push(format!("{member} depends on {dependency}, which is outside the layers")),
                 _ => {}
             }
         }
@@ -121,7 +121,7 @@ pub(super) fn upward(graph: &Graph) -> Vec<String> {
 /// Crates of layer 0 into which a runtime or sockets are compiled, or could be by a feature.
 pub(super) fn impure(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
-    for member in floor_0() {
+    for member in layer_0() {
         if graph.with_features.contains(member) {
             problems.push(format!(
                 "{member} has features: what they add is a crate of its own on a higher layer"
@@ -136,10 +136,10 @@ pub(super) fn impure(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// Crates of floor 0 that do not deny what floor 0 may not touch.
+/// Crates of layer 0 that do not deny what layer 0 may not touch.
 pub(super) fn undenied(sources: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
-    for member in floor_0() {
+    for member in layer_0() {
         let path = format!("crates/{member}/src/lib.rs");
         match sources.iter().find(|file| file.path == path) {
             None => problems.push(format!("{path} is not there")),
@@ -152,12 +152,12 @@ pub(super) fn undenied(sources: &[File]) -> Vec<String> {
     problems
 }
 
-fn floor(member: &str) -> Option<u8> {
-    FLOORS.iter().find(|(name, _)| *name == member).map(|(_, floor)| *floor)
+fn layer(member: &str) -> Option<u8> {
+    LAYERS.iter().find(|(name, _)| *name == member).map(|(_, layer)| *layer)
 }
 
-fn floor_0() -> impl Iterator<Item = &'static str> {
-    FLOORS.iter().filter(|(_, floor)| *floor == 0).map(|(name, _)| *name)
+fn layer_0() -> impl Iterator<Item = &'static str> {
+    LAYERS.iter().filter(|(_, layer)| *layer == 0).map(|(name, _)| *name)
 }
 
 /// The name in a label: `bytes` in `bytes 1.12.0`.
@@ -183,7 +183,7 @@ mod tests {
         for (package, dependencies) in edges {
             let label = |name: &str| format!("{name} 1.0.0");
             graph.built_in.insert(label(package), dependencies.iter().map(|d| label(d)).collect());
-            if floor(package).is_some() || OUTSIDE.contains(package) || package.starts_with("new") {
+            if layer(package).is_some() || OUTSIDE.contains(package) || package.starts_with("new") {
                 let names = dependencies.iter().map(|d| (*d).to_string()).collect();
                 graph.members.insert((*package).to_string(), names);
             }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_dependency_upward_is_named() {
         let problems = upward(&graph(&[("rudy-http", &["rudy-net"]), ("rudy-net", &[])]));
-        assert_eq!(problems, ["rudy-http (floor 0) depends on rudy-net (floor 2)"]);
+        assert_eq!(problems, ["rudy-http (layer 0) depends on rudy-net (layer 2)"]);
     }
 
     #[test]
@@ -209,21 +209,21 @@ mod tests {
             ("rudy-http", &[]),
             ("rudy-stats", &[]),
         ]));
-        assert_eq!(problems, ["rudy-fastcgi (floor 0) depends on rudy-stats (floor 0)"]);
+        assert_eq!(problems, ["rudy-fastcgi (layer 0) depends on rudy-stats (layer 0)"]);
     }
 
     #[test]
-    fn a_crate_without_a_floor_is_named() {
+    fn a_crate_without_a_layer_is_named() {
         assert_eq!(upward(&graph(&[("newcomer", &[])])).len(), 1);
     }
 
     #[test]
-    fn nothing_depends_on_what_stands_outside() {
+    fn nothing_depends_on_what_is_outside() {
         assert_eq!(upward(&graph(&[("rudy", &["xtask"]), ("xtask", &[])])).len(), 1);
     }
 
     #[test]
-    fn a_runtime_deep_in_the_tree_of_floor_0_is_found_with_its_way_in() {
+    fn a_runtime_deep_in_the_tree_of_layer_0_is_found_with_its_way_in() {
         let graph = graph(&[("rudy-http", &["nice"]), ("nice", &["tokio"]), ("tokio", &[])]);
         assert_eq!(impure(&graph), ["rudy-http pulls in tokio: rudy-http -> nice -> tokio"]);
     }
@@ -239,13 +239,13 @@ mod tests {
     }
 
     #[test]
-    fn floor_0_has_to_deny_what_it_may_not_touch() {
+    fn layer_0_has_to_deny_what_it_may_not_touch() {
         let files = |text: &str| -> Vec<_> {
-            floor_0().map(|name| file(&format!("crates/{name}/src/lib.rs"), text)).collect()
+            layer_0().map(|name| file(&format!("crates/{name}/src/lib.rs"), text)).collect()
         };
         assert!(undenied(&files(&format!("//! Pure.\n{DENIAL}\n"))).is_empty());
-        assert_eq!(undenied(&files("//! Pure.\n")).len(), floor_0().count());
-        assert_eq!(undenied(&[]).len(), floor_0().count());
+        assert_eq!(undenied(&files("//! Pure.\n")).len(), layer_0().count());
+        assert_eq!(undenied(&[]).len(), layer_0().count());
     }
 
     #[test]
