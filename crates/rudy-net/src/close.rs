@@ -197,10 +197,9 @@ pub(crate) fn stop_writing(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::shutdown(socket, Shutdown::Write)?)
 }
 
-/// The third step by itself. It also has a thread that blocks in a read come back from it: with what the kernel has queued,
-/// then with the end of input.
+/// The third step.
 pub(crate) fn stop_reading(socket: impl AsFd) {
-    // It fails where the connection is broken: then no read blocks, and nothing comes any more.
+    // It fails where the connection is broken: then nothing comes any more.
     let _ = rustix::net::shutdown(socket, Shutdown::Read);
 }
 

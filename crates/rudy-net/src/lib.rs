@@ -1,4 +1,4 @@
-//! Everything that touches a socket: listeners, the concurrency model, the driver that moves bytes between a socket and
+//! Everything that touches a socket: listeners, the concurrency model, the driver that moves bytes between a transport and
 //! a protocol machine, the close that cannot leak, and the limits that hold across connections.
 //!
 //! What is served is none of its business: a [`Service`] answers a [`Request`] with a [`Response`].

@@ -16,7 +16,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Asks every connection to end: idle ones at once, the others after the answer under way.
+    /// Asks every connection to end: idle ones at once, the others after the response in progress.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_connections();
@@ -45,7 +45,7 @@ impl Worker {
 }
 
 /// Counts of one worker, read by anybody, who adds up the workers. Where each core has a worker it alone writes them, so
-/// that no two cores fight for a cache line; threads that carry a connection each share one.
+/// that no two cores fight for a cache line; the engines with a thread for each connection have one worker.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections accepted.

@@ -109,8 +109,9 @@ pub(super) fn upward(graph: &Graph) -> Vec<String> {
                 (Some(own), Some(below)) if below >= own => {
                     problems.push(format!("{member} (layer {own}) depends on {dependency} (layer {below})"));
                 }
-                (_, None) => problems
-                    .push(format!("{member} depends on {dependency}, which is outside the layers")),
+                (_, None) => {
+                    problems.push(format!("{member} depends on {dependency}, which is outside the layers"))
+                }
                 _ => {}
             }
         }

@@ -1,5 +1,5 @@
-//! The wait for a request, and the quick way: a request that is whole, answered at once, and taken by the socket in one write,
-//! costs one poll.
+//! The wait for a request, and the responses that need no waiting: a request that is whole, answered at once, and taken by the
+//! socket in one write, costs one poll.
 
 use std::io::IoSlice;
 use std::task::{Context, Poll};

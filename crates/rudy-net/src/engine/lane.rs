@@ -24,7 +24,7 @@ pub(super) const BLOCKING_THREADS_MAX: usize = 32;
 /// What the lanes are told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Carry connections.
+    /// Serve connections.
     Serve,
     /// Ask the connections to end, and end with the last of them or at this time.
     Finish { by: Instant },

@@ -1,7 +1,7 @@
-//! How connections are carried: what the engines have in common, and what the rest of Rudy knows of them.
+//! The concurrency models: what the engines have in common, and what the rest of Rudy knows of them.
 //!
 //! An engine accepts connections, holds them to the limits that span connections, and has each served by the one
-//! driver. Which threads that happens on is its own affair.
+//! driver. Each engine decides on which threads.
 
 mod accept;
 mod addresses;
@@ -51,7 +51,7 @@ pub trait Source: Send + Sync + 'static {
 pub struct Options {
     /// The concurrency model.
     pub model: Model,
-    /// Threads that carry connections in `percore`, `task` and `mailbox`; `None` is one for each core that this process
+    /// Threads that serve connections in `percore`, `task` and `mailbox`; `None` is one for each core that this process
     /// may use.
     pub cores: Option<NonZeroUsize>,
     /// Threads that `thread` has at most; `None` is [`THREADS_MAX`].

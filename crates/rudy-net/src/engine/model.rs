@@ -15,7 +15,7 @@ pub enum Model {
     Pool(NonZeroUsize),
     /// A task for each connection on a work-stealing runtime.
     Task,
-    /// As `Task`, and the socket's owner hands over what comes as messages, one credit at a time.
+    /// As `Task`, and a second task reads the socket and hands over messages, one for each credit.
     Mailbox,
     /// A task for each connection on the runtime of the core that accepted it.
     #[default]

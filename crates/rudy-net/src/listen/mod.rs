@@ -1,7 +1,7 @@
 //! Where connections come in: addresses as people write them, and the sockets bound to them.
 //!
 //! A [`Listener`] is bound before anything is done with it, so that a configuration whose addresses cannot all be had is
-//! refused as a whole. It carries one set of sockets for each core of the engine.
+//! refused as a whole. It has one set of sockets for each core of the engine.
 
 mod address;
 mod error;

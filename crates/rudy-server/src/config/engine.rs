@@ -16,10 +16,10 @@ const SCARCE_LINGER_TIME: Duration = Duration::from_secs(1);
 pub struct EngineOptions {
     /// The concurrency model.
     pub model: Model,
-    /// Threads that carry connections; `None` is one for each core that the process may use. For `percore`, `task` and
+    /// Threads that serve connections; `None` is one for each core that the process may use. For `percore`, `task` and
     /// `mailbox`.
     pub cores: Option<NonZeroUsize>,
-    /// Connections carried at once, each by a thread of its own. For `thread`.
+    /// Connections served at once, each by a thread of its own. For `thread`.
     pub threads: Option<NonZeroUsize>,
     /// Whether a connection may have more than one request; `None` is what suits the engine.
     pub keep_alive: Option<bool>,

@@ -57,7 +57,7 @@ use crate::routing::{HostPattern, PathPattern};
 pub struct Config {
     /// Where to accept connections.
     pub listen: Vec<Address>,
-    /// How connections are carried.
+    /// The concurrency model, and what goes with it.
     pub engine: EngineOptions,
     /// What peers may do.
     pub limits: rudy_net::Limits,

@@ -35,9 +35,9 @@ pub struct Options {
     pub access_log: Option<Destination>,
     /// Whether the access log is JSON, whatever the configuration says.
     pub json_log: bool,
-    /// How connections are carried, instead of what the configuration says.
+    /// The concurrency model, instead of what the configuration says.
     pub engine: Option<Model>,
-    /// Threads that carry connections, instead of what the configuration says.
+    /// Threads that serve connections, instead of what the configuration says.
     pub cores: Option<NonZeroUsize>,
     /// Whether a connection may have more than one request, instead of what the configuration says.
     pub keep_alive: Option<bool>,
