@@ -3,11 +3,13 @@
 
 use std::fs;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use http::{HeaderValue, Method, StatusCode};
+use http::StatusCode;
 use libfuzzer_sys::fuzz_target;
-use rudy_net::{Client, Ended, Outcome, Peer, RequestBody};
+use rudy_http::Limits;
+use rudy_http::h1::{Event, RequestHead, ServerConnection};
+use rudy_net::{Client, Ended, Outcome, Peer};
 use rudy_server::access_log::{AccessLog, Destination, Format};
 use rudy_server::error_log::ErrorLog;
 use tempfile::TempDir;
@@ -17,16 +19,13 @@ static ERRORS: LazyLock<ErrorLog> = LazyLock::new(|| ErrorLog::stderr().expect("
 
 fuzz_target!(|parts: (&[u8], &[u8], &[u8], &[u8])| {
     let (method, target, referer, agent) = parts;
-    let Ok(uri) = http::Uri::try_from(target) else { return };
-    let Ok(method) = Method::from_bytes(method) else { return };
-    let mut request = http::Request::new(RequestBody::empty());
-    (*request.method_mut(), *request.uri_mut()) = (method, uri);
-    for (name, value) in [("referer", referer), ("user-agent", agent), ("host", agent)] {
-        let Ok(value) = HeaderValue::from_bytes(value) else { return };
-        request.headers_mut().insert(name, value);
-    }
+    let line = [method, b" ", target, b" HTTP/1.1\r\nHost: a\r\nReferer: ", referer, b"\r\nUser-Agent: ", agent];
+    let bytes = [line.concat(), b"\r\n\r\n".to_vec()].concat();
+    let now = Instant::now();
+    let mut connection = ServerConnection::new(now);
+    let Ok(Some(Event::Request(head))) = connection.receive(&bytes, now, &Limits::default()) else { return };
     for format in [Format::Combined, Format::Json] {
-        let line = line_of(&request, format);
+        let line = line_of(&head, format);
         let text = line.strip_suffix('\n').expect("a line ends in a line feed");
         assert!(!text.chars().any(char::is_control), "{text:?}");
         if format == Format::Json {
@@ -35,14 +34,14 @@ fuzz_target!(|parts: (&[u8], &[u8], &[u8], &[u8])| {
     }
 });
 
-fn line_of(request: &http::Request<RequestBody>, format: Format) -> String {
+fn line_of(head: &RequestHead<'_>, format: Format) -> String {
     let file = FOLDER.path().join("access.log");
     let log = AccessLog::open(Destination::File(file.clone()), format, &ERRORS).expect("the folder is ours");
-    let client = Client { peer: Peer::Unix, number: 1, request: 1 };
+    let client = Client::new(Peer::Unix, 1, 1);
     let (wait, duration) = (Duration::ZERO, Duration::ZERO);
     let outcome =
         Outcome { status: Some(StatusCode::OK), body_bytes: 0, wait, duration, ended: Ended::Complete };
-    log.observe(request, &client).finished(&outcome);
+    log.observe(head, &client).finished(&outcome);
     log.close();
     let line = fs::read_to_string(&file).expect("the log is text");
     fs::remove_file(&file).expect("the folder is ours");

@@ -300,6 +300,31 @@ fn a_renamed_access_log_is_opened_anew(signal: Signal, told: &str) {
     assert!(!fs::read_to_string(&renamed).expect("the renamed log is there").contains("/after"));
 }
 
+#[test]
+fn the_access_log_tells_the_same_of_a_file_that_is_looked_for_and_of_one_that_is_known() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let log = folder.path().join("access.log");
+    let server = Server::build().files(&[("a.txt", b"text")]);
+    let server = server.args(["--json-log", "--access-log"]).arg(&log).start();
+    let request = b"GET /a.txt?b HTTP/1.1\r\nHost: test\r\nReferer: one\r\nReferer: two\r\nUser-Agent: me\r\nConnection: close\r\n\r\n";
+    for _ in 0..2 {
+        assert!(server.exchange(request).ends_with(b"\r\n\r\ntext"));
+    }
+    let text = wait_for_text(&log, |text| text.lines().count() == 2);
+    for line in text.lines() {
+        let mut line: serde_json::Value = serde_json::from_str(line).expect("a line is JSON");
+        let members = line.as_object_mut().expect("a line is an object");
+        members.retain(|name, _| {
+            !["time", "peer_port", "connection", "duration_us", "wait_us"].contains(&&**name)
+        });
+        let expected = serde_json::json!({
+            "peer": "127.0.0.1", "method": "GET", "target": "/a.txt?b", "path": "/a.txt", "version": "HTTP/1.1",
+            "host": "test", "referer": "one", "user_agent": "me", "status": 200, "body_bytes": 4, "ended": "complete",
+        });
+        assert_eq!(line, expected);
+    }
+}
+
 /// The threads of a server that write access logs: one for each log that somebody still holds.
 fn access_log_threads(server: &Server) -> usize {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server runs");
