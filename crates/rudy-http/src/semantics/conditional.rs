@@ -81,6 +81,9 @@ fn if_range_holds(fields: &impl FieldLines, current: &Validators) -> bool {
 
 /// A field that holds one date; `None` where it is absent, twice there, or not a date.
 fn single_date(fields: &impl FieldLines, field: KnownField) -> Option<HttpDate> {
+    if !fields.has(field) {
+        return None;
+    }
     let mut lines = fields.lines(field);
     let date = HttpDate::parse(lines.next()?)?;
     lines.next().is_none().then_some(date)

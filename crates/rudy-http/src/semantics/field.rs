@@ -8,14 +8,16 @@ pub trait FieldLines {
     fn lines(&self, field: KnownField) -> impl Iterator<Item = &[u8]>;
 
     /// Whether there is such a line.
-    fn has(&self, field: KnownField) -> bool {
-        self.lines(field).next().is_some()
-    }
+    fn has(&self, field: KnownField) -> bool;
 }
 
 impl FieldLines for HeaderMap {
     fn lines(&self, field: KnownField) -> impl Iterator<Item = &[u8]> {
         self.get_all(field.name()).iter().map(HeaderValue::as_bytes)
+    }
+
+    fn has(&self, field: KnownField) -> bool {
+        self.contains_key(field.name())
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::percent::push_encoded;
+use crate::syntax::any_byte;
 
 /// The path of a request target in its canonical spelling, which is what routes, handlers and authorizers compare.
 ///
@@ -55,7 +56,7 @@ impl<'a> RequestPath<'a> {
     pub fn canonical(path: &'a [u8]) -> Option<Self> {
         let is_plain = |slash: usize| !matches!(path.get(slash + 1), Some(b'/' | b'.'));
         let is_canonical = path.first() == Some(&b'/')
-            && memchr::memchr2(b'%', 0, path).is_none()
+            && !any_byte(path, |byte| byte == b'%' || byte == 0)
             && memchr::memchr_iter(b'/', path).all(is_plain);
         is_canonical.then_some(Self { bytes: Cow::Borrowed(path), encoded_slashes: Vec::new() })
     }

@@ -19,7 +19,7 @@ use super::{Connection, State};
 use crate::close::Ending;
 use crate::engine::Source;
 use crate::scratch::Scratch;
-use crate::{Body, Client, Ended, Head, Reply, RequestBody, Response, Service};
+use crate::{Body, Ended, Head, Reply, RequestBody, Response, Service};
 
 /// Responses to a pipeline are written when they have come to this, whatever else is waiting.
 const OUT_FULL_BYTES: usize = 64 * 1024;
@@ -185,17 +185,19 @@ impl<S: Source> Connection<S> {
         if self.timer.begin_request() {
             self.machine.close_after_answer();
         }
-        let observer = self.call(|client| service.observe(&head, client)).flatten();
-        let (reply, upload) = if head.body_length() == BodyLength::Known(0) {
-            let request = |head: RequestHead<'_>| head.into_request().map(|_| RequestBody::empty());
-            let answer = |client: &Client<'_>| {
-                let quick = service.call_head(&head).map(Reply::Now);
-                quick.unwrap_or_else(|| service.call(request(head), client))
-            };
-            (self.call(answer), None)
-        } else {
-            let (request, upload) = self.with_body(head.into_request(), pass.now)?;
-            (self.call(|client| service.call(request, client)), upload)
+        let client = self.client();
+        let observer = self.call(|| service.observe(&head, &client)).flatten();
+        let quick = match head.body_length() {
+            BodyLength::Known(0) => self.call(|| service.call_head(&head)).flatten(),
+            _ => None,
+        };
+        let (reply, upload) = match quick {
+            Some(response) => (Some(response.into()), None),
+            None => {
+                let (request, upload) = self.with_body(head.into_request(), pass.now)?;
+                let client = self.client();
+                (self.call(|| service.call(request, &client)), upload)
+            }
         };
         let mut record = Record::new(observer, pass.now);
         let mut response = match reply.unwrap_or_else(|| self.bug().into()) {
@@ -289,6 +291,7 @@ impl<S: Source> Connection<S> {
     ) -> Result<(crate::Request, Option<Upload>), Refusal> {
         let (parts, length) = request.into_parts();
         let (body, upload) = match length {
+            BodyLength::Known(0) => (RequestBody::empty(), None),
             BodyLength::Known(length) => match self.take_whole_body(length, now)? {
                 Some(body) => (RequestBody::whole(body), None),
                 None => Upload::new(Some(length)),

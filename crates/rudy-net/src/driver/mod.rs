@@ -229,9 +229,8 @@ impl<S: Source> Connection<S> {
     }
 
     /// Calls the service. `None` if it panics, which ends only this connection.
-    fn call<T>(&self, service: impl FnOnce(&Client<'_>) -> T) -> Option<T> {
-        let client = self.client();
-        let result = catch_unwind(AssertUnwindSafe(|| service(&client)));
+    fn call<T>(&self, service: impl FnOnce() -> T) -> Option<T> {
+        let result = catch_unwind(AssertUnwindSafe(service));
         result.map_err(|_| self.context.worker.counters.panics.add(1)).ok()
     }
 

@@ -154,12 +154,17 @@ impl Places {
 
     /// Where the first of these fields has its value, with the white space around it.
     pub(super) fn of(&self, field: KnownField, bytes: &[u8]) -> Option<Range<usize>> {
-        let start = self.starts[field as usize] as usize;
-        if start == 0 {
+        if !self.has(field) {
             return None;
         }
+        let start = self.starts[field as usize] as usize;
         let length = memchr::memchr(b'\n', bytes.get(start..)?)?;
         Some(start..start + length)
+    }
+
+    #[inline]
+    pub(super) fn has(&self, field: KnownField) -> bool {
+        self.starts[field as usize] > 0
     }
 
     pub(super) fn is_repeated(&self, field: KnownField) -> bool {

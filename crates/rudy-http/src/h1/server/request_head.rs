@@ -179,8 +179,9 @@ impl FieldLines for RequestHead<'_> {
         first.into_iter().chain(all.map(|(_, value)| value))
     }
 
+    #[inline]
     fn has(&self, field: KnownField) -> bool {
-        self.field(field) != FieldValue::Absent
+        self.places.has(field)
     }
 }
 
