@@ -51,7 +51,7 @@ impl UpgradedIo {
     }
 
     /// The socket, if its bytes are those of the protocol: then the kernel can move them by itself (`splice`). `None` where a
-    /// session such as TLS lies between.
+    /// session such as TLS lies between, or another task writes.
     #[must_use]
     pub fn plain_socket(&self) -> Option<BorrowedFd<'_>> {
         self.io.as_ref().and_then(Stream::plain_socket)

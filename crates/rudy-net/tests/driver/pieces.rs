@@ -89,7 +89,7 @@ fn pieces_of_any_size_arrive_whole_in_every_framing() {
         .into_iter()
         .flat_map(|piece| match piece {
             BodyPiece::Data(data) => data.to_vec(),
-            BodyPiece::File(range) => vec![0; range.length as usize],
+            BodyPiece::File(range) => vec![0; usize::try_from(range.length).unwrap()],
             BodyPiece::Trailers(_) => Vec::new(),
         })
         .collect();

@@ -14,10 +14,12 @@ use crate::timers::Alarm;
 use crate::transport::Stream;
 use crate::{Client, Limits, Observer, Outcome, Peer, Reply, Request, Service, Worker};
 
+type Answer = dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync;
+
 /// A service that is a function.
 pub(super) struct Answering {
     limits: Arc<Limits>,
-    answer: Box<dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync>,
+    answer: Box<Answer>,
     outcomes: Mutex<Sender<Outcome>>,
 }
 
