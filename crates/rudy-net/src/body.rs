@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use rustix::fs::{AtFlags, StatxFlags, statx};
 
 /// The body of a response.
 pub enum Body {
@@ -134,9 +134,12 @@ pub struct FileRange {
 impl FileRange {
     /// Whether the open file is no longer what the response's head described.
     pub(crate) fn has_changed(&self) -> bool {
-        rustix::fs::fstat(self.file.as_fd()).map_or(true, |stat| {
-            let modified_ns = i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec);
-            u64::try_from(stat.st_size) != Ok(self.size) || modified_ns != self.modified_ns
+        // What the kernel knows: to ask the server of a network file system would stop every connection of the core.
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        statx(&*self.file, c"", flags, StatxFlags::SIZE | StatxFlags::MTIME).map_or(true, |stat| {
+            let modified_ns =
+                i128::from(stat.stx_mtime.tv_sec) * 1_000_000_000 + i128::from(stat.stx_mtime.tv_nsec);
+            stat.stx_size != self.size || modified_ns != self.modified_ns
         })
     }
 }

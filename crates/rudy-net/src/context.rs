@@ -64,6 +64,7 @@ pub fn wake_at(time: Instant) {
 /// do not get it.
 ///
 /// 100 Continue is sent when the handler reads the body, and 101 Switching Protocols is a response: neither is sent by this.
+#[must_use]
 pub fn send_interim(status: StatusCode, fields: HeaderMap) -> bool {
     let is_sent_otherwise = matches!(status, StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS);
     CURRENT.with_borrow_mut(|current| match current {

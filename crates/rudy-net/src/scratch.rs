@@ -32,20 +32,20 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    fn new(read_bytes: usize) -> Box<Self> {
-        Box::new(Self {
+    fn new(read_bytes: usize) -> Self {
+        Self {
             input: vec![0; read_bytes].into_boxed_slice(),
             out: BytesMut::with_capacity(READ_BYTES),
             date: DateLine::new(SystemTime::now()),
             date_due: Instant::now() + DATE_AGE,
             machine: None,
-        })
+        }
     }
 
     /// Borrows a scratch of this thread, with an empty output buffer. Whoever borrows one while another is borrowed gets one of
     /// its own: a body that is read while its connection writes, a session that encrypts what it is given.
     pub(crate) fn borrow() -> Borrowed {
-        let mut scratch = FREE.with_borrow_mut(|free| free.take());
+        let mut scratch = FREE.with_borrow_mut(Free::take);
         scratch.out.clear();
         if scratch.out.capacity() > OUT_KEPT_BYTES {
             scratch.out = BytesMut::with_capacity(READ_BYTES);
@@ -65,7 +65,7 @@ impl Scratch {
 }
 
 /// A scratch in use. Dropped, it is the thread's again.
-pub(crate) struct Borrowed(Option<Box<Scratch>>);
+pub(crate) struct Borrowed(Option<Scratch>);
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
@@ -92,12 +92,12 @@ impl DerefMut for Borrowed {
 
 /// The scratches that a thread has lent to nobody: as many as it ever needed at once, one or two.
 struct Free {
-    scratches: Vec<Box<Scratch>>,
+    scratches: Vec<Scratch>,
     read_bytes: usize,
 }
 
 impl Free {
-    fn take(&mut self) -> Box<Scratch> {
+    fn take(&mut self) -> Scratch {
         self.scratches.pop().unwrap_or_else(|| Scratch::new(self.read_bytes))
     }
 }

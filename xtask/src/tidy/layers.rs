@@ -110,7 +110,7 @@ pub(super) fn upward(graph: &Graph) -> Vec<String> {
                     problems.push(format!("{member} (layer {own}) depends on {dependency} (layer {below})"));
                 }
                 (_, None) => {
-                    problems.push(format!("{member} depends on {dependency}, which is outside the layers"))
+                    problems.push(format!("{member} depends on {dependency}, which is outside the layers"));
                 }
                 _ => {}
             }

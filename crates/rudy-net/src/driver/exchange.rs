@@ -159,10 +159,10 @@ impl Exchange {
     }
 
     /// Only sends what is queued.
-    pub(super) fn flush(out: &mut BytesMut, records: Vec<Record>) -> Box<Self> {
+    pub(super) fn flush(out: &mut BytesMut, records: Vec<Record>) -> Self {
         let mut output = Output::default();
         output.push(out, records);
-        Box::new(Self { pump: Pump::default(), output, details: None })
+        Self { pump: Pump::default(), output, details: None }
     }
 
     fn upload(&self) -> Option<&Upload> {
@@ -222,13 +222,13 @@ impl Exchange {
         match sent {
             Poll::Ready(Ok(())) => Poll::Ready(self.finish(connection)),
             Poll::Ready(Err(fault)) => Poll::Ready(self.end(fault)),
-            Poll::Pending => match self.check_time(connection, &mut turn) {
-                Some(fault) => Poll::Ready(self.end(fault)),
-                None => {
-                    connection.suspend(&mut scratch);
-                    connection.wait(&turn)
+            Poll::Pending => {
+                if let Some(fault) = self.check_time(connection, &mut turn) {
+                    return Poll::Ready(self.end(fault));
                 }
-            },
+                connection.suspend(&mut scratch);
+                connection.wait(&turn)
+            }
         }
     }
 
@@ -336,6 +336,12 @@ impl<S: Source> Connection<S> {
         let status = self.begin(&mut response, exchange.upload(), date, out);
         if let Some(record) = exchange.record() {
             record.begin(status);
+        }
+        if response.upgrade.is_none()
+            && let Some(body_bytes) = self.finish_quickly(&response.body, turn.now, out)
+        {
+            response.body = Body::Empty;
+            turn.body_bytes += body_bytes;
         }
         self.send(response, exchange, turn, out)
     }

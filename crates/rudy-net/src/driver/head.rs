@@ -13,7 +13,7 @@ use tokio::io::ReadBuf;
 use super::exchange::{Exchange, Handler};
 use super::pump::GATHERED_BYTES;
 use super::record::{Record, refused};
-use super::turn::{Turn, give_way};
+use super::turn::{TURN_BYTES, Turn, give_way};
 use super::upload::Upload;
 use super::{Connection, State};
 use crate::close::Ending;
@@ -33,6 +33,8 @@ struct Pass<'a, 'b> {
     out: &'a mut BytesMut,
     /// Those of them that somebody wants to know the end of.
     records: &'a mut Vec<Record>,
+    /// How much of bodies may still be sent in this turn.
+    left_bytes: u64,
 }
 
 /// What became of the requests in a read.
@@ -62,7 +64,8 @@ impl<S: Source> Connection<S> {
         let mut read = 0;
         loop {
             let is_looked_up = read > 0;
-            let mut pass = Pass { cx: &mut *cx, now, date: &*date, out: &mut *out, records: &mut records };
+            let (cx, out) = (&mut *cx, &mut *out);
+            let mut pass = Pass { cx, now, date, out, records: &mut records, left_bytes: TURN_BYTES };
             let answered = self.answer(&input[..read], &mut pass);
             if let Answered::Next(state) = answered {
                 return Poll::Ready(state);
@@ -70,7 +73,7 @@ impl<S: Source> Connection<S> {
             if !out.is_empty() {
                 match self.write(cx, out) {
                     Ok(true) => records.drain(..).for_each(|mut record| record.finish(Ended::Complete)),
-                    Ok(false) => return Poll::Ready(State::Body(Exchange::flush(out, records))),
+                    Ok(false) => return Poll::Ready(State::Body(Box::new(Exchange::flush(out, records)))),
                     Err(_) => {
                         records.drain(..).for_each(|mut record| record.finish(Ended::PeerGone));
                         return Poll::Ready(State::Close(Ending::Cut));
@@ -82,6 +85,7 @@ impl<S: Source> Connection<S> {
             }
             if matches!(answered, Answered::OutFull) {
                 // There are more requests; but first the other connections of this core have their turn.
+                self.timer.set(None, cx.waker());
                 return give_way(cx);
             }
             let room = self.machine.input_room(&self.facts.limits.http).min(input.len());
@@ -132,7 +136,7 @@ impl<S: Source> Connection<S> {
             Timeout::Silent => Poll::Ready(State::Close(Ending::Quiet)),
             Timeout::Refuse(refusal) => {
                 self.refuse(refusal, date, out);
-                Poll::Ready(State::Body(Exchange::flush(out, Vec::new())))
+                Poll::Ready(State::Body(Box::new(Exchange::flush(out, Vec::new()))))
             }
         }
     }
@@ -148,7 +152,7 @@ impl<S: Source> Connection<S> {
 
     /// Answers the requests in `bytes`, and those that were left over, as far as nothing has to wait.
     fn answer(&mut self, mut bytes: &[u8], pass: &mut Pass<'_, '_>) -> Answered {
-        while pass.out.len() < OUT_FULL_BYTES {
+        while pass.out.len() < OUT_FULL_BYTES && pass.left_bytes > 0 {
             if bytes.is_empty() && !self.machine.has_unconsumed() {
                 return Answered::All;
             }
@@ -191,13 +195,12 @@ impl<S: Source> Connection<S> {
             BodyLength::Known(0) => self.call(|| service.call_head(&head)).flatten(),
             _ => None,
         };
-        let (reply, upload) = match quick {
-            Some(response) => (Some(response.into()), None),
-            None => {
-                let (request, upload) = self.with_body(head.into_request(), pass.now)?;
-                let client = self.client();
-                (self.call(|| service.call(request, &client)), upload)
-            }
+        let (reply, upload) = if let Some(response) = quick {
+            (Some(response.into()), None)
+        } else {
+            let (request, upload) = self.with_body(head.into_request(), pass.now)?;
+            let client = self.client();
+            (self.call(|| service.call(request, &client)), upload)
         };
         let mut record = Record::new(observer, pass.now);
         let mut response = match reply.unwrap_or_else(|| self.bug().into()) {
@@ -223,7 +226,10 @@ impl<S: Source> Connection<S> {
         exchange.output.keep(std::mem::take(pass.records));
         let worker = self.context.worker.clone();
         let mut turn = Turn::new(pass.cx, pass.now, &worker.counters);
-        Ok(Some(self.send(response, exchange, &mut turn, pass.out)))
+        turn.left_bytes = pass.left_bytes;
+        let next = self.send(response, exchange, &mut turn, pass.out);
+        pass.left_bytes = turn.left_bytes;
+        Ok(Some(next).filter(|next| !matches!(next, State::Head)))
     }
 
     /// Encodes the head of a response. One that must not be given is replaced by one that says so.
@@ -263,7 +269,7 @@ impl<S: Source> Connection<S> {
     }
 
     /// Encodes the body too, if it is small and in memory, or not sent at all. Returns its bytes.
-    fn finish_quickly(&mut self, body: &Body, now: Instant, out: &mut BytesMut) -> Option<u64> {
+    pub(super) fn finish_quickly(&mut self, body: &Body, now: Instant, out: &mut BytesMut) -> Option<u64> {
         let whole: &[u8] = match body {
             _ if !self.machine.sends_body() => &[],
             Body::Empty => &[],

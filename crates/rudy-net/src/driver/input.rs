@@ -59,6 +59,7 @@ impl Input {
     ) -> Poll<InputFault> {
         // Once the response is encoded whole, what comes belongs to the next request, or to nobody.
         if connection.machine.phase() != Phase::Exchange {
+            self.upload = None;
             return Poll::Pending;
         }
         if let Some(upload) = &mut self.upload {

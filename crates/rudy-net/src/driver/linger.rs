@@ -15,8 +15,8 @@ pub(super) struct Linger {
 }
 
 impl Linger {
-    pub(super) fn new(io: Stream, ending: Ending, limits: &Limits, timer: Timer) -> Box<Self> {
-        Box::new(Self { closing: Closing::new(io, ending, limits.linger(), Instant::now()), timer })
+    pub(super) fn new(io: Stream, ending: Ending, limits: &Limits, timer: Timer) -> Self {
+        Self { closing: Closing::new(io, ending, limits.linger(), Instant::now()), timer }
     }
 
     /// Ready when nothing has to wait any more: the drop does the rest.

@@ -163,7 +163,8 @@ impl<S: Source> Connection<S> {
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         match self.io.poll_handshake(cx) {
             Poll::Ready(Ok(())) => return Poll::Ready(State::Head),
-            Poll::Ready(Err(_)) => return Poll::Ready(State::Close(Ending::Quiet)),
+            // What it has sent to say why arrives before the end.
+            Poll::Ready(Err(_)) => return Poll::Ready(State::Close(Ending::Finished)),
             Poll::Pending => {}
         }
         let now = Instant::now();
@@ -171,7 +172,10 @@ impl<S: Source> Connection<S> {
         if self.context.worker.is_stopping() || deadline.is_some_and(|deadline| deadline <= now) {
             return Poll::Ready(State::Close(Ending::Quiet));
         }
-        self.timer.set(deadline, cx.waker());
+        if self.timer.set_idle(deadline, cx.waker()) {
+            // Another connection has its place.
+            return Poll::Ready(State::Close(Ending::Quiet));
+        }
         Poll::Pending
     }
 
@@ -194,10 +198,16 @@ impl<S: Source> Connection<S> {
         match state {
             State::Upgrade(upgrade) => {
                 let unread = machine.into_inner().map(|machine| machine.into_unread()).unwrap_or_default();
-                State::Tunnel(Tunnel::new(*upgrade, (io, unread), context.worker.clone(), limits, timer))
+                State::Tunnel(Box::new(Tunnel::new(
+                    *upgrade,
+                    (io, unread),
+                    context.worker.clone(),
+                    limits,
+                    timer,
+                )))
             }
             // What the machine still held of the peer's bytes is not kept while the close waits for its last ones.
-            State::Close(ending) => State::Linger(Linger::new(io, ending, &limits, timer)),
+            State::Close(ending) => State::Linger(Box::new(Linger::new(io, ending, &limits, timer))),
             other => other,
         }
     }

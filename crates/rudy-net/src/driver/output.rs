@@ -98,6 +98,11 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
+    /// Whether something is kept: what is framed, or the records of responses.
+    pub(super) fn has_queued(&self) -> bool {
+        self.backlog.is_some()
+    }
+
     /// Whether the peer does not take what it is sent.
     pub(super) fn is_blocked(&self) -> bool {
         self.backlog.as_ref().is_some_and(|backlog| backlog.pace.is_waiting())

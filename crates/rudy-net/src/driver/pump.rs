@@ -36,8 +36,8 @@ struct Rest {
     reading: Option<Reading>,
 }
 
-/// A piece of a file that the pool for blocking work reads.
-type Reading = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+/// A piece of a file that the pool for blocking work reads, and its length.
+type Reading = (Pin<Box<dyn Future<Output = io::Result<()>> + Send>>, u64);
 
 /// What there is to send.
 pub(crate) enum Filled {
@@ -87,13 +87,16 @@ impl Pump {
         out: &mut BytesMut,
     ) -> Poll<Result<(), Ended>> {
         let mut raw = None;
+        // A head that nothing is queued before leaves with the beginning of its body.
+        let mut sends = output.has_queued() || framing.has_ended();
         loop {
-            if output.poll(io, turn, out, raw.take())?.is_pending() {
+            if sends && output.poll(io, turn, out, raw.take())?.is_pending() {
                 return self.poll_blocked(turn);
             }
-            if framing.has_ended() {
+            if framing.has_ended() && sends {
                 return Poll::Ready(Ok(()));
             }
+            sends = true;
             if turn.left_bytes == 0 {
                 return turn.give_way();
             }
@@ -138,10 +141,8 @@ impl Pump {
             }
             if let Some(rest) = &mut self.rest {
                 let length = rest.raw.length().min(max);
-                if rest.poll_cached(length, turn)?.is_pending() {
-                    return Ok(Filled::All);
-                }
-                return self.frame_rest(length, framing, turn, out);
+                let Poll::Ready(length) = rest.poll_cached(length, turn)? else { return Ok(Filled::All) };
+                return self.frame_rest(length.min(max), framing, turn, out);
             }
             let Some(stream) = &mut self.stream else { break };
             match turn.poll(|cx, now| stream.poll_piece(cx, now, max))? {
@@ -217,17 +218,17 @@ impl Pump {
 }
 
 impl Rest {
-    /// Ready when what comes next of a file can be sent without waiting for a disk, which would stop every connection of the core.
-    fn poll_cached(&mut self, length: u64, turn: &mut Turn<'_, '_>) -> Poll<Result<(), Ended>> {
-        let Raw::File(range) = &self.raw else { return Poll::Ready(Ok(())) };
-        if self.reading.is_none() {
-            if is_cached(&range.file, range.start, length) {
-                return Poll::Ready(Ok(()));
-            }
-            self.reading = Some(Box::pin(read_into_cache(range.file.clone(), range.start, length)));
+    /// Ready when what comes next of a file can be sent without waiting for a disk, which would stop every connection of the core:
+    /// `length` bytes of it, or as many as were read in.
+    fn poll_cached(&mut self, length: u64, turn: &mut Turn<'_, '_>) -> Poll<Result<u64, Ended>> {
+        let Raw::File(range) = &self.raw else { return Poll::Ready(Ok(length)) };
+        if self.reading.is_none() && is_cached(&range.file, range.start, length) {
+            return Poll::Ready(Ok(length));
         }
-        let Some(reading) = &mut self.reading else { return Poll::Ready(Ok(())) };
-        let read = ready!(reading.as_mut().poll(turn.cx));
+        let (reading, length) = self.reading.get_or_insert_with(|| {
+            (Box::pin(read_into_cache(range.file.clone(), range.start, length)), length)
+        });
+        let read = ready!(reading.as_mut().poll(turn.cx)).map(|()| *length);
         self.reading = None;
         Poll::Ready(read.map_err(|_| Ended::Cut))
     }

@@ -13,7 +13,7 @@ use crate::{Counters, Ended};
 /// How much of its bodies a connection sends before the others of its core have their turn: a tenth of a millisecond's work where
 /// it is a file. A fast reader would otherwise take a large file whole while they wait, and a stream that always has more
 /// would have them wait for ever.
-const TURN_BYTES: u64 = 512 * 1024;
+pub(super) const TURN_BYTES: u64 = 512 * 1024;
 
 /// One poll of a connection: its waker, its time, and what is left of its share.
 pub(crate) struct Turn<'a, 'b> {

@@ -133,12 +133,12 @@ impl Tunnel {
         worker: Arc<Worker>,
         limits: Arc<Limits>,
         timer: Timer,
-    ) -> Box<Self> {
+    ) -> Self {
         let (give_back, back) = oneshot::channel();
         let io = UpgradedIo { io: Some(io), worker: worker.clone(), give_back: Some(give_back) };
         // It begins when it is polled, where a panic ends the connection and nothing else.
         let future = Box::pin(async move { upgrade(Upgraded { unread, io }).await });
-        Box::new(Self { future: Some(future), back, ending: Ending::Finished, worker, limits, timer })
+        Self { future: Some(future), back, ending: Ending::Finished, worker, limits, timer }
     }
 
     /// Ready when the connection is back, to be closed.
@@ -158,7 +158,7 @@ impl Tunnel {
         }
         let back = ready!(Pin::new(&mut self.back).poll(turn.cx));
         let timer = self.worker.timers.timer(None);
-        let linger = |io| State::Linger(Linger::new(io, self.ending, &self.limits, timer));
+        let linger = |io| State::Linger(Box::new(Linger::new(io, self.ending, &self.limits, timer)));
         // It comes back whatever happens to its holder.
         Poll::Ready(back.map_or(State::Head, linger))
     }

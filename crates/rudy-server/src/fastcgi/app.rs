@@ -106,7 +106,7 @@ impl App {
         params: &Params<'_>,
         upload: Upload,
     ) -> Box<Exchange> {
-        let info = self.info(&params.head.method, &params.head.uri, &params.client);
+        let info = self.info(&params.head.method, &params.head.uri, params.client);
         let stderr = Stderr::new(info, self.pool().output());
         Exchange::begin(checkout, role, params, upload, &LIMITS, self.table.answer_time.0, stderr)
     }

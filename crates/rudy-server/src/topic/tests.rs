@@ -51,7 +51,7 @@ fn everybody_who_listens_gets_the_same_bytes() {
     let mut cx = Context::from_waker(Waker::noop());
     let pieces = listeners.each_mut().map(|l| match l.poll_message(&mut cx, Instant::now()) {
         Poll::Ready(piece) => piece,
-        other => panic!("{other:?}"),
+        other @ Poll::Pending => panic!("{other:?}"),
     });
     assert_eq!(pieces[0], "id: e-1\ndata: one\n\nid: e-2\ndata: two\n\n");
     assert_eq!(pieces[0].as_ptr(), pieces[1].as_ptr(), "one copy for all");

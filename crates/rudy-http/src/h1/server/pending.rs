@@ -22,6 +22,9 @@ impl Pending {
     }
 
     pub(super) fn push(&mut self, more: &[u8]) {
+        if more.is_empty() {
+            return;
+        }
         self.bytes.drain(..std::mem::take(&mut self.consumed));
         // Without this it would grow to twice its size for a byte. A quarter is enough not to move with each byte.
         if self.bytes.capacity() - self.bytes.len() < more.len() {

@@ -44,8 +44,14 @@ impl SuspendedConnection {
             WaitsFor::Bytes => (Sending::Body(Framing::UntilClose), Receiving::Done),
         };
         let is_chunk_open = matches!(waits_for, WaitsFor::Chunk(true));
-        let machine = ServerConnection { requests, request, ..ServerConnection::new(since) };
-        ServerConnection { sending, receiving, is_chunk_open, ..machine }
+        ServerConnection {
+            receiving,
+            sending,
+            is_chunk_open,
+            request,
+            requests,
+            ..ServerConnection::new(since)
+        }
     }
 
     /// Until when to wait for the first request, or the next one.

@@ -92,7 +92,7 @@ impl Stream {
         if let Some(answer) = answer_unless_read(request) {
             return answer;
         }
-        let path = if self.keeps_path { path.encoded_from(0) } else { Default::default() };
+        let path = if self.keeps_path { path.encoded_from(0) } else { String::default() };
         if path.len() > PATH_BYTES_MAX {
             let explanation = format!("The path of a stream has {PATH_BYTES_MAX} bytes at most.");
             return pages::error(StatusCode::URI_TOO_LONG, request.headers(), &explanation);
