@@ -49,11 +49,10 @@ struct Silent(Arc<Limits>);
 
 impl Service for Silent {
     fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
-        let reply = Reply::Later(Box::pin(async move {
+        Reply::Later(Box::pin(async move {
             let _body_that_is_not_read = request;
             std::future::pending().await
-        }));
-        reply
+        }))
     }
 
     fn limits(&self) -> &Arc<Limits> {
