@@ -67,7 +67,7 @@ fn answer(request: Request, client: &Client<'_>) -> Reply {
         }
         "/later" => {
             return Reply::Later(Box::pin(async {
-                send_interim(StatusCode::EARLY_HINTS, HeaderMap::new());
+                assert!(send_interim(StatusCode::EARLY_HINTS, HeaderMap::new()));
                 // They do not wait for the final one.
                 let mut is_again = false;
                 poll_fn(
