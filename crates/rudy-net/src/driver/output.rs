@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::task::{Poll, ready};
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use rudy_http::h1::Pace;
 
 use super::record::Record;
 use super::turn::Turn;
+use crate::file::{is_cached, read_into_cache};
 use crate::transport::Stream;
 use crate::{Ended, FileRange};
 
@@ -31,7 +33,12 @@ struct Backlog {
     unacknowledged: Option<u64>,
     /// Of the responses in the queue that are before this one in a pipeline.
     earlier: Vec<Record>,
+    /// Brings the file at the front of the queue into memory again.
+    reading: Option<Reading>,
 }
+
+/// A piece of a file that the pool for blocking work reads, and its length.
+pub(super) type Reading = (Pin<Box<dyn Future<Output = io::Result<()>> + Send>>, u64);
 
 /// Bytes that are framed, and what goes behind them as it is.
 struct Segment {
@@ -175,6 +182,10 @@ impl Backlog {
 
     fn poll_queue(&mut self, io: &mut Stream, turn: &mut Turn<'_, '_>) -> Poll<Result<(), Ended>> {
         while let Some(Segment { framed, raw }) = self.queue.front_mut() {
+            // It may have waited for its client for long.
+            if let Some(Raw::File(range)) = raw {
+                ready!(poll_cached(range, range.length, &mut self.reading, turn))?;
+            }
             ready!(poll_segment(io, turn, framed, raw))?;
             self.queue.pop_front();
         }
@@ -204,6 +215,24 @@ impl Raw {
             }
         }
     }
+}
+
+/// Ready when what comes next of a file can be sent without waiting for a disk, which would stop every connection of the core:
+/// `length` bytes of it, or as many as were read in.
+pub(super) fn poll_cached(
+    range: &FileRange,
+    length: u64,
+    reading: &mut Option<Reading>,
+    turn: &mut Turn<'_, '_>,
+) -> Poll<Result<u64, Ended>> {
+    if reading.is_none() && is_cached(&range.file, range.start, length) {
+        return Poll::Ready(Ok(length));
+    }
+    let (future, length) = reading
+        .get_or_insert_with(|| (Box::pin(read_into_cache(range.file.clone(), range.start, length)), length));
+    let read = ready!(future.as_mut().poll(turn.cx)).map(|()| *length);
+    *reading = None;
+    Poll::Ready(read.map_err(|_| Ended::Cut))
 }
 
 /// Sends what is framed and then what goes behind it. Ready when the transport has taken all of it.

@@ -2,17 +2,14 @@
 //! scratch buffer, large pieces and files past it, and only what is not framed yet is kept: a stream that waits for its next
 //! piece has a pump of 24 bytes.
 
-use std::io;
-use std::pin::Pin;
-use std::task::{Poll, ready};
+use std::task::Poll;
 
 use bytes::BytesMut;
 use rudy_http::h1::LengthError;
 
 use super::framing::Framing;
-use super::output::{Output, Raw};
+use super::output::{Output, Raw, Reading, poll_cached};
 use super::turn::Turn;
-use crate::file::{is_cached, read_into_cache};
 use crate::transport::Stream;
 use crate::{Body, BodyPiece, BodyStream, Ended};
 
@@ -35,9 +32,6 @@ struct Rest {
     /// Brings what comes next of a file into memory.
     reading: Option<Reading>,
 }
-
-/// A piece of a file that the pool for blocking work reads, and its length.
-type Reading = (Pin<Box<dyn Future<Output = io::Result<()>> + Send>>, u64);
 
 /// What there is to send.
 pub(crate) enum Filled {
@@ -140,9 +134,14 @@ impl Pump {
                 return Ok(Filled::Blocked);
             }
             if let Some(rest) = &mut self.rest {
-                let length = rest.raw.length().min(max);
-                let Poll::Ready(length) = rest.poll_cached(length, turn)? else { return Ok(Filled::All) };
-                return self.frame_rest(length.min(max), framing, turn, out);
+                let mut length = rest.raw.length().min(max);
+                if let Raw::File(range) = &rest.raw {
+                    match poll_cached(range, length, &mut rest.reading, turn)? {
+                        Poll::Ready(cached) => length = cached.min(max),
+                        Poll::Pending => return Ok(Filled::All),
+                    }
+                }
+                return self.frame_rest(length, framing, turn, out);
             }
             let Some(stream) = &mut self.stream else { break };
             match turn.poll(|cx, now| stream.poll_piece(cx, now, max))? {
@@ -214,23 +213,6 @@ impl Pump {
             }
             Err(ended) => Poll::Ready(Err(ended)),
         }
-    }
-}
-
-impl Rest {
-    /// Ready when what comes next of a file can be sent without waiting for a disk, which would stop every connection of the core:
-    /// `length` bytes of it, or as many as were read in.
-    fn poll_cached(&mut self, length: u64, turn: &mut Turn<'_, '_>) -> Poll<Result<u64, Ended>> {
-        let Raw::File(range) = &self.raw else { return Poll::Ready(Ok(length)) };
-        if self.reading.is_none() && is_cached(&range.file, range.start, length) {
-            return Poll::Ready(Ok(length));
-        }
-        let (reading, length) = self.reading.get_or_insert_with(|| {
-            (Box::pin(read_into_cache(range.file.clone(), range.start, length)), length)
-        });
-        let read = ready!(reading.as_mut().poll(turn.cx)).map(|()| *length);
-        self.reading = None;
-        Poll::Ready(read.map_err(|_| Ended::Cut))
     }
 }
 
