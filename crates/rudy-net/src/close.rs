@@ -198,7 +198,7 @@ pub(crate) fn stop_writing(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// The third step.
-pub(crate) fn stop_reading(socket: impl AsFd) {
+fn stop_reading(socket: impl AsFd) {
     // It fails where the connection is broken: then nothing comes any more.
     let _ = rustix::net::shutdown(socket, Shutdown::Read);
 }
