@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use http::StatusCode;
 use libfuzzer_sys::fuzz_target;
-use rudy_net::{Client, Local, Peer, Reply, RequestBody, Service};
+use rudy_net::{Client, Peer, Reply, RequestBody, Service};
 use rudy_server::App;
 use rudy_server::config::Config;
 use rudy_server::files::Folders;
@@ -40,8 +40,8 @@ fuzz_target!(|target: &str| {
     }
     let closed = is_secret(uri.path());
     let request = http::Request::get(uri).header("host", "a").body(RequestBody::empty()).expect("a request");
-    let client = Client { peer: Peer::Unix, number: 1, request: 1 };
-    let Reply::Now(response) = APP.call(request, &client, &Local::known(None)).reply else {
+    let client = Client::new(Peer::Unix, 1, 1);
+    let Reply::Now(response) = APP.call(request, &client) else {
         panic!("nothing here waits")
     };
     let status = response.status();
