@@ -165,11 +165,11 @@ impl Tunnel {
 }
 
 impl Drop for Tunnel {
-    /// Dropped in the middle: the server is being stopped.
+    /// Dropped in the middle: the server is being stopped. Whoever has the connection may have been dropped before.
     fn drop(&mut self) {
-        let is_in_use = self.future.take().is_some();
+        drop(self.future.take());
         if let Ok(io) = self.back.try_recv() {
-            close_at_once(io, if is_in_use { Ending::Cut } else { Ending::Finished });
+            close_at_once(io, Ending::Cut);
         }
     }
 }
