@@ -1,7 +1,8 @@
 //! What a connection holds while its client waits, counted where memory is allocated.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod counting;
+
+use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
 use bytes::BytesMut;
@@ -9,29 +10,7 @@ use http::{HeaderMap, StatusCode};
 use rudy_http::Limits;
 use rudy_http::h1::{AnswerHead, DateLine, Event, ServerConnection};
 
-/// Bytes that are allocated at this time.
-static HELD: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
-
-#[expect(unsafe_code, reason = "an allocator is unsafe by its signature; the work is the system's")]
-// SAFETY: every call is passed on as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use crate::counting::HELD;
 
 const CONNECTIONS: usize = 100;
 /// What a driver could read at once.
@@ -65,7 +44,7 @@ fn a_connection_holds_what_is_left_over_and_as_much_as_a_head_may_have_at_most()
     }
 }
 
-/// Bytes that each of many connections holds whose client has sent this, when so many requests have been answered.
+/// Memory in bytes of one of many connections whose clients have sent `sent`, after `answered` responses.
 fn held_by_each(sent: &[u8], answered: usize) -> usize {
     let mut connections = Vec::with_capacity(CONNECTIONS);
     let before = HELD.load(Ordering::Relaxed);
@@ -75,7 +54,7 @@ fn held_by_each(sent: &[u8], answered: usize) -> usize {
     (HELD.load(Ordering::Relaxed) - before) / CONNECTIONS
 }
 
-/// A connection as a driver leaves it that reads whenever there is room, and answers so many requests.
+/// A connection whose driver reads whenever there is room, and has sent `answered` responses.
 fn connection(mut sent: &[u8], answered: usize) -> ServerConnection {
     let (limits, now) = (Limits::default(), Instant::now());
     let date = DateLine::new(SystemTime::UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! Whom a request comes from, and over what.
+//! The client of a request, and its connection.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -61,7 +61,7 @@ pub struct Tls {
 pub enum Peer {
     /// TCP.
     Ip(SocketAddr),
-    /// A Unix socket: somebody on this machine whom the socket's permissions let in.
+    /// A Unix socket: a process on this machine that the socket's permissions allow.
     Unix,
 }
 

@@ -28,7 +28,7 @@ const AT_ONCE_BYTES: usize = 64 * 1024;
 pub enum Ending {
     /// We have said everything, and the peer may still be sending: it is waited for.
     Finished,
-    /// Nothing is in progress: nobody is waited for.
+    /// Nothing is in progress: the close does not wait for the peer.
     Quiet,
     /// The peer has closed its side, all that it sent is read, and nothing is in progress: the descriptor is closed, which takes
     /// one system call where the others take four.

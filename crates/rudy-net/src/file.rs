@@ -1,4 +1,4 @@
-//! Files and the page cache: what can be read without waiting for a disk, and reading the rest where waiting harms nobody.
+//! Files and the page cache: what can be read without waiting for a disk, and reading the rest on threads that may wait.
 //!
 //! A worker has one thread. While it waits for a disk, all its connections wait. So a worker reads and sends only what is in
 //! memory, and has the pool for blocking work read the rest into the page cache first.

@@ -42,8 +42,8 @@ impl Scratch {
         }
     }
 
-    /// Borrows a scratch of this thread, with an empty output buffer. Whoever borrows one while another is borrowed gets one of
-    /// its own: a body that is read while its connection writes, a session that encrypts what it is given.
+    /// Borrows a scratch of this thread, with an empty output buffer. A second one that is borrowed at the same time is another
+    /// scratch: a body that is read while its connection writes, a session that encrypts what it is given.
     pub(crate) fn borrow() -> Borrowed {
         let mut scratch = FREE.with_borrow_mut(Free::take);
         scratch.out.clear();
@@ -70,7 +70,7 @@ pub(crate) struct Borrowed(Option<Scratch>);
 impl Drop for Borrowed {
     fn drop(&mut self) {
         if let Some(scratch) = self.0.take() {
-            // Where the thread ends there is nobody to give it to.
+            // It fails only while the thread ends.
             let _ = FREE.try_with(|free| free.borrow_mut().scratches.push(scratch));
         }
     }
@@ -90,7 +90,7 @@ impl DerefMut for Borrowed {
     }
 }
 
-/// The scratches that a thread has lent to nobody: as many as it ever needed at once, one or two.
+/// The scratches of a thread that are not borrowed: as many as it ever needed at once, one or two.
 struct Free {
     scratches: Vec<Scratch>,
     read_bytes: usize,

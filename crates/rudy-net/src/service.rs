@@ -32,7 +32,7 @@ pub trait Service: Send + Sync + 'static {
     fn refused(&self, client: &Client<'_>, reason: &str, outcome: &Outcome);
 }
 
-/// Is told how an exchange went, once, however it ended: the access log.
+/// Receives how an exchange went, once, however it ended: the access log.
 pub trait Observer: Send {
     /// The exchange is over.
     fn finished(self: Box<Self>, outcome: &Outcome);

@@ -43,7 +43,7 @@ pub trait Transport: AsFd + Send + Sync {
     /// The socket or the session is broken.
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
 
-    /// Writes the slices one behind the other, and returns how many bytes it has taken. `more` says that more follows at once, so
+    /// Writes the slices one behind the other, and returns how many bytes it has taken. `more` announces that more follows at once, so
     /// that a head and the file after it share a packet.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ pub trait Transport: AsFd + Send + Sync {
         self.poll_write(cx, &[io::IoSlice::new(&scratch.input[..read])], read < length)
     }
 
-    /// Says that we send nothing more. A session says goodbye first, which may have to wait for room.
+    /// Ends our side of the connection. A session sends its own end first, which may have to wait for room.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ pub trait Transport: AsFd + Send + Sync {
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// How many bytes the peer has not acknowledged yet, those included that are kept here. They fall while it reads, long before
-    /// the socket has room again: that is told only when a third of its buffer is free, more than a megabyte where the kernel has
+    /// the socket has room again: the kernel reports room only when a third of its buffer is free, more than a megabyte where the kernel has
     /// let it grow.
     ///
     /// # Errors

@@ -2,47 +2,25 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+#[path = "../../rudy-http/tests/counting/mod.rs"]
+mod counting;
+#[path = "engine/support.rs"]
+#[expect(dead_code, reason = "shared with the engine's tests, which use more of it")]
+mod support;
 
-use rudy_net::engine::{self, Engine, Options, Report, Source};
-use rudy_net::listen::{Address, Bound, Inherited, Listener};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use rudy_net::{Client, Limits, Outcome, Reply, Request, Service};
 
-/// Bytes that are allocated at this time.
-static HELD: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
-
-#[expect(unsafe_code, reason = "an allocator is unsafe by its signature; the work is the system's")]
-// SAFETY: every call is passed on as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use crate::counting::HELD;
+use crate::support::{engine_of, eventually, listen_tcp, sum};
 
 const CONNECTIONS: usize = 50;
 /// The connection's task, its exchange, and what its handler keeps.
 const SMALL: usize = 3 * 1024;
-/// How long is waited for what must come. Only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Never answers; what it is at is dropped with the connection.
 struct Silent(Arc<Limits>);
@@ -60,29 +38,6 @@ impl Service for Silent {
     }
 
     fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
-}
-
-struct Fixed(Arc<Silent>);
-
-impl Source for Fixed {
-    type Service = Silent;
-    type Current = Arc<Silent>;
-
-    fn current(&self) -> Arc<Silent> {
-        self.0.clone()
-    }
-}
-
-fn server() -> (Box<dyn Engine>, SocketAddr) {
-    let options = Options { cores: NonZeroUsize::new(1), ..Options::default() };
-    let service = Fixed(Arc::new(Silent(Arc::default())));
-    let engine = engine::start(&options, Arc::new(service), Arc::new(|_: &Report| {})).unwrap();
-    let address: Address = "127.0.0.1:0".parse().unwrap();
-    let listener = Listener::bind(&address, engine.workers().len(), &Inherited::default()).unwrap();
-    let [Bound::Ip(bound), ..] = listener.bound() else { panic!("a TCP address") };
-    let bound = *bound;
-    engine.listen(listener).unwrap();
-    (engine, bound)
 }
 
 /// One test, so that little else allocates.
@@ -106,10 +61,10 @@ fn a_connection_that_waits_holds_as_much_as_a_head_may_have_at_most() {
     }
 }
 
-/// Bytes that each of many connections holds whose clients have sent this, and wait.
+/// Memory in bytes of one of many connections whose clients have sent `request` and wait.
 fn held_by_each(request: &str) -> usize {
-    let (engine, address) = server();
-    let counters = &engine.workers()[0].counters;
+    let (engine, _) = engine_of(1, Silent(Arc::default()));
+    let address = listen_tcp(&*engine);
     let connect = || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -118,11 +73,7 @@ fn held_by_each(request: &str) -> usize {
     // What is allocated once: the thread's buffers, the first block of the timers.
     let first: Vec<_> = (0..64).map(|_| connect()).collect();
     let requests = |count: usize| {
-        let deadline = Instant::now() + PATIENCE;
-        while counters.requests.get() < count as u64 {
-            assert!(Instant::now() < deadline, "{} of {count} requests", counters.requests.get());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        eventually("the requests arrive", || sum(&*engine, |counters| &counters.requests) == count as u64);
     };
     requests(first.len());
     let mut streams = Vec::with_capacity(CONNECTIONS);

@@ -21,13 +21,12 @@ use crate::{Body, Ended, Response};
 
 /// A service at work.
 pub(super) struct Handler {
-    /// What it is at.
+    /// Its response to come.
     pub(super) future: Pin<Box<dyn Future<Output = Response> + Send>>,
     pub(super) exchange: Exchange,
 }
 
-/// What the service at work and the response on its way have in common. Ten thousand streams have one each, so that what few of
-/// them need is boxed.
+/// A request and its response in progress. Ten thousand streams have one each, so the fields that few of them need are boxed.
 #[derive(Default)]
 pub(super) struct Exchange {
     pub(super) pump: Pump,
@@ -38,7 +37,7 @@ pub(super) struct Exchange {
 #[derive(Default)]
 struct Details {
     input: Input,
-    /// Somebody wants to know how it went.
+    /// For the service's observer.
     record: Option<Record>,
     /// Takes the connection over after the response.
     upgrade: Option<Box<Upgrade>>,
@@ -104,7 +103,7 @@ impl Handler {
         let takes_interim = !self.exchange.output.is_blocked();
         let (response, interim) = turn.poll_handler(takes_interim, |cx| self.future.as_mut().poll(cx));
         for (status, fields) in interim {
-            // One that is not sent concerns nobody: a client that speaks HTTP/1.0.
+            // Clients that speak HTTP/1.0 do not get it (RFC 9110 §15.2).
             let _is_sent = connection.machine.interim(status, &fields, &mut scratch.out);
         }
         let response = match response {
@@ -292,7 +291,7 @@ impl Exchange {
         match (connection.machine.phase(), upgrade) {
             (Phase::Upgrade, Some(upgrade)) => State::Upgrade(upgrade),
             (Phase::Close, _) if self.has_ended_input() => State::Close(Ending::PeerClosed),
-            // A switch of protocols that nobody takes over has nowhere to go.
+            // A switch of protocols without a handler for it ends the connection.
             (Phase::Close | Phase::Upgrade, _) => State::Close(Ending::Finished),
             _ => State::Head,
         }

@@ -31,7 +31,7 @@ struct Pass<'a, 'b> {
     date: &'a DateLine,
     /// The responses, encoded.
     out: &'a mut BytesMut,
-    /// Those of them that somebody wants to know the end of.
+    /// Those of them that have an observer.
     records: &'a mut Vec<Record>,
     /// How much of bodies may still be sent in this turn.
     left_bytes: u64,
@@ -41,7 +41,7 @@ struct Pass<'a, 'b> {
 enum Answered {
     /// Everything that could be is answered; more has to come.
     All,
-    /// There may be more, but the output is to be written first.
+    /// There may be more, but the output has to be written first.
     OutFull,
     /// One of them takes longer.
     Next(State),
@@ -260,8 +260,8 @@ impl<S: Source> Connection<S> {
         response.status()
     }
 
-    /// An interim response cannot be the last one, and a change of protocol needs somebody who takes over, and a request that
-    /// allows it: what a service must not answer is answered 500.
+    /// Whether the service may answer so; the client gets 500 otherwise. An interim response cannot be the last one, and a change of
+    /// protocol needs an [`Upgrade`](super::Upgrade) and a request that allows it.
     fn is_possible(&self, response: &Response) -> bool {
         let status = response.status();
         let upgrades = response.upgrade.is_some() && self.machine.can_upgrade();

@@ -57,7 +57,7 @@ impl Input {
         turn: &mut Turn<'_, '_>,
         out: &mut BytesMut,
     ) -> Poll<InputFault> {
-        // Once the response is encoded whole, what comes belongs to the next request, or to nobody.
+        // Once the response is encoded whole, what comes belongs to the next request, or is discarded.
         if connection.machine.phase() != Phase::Exchange {
             self.upload = None;
             return Poll::Pending;

@@ -6,13 +6,13 @@ use rudy_http::h1::{ServerConnection, SuspendedConnection};
 
 use crate::scratch::Scratch;
 
-/// The machine; none between two requests, and while a stream waits. Its box is the thread's then, as the buffers are, so that a
-/// connection that waits does not pay for it.
+/// The machine. It is absent between two requests and while a stream waits: the thread keeps its box for the next connection, so a
+/// waiting connection does not pay for it.
 #[derive(Default)]
 pub(super) struct Machine(Option<Box<ServerConnection>>);
 
 impl Machine {
-    /// Goes on from there, unless it does already.
+    /// Restores the machine, unless it is there.
     pub(super) fn resume(&mut self, suspended: SuspendedConnection, scratch: &mut Scratch) {
         if self.0.is_some() {
             return;
@@ -27,7 +27,7 @@ impl Machine {
         });
     }
 
-    /// Gives the box back if little is to be known of the connection, and returns that.
+    /// Returns the state of the connection and gives the box to the thread, if that state fits a [`SuspendedConnection`].
     pub(super) fn suspend(&mut self, scratch: &mut Scratch) -> Option<SuspendedConnection> {
         let suspended = self.0.as_ref()?.suspend()?;
         scratch.machine = self.0.take();

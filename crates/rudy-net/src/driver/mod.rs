@@ -44,7 +44,8 @@ use crate::timers::Timer;
 use crate::transport::Stream;
 use crate::{Client, Limits, Peer, Response, Service, Worker};
 
-/// Serves one connection of a client, which has a number, from its first byte to its close. Ends by itself; dropped before, it closes without waiting.
+/// Serves one connection from its first byte to its close, given its peer and its number. Dropped before it ends, it closes without
+/// waiting.
 pub(crate) fn serve<S: Source>(
     io: Stream,
     (peer, number): (Peer, u64),
@@ -179,12 +180,12 @@ impl<S: Source> Connection<S> {
         Poll::Pending
     }
 
-    /// Has a machine again.
+    /// Restores the machine.
     fn resume(&mut self, scratch: &mut Scratch) {
         self.machine.resume(self.facts.suspended, scratch);
     }
 
-    /// Goes without a machine while there is little to know.
+    /// Gives the machine's memory back while the connection waits, if its state is small.
     fn suspend(&mut self, scratch: &mut Scratch) {
         if let Some(suspended) = self.machine.suspend(scratch) {
             self.facts.suspended = suspended;
@@ -218,7 +219,7 @@ impl<S: Source> Connection<S> {
         Poll::Pending
     }
 
-    /// Who asks. Made when it is wanted: what the machine counts need not be kept twice.
+    /// The client, for the service. It is made when it is needed, so the machine's count is not kept twice.
     fn client(&self) -> Client<'_> {
         let Facts { peer, local, number, .. } = &*self.facts;
         let local = match peer {

@@ -20,7 +20,7 @@ pub(crate) struct Turn<'a, 'b> {
     pub(crate) cx: &'a mut Context<'b>,
     pub(crate) now: Instant,
     pub(crate) counters: &'a Counters,
-    /// When the connection is to be polled again although nothing wakes it.
+    /// When to poll the connection again although nothing wakes it.
     pub(crate) due: Option<Instant>,
     pub(crate) left_bytes: u64,
     /// Bytes handed to the transport.
@@ -56,7 +56,7 @@ impl<'a, 'b> Turn<'a, 'b> {
         self.poll_leaving(false, poll).0
     }
 
-    /// Polls a handler, and returns its interim responses, too, if there is to be any.
+    /// Polls a handler, and returns its interim responses as well if `takes_interim` is set.
     pub(crate) fn poll_handler<R>(
         &mut self,
         takes_interim: bool,
@@ -89,7 +89,7 @@ impl<'a, 'b> Turn<'a, 'b> {
 /// As [`Turn::give_way`].
 ///
 /// Not `wake_by_ref`: a task that wakes itself is run again before the runtime looks at its sockets, up to 61 times, and
-/// whoever has just sent a request waits for all of them. `yield_now` comes back after that look.
+/// a client that has just sent a request waits for all of them. `yield_now` comes back after that look.
 pub(crate) fn give_way<R>(cx: &mut Context<'_>) -> Poll<R> {
     // Its first poll is always pending, and leaves the waker with the runtime.
     let _ = pin!(tokio::task::yield_now()).poll(cx);

@@ -33,7 +33,7 @@ pub struct Upgraded {
     pub io: UpgradedIo,
 }
 
-/// The connection in the hands of whoever took it over. Dropped, it goes back to be closed.
+/// The connection, for the handler of the new protocol. Dropped, it goes back to the driver, which closes it.
 ///
 /// What it reads and writes is counted, as all that the server reads and writes.
 pub struct UpgradedIo {
@@ -67,7 +67,7 @@ impl Drop for UpgradedIo {
         if let (Some(io), Some(give_back)) = (self.io.take(), self.give_back.take())
             && let Err(io) = give_back.send(io)
         {
-            // Nobody waits for it: the server is stopping, or there was a panic.
+            // The driver is gone: the server is stopping, or there was a panic.
             close_at_once(io, Ending::Cut);
         }
     }
@@ -165,7 +165,7 @@ impl Tunnel {
 }
 
 impl Drop for Tunnel {
-    /// Dropped in the middle: the server is being stopped. Whoever has the connection may have been dropped before.
+    /// Dropped in the middle: the server is being stopped. The holder of the connection may have been dropped before.
     fn drop(&mut self) {
         drop(self.future.take());
         if let Ok(io) = self.back.try_recv() {

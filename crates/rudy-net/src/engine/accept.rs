@@ -217,7 +217,7 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
         }
     }
 
-    /// Out of descriptors: has an idle connection close, and `WouldBlock` says that there is soon a descriptor. The kernel wants
+    /// Out of descriptors: has an idle connection close, and returns `WouldBlock` because a descriptor is free soon. The kernel wants
     /// one before it looks into the queue, so this may be for the next connection. If none is idle: [`Self::with_spare`].
     fn with_room_or_spare(&self, error: io::Error) -> io::Result<(L::Io, Peer)> {
         let why = || format!("{error} ({HOW_TO_RAISE_DESCRIPTORS})");

@@ -64,7 +64,7 @@ impl Admission {
         }
     }
 
-    /// Lets a connection in, or says which limit it meets. `make_room` has so many other connections close, where that helps.
+    /// Admits a connection, or returns the limit that it meets. `make_room` closes as many other connections as it is given, if it can.
     pub(super) fn enter(
         &self,
         limits: &Limits,

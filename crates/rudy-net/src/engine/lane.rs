@@ -115,7 +115,7 @@ impl Lane {
         Self { worker, shared, closed: Notify::new() }
     }
 
-    /// Has idle connections close, those of this lane first, until so many are about to. `false` where too few are idle.
+    /// Closes idle connections, those of this lane first, until `connections` are about to end. `false` if too few are idle.
     pub(super) fn make_room(&self, connections: usize, why: impl Fn() -> String) -> bool {
         let workers = &self.shared.workers;
         let about_to_close = workers.iter().map(|worker| worker.evicted()).sum();

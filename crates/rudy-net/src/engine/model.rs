@@ -11,7 +11,7 @@ pub enum Model {
     Serial,
     /// A thread for each connection.
     Thread,
-    /// So many threads that take connections from a queue.
+    /// A fixed number of threads that take connections from a queue.
     Pool(NonZeroUsize),
     /// A task for each connection on a work-stealing runtime.
     Task,

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Between two reports of the same trouble: an attack must not fill the disk with lines about itself.
 const REPORT_PERIOD: Duration = Duration::from_secs(5);
 
-/// Is told what happens to an engine. Called on the threads that serve connections: must not block.
+/// Receives what happens to an engine. Called on the threads that serve connections: must not block.
 pub trait Reporter: Send + Sync + 'static {
     /// Something happened. [`Report`] has the words for a log.
     fn report(&self, report: &Report);

@@ -15,7 +15,7 @@ use crate::transport::Stream;
 
 /// Has connections served. One for all lanes of an engine.
 pub(super) trait Spawner: Clone + Send + Sync + 'static {
-    /// Serves a connection of a client, which has a number, to its end, without waiting for it. Called on the runtime of its lane. What is returned ends when the
+    /// Serves a connection to its end, without waiting for it, given its peer and its number. Called on the runtime of its lane. What is returned ends when the
     /// connection no longer waits for a thread: until then further ones wait in the kernel's queue.
     fn spawn<S: Source>(
         &self,

@@ -83,7 +83,7 @@ impl QueuedConnection {
 }
 
 impl Threads {
-    /// So many threads that serve one connection after the other. They end when this and its clones are dropped.
+    /// `threads` threads that serve one connection after the other. They end when this and its clones are dropped.
     pub(super) fn of_pool(threads: usize) -> io::Result<Self> {
         let (pool, queue) = mpsc::channel();
         let queue = Arc::new(Mutex::new(queue));
@@ -94,7 +94,7 @@ impl Threads {
         Ok(Self::new(threads, Some(pool)))
     }
 
-    /// A thread for each connection, which ends with it; so many at the same time.
+    /// A thread for each connection, which ends with it; at most `most` at the same time.
     pub(super) fn for_each(most: usize) -> Self {
         Self::new(most, None)
     }

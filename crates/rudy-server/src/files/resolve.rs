@@ -75,7 +75,7 @@ impl Files {
         Ok(self.is_current(&entry, key, access)?.then_some(entry))
     }
 
-    /// Whether an entry may be sent without looking for it anew. The first request after expiry looks; concurrent ones take
+    /// Whether an entry may be sent without a new lookup. The first request after expiry looks; concurrent ones take
     /// the entry as it is.
     fn is_current(&self, entry: &Entry, key: &str, access: Access) -> Result<bool, WouldBlock> {
         let now_ms = clock::monotonic_ms();

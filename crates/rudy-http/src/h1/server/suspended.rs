@@ -7,8 +7,8 @@ use super::{Receiving, RequestFacts, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::Framing;
 
-/// What is to be known of a connection that waits for a request, or for more of a response without a length: a quarter of a
-/// [`ServerConnection`], so that whoever has ten thousand of them needs no more.
+/// The state of a connection that waits for a request, or for more of a response without a length. It takes 32 bytes, a quarter of
+/// a [`ServerConnection`], because a driver has ten thousand of them.
 #[derive(Debug, Clone, Copy)]
 pub struct SuspendedConnection {
     requests: u64,
@@ -62,7 +62,7 @@ impl SuspendedConnection {
 }
 
 impl ServerConnection {
-    /// All that is to be known, if that is little.
+    /// The state of the connection, if it fits a [`SuspendedConnection`].
     #[must_use]
     pub fn suspend(&self) -> Option<SuspendedConnection> {
         let waits_for = match (&self.sending, &self.receiving) {

@@ -35,7 +35,7 @@ fn receive(mut peer: UnixStream) -> BTreeMap<u8, Received> {
         assert!(stream.end.is_none(), "a frame behind the last of stream {number}");
         match kind {
             DATA => {
-                // Once everything has been sent, the window concerns nobody.
+                // Once everything has been sent, the window does not matter.
                 let _ = peer.write_all(&[&[number][..], &length].concat());
                 stream.body.extend(payload);
             }

@@ -150,7 +150,7 @@ impl Toy {
         Self { io: io.into(), output, streams: streams.collect(), input, limits, counters }
     }
 
-    /// Ready when all bodies have been sent, or the connection is broken. Pending, it leaves when it is to be polled again.
+    /// Ready when all bodies have been sent, or the connection is broken. If pending, the turn has the time of the next poll.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
