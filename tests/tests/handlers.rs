@@ -21,7 +21,7 @@ files = { root = ".", browse = true }
 
 [[site.route]]
 path = "/unkept/*"
-files = { root = ".", memory_bytes = 0 }
+files = { root = ".", cache_size = 0 }
 
 [[site.route]]
 path = "/old/*"

@@ -171,7 +171,7 @@ fn a_second_signal_ends_it_at_once_and_says_what_it_cut() {
 #[test]
 fn what_outlasts_the_grace_time_is_cut() {
     let mut server =
-        Server::config("listen = [\"127.0.0.1:0\"]\n[shutdown]\ngrace = \"1ms\"\n[[site]]\nroot = \".\"\n");
+        Server::config("listen = [\"127.0.0.1:0\"]\nshutdown_timeout = \"1ms\"\n[[site]]\nroot = \".\"\n");
     make_large_file(server.path());
     let mut connection = server.connect();
     connection.send(b"GET /large HTTP/1.1\r\nHost: test\r\n\r\n");

@@ -93,7 +93,7 @@ fn ask_rudy() -> (Vec<Spelling>, Vec<Seen>) {
     let (address, folder) = (app.address(), folder.path().display());
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n\
-         limits = {{ head_time = \"2s\", first_request_timeout = \"2s\", idle_time = \"2s\", rate_grace = \"2s\" }}\n\
+         limits = {{ head_timeout = \"2s\", first_request_timeout = \"2s\", idle_timeout = \"2s\", rate_grace = \"2s\" }}\n\
          [[site]]\nhosts = [\"{HOST}\"]\n\
          [[site.route]]\npath = \"/secret/*\"\nrespond = {{ status = 403 }}\n\
          [[site.route]]\npath = \"/*\"\nphp = {{ root = \"{folder}/site\", address = \"{address}\" }}\n\

@@ -36,7 +36,7 @@ fn stubborn() -> (Server, Vec<Pid>, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a temp folder can be made");
     let path = folder.path().join("pids");
     let script = STUBBORN.replace("PIDS", &path.display().to_string());
-    let server = Server::config(&with_app(&script, "processes = { stop_time = \"1h\" }"));
+    let server = Server::config(&with_app(&script, "processes = { stop_timeout = \"1h\" }"));
     let pids = pids(&path, 2);
     (server, pids, folder)
 }

@@ -22,12 +22,12 @@ pub struct Limits {
     /// on; beyond it the connection is closed (RFC 9112 §9.3).
     pub drain_bytes: u64,
     /// From the first byte of a head to its end (408).
-    pub head_time: Duration,
-    /// From the accept to the first byte of the first request (closed silently). Shorter than `idle_time`: a client connects because
+    pub head_timeout: Duration,
+    /// From the accept to the first byte of the first request (closed silently). Shorter than `idle_timeout`: a client connects because
     /// it has a request, and a connection without one costs an attacker nothing.
     pub first_request_timeout: Duration,
     /// Between a response and the next request (closed silently).
-    pub idle_time: Duration,
+    pub idle_timeout: Duration,
     /// Bytes a second that a request's body must bring on average, once `rate_grace` is over (408).
     pub body_rate_min: u32,
     /// Bytes a second that a peer must take of an answer on average while we wait for it, once `rate_grace` is over (cut).
@@ -36,7 +36,7 @@ pub struct Limits {
     /// faster before may pause for three times as long, and no longer.
     pub rate_grace: Duration,
     /// How long an answer may make no progress at all (cut).
-    pub send_stall_time: Duration,
+    pub send_stall_timeout: Duration,
     /// How long a request may wait after its client has closed its sending side, without a byte of the response written
     /// (cancelled). A client that has closed its connection looks the same; one that waits for its response still gets it.
     pub half_close_timeout: Duration,
@@ -69,13 +69,13 @@ impl Default for Limits {
             body_bytes: 16 * 1024 * 1024,
             chunk_extension_bytes: 1024,
             drain_bytes: 256 * 1024,
-            head_time: Duration::from_secs(10),
+            head_timeout: Duration::from_secs(10),
             first_request_timeout: Duration::from_secs(10),
-            idle_time: Duration::from_secs(75),
+            idle_timeout: Duration::from_secs(75),
             body_rate_min: 500,
             send_rate_min: 500,
             rate_grace: Duration::from_secs(10),
-            send_stall_time: Duration::from_secs(30),
+            send_stall_timeout: Duration::from_secs(30),
             half_close_timeout: Duration::from_secs(15),
             requests_per_connection: None,
         }

@@ -80,7 +80,7 @@ pub struct Limits {
     /// Connections open at once from one address; off by default (`None`), because many people share one.
     pub connections_per_address: Option<usize>,
     /// How long a connection that is being closed may go on sending before it is dropped.
-    pub linger_time: Duration,
+    pub linger_timeout: Duration,
     /// How many bytes it may go on sending.
     pub linger_bytes: u64,
 }
@@ -89,7 +89,7 @@ impl Limits {
     /// What a close waits for.
     #[must_use]
     pub fn linger(&self) -> Linger {
-        Linger { time: self.linger_time, bytes: self.linger_bytes }
+        Linger { time: self.linger_timeout, bytes: self.linger_bytes }
     }
 }
 
@@ -99,7 +99,7 @@ impl Default for Limits {
             http: rudy_http::Limits::default(),
             connections: None,
             connections_per_address: None,
-            linger_time: Duration::from_secs(5),
+            linger_timeout: Duration::from_secs(5),
             // As much as a body may have: a client that sends one which nobody takes reads its answer only after it, and a
             // close before would be a reset that destroys the answer.
             linger_bytes: 16 * 1024 * 1024,

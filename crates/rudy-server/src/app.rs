@@ -437,7 +437,7 @@ mod tests {
             hosts = ["app.org"]
             [[site.route]]
             path = "*.php"
-            fastcgi = {{ root = '{root}', follow_symlinks = true, address = 'unix:{root}/none.sock', split = ".php" }}
+            fastcgi = {{ root = '{root}', follow_symlinks = true, address = 'unix:{root}/none.sock', script_suffix = ".php" }}
         "#,
             root = folder.path().display()
         ));

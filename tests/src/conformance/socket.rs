@@ -87,9 +87,9 @@ pub fn ends_with_wait(case: &Case) -> bool {
 /// The same limits, with times that can be waited for.
 fn hurried(limits: &Limits) -> Limits {
     Limits {
-        head_time: HURRIED_TIME,
+        head_timeout: HURRIED_TIME,
         first_request_timeout: HURRIED_TIME,
-        idle_time: HURRIED_TIME,
+        idle_timeout: HURRIED_TIME,
         rate_grace: HURRIED_TIME,
         ..limits.clone()
     }

@@ -10,11 +10,11 @@ use super::tally::{Asked, Tally};
 use super::wire::{Head, Lost, Wire};
 use crate::random::Random;
 
-/// How long a client that vanishes reads nothing: longer than `send_stall_time` (4 s) and `idle_time` (5 s).
+/// How long a client that vanishes reads nothing: longer than `send_stall_timeout` (4 s) and `idle_timeout` (5 s).
 const SILENCE: Duration = Duration::from_secs(6);
 /// How long a client listens to a topic at most.
 const LISTENING_MS: usize = 3000;
-/// The longest pause of a slow client, below `send_stall_time` and `rate_grace`.
+/// The longest pause of a slow client, below `send_stall_timeout` and `rate_grace`.
 const PAUSE_MAX_MS: usize = 1500;
 
 type Action = fn(&mut Client) -> Result<(), Gone>;
@@ -68,7 +68,7 @@ impl Client<'_> {
             self.send(&mut wire, asked, &[&request.head[..], &request.body].concat())?;
             self.receive(&mut wire, &request, asked)?;
             if self.random.chance(1) {
-                // Around `idle_time` (5 s): the server may close the connection just when the next request comes.
+                // Around `idle_timeout` (5 s): the server may close the connection just when the next request comes.
                 thread::sleep(Duration::from_millis(self.random.within(4900..5100) as u64));
             }
         }

@@ -53,7 +53,7 @@ impl Settings {
              buffer_total = \"{buffer_total}\"\n\n\
              [limits]\nbody_bytes = \"64MiB\"\nhead_time = \"3s\"\nrate_grace = \"3s\"\n\
              first_request_timeout = \"5s\"\nidle_time = \"5s\"\n\
-             send_stall_time = \"4s\"\nhalf_close_timeout = \"12s\"\nlinger_time = \"2s\"\n\n\
+             send_stall_timeout = \"4s\"\nhalf_close_timeout = \"12s\"\nlinger_time = \"2s\"\n\n\
              [[site]]\n\n\
              [[site.route]]\npath = \"/php/*\"\n[site.route.php]\nroot = \"{folder}/php\"\n\
              address = \"unix:{folder}/fpm.sock\"\nconnections = {php}\n{upstream}\n\

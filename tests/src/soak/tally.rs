@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::wire::Lost;
 
 /// How long after a fault responses may still show it: an application that dies repeatedly is started again after a pause,
-/// and a request waits in a queue for up to `queue_time` (10 s).
+/// and a request waits in a queue for up to `queue_timeout` (10 s).
 const WINDOW: Duration = Duration::from_secs(15);
 /// Failures that are printed with their text; further ones are only counted.
 const SHOWN_MAX: usize = 20;

@@ -14,7 +14,7 @@ const ROW: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(250);
 /// How long the server may take to become idle: files and folders close after a minute without use.
 const SETTLE_MAX: Duration = Duration::from_mins(2);
-/// How long nothing changes before the server counts as idle: longer than `keep_time` (2 s).
+/// How long nothing changes before the server counts as idle: longer than `idle_timeout` (2 s).
 const STEADY: Duration = Duration::from_secs(3);
 /// Lines of the server's log that fail the run.
 const FATAL: &[&str] = &["panicked", "the configuration stays as it was"];

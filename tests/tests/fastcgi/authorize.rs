@@ -174,7 +174,7 @@ impl Guarded {
         let (asks, app) = (authorizer.address(), app.address());
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\n{SHORT_HALF_CLOSE}[[site]]\n\
-             authorize = {{ address = \"{asks}\", connections = 2, answer_time = \"2s\" }}\n\
+             authorize = {{ address = \"{asks}\", connections = 2, response_timeout = \"2s\" }}\n\
              [[site.route]]\npath = \"/page\"\nrespond = {{ body = \"in\" }}\n\
              [[site.route]]\npath = \"/open\"\nauthorize = false\nrespond = {{ body = \"open\" }}\n\
              [[site.route]]\npath = \"/patient\"\nrespond = {{ body = \"in\" }}\n\

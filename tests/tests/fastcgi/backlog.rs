@@ -15,19 +15,19 @@ fn fine(mut peer: Peer) {
     while peer.request().is_some() && answer_with(&mut peer, "fine") {}
 }
 
-/// What waits for the server at `connect_time = "500ms"`, whatever the address; others are served meanwhile.
+/// What waits for the server at `connect_timeout = "500ms"`, whatever the address; others are served meanwhile.
 fn is_502_in_time(mut server: Server) {
     let mut client = ask(&server);
     assert_eq!(server.get("/elsewhere").status, 404);
     assert_eq!(client.answer().status, 502);
-    server.wait_for_line("it accepts no connection within 500ms (`connect_time`)");
+    server.wait_for_line("it accepts no connection within 500ms (`connect_timeout`)");
 }
 
 #[test]
 fn a_unix_socket_whose_queue_is_full_is_502_after_connect_time() {
     let app = App::hold(fine);
     let _waits = UnixStream::connect(app.socket()).unwrap();
-    is_502_in_time(Site::server(Model::PerCore, &app, ", connect_time = \"500ms\""));
+    is_502_in_time(Site::server(Model::PerCore, &app, ", connect_timeout = \"500ms\""));
 }
 
 #[test]
@@ -36,7 +36,8 @@ fn a_port_whose_queue_is_full_is_502_after_connect_time() {
     rustix::net::listen(&listener, 0).unwrap();
     let address = listener.local_addr().unwrap();
     let _waits = TcpStream::connect(address).unwrap();
-    let server = Site::build(Model::PerCore, &address.to_string(), "", ", connect_time = \"500ms\"").start();
+    let server =
+        Site::build(Model::PerCore, &address.to_string(), "", ", connect_timeout = \"500ms\"").start();
     is_502_in_time(server);
 }
 
@@ -44,7 +45,7 @@ fn a_port_whose_queue_is_full_is_502_after_connect_time() {
 fn a_request_to_an_app_that_does_not_accept_yet_gets_its_response_when_the_app_accepts() {
     let mut app = App::hold(fine);
     let waits = UnixStream::connect(app.socket()).unwrap();
-    let more = ", connections = 1, queue = 0, connect_time = \"30s\"";
+    let more = ", connections = 1, queue = 0, connect_timeout = \"30s\"";
     let mut server = Site::server(Model::PerCore, &app, more);
     // One of two requests has the only connection, and waits: that is why the other is rejected.
     let mut clients = [ask(&server), ask(&server)];

@@ -117,7 +117,7 @@ fn ends_with(response: &[u8], name: &str, body: &[u8]) -> bool {
 }
 
 fn everything_at_once(model: Model) {
-    let more = ", queue_time = \"30s\"";
+    let more = ", queue_timeout = \"30s\"";
     let mut site = Site::start_with(model, SHORT_HALF_CLOSE, more, serve);
     site.all_places_are_free(model, "the start");
     let before = site.descriptors();

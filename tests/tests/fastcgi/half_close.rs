@@ -17,7 +17,7 @@ fn server(model: Model, top: &str, app: &App) -> Server {
     let address = app.address();
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\n{top}[[site]]\n\
-         [[site.route]]\npath = \"/app/*\"\nfastcgi = {{ address = \"{address}\", connections = 1000, answer_time = \"10m\" }}\n\
+         [[site.route]]\npath = \"/app/*\"\nfastcgi = {{ address = \"{address}\", connections = 1000, response_timeout = \"10m\" }}\n\
          [[site.route]]\npath = \"/delay\"\ndelay = {{ time = \"100ms\", body = \"late\" }}\n\
          [[site.route]]\npath = \"/long\"\ndelay = {{ time = \"10m\" }}\n\
          [[site.route]]\npath = \"/events\"\nbroadcast = {{ heartbeat = \"0s\" }}\n\

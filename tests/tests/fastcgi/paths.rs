@@ -125,7 +125,7 @@ fn applications_receive_the_target_as_sent_and_path_info_decoded() {
 fn path_translated_is_left_out_where_no_folder_has_the_path() {
     let site = Site::start(
         &[("x.php", "")],
-        "[[site.route]]\npath = '/*'\nfastcgi = { address = '{app}', root = '{root}', split = '.php' }\n",
+        "[[site.route]]\npath = '/*'\nfastcgi = { address = '{app}', root = '{root}', script_suffix = '.php' }\n",
     );
     for (target, has_path) in
         [("/x.php/a", true), ("/x.php/a%2Fb", false), ("/x.php/a%5Cb", false), ("/x.php", false)]

@@ -95,10 +95,10 @@ fn where_the_queue_is_full_it_is_503_at_once_with_a_time_to_come_back() {
 
 #[test]
 fn who_waits_too_long_for_a_place_gets_503() {
-    let mut full = Full::start(Model::PerCore, ", queue_time = \"50ms\"");
+    let mut full = Full::start(Model::PerCore, ", queue_timeout = \"50ms\"");
     let refused = ask(&full.server).answer();
     assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")));
-    full.server.wait_for_line("no connection became free within 50ms (`queue_time`)");
+    full.server.wait_for_line("no connection became free within 50ms (`queue_timeout`)");
     full.answer_all();
     full.serves_again();
 }

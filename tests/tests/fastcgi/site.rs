@@ -111,7 +111,7 @@ impl Site {
             format!(", connections = {CONNECTIONS}")
         };
         let table =
-            |time| format!("{{ address = \"{address}\", answer_time = \"{time}\"{connections}{more} }}");
+            |time| format!("{{ address = \"{address}\", response_timeout = \"{time}\"{connections}{more} }}");
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\nlimits.body_bytes = \"1 GiB\"\n{top}[[site]]\n\
              [[site.route]]\npath = \"/app/*\"\nfastcgi = {}\n\

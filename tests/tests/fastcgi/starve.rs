@@ -29,7 +29,7 @@ fn app() -> App {
 
 fn every_request_is_served(model: Model, clients: usize) {
     let app = app();
-    let more = ", connections = 16, queue_time = \"30s\"";
+    let more = ", connections = 16, queue_timeout = \"30s\"";
     // Workers whose connections have to move between them.
     let cores = if model == Model::PerCore { "cores = 2\n" } else { "" };
     let top = format!("keep_alive = true\n{cores}");

@@ -26,7 +26,7 @@ const LARGE_BYTES: u64 = 64 * 1024 * 1024;
 fn serve() -> Server {
     let server = Server::config(
         "listen = [\"127.0.0.1:0\"]\n\
-         limits = { head_time = \"10m\", send_stall_time = \"10m\", rate_grace = \"10m\" }\n\
+         limits = { head_timeout = \"10m\", send_stall_timeout = \"10m\", rate_grace = \"10m\" }\n\
          [[site]]\n\
          [[site.route]]\npath = \"/status\"\nstatus = {}\n\
          [[site.route]]\npath = \"/*\"\nfiles = { root = \".\" }\n",

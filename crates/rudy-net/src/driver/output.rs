@@ -134,7 +134,7 @@ impl Output {
     pub(super) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let pace = &self.backlog.as_ref()?.pace;
         let rate = pace.rate_deadline(limits.rate_grace, limits.send_rate_min);
-        let stall = pace.stall_deadline(limits.send_stall_time);
+        let stall = pace.stall_deadline(limits.send_stall_timeout);
         rate.into_iter().chain(stall).min()
     }
 

@@ -226,10 +226,12 @@ const UPLOAD_BYTES: usize = 512 * 1024;
 /// Nobody's time runs out here.
 pub(crate) fn patient() -> Limits {
     let long = Duration::from_mins(10);
-    let mut limits = Limits { linger_time: long, linger_bytes: 2 * UPLOAD_BYTES as u64, ..Limits::default() };
+    let mut limits =
+        Limits { linger_timeout: long, linger_bytes: 2 * UPLOAD_BYTES as u64, ..Limits::default() };
     limits.http.drain_bytes = UPLOAD_BYTES as u64 / 8;
-    (limits.http.head_time, limits.http.first_request_timeout, limits.http.idle_time) = (long, long, long);
-    (limits.http.rate_grace, limits.http.send_stall_time) = (long, long);
+    (limits.http.head_timeout, limits.http.first_request_timeout, limits.http.idle_timeout) =
+        (long, long, long);
+    (limits.http.rate_grace, limits.http.send_stall_timeout) = (long, long);
     limits
 }
 
@@ -237,16 +239,17 @@ const SHORT: Duration = Duration::from_millis(100);
 
 /// Everybody's time runs out here.
 pub(crate) fn hasty() -> Limits {
-    let mut limits = Limits { linger_time: SHORT, ..Limits::default() };
-    (limits.http.head_time, limits.http.first_request_timeout, limits.http.idle_time) = (SHORT, SHORT, SHORT);
-    (limits.http.rate_grace, limits.http.send_stall_time) = (SHORT, SHORT);
+    let mut limits = Limits { linger_timeout: SHORT, ..Limits::default() };
+    (limits.http.head_timeout, limits.http.first_request_timeout, limits.http.idle_timeout) =
+        (SHORT, SHORT, SHORT);
+    (limits.http.rate_grace, limits.http.send_stall_timeout) = (SHORT, SHORT);
     limits
 }
 
 /// The time of those who do not read runs out here, and of no others: however long it takes them to ask.
 pub(crate) fn hasty_to_send() -> Limits {
     let mut limits = patient();
-    limits.http.send_stall_time = SHORT;
+    limits.http.send_stall_timeout = SHORT;
     limits
 }
 

@@ -67,7 +67,7 @@ impl At {
 async fn stop_at(at: impl IntoIterator<Item = At>, stop: impl AsyncFn(At, Server)) {
     let mut stopped = Vec::new();
     for at in at {
-        let server = Server::start(Limits { linger_time: Duration::from_mins(10), ..Limits::default() });
+        let server = Server::start(Limits { linger_timeout: Duration::from_mins(10), ..Limits::default() });
         let (stream, address) = (at.reach(&server).await, server.address);
         stop(at, server).await;
         stopped.push((at, stream, address));

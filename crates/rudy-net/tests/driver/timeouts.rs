@@ -20,7 +20,7 @@ const SHORT: Duration = Duration::from_millis(150);
 
 #[test]
 fn a_head_that_does_not_end_is_answered_408() {
-    let server = server(|limits| limits.head_time = SHORT);
+    let server = server(|limits| limits.head_timeout = SHORT);
     let mut stream = server.send("GET / HTTP/1.1\r\nHost");
     let (answer, ended) = read_to_close(&mut stream);
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("connection: close\r\n"), "{answer}");
@@ -30,7 +30,7 @@ fn a_head_that_does_not_end_is_answered_408() {
 
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
-    let server = server(|limits| limits.idle_time = SHORT);
+    let server = server(|limits| limits.idle_timeout = SHORT);
     let mut stream = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     read_until(&mut stream, "hello");
     assert_eq!(read_to_close(&mut stream), (String::new(), true));
@@ -66,9 +66,9 @@ fn a_service_that_takes_its_time_does_not_make_its_client_slow() {
     }
     let server = server(|limits| {
         limits.rate_grace = SHORT;
-        limits.send_stall_time = SHORT;
-        (limits.first_request_timeout, limits.idle_time) = (SHORT, SHORT);
-        limits.head_time = SHORT;
+        limits.send_stall_timeout = SHORT;
+        (limits.first_request_timeout, limits.idle_timeout) = (SHORT, SHORT);
+        limits.head_timeout = SHORT;
     });
     let mut stream = server.send("POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
     server.began.recv().unwrap();
@@ -150,7 +150,7 @@ fn a_client_that_has_closed_its_sending_side_and_does_not_read_is_cut() {
 
 #[test]
 fn a_peer_that_does_not_read_is_cut() {
-    let server = server(|limits| limits.send_stall_time = SHORT);
+    let server = server(|limits| limits.send_stall_timeout = SHORT);
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     let outcome = server.outcomes.recv().unwrap();
     assert_eq!(outcome.ended, Ended::PeerStalled);
@@ -166,7 +166,7 @@ fn a_peer_that_reads_steadily_is_not_cut() {
         return;
     }
     let server = server(|limits| {
-        limits.send_stall_time = SHORT * 20;
+        limits.send_stall_timeout = SHORT * 20;
         limits.first_request_timeout = SHORT;
     });
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -205,7 +205,7 @@ fn a_peer_that_reads_too_slowly_is_cut() {
 
 #[test]
 fn an_unread_body_is_not_waited_for_for_ever() {
-    let server = server(|limits| limits.head_time = SHORT);
+    let server = server(|limits| limits.head_timeout = SHORT);
     let mut stream = server.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
     read_until(&mut stream, "hello");
     assert_eq!(read_to_close(&mut stream), (String::new(), true));

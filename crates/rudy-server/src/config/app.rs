@@ -34,13 +34,13 @@ pub struct AppTable {
     #[schemars(range(min = 0, max = 1_000_000))]
     pub queue: u32,
     /// How long a request waits for a connection, before it is answered 503.
-    pub queue_time: Time,
+    pub queue_timeout: Time,
     /// How long a connection may take to stand, before the answer is 502.
-    pub connect_time: Time,
+    pub connect_timeout: Time,
     /// How long the app may say nothing, before the answer is 504, or is cut.
-    pub answer_time: Time,
+    pub response_timeout: Time,
     /// How long a connection is kept that waits for a request.
-    pub keep_time: Time,
+    pub idle_timeout: Time,
 }
 
 impl Default for AppTable {
@@ -52,11 +52,11 @@ impl Default for AppTable {
             connections: None,
             // Each takes some kilobytes; more people than that do not wait for so slow an answer.
             queue: 1024,
-            queue_time: Time(Duration::from_secs(10)),
-            connect_time: Time(Duration::from_secs(5)),
+            queue_timeout: Time(Duration::from_secs(10)),
+            connect_timeout: Time(Duration::from_secs(5)),
             // As nginx and Apache have it, and twice what PHP lets a script compute.
-            answer_time: Time(Duration::from_mins(1)),
-            keep_time: Time(Duration::from_mins(1)),
+            response_timeout: Time(Duration::from_mins(1)),
+            idle_timeout: Time(Duration::from_mins(1)),
         }
     }
 }
@@ -150,10 +150,10 @@ impl AppTable {
 
     fn wrong_times(&self, place: &Place) -> Vec<Problem> {
         let times = [
-            ("queue_time", self.queue_time),
-            ("connect_time", self.connect_time),
-            ("answer_time", self.answer_time),
-            ("keep_time", self.keep_time),
+            ("queue_timeout", self.queue_timeout),
+            ("connect_timeout", self.connect_timeout),
+            ("response_timeout", self.response_timeout),
+            ("idle_timeout", self.idle_timeout),
         ];
         let wrong = times.into_iter().filter(|(_, time)| !(TIME_MIN..=TIME_MAX).contains(&time.0));
         wrong

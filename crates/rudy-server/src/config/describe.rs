@@ -54,7 +54,7 @@ impl Config {
             ("threads", threads),
             ("keep-alive", keep_alive.to_owned()),
             ("access log", log),
-            ("shutdown grace", Time(self.shutdown_grace).to_string()),
+            ("shutdown timeout", Time(self.shutdown_timeout).to_string()),
         ]
         .into_iter()
         .map(|(name, value)| vec![name.to_owned(), value])
@@ -171,7 +171,7 @@ fn addresses(app: &AppTable) -> String {
 fn files_detail(files: &FilesTable) -> String {
     let switches = [
         (files.browse, "listed"),
-        (files.hidden, "hidden files too"),
+        (files.serve_hidden, "hidden files too"),
         (files.follow_symlinks, "links followed"),
     ];
     let mut details = vec![files.root.display().to_string()];

@@ -68,7 +68,7 @@ impl Config {
             limits.http.requests_per_connection = Some(1);
         }
         if self.engine.model.is_scarce() {
-            limits.linger_time = limits.linger_time.min(SCARCE_LINGER_TIME);
+            limits.linger_timeout = limits.linger_timeout.min(SCARCE_LINGER_TIME);
         }
         limits
     }

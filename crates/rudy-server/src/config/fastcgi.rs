@@ -28,13 +28,13 @@ pub struct FastcgiTable {
     pub root: Option<PathBuf>,
     /// The same folder as the app sees it, where that is another path: in a container.
     #[schemars(length(min = 1))]
-    pub app_root: Option<PathBuf>,
+    pub upstream_root: Option<PathBuf>,
     /// How the names of scripts end, as in `.php`: the path up to there is `SCRIPT_NAME`, the rest `PATH_INFO`; a path
     /// without such a part is not passed on (404). If absent, it is `.php` for routes such as `*.php`; for others
     /// `SCRIPT_NAME` is the path of the route, as `/app` of `/app/*`. `php` has its own rules.
     #[schemars(length(min = 2))]
-    pub split: Option<String>,
-    /// Whether the app is asked only for scripts that are files in `root` (404 for others); needs `split`. `false` where they
+    pub script_suffix: Option<String>,
+    /// Whether the app is asked only for scripts that are files in `root` (404 for others); needs `script_suffix`. `false` where they
     /// are on another machine, or where the app has one script for all paths.
     pub check_scripts: bool,
     /// Whether symbolic links to scripts and files may lead out of `root`.
@@ -61,8 +61,8 @@ impl Default for FastcgiTable {
         Self {
             app: AppTable::default(),
             root: None,
-            app_root: None,
-            split: None,
+            upstream_root: None,
+            script_suffix: None,
             check_scripts: true,
             follow_symlinks: false,
             sendfile_root: None,
@@ -92,18 +92,18 @@ impl FastcgiTable {
 
     /// Takes `.php` for the suffix of scripts where the paths of the route say so.
     pub(super) fn choose_suffix(&mut self, paths: &[PathPattern]) {
-        if self.split.is_none() && paths.iter().all(|path| path.takes_only_names(PHP_SUFFIX)) {
-            self.split = Some(PHP_SUFFIX.to_owned());
+        if self.script_suffix.is_none() && paths.iter().all(|path| path.takes_only_names(PHP_SUFFIX)) {
+            self.script_suffix = Some(PHP_SUFFIX.to_owned());
         }
     }
 
     /// What the schema cannot say.
     pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
         let mut problems = self.app.problems(place);
-        if self.root.is_some() && self.check_scripts && self.split.is_none() {
-            let title = "`root` needs `split`: which part of a path is the script is unknown";
+        if self.root.is_some() && self.check_scripts && self.script_suffix.is_none() {
+            let title = "`root` needs `script_suffix`: which part of a path is the script is unknown";
             let problem = Problem::value(&place.key("root"), title).label("scripts here cannot be checked");
-            let help = "add `split = \".cgi\"` (how the names of scripts end), or `check_scripts = false` if the app has one \
+            let help = "add `script_suffix = \".cgi\"` (how the names of scripts end), or `check_scripts = false` if the app has one \
                         script for all paths";
             problems.push(problem.help(help));
         }
@@ -116,14 +116,14 @@ impl FastcgiTable {
         if self.root.is_none() {
             problems.push(missing("root", place));
         }
-        if self.split.is_some() {
-            let problem = Problem::key(&place.key("split"), "`php` runs what ends in .php");
+        if self.script_suffix.is_some() {
+            let problem = Problem::key(&place.key("script_suffix"), "`php` runs what ends in .php");
             problems.push(problem.label("not known here").help("`fastcgi` runs what ends otherwise"));
         }
         if !self.check_scripts {
             let problem =
                 Problem::value(&place.key("check_scripts"), "`php` looks every path up in its folder");
-            let help = "if php-fpm has the same folder at another path, `app_root` says which";
+            let help = "if php-fpm has the same folder at another path, `upstream_root` says which";
             problems.push(problem.label("cannot be left out").help(help));
         }
         problems

@@ -54,8 +54,8 @@ pub struct MainFile {
     pub limits: LimitsTable,
     /// Where a line for each request goes. No such lines if absent.
     pub access_log: Option<AccessLogTable>,
-    /// How the server stops.
-    pub shutdown: Shutdown,
+    /// How long requests in progress may take to finish after the server was asked to stop; then they are cut. 30 s if absent.
+    pub shutdown_timeout: Option<Time>,
     /// The sites, each found by the host that a request names.
     pub site: Vec<SiteTable>,
 }
@@ -300,21 +300,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// How the server stops.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Shutdown {
-    /// How long requests under way may take to finish once the server was asked to stop; then they are cut.
-    pub grace: Time,
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        // systemd sends SIGKILL after 90 s: well within that, and longer than a request that a person waits for.
-        Self { grace: Time(std::time::Duration::from_secs(30)) }
-    }
-}
-
 /// What a peer may send, how slowly, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -333,11 +318,11 @@ pub struct LimitsTable {
     /// Bytes of a request's body that are read and thrown away after an early answer, so that the connection can go on.
     pub drain_bytes: Size,
     /// From the first byte of a head to its end (408).
-    pub head_time: Time,
+    pub head_timeout: Time,
     /// From the accept to the first byte of the first request (closed silently).
     pub first_request_timeout: Time,
     /// Between a response and the next request (closed silently).
-    pub idle_time: Time,
+    pub idle_timeout: Time,
     /// Bytes a second that a request's body must bring on average once `rate_grace` is over (408). 0: no minimum.
     pub body_rate_min: u32,
     /// Bytes a second that a peer must take of an answer on average once `rate_grace` is over (cut). 0: no minimum.
@@ -346,7 +331,7 @@ pub struct LimitsTable {
     /// times as long, and no longer.
     pub rate_grace: Time,
     /// How long an answer may make no progress at all (cut).
-    pub send_stall_time: Time,
+    pub send_stall_timeout: Time,
     /// How long a request may wait after its client has closed its sending side, without a byte of the response written
     /// (cancelled).
     pub half_close_timeout: Time,
@@ -361,7 +346,7 @@ pub struct LimitsTable {
     #[schemars(range(min = 1))]
     pub connections_per_address: Option<u32>,
     /// How long a connection that is being closed may go on sending before it is dropped.
-    pub linger_time: Time,
+    pub linger_timeout: Time,
     /// How many bytes it may go on sending.
     pub linger_bytes: Size,
 }

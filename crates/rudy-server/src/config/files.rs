@@ -36,7 +36,7 @@ pub struct FilesTable {
     /// Fields added to every answer.
     pub headers: BTreeMap<String, String>,
     /// Whether names that begin with a dot are served (`/.well-known/` always is).
-    pub hidden: bool,
+    pub serve_hidden: bool,
     /// Whether files that hold PHP are sent as they are (`.php`, `.phtml`, `.phar` and the like; on a site that runs PHP also
     /// `.inc` and the copies that editors leave). They are not found (404) otherwise.
     pub serve_source: bool,
@@ -48,9 +48,9 @@ pub struct FilesTable {
     pub compression: CompressionTable,
     /// Bytes of file content kept in memory, all files together; 0 keeps nothing. With `compression` a quarter of it is for
     /// larger files that were compressed. Routes with the same folder and the same options share it.
-    pub memory_bytes: Size,
+    pub cache_size: Size,
     /// Bytes of the largest file that is kept in memory.
-    pub memory_file_bytes: Size,
+    pub cache_max_file_size: Size,
     /// Descriptors of larger files that are kept open. A file that is unused for a minute is closed.
     #[schemars(range(max = 1_000_000))]
     pub open_files: u32,
@@ -118,14 +118,14 @@ impl FilesTable {
                 .into_iter()
                 .filter_map(|(name, value)| Some((name?, value)))
                 .collect(),
-            hidden: self.hidden,
+            serve_hidden: self.serve_hidden,
             serve_source: self.serve_source,
             on_php_site: false,
             follow_symlinks: self.follow_symlinks,
             precompressed: self.precompressed,
             compression: self.compression.options(),
-            memory_bytes: self.memory_bytes.0,
-            memory_file_bytes: self.memory_file_bytes.0,
+            cache_size: self.cache_size.0,
+            cache_max_file_size: self.cache_max_file_size.0,
             open_files: self.open_files as usize,
             revalidate_after: self.revalidate_after.0,
             listing_entries: self.listing_entries as usize,
@@ -208,13 +208,13 @@ impl Default for FilesTable {
             error_pages: BTreeMap::new(),
             cache_control: Vec::new(),
             headers: BTreeMap::new(),
-            hidden: usual.hidden,
+            serve_hidden: usual.serve_hidden,
             serve_source: usual.serve_source,
             follow_symlinks: usual.follow_symlinks,
             precompressed: usual.precompressed,
             compression: CompressionTable::Switch(usual.compression.is_some()),
-            memory_bytes: Size(usual.memory_bytes),
-            memory_file_bytes: Size(usual.memory_file_bytes),
+            cache_size: Size(usual.cache_size),
+            cache_max_file_size: Size(usual.cache_max_file_size),
             open_files: u32::try_from(usual.open_files).unwrap_or(u32::MAX),
             revalidate_after: Time(usual.revalidate_after),
             listing_entries: u32::try_from(usual.listing_entries).unwrap_or(u32::MAX),

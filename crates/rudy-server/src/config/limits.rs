@@ -34,13 +34,13 @@ impl LimitsTable {
         }
         let second = Duration::from_secs(1);
         let times = [
-            ("head_time", self.head_time),
+            ("head_timeout", self.head_timeout),
             ("first_request_timeout", self.first_request_timeout),
-            ("idle_time", self.idle_time),
+            ("idle_timeout", self.idle_timeout),
             ("rate_grace", self.rate_grace),
-            ("send_stall_time", self.send_stall_time),
+            ("send_stall_timeout", self.send_stall_timeout),
             ("half_close_timeout", self.half_close_timeout),
-            ("linger_time", self.linger_time),
+            ("linger_timeout", self.linger_timeout),
         ];
         for (key, time) in times {
             // A millisecond, so that tests may be quick; a day, beyond which nobody waits for an answer.
@@ -77,7 +77,7 @@ impl Default for LimitsTable {
 impl From<&rudy_net::Limits> for LimitsTable {
     fn from(limits: &rudy_net::Limits) -> Self {
         // Every field is named, so that a limit that is added below does not compile until it can be set.
-        let rudy_net::Limits { http, connections, connections_per_address, linger_time, linger_bytes } =
+        let rudy_net::Limits { http, connections, connections_per_address, linger_timeout, linger_bytes } =
             limits;
         let rudy_http::Limits {
             head_bytes,
@@ -86,13 +86,13 @@ impl From<&rudy_net::Limits> for LimitsTable {
             body_bytes,
             chunk_extension_bytes,
             drain_bytes,
-            head_time,
+            head_timeout,
             first_request_timeout,
-            idle_time,
+            idle_timeout,
             body_rate_min,
             send_rate_min,
             rate_grace,
-            send_stall_time,
+            send_stall_timeout,
             half_close_timeout,
             requests_per_connection,
         } = http;
@@ -103,18 +103,18 @@ impl From<&rudy_net::Limits> for LimitsTable {
             body_bytes: Size(*body_bytes),
             chunk_extension_bytes: Size(*chunk_extension_bytes as u64),
             drain_bytes: Size(*drain_bytes),
-            head_time: Time(*head_time),
+            head_timeout: Time(*head_timeout),
             first_request_timeout: Time(*first_request_timeout),
-            idle_time: Time(*idle_time),
+            idle_timeout: Time(*idle_timeout),
             body_rate_min: *body_rate_min,
             send_rate_min: *send_rate_min,
             rate_grace: Time(*rate_grace),
-            send_stall_time: Time(*send_stall_time),
+            send_stall_timeout: Time(*send_stall_timeout),
             half_close_timeout: Time(*half_close_timeout),
             requests_per_connection: *requests_per_connection,
             connections: connections.map(count),
             connections_per_address: connections_per_address.map(count),
-            linger_time: Time(*linger_time),
+            linger_timeout: Time(*linger_timeout),
             linger_bytes: Size(*linger_bytes),
         }
     }
@@ -130,19 +130,19 @@ impl From<LimitsTable> for rudy_net::Limits {
                 body_bytes: table.body_bytes.0,
                 chunk_extension_bytes: bytes(table.chunk_extension_bytes),
                 drain_bytes: table.drain_bytes.0,
-                head_time: table.head_time.0,
+                head_timeout: table.head_timeout.0,
                 first_request_timeout: table.first_request_timeout.0,
-                idle_time: table.idle_time.0,
+                idle_timeout: table.idle_timeout.0,
                 body_rate_min: table.body_rate_min,
                 send_rate_min: table.send_rate_min,
                 rate_grace: table.rate_grace.0,
-                send_stall_time: table.send_stall_time.0,
+                send_stall_timeout: table.send_stall_timeout.0,
                 half_close_timeout: table.half_close_timeout.0,
                 requests_per_connection: table.requests_per_connection,
             },
             connections: table.connections.map(|most| most as usize),
             connections_per_address: table.connections_per_address.map(|most| most as usize),
-            linger_time: table.linger_time.0,
+            linger_timeout: table.linger_timeout.0,
             linger_bytes: table.linger_bytes.0,
         }
     }

@@ -16,11 +16,11 @@ use super::authorize::{AuthorizeTable, RouteAuthorize};
 use super::check::check;
 use super::diagnostics::{Diagnostics, Place, Problem, Sources};
 use super::fastcgi::FastcgiTable;
-use super::file::{AccessLogTable, IncludedFile, LimitsTable, LogFormat, MainFile, RouteTable, Shutdown};
+use super::file::{AccessLogTable, IncludedFile, LimitsTable, LogFormat, MainFile, RouteTable};
 use super::files::FilesTable;
 use super::include::{Included, files_to_include};
 use super::schema::schema_of;
-use super::values::{EngineName, ListenAddress, Size};
+use super::values::{EngineName, ListenAddress, Size, Time};
 use super::{AccessLogOptions, Config, EngineOptions, Handler, Route, Site};
 use crate::access_log::{Destination, Format};
 use crate::buffer::Options as BufferOptions;
@@ -65,8 +65,8 @@ impl Loader {
                 loader.config.limits = limits.into();
             }
             loader.config.buffer = table.buffer(&mut loader.problems);
-            if let Some(shutdown) = table.value::<Shutdown>("shutdown", &mut loader.problems) {
-                loader.config.shutdown_grace = shutdown.grace.0;
+            if let Some(time) = table.value::<Time>("shutdown_timeout", &mut loader.problems) {
+                loader.config.shutdown_timeout = time.0;
             }
             let log = table.value::<AccessLogTable>("access_log", &mut loader.problems);
             loader.config.access_log = log.map(|log| table.resolve_log(&log));

@@ -35,7 +35,7 @@ pub(crate) use diagnostics::{Place, Problem, Sources, visible};
 pub use engine::EngineOptions;
 pub use fastcgi::FastcgiTable;
 use fastcgi::PHP_SUFFIX;
-use file::{DelayTable, InfoTable, RedirectTable, RespondTable, Shutdown, StatusTable};
+use file::{DelayTable, InfoTable, RedirectTable, RespondTable, StatusTable};
 pub use files::{CacheControlTable, CompressionOptions, CompressionTable, FilesTable};
 pub(crate) use limits::out_of_bounds;
 pub use processes::ProcessesTable;
@@ -49,6 +49,9 @@ pub use values::{ListenAddress, Size, Time};
 use crate::access_log::{Destination, Format};
 use crate::buffer::Options as BufferOptions;
 use crate::routing::{HostPattern, PathPattern};
+
+/// systemd sends SIGKILL after 90 s: well within that, and longer than a request that a person waits for.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a server is to do: a configuration file with what it includes, or what the flags say.
 ///
@@ -66,7 +69,7 @@ pub struct Config {
     /// Where a line for each request goes.
     pub access_log: Option<AccessLogOptions>,
     /// How long requests under way may take once the server was asked to stop.
-    pub shutdown_grace: Duration,
+    pub shutdown_timeout: Duration,
     /// The sites, in written order.
     pub sites: Vec<Site>,
     /// What was not taken, with the reason: files in an included folder.
@@ -102,7 +105,7 @@ impl Site {
     pub(crate) fn runs_php(&self) -> bool {
         self.routes.iter().any(|route| match &route.handler {
             Handler::Php(_) => true,
-            Handler::Fastcgi(table) => table.split.as_deref() == Some(PHP_SUFFIX),
+            Handler::Fastcgi(table) => table.script_suffix.as_deref() == Some(PHP_SUFFIX),
             _ => false,
         })
     }
@@ -198,7 +201,7 @@ impl Config {
             limits: rudy_net::Limits::default(),
             buffer: BufferOptions::default(),
             access_log: None,
-            shutdown_grace: Shutdown::default().grace.0,
+            shutdown_timeout: SHUTDOWN_TIMEOUT,
             sites: Vec::new(),
             ignored: Vec::new(),
             not_permitted: Vec::new(),

@@ -1,10 +1,27 @@
 //! Names for which another was probably meant.
 
 /// Keys that had another name, or were in another place, in earlier versions.
-const REPLACED: [(&str, &str); 3] = [
+const REPLACED: [(&str, &str); 20] = [
+    ("answer_time", "`response_timeout`"),
+    ("app_root", "`upstream_root`"),
+    ("connect_time", "`connect_timeout`"),
+    ("head_time", "`head_timeout`"),
+    ("hidden", "`serve_hidden`"),
+    ("history_time", "`history_timeout`"),
+    ("idle_time", "`idle_timeout`"),
+    ("keep_time", "`idle_timeout`"),
+    ("linger_time", "`linger_timeout`"),
+    ("memory_bytes", "`cache_size`"),
+    ("memory_file_bytes", "`cache_max_file_size`"),
     ("needs_length", "`buffer_chunked`"),
-    ("spill_folder", "`buffer_dir`, for the whole server, at the top of the main file"),
+    ("queue_time", "`queue_timeout`"),
+    ("retire_time", "`retire_timeout`"),
+    ("send_stall_time", "`send_stall_timeout`"),
+    ("shutdown", "`shutdown_timeout = \"30s\"`, at the top of the main file"),
     ("spill_bytes", "`buffer_total`, for the whole server, at the top of the main file"),
+    ("spill_folder", "`buffer_dir`, for the whole server, at the top of the main file"),
+    ("split", "`script_suffix`"),
+    ("stop_time", "`stop_timeout`"),
 ];
 
 /// What replaces a key of an earlier version.
@@ -45,12 +62,12 @@ mod tests {
 
     #[test]
     fn the_nearest_key_is_found_within_one_slip_in_three_letters() {
-        let known = ["head_time", "head_bytes", "idle_time", "path", "root"];
+        let known = ["head_timeout", "head_bytes", "idle_timeout", "path", "root"];
         for (text, near) in [
-            ("hed_time", Some("head_time")),
-            ("haed_time", Some("head_time")),
+            ("hed_time", Some("head_timeout")),
+            ("haed_time", Some("head_timeout")),
             ("head-bytes", Some("head_bytes")),
-            ("idle_tiem", Some("idle_time")),
+            ("idle_tiem", Some("idle_timeout")),
             ("rot", Some("root")),
             ("frobnicate", None),
             ("", None),

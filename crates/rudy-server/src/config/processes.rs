@@ -29,14 +29,14 @@ pub struct ProcessesTable {
     #[schemars(length(min = 1))]
     pub folder: Option<PathBuf>,
     /// One that had nothing to do for so long ends, as long as `min` are left. If absent none does.
-    pub idle_time: Option<Time>,
+    pub idle_timeout: Option<Time>,
     /// Requests after which one is replaced. If absent none is.
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
     /// How long one that is to be replaced may take for what it has under way.
-    pub retire_time: Time,
+    pub retire_timeout: Time,
     /// How long one may take to end after SIGTERM; SIGKILL comes next.
-    pub stop_time: Time,
+    pub stop_timeout: Time,
 }
 
 impl Default for ProcessesTable {
@@ -47,11 +47,11 @@ impl Default for ProcessesTable {
             environment: BTreeMap::new(),
             user: None,
             folder: None,
-            idle_time: None,
+            idle_timeout: None,
             requests: None,
-            retire_time: Time(Duration::from_secs(30)),
+            retire_timeout: Time(Duration::from_secs(30)),
             // With the grace of the server's own end, less than what service managers wait before they kill.
-            stop_time: Time(Duration::from_secs(5)),
+            stop_timeout: Time(Duration::from_secs(5)),
         }
     }
 }
@@ -75,9 +75,9 @@ impl ProcessesTable {
             }
         }
         let times = [
-            ("idle_time", self.idle_time),
-            ("retire_time", Some(self.retire_time)),
-            ("stop_time", Some(self.stop_time)),
+            ("idle_timeout", self.idle_timeout),
+            ("retire_timeout", Some(self.retire_timeout)),
+            ("stop_timeout", Some(self.stop_timeout)),
         ];
         for (key, time) in times {
             if let Some(time) = time

@@ -49,7 +49,7 @@ impl Default for StreamTable {
             welcome: "Goconntest welcomes you! Your Id: {path}".to_owned(),
             count: None,
             format: StreamFormat::default(),
-            // At a chunk a second, half of `send_stall_time`: so it is this that decides, and that is counted, and a phone
+            // At a chunk a second, half of `send_stall_timeout`: so it is this that decides, and that is counted, and a phone
             // may lose its network for as long.
             queue: 16,
         }
@@ -75,7 +75,7 @@ pub struct BroadcastTable {
     /// The bytes of a topic's messages that are kept at most, as they are sent.
     pub history_bytes: Size,
     /// A topic to which nobody listens is forgotten when nothing was published to it for so long.
-    pub history_time: Time,
+    pub history_timeout: Time,
     /// Topics of one site that were published to; publishing to a further one is rejected with 503. Listening alone makes
     /// no topic that counts.
     #[schemars(range(min = 1, max = 100_000))]
@@ -95,7 +95,7 @@ impl Default for BroadcastTable {
             history: 1000,
             // A hundred topics take 25 MiB at most.
             history_bytes: Size(256 * 1024),
-            history_time: Time(Duration::from_hours(1)),
+            history_timeout: Time(Duration::from_hours(1)),
             topics: 100,
             heartbeat: heartbeat(),
             retry: retry(),

@@ -108,7 +108,7 @@ impl App {
     ) -> Box<Exchange> {
         let info = self.info(&params.head.method, &params.head.uri, params.client);
         let stderr = Stderr::new(info, self.pool().output());
-        Exchange::begin(checkout, role, params, upload, &LIMITS, self.table.answer_time.0, stderr)
+        Exchange::begin(checkout, role, params, upload, &LIMITS, self.table.response_timeout.0, stderr)
     }
 
     /// A request to it, for the log.
@@ -139,9 +139,9 @@ fn connections(table: &AppTable) -> Connections {
 fn upstream_options(table: &AppTable) -> UpstreamOptions {
     UpstreamOptions {
         queue: table.queue as usize,
-        queue_timeout: table.queue_time.0,
-        connect_timeout: table.connect_time.0,
-        keep_timeout: table.keep_time.0,
+        queue_timeout: table.queue_timeout.0,
+        connect_timeout: table.connect_timeout.0,
+        idle_timeout: table.idle_timeout.0,
         requests_per_member: table.processes.requests,
     }
 }
@@ -156,8 +156,8 @@ fn process_options(table: &AppTable) -> Option<ProcessOptions> {
         environment: processes.environment.clone(),
         user: processes.user.clone(),
         folder: processes.folder.clone(),
-        idle_time: processes.idle_time.map(|time| time.0),
-        retire_time: processes.retire_time.0,
-        stop_time: processes.stop_time.0,
+        idle_timeout: processes.idle_timeout.map(|time| time.0),
+        retire_timeout: processes.retire_timeout.0,
+        stop_timeout: processes.stop_timeout.0,
     })
 }

@@ -188,7 +188,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Checkout(error) => error.fmt(f),
             Self::NotRunning(why) => f.write_str(why),
-            Self::Slow(time) => write!(f, "the app said nothing for {time:?} (`answer_time`)"),
+            Self::Slow(time) => write!(f, "the app said nothing for {time:?} (`response_timeout`)"),
             Self::Lost(error) | Self::Unsent(error) => write!(f, "the connection broke off: {error}"),
             Self::Fault(fault) => fault.fmt(f),
             Self::Head(error) => error.fmt(f),

@@ -75,7 +75,7 @@ struct Shared {
     app: App,
     /// The folder of the scripts, if it is looked into before the app is asked.
     scripts: Option<ScriptFolder>,
-    split: Option<String>,
+    script_suffix: Option<String>,
     constants: Constants,
     /// The files that the app may have sent.
     sendfile: Option<Sendfile>,
@@ -128,13 +128,13 @@ impl Fastcgi {
         // The app works elsewhere: a path from where we are would lead it astray.
         let ours =
             || table.root.as_ref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.clone()));
-        let root = table.app_root.clone().or_else(ours);
+        let root = table.upstream_root.clone().or_else(ours);
         let root = root.map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
         Self(Arc::new(Shared {
             app: App::new(&table.app, &table.app.name()),
             scripts,
             sendfile,
-            split: table.split.clone(),
+            script_suffix: table.script_suffix.clone(),
             constants: Constants::new(root, table.params.clone().into_iter().collect()),
             request_buffering: table.request_buffering,
             buffer_chunked: table.buffer_chunked,
@@ -214,7 +214,7 @@ impl Fastcgi {
     }
 
     fn script(&self, path: PathBelow<'_>, pattern: &PathPattern) -> Result<Option<Script>, PathError> {
-        match &self.0.split {
+        match &self.0.script_suffix {
             Some(ending) => Script::split(path, ending),
             None if pattern.is_prefix() => Script::mounted(path).map(Some),
             // All of it is the route's.
@@ -360,13 +360,13 @@ mod tests {
         let mut table = FastcgiTable::php("src/");
         let here = std::env::current_dir().unwrap().join("src");
         assert_eq!(told(&table), Some(here.display().to_string()));
-        table.app_root = Some("/var/www/html/".into());
+        table.upstream_root = Some("/var/www/html/".into());
         assert_eq!(told(&table).as_deref(), Some("/var/www/html"));
     }
 
     #[test]
     fn the_script_is_the_path_of_the_route_or_what_ends_as_scripts_do() {
-        for (pattern, split, path, expected) in [
+        for (pattern, script_suffix, path, expected) in [
             ("/app/*", None, "/app/a/b", Some(("/app", "/a/b"))),
             ("/app/*", None, "/app", Some(("/app", ""))),
             ("/app/*", None, "/%61pp//a%20b/", Some(("/app", "/a b/"))),
@@ -377,8 +377,8 @@ mod tests {
             ("/app.php/*", Some(".php"), "/app.php/x.php/y", Some(("/app.php/x.php", "/y"))),
             ("/*", Some(".php"), "/a/b", None),
         ] {
-            let split = split.map(str::to_owned);
-            let app = Fastcgi::ready(&FastcgiTable { split, ..FastcgiTable::default() }, None, None);
+            let script_suffix = script_suffix.map(str::to_owned);
+            let app = Fastcgi::ready(&FastcgiTable { script_suffix, ..FastcgiTable::default() }, None, None);
             let pattern: PathPattern = pattern.parse().unwrap();
             let path = RequestPath::parse(path).unwrap();
             let script = app.script(path.below(pattern.mount()), &pattern).unwrap();

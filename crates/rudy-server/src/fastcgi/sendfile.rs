@@ -49,7 +49,7 @@ impl Sendfile {
         let options = FilesOptions {
             index: Vec::new(),
             // The app says what may be sent, and of which type it is.
-            hidden: true,
+            serve_hidden: true,
             serve_source: true,
             precompressed: false,
             compression: None,

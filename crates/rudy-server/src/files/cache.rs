@@ -52,10 +52,10 @@ pub(super) struct Entries {
 
 impl Entries {
     pub(super) fn new(options: &FilesOptions) -> Self {
-        let share = if options.compression.is_some() { options.memory_bytes / COMPRESSED_SHARE } else { 0 };
-        let small_bytes = options.memory_bytes - share;
+        let share = if options.compression.is_some() { options.cache_size / COMPRESSED_SHARE } else { 0 };
+        let small_bytes = options.cache_size - share;
         // A few must fit, or each would push out the one before.
-        let file_bytes_max = options.memory_file_bytes.min(small_bytes / FILES_IN_PIECE);
+        let file_bytes_max = options.cache_max_file_size.min(small_bytes / FILES_IN_PIECE);
         // The cache is split so that cores do not wait for each other, but each piece must hold the largest entries.
         let pieces = small_bytes / (FILES_IN_PIECE * (file_bytes_max + OVERHEAD_BYTES));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

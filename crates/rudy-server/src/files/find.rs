@@ -61,7 +61,7 @@ pub(super) fn find(
     elsewhere: Option<Elsewhere<'_>>,
     access: Access,
 ) -> Result<Found, Failure> {
-    if path.below.is_hidden() && !options.hidden {
+    if path.below.is_hidden() && !options.serve_hidden {
         // Not 403: whether it is there is nobody's business.
         return Err(Failure::NotFound);
     }

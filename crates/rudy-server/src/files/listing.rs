@@ -90,7 +90,8 @@ impl Listing {
         let mut truncated = false;
         for entry in Dir::new(opened.file)? {
             let entry = entry?;
-            let Some(name) = entry.file_name().to_str().ok().filter(|name| is_shown(name, options.hidden))
+            let Some(name) =
+                entry.file_name().to_str().ok().filter(|name| is_shown(name, options.serve_hidden))
             else {
                 continue;
             };

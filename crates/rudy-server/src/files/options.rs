@@ -32,7 +32,7 @@ pub struct FilesOptions {
     /// Fields added to every answer.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Whether names that begin with a dot are served (`/.well-known/` always is).
-    pub hidden: bool,
+    pub serve_hidden: bool,
     /// Whether PHP files are sent: what runs on a server is its source, and holds passwords.
     pub serve_source: bool,
     /// Whether the site runs PHP, so that includes and copies beside its scripts are source too.
@@ -45,9 +45,9 @@ pub struct FilesOptions {
     pub compression: Option<Compression>,
     /// Bytes of file content kept in memory, all files together; 0 keeps nothing. With [`Self::compression`] a quarter of it is
     /// for larger files that were compressed.
-    pub memory_bytes: u64,
+    pub cache_size: u64,
     /// Bytes of the largest file that is kept in memory; more than an eighth of the memory for files counts as that eighth.
-    pub memory_file_bytes: u64,
+    pub cache_max_file_size: u64,
     /// Descriptors of larger files that are kept open. A file that is unused for a minute is closed.
     pub open_files: usize,
     /// How long an answer from memory may go unchecked against the file system.
@@ -66,15 +66,15 @@ impl Default for FilesOptions {
             error_pages: Vec::new(),
             cache_control: Vec::new(),
             headers: Vec::new(),
-            hidden: false,
+            serve_hidden: false,
             serve_source: false,
             on_php_site: false,
             follow_symlinks: false,
             precompressed: true,
             compression: Some(Compression::default()),
-            memory_bytes: 64 * 1024 * 1024,
+            cache_size: 64 * 1024 * 1024,
             // Beyond this, sendfile costs less than the copy out of memory.
-            memory_file_bytes: 64 * 1024,
+            cache_max_file_size: 64 * 1024,
             // A quarter of the usual soft limit of 1024.
             open_files: 256,
             revalidate_after: Duration::from_secs(1),
@@ -102,7 +102,7 @@ pub struct Compression {
     /// Bytes of the largest file that is compressed; larger ones are sent as they are.
     pub size_max: u64,
     /// How many larger files are compressed at a time; further ones are sent uncompressed. Each takes up to 5 MiB (Brotli), for
-    /// as long as its client reads if the result has no room in memory. Files up to [`FilesOptions::memory_file_bytes`] do not
+    /// as long as its client reads if the result has no room in memory. Files up to [`FilesOptions::cache_max_file_size`] do not
     /// count.
     pub streams: usize,
 }

@@ -38,7 +38,7 @@ struct Source {
     framing: Framing,
     history: History,
     /// How long the files are followed after the last client has gone.
-    linger_time: Duration,
+    linger_timeout: Duration,
     log: OnceLock<ErrorLog>,
     /// What is followed into, while anybody follows. A new topic for each time, because what was written in between is
     /// missing: a client that comes back with an id from before is told so.
@@ -54,7 +54,7 @@ impl Tail {
     fn with_linger_time(
         table: &TailTable,
         place: &Place,
-        linger_time: Duration,
+        linger_timeout: Duration,
     ) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let subscribe = Subscribe::new(table.format, table.last, table.heartbeat, table.retry, place);
@@ -77,7 +77,7 @@ impl Tail {
             has_names: table.names.unwrap_or(has_several),
             framing: framing(table.format),
             history: History { messages: table.history.into(), bytes: table.history_bytes.0 },
-            linger_time,
+            linger_timeout,
             log: OnceLock::new(),
             topic: Mutex::new(None),
         };
@@ -133,7 +133,7 @@ impl Source {
             draft.clear();
             // Under the lock under which clients begin to listen: none begins while this ends.
             let mut current = self.lock();
-            if topic.is_deserted(Instant::now(), self.linger_time) {
+            if topic.is_deserted(Instant::now(), self.linger_timeout) {
                 *current = None;
                 return;
             }

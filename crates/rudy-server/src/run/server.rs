@@ -138,7 +138,7 @@ impl Server {
     /// over or a second signal comes.
     fn stop(mut self, first: Stop) -> Exit {
         self.tell_service_manager(State::Stopping);
-        let grace = self.config.shutdown_grace;
+        let grace = self.config.shutdown_timeout;
         self.context.errors.notice(&format!(
             "{}: stopping; what is under way has {} s to finish, a second signal ends it at once",
             first.name,

@@ -33,7 +33,7 @@ struct Site {
 struct Entry {
     topic: Arc<Topic>,
     /// How long it is kept when nobody listens.
-    history_time: Duration,
+    history_timeout: Duration,
 }
 
 impl Topics {
@@ -55,13 +55,13 @@ impl Topics {
         site: &str,
         name: &str,
         most: usize,
-        history_time: Duration,
+        history_timeout: Duration,
         now: Instant,
     ) -> Option<Arc<Topic>> {
         let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = named.sites.get_mut(site).and_then(|site| site.published.get_mut(name));
         if let Some(entry) = known {
-            entry.history_time = history_time;
+            entry.history_timeout = history_timeout;
             let topic = entry.topic.clone();
             named.sweep_at_times(now);
             return Some(topic);
@@ -72,7 +72,7 @@ impl Topics {
             return None;
         }
         let topic = site.awaited.take(name);
-        site.published.insert(name.into(), Entry { topic: topic.clone(), history_time });
+        site.published.insert(name.into(), Entry { topic: topic.clone(), history_timeout });
         Some(topic)
     }
 }
@@ -89,7 +89,7 @@ impl Named {
         self.swept_at = Some(now);
         for site in self.sites.values_mut() {
             site.published.retain(|_, entry| {
-                Arc::strong_count(&entry.topic) > 1 || !entry.topic.is_over(now, entry.history_time)
+                Arc::strong_count(&entry.topic) > 1 || !entry.topic.is_over(now, entry.history_timeout)
             });
             site.awaited.sweep();
         }

@@ -141,7 +141,7 @@ impl<C: Connection> Upstream<C> {
         let time = self.options.connect_timeout;
         let address = permit.member().address();
         let connected = timeout(time, Socket::connect(address)).await.unwrap_or_else(|_| {
-            let why = format!("it accepts no connection within {time:?} (`connect_time`)");
+            let why = format!("it accepts no connection within {time:?} (`connect_timeout`)");
             Err(io::Error::new(io::ErrorKind::TimedOut, why))
         });
         let socket = connected.map_err(|error| {
@@ -149,7 +149,7 @@ impl<C: Connection> Upstream<C> {
             CheckoutError::Connect(address.clone(), error)
         })?;
         if !self.has_sweeper.swap(true, Ordering::SeqCst) {
-            tokio::spawn(sweep(Arc::downgrade(&self), self.options.keep_timeout));
+            tokio::spawn(sweep(Arc::downgrade(&self), self.options.idle_timeout));
         }
         let starved = Deadline::at(Instant::now() + STARVED);
         Ok(Checkout { connection: C::new(socket), permit, state: State::New { starved } })

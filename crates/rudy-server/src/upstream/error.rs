@@ -23,7 +23,9 @@ impl fmt::Display for CheckoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::QueueFull(queue) => write!(f, "{queue} requests wait for a connection already (`queue`)"),
-            Self::QueueTimeout(time) => write!(f, "no connection became free within {time:?} (`queue_time`)"),
+            Self::QueueTimeout(time) => {
+                write!(f, "no connection became free within {time:?} (`queue_timeout`)")
+            }
             Self::Rejected => f.write_str("there is no process, and none can be started"),
             Self::Connect(address, error) => {
                 write!(f, "cannot connect to {address}: {error}; does the app run?")

@@ -42,7 +42,7 @@ pub(crate) struct UpstreamOptions {
     /// How long opening a connection may take.
     pub(crate) connect_timeout: Duration,
     /// How long a connection is kept without a request.
-    pub(crate) keep_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
     /// Requests after which a member gets no more.
     pub(crate) requests_per_member: Option<u64>,
 }

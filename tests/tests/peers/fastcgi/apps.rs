@@ -104,12 +104,14 @@ impl App {
         let (address, folder) = (self.running.socket(), self.running.folder.path().display());
         let path = if self.is_php() { "/*" } else { "/app/*" };
         let more = match self.program {
-            Program::PhpFpm { .. } | Program::PhpCgi => format!("root = \"{folder}\", split = \".php\""),
+            Program::PhpFpm { .. } | Program::PhpCgi => {
+                format!("root = \"{folder}\", script_suffix = \".php\"")
+            }
             // Else it passes an answer on when the program has ended or said 8 KiB.
             Program::Fcgiwrap => {
                 format!("params = {{ SCRIPT_FILENAME = \"{folder}/app.pl\", NO_BUFFERING = \"1\" }}")
             }
-            _ => "answer_time = \"30s\"".to_owned(),
+            _ => "response_timeout = \"30s\"".to_owned(),
         };
         format!(
             "[[site.route]]\npath = \"{path}\"\nfastcgi = {{ address = \"unix:{}\", connections = {connections}, {more} }}\n",

@@ -163,7 +163,7 @@ fn bodies_of_2_gib_pass_through_with_little_memory() {
             if ($_SERVER['QUERY_STRING'] === 'md5') echo md5($block); else echo $block;",
         ),
     ]);
-    let server = fpm.serve_with(root.path(), "limits.body_bytes = \"4GiB\"\n", "answer_time = \"10m\"");
+    let server = fpm.serve_with(root.path(), "limits.body_bytes = \"4GiB\"\n", "response_timeout = \"10m\"");
     let block = server.get("/block.php").body;
     assert_eq!(block.len() as u64, MIB);
     let mut memory = Memory::of(&server);

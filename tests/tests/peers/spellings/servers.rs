@@ -63,8 +63,8 @@ fn rudy(folder: &Path, socket: &Path) -> Server {
     let (folder, socket) = (folder.display(), socket.display());
     Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n\
-         limits = {{ head_time = \"{WAIT_SECONDS}s\", first_request_timeout = \"{WAIT_SECONDS}s\", \
-         idle_time = \"{WAIT_SECONDS}s\", rate_grace = \"{WAIT_SECONDS}s\" }}\n\
+         limits = {{ head_timeout = \"{WAIT_SECONDS}s\", first_request_timeout = \"{WAIT_SECONDS}s\", \
+         idle_timeout = \"{WAIT_SECONDS}s\", rate_grace = \"{WAIT_SECONDS}s\" }}\n\
          [[site]]\nhosts = [\"{HOST}\"]\n\
          [[site.route]]\npath = \"/secret/*\"\nrespond = {{ status = 403 }}\n\
          [[site.route]]\npath = \"/*\"\n\

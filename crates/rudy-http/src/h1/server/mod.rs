@@ -222,8 +222,8 @@ impl ServerConnection {
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let wait = match self.phase() {
             Phase::Idle if self.requests == 0 => limits.first_request_timeout,
-            Phase::Idle => limits.idle_time,
-            Phase::Head | Phase::Drain => limits.head_time,
+            Phase::Idle => limits.idle_timeout,
+            Phase::Head | Phase::Drain => limits.head_timeout,
             Phase::Exchange | Phase::Close | Phase::Upgrade => return None,
         };
         self.since.checked_add(wait)

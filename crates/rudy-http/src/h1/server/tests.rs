@@ -238,7 +238,7 @@ fn a_time_without_end_is_no_deadline() {
 fn the_first_request_has_a_timeout_of_its_own() {
     let mut bench = Bench::new();
     let (accepted, first, next) = (bench.now, Duration::from_secs(3), Duration::from_secs(50));
-    (bench.limits.first_request_timeout, bench.limits.idle_time) = (first, next);
+    (bench.limits.first_request_timeout, bench.limits.idle_timeout) = (first, next);
     assert_eq!(bench.machine.deadline(&bench.limits), Some(accepted + first));
     assert_eq!(bench.machine.timeout(accepted + first, &bench.limits), Timeout::Silent);
     bench.now += Duration::from_secs(2);

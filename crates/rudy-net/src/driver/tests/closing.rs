@@ -27,7 +27,7 @@ fn read_until(peer: &mut UnixStream, text: &str) {
 #[test]
 fn a_linger_ends_by_the_timer_of_the_worker() {
     for more in [0, 10, 100_000] {
-        let limits = Limits { linger_time: Duration::from_millis(50), ..Limits::default() };
+        let limits = Limits { linger_timeout: Duration::from_millis(50), ..Limits::default() };
         let harness = Harness::new(limits, hello);
         let (mut peer, thread) = harness.start(Into::into);
         peer.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();

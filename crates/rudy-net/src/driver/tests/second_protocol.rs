@@ -207,8 +207,8 @@ async fn a_stream_without_a_window_does_not_hold_up_the_others_and_has_its_deadl
     };
     assert!(toy.poll(cx, start, &mut due).is_pending());
     frames(&[b"D\x01\0\0\0\x05block", b"D\x02\0\0\0\x05whole", b"E\x02\0\0\0\0"]);
-    assert_eq!(due, Some(start + toy.limits.send_stall_time));
-    let late = start + toy.limits.send_stall_time;
+    assert_eq!(due, Some(start + toy.limits.send_stall_timeout));
+    let late = start + toy.limits.send_stall_timeout;
     assert!(toy.poll(cx, start, &mut due).is_pending());
     assert!(toy.poll(cx, late, &mut due).is_ready());
     frames(&[b"R\x01\0\0\0\0"]);

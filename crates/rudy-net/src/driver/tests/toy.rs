@@ -124,7 +124,7 @@ impl ToyStream {
         }
         if matches!(filled, Filled::Blocked) {
             self.pace.wait(turn.now);
-            let deadline = self.pace.stall_deadline(limits.send_stall_time);
+            let deadline = self.pace.stall_deadline(limits.send_stall_timeout);
             if deadline.is_some_and(|deadline| deadline <= turn.now) {
                 return Err(Ended::PeerStalled);
             }

@@ -171,7 +171,7 @@ fn a_session_says_goodbye_however_it_ends() {
     let goodbye = std::str::from_utf8(GOODBYE).unwrap();
     let (get, get_later) = ("GET /parts HTTP/1.0\r\n\r\n", "GET /later HTTP/1.0\r\n\r\n");
     for (request, is_half_closed) in [(get, false), (get, true), (get_later, true), ("", true)] {
-        let harness = Harness::new(limits(|limits| limits.linger_time = SHORT), answer);
+        let harness = Harness::new(limits(|limits| limits.linger_timeout = SHORT), answer);
         let mut visitor = greeted(&harness);
         visitor.send(request);
         if is_half_closed {
@@ -197,7 +197,7 @@ fn long_goodbye(harness: &Harness) -> (Visitor, std::thread::JoinHandle<()>) {
 
 #[test]
 fn a_goodbye_is_waited_for_as_long_as_the_linger_lasts() {
-    let harness = Harness::new(limits(|limits| limits.linger_time = SHORT), answer);
+    let harness = Harness::new(limits(|limits| limits.linger_timeout = SHORT), answer);
     let (mut visitor, thread) = long_goodbye(&harness);
     thread.join().unwrap();
     assert!(visitor.read_to_end().len() < 4 << 20);

@@ -12,7 +12,7 @@ colour = "red"
 
 [limits]
 hed_time = "10s"
-idle_time = 75
+idle_timeout = 75
 head_bytes = "16k"
 linger_bytes = "1GiB"
 target_bytes = "1MiB"
@@ -53,19 +53,19 @@ error: unknown key `colour`
 2 | colour = "red"
   | ^^^^^^ not known here
   |
-  = help: the keys known here are `access_log`, `buffer_dir`, `buffer_memory`, `buffer_total`, `cores`, `engine`, `include`, `keep_alive`, `limits`, `listen`, `shutdown`, `site`, `threads`
+  = help: the keys known here are `access_log`, `buffer_dir`, `buffer_memory`, `buffer_total`, `cores`, `engine`, `include`, `keep_alive`, `limits`, `listen`, `shutdown_timeout`, `site`, `threads`
 
 error: unknown key `hed_time`
  --> rudy.toml:5:1
   |
 5 | hed_time = "10s"
-  | ^^^^^^^^ did you mean `head_time`?
+  | ^^^^^^^^ did you mean `head_timeout`?
 
 error: expected a length of time ("10s"), found an integer
- --> rudy.toml:6:13
+ --> rudy.toml:6:16
   |
-6 | idle_time = 75
-  |             ^^
+6 | idle_timeout = 75
+  |                ^^
 
 error: "16k" is not a size
  --> rudy.toml:7:14
@@ -134,7 +134,7 @@ fn what_is_well_formed_and_yet_wrong_is_said_with_what_is_not_well_formed() {
 
 [limits]
 head_bytes = "1KiB"
-linger_time = "2d"
+linger_timeout = "2d"
 
 [[site]]
 hosts = ["a.org", "A.ORG."]
@@ -185,10 +185,10 @@ error: target_bytes (8KiB) is more than head_bytes (1KiB)
   | ^^^^^^^^ the target is a part of the head
 
 error: 2d is out of bounds
- --> rudy.toml:5:15
+ --> rudy.toml:5:18
   |
-5 | linger_time = "2d"
-  |               ^^^^ expected 1ms to 1d
+5 | linger_timeout = "2d"
+  |                  ^^^^ expected 1ms to 1d
 
 error: the host "a.org" is given twice
  --> rudy.toml:8:19
@@ -543,13 +543,13 @@ fallback = "app.html"
 error_pages = {{ 404 = "404.html" }}
 cache_control = [{{ pattern = "*.css", value = "max-age=60" }}]
 headers = {{ X-Frame-Options = "DENY" }}
-hidden = true
+serve_hidden = true
 serve_source = true
 follow_symlinks = true
 precompressed = false
 compression = {{ level = 9, size_min = 1, size_max = "1MiB", streams = 3 }}
-memory_bytes = "1MiB"
-memory_file_bytes = "1KiB"
+cache_size = "1MiB"
+cache_max_file_size = "1KiB"
 open_files = 9
 revalidate_after = "5s"
 listing_entries = 7
@@ -571,25 +571,29 @@ listing_entries = 7
         error_pages,
         cache_control,
         headers,
-        hidden,
+        serve_hidden,
         serve_source,
         // No key: it follows from the other routes of the site.
         on_php_site: _,
         follow_symlinks,
         precompressed,
         compression,
-        memory_bytes,
-        memory_file_bytes,
+        cache_size,
+        cache_max_file_size,
         open_files,
         revalidate_after,
         listing_entries,
     } = options;
     assert!(index != usual.index && browse && !try_files.is_empty() && fallback.is_some());
     assert!(
-        !error_pages.is_empty() && !cache_control.is_empty() && !headers.is_empty() && hidden && serve_source
+        !error_pages.is_empty()
+            && !cache_control.is_empty()
+            && !headers.is_empty()
+            && serve_hidden
+            && serve_source
     );
     assert!(follow_symlinks && !precompressed && compression != usual.compression);
-    assert!(memory_bytes != usual.memory_bytes && memory_file_bytes != usual.memory_file_bytes);
+    assert!(cache_size != usual.cache_size && cache_max_file_size != usual.cache_max_file_size);
     assert!(open_files == 9 && revalidate_after != usual.revalidate_after && listing_entries == 7);
 
     let said = errors(
@@ -718,9 +722,9 @@ const PIECES: &[&str] = &[
     "redirect = { to = \"/{rest}\" }\n",
     "status = {}\n",
     "respond = { headers = { \"a.b\" = \"\\u0000\" } }\n",
-    "head_time = \"0s\"\n",
+    "head_timeout = \"0s\"\n",
     "head_fields = -1\n",
-    "idle_time = 1e9\n",
+    "idle_timeout = 1e9\n",
     "\"\" = 0\n",
     "a.b.c = [[{}]]\n",
     "site.0 = 1\n",

@@ -44,7 +44,7 @@ fn every_limit_can_be_set() {
     let limits = config.unwrap().limits;
     assert_eq!((limits.connections, limits.connections_per_address), (Some(7), Some(7)));
     assert_eq!(limits.http.requests_per_connection, Some(7));
-    assert_eq!(limits.http.head_time, rudy_http::Limits::default().head_time);
+    assert_eq!(limits.http.head_timeout, rudy_http::Limits::default().head_timeout);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn the_configuration_in_effect_is_a_table() {
         r#"listen = ["127.0.0.1:8080", ":80"]
 include = "conf.d/*.toml"
 access_log = { path = "-", format = "json" }
-limits = { head_time = "5s", connections = 1000 }
+limits = { head_timeout = "5s", connections = 1000 }
 
 [[site]]
 hosts = ["example.org", "*.example.org"]
@@ -130,15 +130,15 @@ Site for every other host
   5  /*       respond  404
 
 Limits that are not the default
-  connections  1000  (default none)
-  head_time    5s    (default 10s)
+  connections   1000  (default none)
+  head_timeout  5s    (default 10s)
 
 Running
-  engine          percore
-  threads         one for each core
-  keep-alive      on
-  access log      JSON lines to standard output
-  shutdown grace  30s
+  engine            percore
+  threads           one for each core
+  keep-alive        on
+  access log        JSON lines to standard output
+  shutdown timeout  30s
 
 Notices
   conf.d/README is not included: its name does not match "*.toml"
@@ -270,15 +270,18 @@ fn a_php_route_checks_scripts_without_being_told_their_suffix() {
         load(&[("rudy.toml", &text)])
     };
     let suffix = |config: &Config| match &config.sites[0].routes[0].handler {
-        Handler::Fastcgi(table) => table.split.clone(),
+        Handler::Fastcgi(table) => table.script_suffix.clone(),
         _ => None,
     };
     assert_eq!(suffix(&load("*.php", "root = '/'").unwrap()).as_deref(), Some(".php"));
     assert_eq!(suffix(&load("/app/**/*.php", "root = '/'").unwrap()).as_deref(), Some(".php"));
-    assert_eq!(suffix(&load("*.php", "root = '/', split = '.x'").unwrap()).as_deref(), Some(".x"));
+    assert_eq!(suffix(&load("*.php", "root = '/', script_suffix = '.x'").unwrap()).as_deref(), Some(".x"));
     assert_eq!(suffix(&load("/app/*", "root = '/', check_scripts = false").unwrap()), None);
     let error = load("/app/*", "root = '/'").unwrap_err();
-    assert!(error.contains("`root` needs `split`: which part of a path is the script is unknown"), "{error}");
+    assert!(
+        error.contains("`root` needs `script_suffix`: which part of a path is the script is unknown"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -304,7 +307,7 @@ fn what_is_wrong_with_a_php_site_is_said() {
         ("[[site]]\nroute = [{ path = '/*', php = {} }]", "the key `root` is missing"),
         ("[[site]]\nroute = [{ path = '/*', fastcgi = {} }]", "the key `address` is missing"),
         (
-            "[[site]]\nroute = [{ path = '/*', php = { root = '.', split = '.pl' } }]",
+            "[[site]]\nroute = [{ path = '/*', php = { root = '.', script_suffix = '.pl' } }]",
             "`fastcgi` runs what ends otherwise",
         ),
         (
@@ -312,7 +315,7 @@ fn what_is_wrong_with_a_php_site_is_said() {
             "cannot be left out",
         ),
         (
-            "[[site]]\nroute = [{ path = '/*', fastcgi = { root = 'none', split = '.pl', address = '[::1]:9000' } }]",
+            "[[site]]\nroute = [{ path = '/*', fastcgi = { root = 'none', script_suffix = '.pl', address = '[::1]:9000' } }]",
             "`check_scripts = false`",
         ),
     ] {

@@ -19,11 +19,11 @@ pub(super) struct Rules {
     /// free.
     pub(super) max: usize,
     /// One that had nothing to do for so long ends, as long as `min` are left.
-    pub(super) idle_time: Option<Duration>,
+    pub(super) idle_timeout: Option<Duration>,
     /// How long one that takes no new requests may take for those under way.
-    pub(super) retire_time: Duration,
+    pub(super) retire_timeout: Duration,
     /// How long one may take to end after it was asked to.
-    pub(super) stop_time: Duration,
+    pub(super) stop_timeout: Duration,
 }
 
 /// What to do next.
@@ -116,7 +116,7 @@ impl Crew {
             return Step::Start(self.next_id);
         }
         if let Some((id, since)) = self.longest_idle(idle_since)
-            && self.rules.idle_time.is_some_and(|idle_time| now >= since + idle_time)
+            && self.rules.idle_timeout.is_some_and(|idle_timeout| now >= since + idle_timeout)
         {
             return self.lead(id, self.retiring(now));
         }
@@ -224,13 +224,13 @@ impl Crew {
             State::Serving => self.is_stopping.then(|| self.retiring(now)),
             State::Retiring { until } if now < until && !self.is_stopping => None,
             State::Retiring { .. } | State::Drained => {
-                Some(State::Stopping { until: now + self.rules.stop_time })
+                Some(State::Stopping { until: now + self.rules.stop_timeout })
             }
         }
     }
 
     fn retiring(&self, now: Instant) -> State {
-        State::Retiring { until: now + self.rules.retire_time }
+        State::Retiring { until: now + self.rules.retire_timeout }
     }
 
     fn is_start_wanted(&self) -> bool {
@@ -255,11 +255,11 @@ impl Crew {
         });
         let start = self.backoff.until().filter(|_| self.is_start_wanted());
         let idle =
-            self.rules.idle_time.filter(|_| self.taking_requests() > self.rules.min).map(|idle_time| {
+            self.rules.idle_timeout.filter(|_| self.taking_requests() > self.rules.min).map(|idle_timeout| {
                 match self.longest_idle(idle_since) {
-                    Some((_, since)) => since + idle_time,
+                    Some((_, since)) => since + idle_timeout,
                     // One that has work now cannot be idle for long enough before that time has passed from now on.
-                    None => now + idle_time.max(LOOK_TIME_MIN),
+                    None => now + idle_timeout.max(LOOK_TIME_MIN),
                 }
             });
         members.chain(start).chain(idle).min()

@@ -60,11 +60,11 @@ pub(crate) struct ProcessOptions {
     /// Where it runs; ours if there is none.
     pub(crate) folder: Option<PathBuf>,
     /// One that had nothing to do for so long ends, as long as `min` are left.
-    pub(crate) idle_time: Option<Duration>,
+    pub(crate) idle_timeout: Option<Duration>,
     /// How long a process that is to end may take for the requests under way.
-    pub(crate) retire_time: Duration,
+    pub(crate) retire_timeout: Duration,
     /// How long it may then take to end after SIGTERM. SIGKILL comes next.
-    pub(crate) stop_time: Duration,
+    pub(crate) stop_timeout: Duration,
 }
 
 /// A process, as those who use it know it: the number of its start.
@@ -77,7 +77,7 @@ pub(crate) trait Members: Send + Sync {
     /// A process was started and can be connected to.
     fn up(&self, id: MemberId, socket: &Path);
     /// No more requests to this one. When none is under way there, [`Processes::drained`] is to be called; that may be at
-    /// once. It ends then, or when [`ProcessOptions::retire_time`] is over.
+    /// once. It ends then, or when [`ProcessOptions::retire_timeout`] is over.
     fn retire(&self, id: MemberId);
     /// It has ended, and its connections are dead. If work waits for a process, [`Processes::grow`] is to be called.
     fn down(&self, id: MemberId, why: &str);
@@ -165,7 +165,7 @@ impl Processes {
         self.shared.wait_until_over(time);
     }
 
-    /// Ends all processes and waits for it, a little longer than [`ProcessOptions::stop_time`] at most. What is under way
+    /// Ends all processes and waits for it, a little longer than [`ProcessOptions::stop_timeout`] at most. What is under way
     /// there is cut.
     pub(crate) fn stop(&self) {
         self.begin_stop();

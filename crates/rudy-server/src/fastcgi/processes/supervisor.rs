@@ -62,9 +62,9 @@ impl Supervisor {
         let rules = Rules {
             min: count(options.min),
             max: count(options.max),
-            idle_time: options.idle_time,
-            retire_time: options.retire_time,
-            stop_time: options.stop_time,
+            idle_timeout: options.idle_timeout,
+            retire_timeout: options.retire_timeout,
+            stop_timeout: options.stop_timeout,
         };
         Self {
             options,
@@ -152,7 +152,7 @@ impl Supervisor {
             Some(process) if process.has_ended() => self.bury(id),
             Some(process) if self.crew.is_killing() => process.signal(Signal::KILL),
             Some(process) => {
-                let seconds = self.options.stop_time.as_secs_f32();
+                let seconds = self.options.stop_timeout.as_secs_f32();
                 self.log.error(&format!(
                     "{}: process {} did not end {seconds} s after SIGTERM: it is killed",
                     self.options.name,

@@ -151,9 +151,9 @@ fn shell(script: &str) -> ProcessOptions {
         environment: BTreeMap::new(),
         user: None,
         folder: None,
-        idle_time: None,
-        retire_time: PATIENCE,
-        stop_time: PATIENCE,
+        idle_timeout: None,
+        retire_timeout: PATIENCE,
+        stop_timeout: PATIENCE,
     }
 }
 
@@ -371,7 +371,7 @@ fn a_process_that_ignores_sigterm_is_killed() {
     let ready = Fifo::make();
     let mut options = shell("trap '' TERM; echo > $FIFO; while :; do sleep 1000; done");
     options.environment.insert("FIFO".to_owned(), ready.path());
-    options.stop_time = Duration::from_millis(10);
+    options.stop_timeout = Duration::from_millis(10);
     let rig = Rig::start(options);
     rig.up();
     ready.read_to_end();
@@ -433,7 +433,7 @@ fn the_only_process_is_replaced_by_one_that_starts_when_it_has_ended() {
 #[test]
 fn a_process_starts_when_it_is_wanted_and_ends_when_it_is_idle() {
     let mut options = on_demand("exec sleep 1000");
-    options.idle_time = Some(Duration::ZERO);
+    options.idle_timeout = Some(Duration::ZERO);
     let rig = Rig::with(options, 0, Some(Instant::now()));
     rig.processes.grow();
     assert_eq!(rig.up().0, 1);

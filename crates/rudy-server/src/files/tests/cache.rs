@@ -30,7 +30,7 @@ fn a_known_path_is_answered_with_the_same_head() {
 
 #[test]
 fn nothing_is_kept_where_there_is_no_room() {
-    let options = FilesOptions { memory_bytes: 0, open_files: 0, ..FilesOptions::default() };
+    let options = FilesOptions { cache_size: 0, open_files: 0, ..FilesOptions::default() };
     let site = Site::with_options(&[("a.png", "x")], options);
     assert!(!Arc::ptr_eq(&head_of(&site, "/a.png"), &head_of(&site, "/a.png")));
     assert_eq!(site.get("/a.png").brief(), (200, "x"));
@@ -39,8 +39,8 @@ fn nothing_is_kept_where_there_is_no_room() {
 #[test]
 fn a_large_file_fits_with_its_codings_or_is_not_read_into_memory() {
     let text = "some words that shrink well\n".repeat(4000);
-    for (memory_bytes, in_memory) in [(2_000_000, true), (800_000, false)] {
-        let options = FilesOptions { memory_bytes, memory_file_bytes: u64::MAX, ..FilesOptions::default() };
+    for (cache_size, in_memory) in [(2_000_000, true), (800_000, false)] {
+        let options = FilesOptions { cache_size, cache_max_file_size: u64::MAX, ..FilesOptions::default() };
         let site = Site::with_options(&[("a.txt", &text)], options);
         for coding in ["br", "gzip", "zstd"] {
             assert_eq!(
@@ -59,8 +59,8 @@ fn a_large_file_fits_with_its_codings_or_is_not_read_into_memory() {
 fn a_change_is_seen_once_the_time_is_over_and_not_before() {
     let hour = Duration::from_hours(1);
     for (revalidate_after, seen) in [(Duration::ZERO, true), (hour, false)] {
-        for memory_file_bytes in [0, 1024] {
-            let options = FilesOptions { memory_file_bytes, revalidate_after, ..FilesOptions::default() };
+        for cache_max_file_size in [0, 1024] {
+            let options = FilesOptions { cache_max_file_size, revalidate_after, ..FilesOptions::default() };
             let site = Site::with_options(&[("a.txt", "old")], options);
             assert_eq!(site.get("/a.txt").text(), "old");
             let new = site.folder.path().join("new");

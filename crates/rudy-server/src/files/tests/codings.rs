@@ -242,7 +242,7 @@ fn a_request_that_is_given_up_does_not_keep_others_waiting() {
 
 /// Options under which `longer_text` has no room in memory and `long_text` has.
 fn little_memory() -> FilesOptions {
-    FilesOptions { memory_bytes: 512 * 1024, ..FilesOptions::default() }
+    FilesOptions { cache_size: 512 * 1024, ..FilesOptions::default() }
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn clients_that_do_not_read_hold_up_no_compression() {
 fn what_is_compressed_at_the_same_time_has_a_bound_and_the_rest_is_streamed() {
     let text = longer_text();
     // Room for one of them at a time.
-    let options = FilesOptions { memory_bytes: 4 * 256 * 1024, ..FilesOptions::default() };
+    let options = FilesOptions { cache_size: 4 * 256 * 1024, ..FilesOptions::default() };
     let site = Site::with_options(&[("a.txt", &text), ("b.txt", &text)], options);
     let mut request = Request::new(RequestBody::empty());
     request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());

@@ -103,7 +103,7 @@ fn what_is_not_served_is_not_shown() {
     symlink("/etc/passwd", root.join("outside")).unwrap();
     symlink("nowhere", root.join("dangling")).unwrap();
     assert_eq!(names(&site, "/"), ["a.txt", "inside"]);
-    let hidden = FilesOptions { browse: true, hidden: true, ..FilesOptions::default() };
+    let hidden = FilesOptions { browse: true, serve_hidden: true, ..FilesOptions::default() };
     assert_eq!(names(&Site::with_options(&[("a", ""), (".b", "")], hidden), "/"), [".b", "a"]);
 }
 

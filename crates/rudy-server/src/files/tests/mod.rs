@@ -181,5 +181,5 @@ fn uncached_time() -> FilesOptions {
 
 /// Keeps nothing in memory: every body is a file.
 fn on_disk() -> FilesOptions {
-    FilesOptions { memory_file_bytes: 0, ..FilesOptions::default() }
+    FilesOptions { cache_max_file_size: 0, ..FilesOptions::default() }
 }

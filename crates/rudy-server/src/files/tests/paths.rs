@@ -66,7 +66,7 @@ fn no_spelling_of_a_path_leaves_the_folder() {
 
 #[test]
 fn no_path_at_all_shows_the_secret() {
-    let options = FilesOptions { hidden: true, browse: true, ..FilesOptions::default() };
+    let options = FilesOptions { serve_hidden: true, browse: true, ..FilesOptions::default() };
     let site = site_beside_a_secret(options);
     let strategy = "(/|%2[eEfF]|%5[cC]|%00|%25|\\.|\\\\|a|deep|b|site|secret|\\.txt){0,12}";
     proptest!(|(path in strategy)| {
@@ -136,7 +136,7 @@ fn hidden_names_are_served_only_where_they_were_asked_for() {
         assert_eq!(site.get(path).status, 404, "{path}");
     }
     assert_eq!(site.get("/.well-known/security.txt").status, 200);
-    let site = Site::with_options(&contents, FilesOptions { hidden: true, ..FilesOptions::default() });
+    let site = Site::with_options(&contents, FilesOptions { serve_hidden: true, ..FilesOptions::default() });
     for path in ["/.env", "/.git/config", "/a/.b/c.txt"] {
         assert_eq!(site.get(path).status, 200, "{path}");
     }

@@ -29,7 +29,7 @@ pub(crate) struct Broadcast {
     publishers: Audience,
     listeners: Audience,
     history: History,
-    history_time: Duration,
+    history_timeout: Duration,
     topics_max: usize,
     /// Names the site, by its first host: a topic is found by it and its path, so that a reload that leaves both leaves the
     /// topic.
@@ -50,7 +50,7 @@ impl Broadcast {
             publishers: table.publish,
             listeners: table.allow,
             history: History { messages: table.history.into(), bytes: table.history_bytes.0 },
-            history_time: table.history_time.0,
+            history_timeout: table.history_timeout.0,
             topics_max: table.topics as usize,
             site: hosts.first().map(ToString::to_string).unwrap_or_default(),
         })
@@ -110,7 +110,7 @@ impl Broadcast {
     fn topic_to_publish(&self, path: &RequestPath<'_>, topics: &Topics) -> Result<Arc<Topic>, NoTopic> {
         let name = name(path)?;
         let now = Instant::now();
-        let topic = topics.publish(&self.site, name, self.topics_max, self.history_time, now);
+        let topic = topics.publish(&self.site, name, self.topics_max, self.history_timeout, now);
         topic.ok_or(NoTopic::TooMany)
     }
 }

@@ -19,8 +19,13 @@ struct Play {
 impl Play {
     fn new(min: usize, max: usize) -> Self {
         let start = Instant::now();
-        let rules =
-            Rules { min, max, idle_time: Some(1000 * MS), retire_time: 2000 * MS, stop_time: 300 * MS };
+        let rules = Rules {
+            min,
+            max,
+            idle_timeout: Some(1000 * MS),
+            retire_timeout: 2000 * MS,
+            stop_timeout: 300 * MS,
+        };
         let crew = Crew::new(rules);
         Self { crew, start, now: start, idle_since: BTreeMap::new(), is_broken: false }
     }
@@ -156,7 +161,7 @@ fn idle_ones_end_the_longest_idle_first_and_the_least_stay() {
 #[test]
 fn a_busy_one_that_is_to_end_as_soon_as_it_is_idle_is_not_looked_at_all_the_time() {
     let mut play = Play::new(0, 1);
-    play.crew.rules.idle_time = Some(Duration::ZERO);
+    play.crew.rules.idle_timeout = Some(Duration::ZERO);
     play.happens("grow");
     assert_eq!(play.steps(), "start 1, wait until 100");
     play.happens("idle 1");
