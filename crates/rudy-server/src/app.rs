@@ -9,13 +9,13 @@ use rudy_net::{Client, Limits, Observer, Outcome, Reply, Request, Response, Serv
 
 use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
-use crate::compile::{Handler, compile};
+use crate::compile::compile;
 use crate::config::{Config, Diagnostics};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::Apps;
 use crate::files::Folders;
 use crate::files::access::Access;
-use crate::handlers::Vitals;
+use crate::handlers::{Start, Vitals};
 use crate::routes::{Context, Routes};
 use crate::topic::Topics;
 
@@ -58,36 +58,22 @@ impl App {
     /// Says there what clients do wrong and what the file system refuses.
     #[must_use]
     pub fn with_error_log(self, log: ErrorLog) -> Self {
-        for target in self.routes.router.handlers() {
-            if let Some(authorizer) = &target.authorizer {
-                authorizer.log_to(log.clone());
-            }
-            match &target.handler {
-                Handler::Files(files) => files.log_to(log.clone()),
-                Handler::Tail(tail) => tail.log_to(log.clone()),
-                Handler::Fastcgi(fastcgi) => fastcgi.log_to(log.clone()),
-                Handler::Php(php) => php.log_to(&log),
-                _ => {}
-            }
-        }
         Self { error_log: Some(log), ..self }
     }
 
-    /// Starts the processes of apps that Rudy is to start, and goes on with those that `apps` has and this configuration keeps.
+    /// Begins what handlers do beside requests: starts the processes of apps that Rudy is to start, and goes on with those that
+    /// `apps` has and this configuration keeps. From here on, handlers write to `log` what goes wrong.
     ///
     /// # Errors
     ///
     /// Their user is not there or cannot be taken on, or the system has no room for them.
-    pub fn start_apps(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
+    pub fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
+        let start = Start { apps, log };
         self.routes.router.handlers().try_for_each(|target| {
             if let Some(authorizer) = &target.authorizer {
-                authorizer.start(apps, log)?;
+                authorizer.start(&start)?;
             }
-            match &target.handler {
-                Handler::Fastcgi(fastcgi) => fastcgi.start(apps, log),
-                Handler::Php(php) => php.start(apps, log),
-                _ => Ok(()),
-            }
+            target.handler.start(&start)
         })
     }
 

@@ -2,12 +2,10 @@
 
 use rudy_http::semantics::path::RequestPath;
 
-use crate::config::files::problem_of;
-use crate::config::{self, Config, FilesTable, Place, Problem, RouteAuthorize};
-use crate::fastcgi::{Authorizer, Fastcgi};
-use crate::files::{Files, FilesOptions, Folders, is_kept_back};
-use crate::handlers::{Broadcast, Delay, Info, Redirect, Respond, Status, Stream, Tail};
-use crate::php::Php;
+use crate::config::{self, Config, Place, Problem, RouteAuthorize};
+use crate::fastcgi::Authorizer;
+use crate::files::{FilesOptions, Folders, is_kept_back};
+use crate::handlers::{Handler, Make, Making, Table};
 use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router};
 
 /// Makes the routes of a configuration ready, or says everything that is wrong with them. Their folders, and what is kept of
@@ -27,7 +25,8 @@ pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Targe
         let mut routes = Vec::new();
         for route in &site.routes {
             let authorizer = authorizer(route, of_site.as_ref(), &mut problems);
-            match handler(site, route, folders) {
+            let making = Making { place: &route.handler_place, paths: &route.paths, site, folders };
+            match route.handler.make(&making) {
                 Ok(handler) => {
                     let target = Target { authorizer, allow_trace: route.allow_trace, handler };
                     routes.push(Route { paths: route.paths.clone(), handler: target });
@@ -47,23 +46,7 @@ pub(crate) struct Target {
     pub(crate) authorizer: Option<Authorizer>,
     /// Whether TRACE gets to the handler.
     pub(crate) allow_trace: bool,
-    pub(crate) handler: Handler,
-}
-
-/// What answers, made ready.
-#[derive(Debug)]
-pub(crate) enum Handler {
-    Files(Files),
-    Redirect(Redirect),
-    Respond(Respond),
-    Status(Status),
-    Stream(Stream),
-    Broadcast(Broadcast),
-    Tail(Tail),
-    Delay(Delay),
-    Info(Info),
-    Fastcgi(Fastcgi),
-    Php(Php),
+    pub(crate) handler: Box<dyn Handler>,
 }
 
 fn site_authorizer(site: &config::Site, problems: &mut Vec<Problem>) -> Option<Authorizer> {
@@ -79,51 +62,12 @@ fn authorizer(
 ) -> Option<Authorizer> {
     match &route.authorize {
         None => of_site.cloned(),
-        Some(RouteAuthorize::Nobody(_)) => None,
+        Some(RouteAuthorize::None) => None,
         Some(RouteAuthorize::App(table)) => {
             let authorizer = Authorizer::new(table, &route.place.key("authorize"));
             authorizer.map_err(|more| problems.extend(more)).ok()
         }
     }
-}
-
-fn handler(site: &config::Site, route: &config::Route, folders: &Folders) -> Result<Handler, Vec<Problem>> {
-    let place = &route.handler_place;
-    match &route.handler {
-        config::Handler::Files(table) => open(table, site.runs_php(), place, folders).map(Handler::Files),
-        config::Handler::Redirect(table) => Redirect::new(table, &route.paths, place).map(Handler::Redirect),
-        config::Handler::Respond(table) => Respond::new(table, place).map(Handler::Respond),
-        config::Handler::Status(table) => Ok(Handler::Status(Status::new(table))),
-        config::Handler::Stream(table) => Stream::new(table, place).map(Handler::Stream),
-        config::Handler::Broadcast(table) => {
-            Broadcast::new(table, &site.hosts, place).map(Handler::Broadcast)
-        }
-        config::Handler::Tail(table) => Tail::new(table, place).map(Handler::Tail),
-        config::Handler::Delay(table) => Delay::new(table, place).map(Handler::Delay),
-        config::Handler::Info(table) => Ok(Handler::Info(Info::new(table))),
-        config::Handler::Fastcgi(table) => Fastcgi::new(table, place, folders).map(Handler::Fastcgi),
-        config::Handler::Php(table) => Php::new(table, place, folders).map(Handler::Php),
-    }
-}
-
-/// Opens a folder. It is looked at even where the options are wrong, so that both are said at once.
-fn open(
-    table: &FilesTable,
-    on_php_site: bool,
-    place: &Place,
-    folders: &Folders,
-) -> Result<Files, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let options = FilesOptions { on_php_site, ..table.options(place, &mut problems) };
-    let wrong = options.problems();
-    problems.extend(wrong.iter().map(|error| problem_of(error, place)));
-    let options = if wrong.is_empty() { options } else { FilesOptions::default() };
-    match Files::open(&table.root, options, folders) {
-        Ok(files) if problems.is_empty() => return Ok(files),
-        Ok(_) => {}
-        Err(error) => problems.push(problem_of(&error, place)),
-    }
-    Err(problems)
 }
 
 fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut Vec<Problem>) {
@@ -181,7 +125,7 @@ fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
             .position(|route| route.paths.iter().any(|pattern| pattern.matches(path.as_bytes())))
     };
     for (number, route) in site.routes.iter().enumerate() {
-        let config::Handler::Redirect(table) = &route.handler else { continue };
+        let Table::Redirect(table) = &route.handler else { continue };
         let is_endless = match table.to.as_str() {
             "{path}" | "{path}{query}" => true,
             to => to.starts_with('/') && !to.contains('{') && taker(to) == Some(number),
@@ -198,9 +142,9 @@ fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
 /// A page of a `files` route that holds source is never sent: either another route runs it, or it is a mistake.
 fn source_that_is_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
     for route in &site.routes {
-        let config::Handler::Files(table) = &route.handler else { continue };
+        let Table::Files(table) = &route.handler else { continue };
         let place = &route.handler_place;
-        let options = FilesOptions { on_php_site: site.runs_php(), ..table.options(place, &mut Vec::new()) };
+        let options = FilesOptions { on_php_site: site.runs_php(), ..table.options.clone() };
         let is_run = |page: &str| {
             route.paths.iter().all(|pattern| {
                 let mount = &pattern.to_string()[..pattern.mount()];

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::config::visible;
+use crate::config::{Placeholders, visible};
 use crate::line_writer::{LineWriter, OnTrouble, Trouble};
 use crate::local_time::LocalClock;
 
@@ -72,8 +72,17 @@ impl ErrorLog {
             Trouble::Failed(..) => None,
         });
         let writer = LineWriter::start("error-log", file, on_trouble)?;
-        let state = State { clock: LocalClock::new(), kinds: Kinds::default() };
+        let state = State {
+            clock: LocalClock::new(),
+            kinds: Kinds::default(),
+            placeholders: Placeholders::default(),
+        };
         Ok(Self(Arc::new(Inner { writer, state: Mutex::new(state) })))
+    }
+
+    /// Shows these placeholders in place of their values from now on.
+    pub(crate) fn mask(&self, placeholders: Placeholders) {
+        self.lock().placeholders = placeholders;
     }
 
     /// Something happened that was meant to.
@@ -154,12 +163,17 @@ impl ErrorLog {
 struct State {
     clock: LocalClock,
     kinds: Kinds,
+    placeholders: Placeholders,
 }
 
 impl State {
     /// One line: what could end it or talk to a terminal is escaped.
     fn line(&mut self, blame: Blame, message: &str) -> String {
-        format!("{} {blame}: {}\n", self.clock.rfc3339(SystemTime::now()), visible(message))
+        format!(
+            "{} {blame}: {}\n",
+            self.clock.rfc3339(SystemTime::now()),
+            visible(&self.placeholders.mask(message))
+        )
     }
 }
 

@@ -24,9 +24,13 @@ mod topic;
 mod upstream;
 
 pub use app::App;
-pub use fastcgi::Apps;
+pub use fastcgi::{Apps, FastcgiTable};
 pub use files::Folders;
-pub use handlers::Vitals;
+pub use handlers::{
+    Audience, BroadcastTable, DelayTable, InfoTable, RedirectTable, RespondTable, StatusTable, StreamFormat,
+    StreamTable, Table, TailTable, Vitals,
+};
+pub use php::PhpTable;
 pub use routing::{HostPattern, PathPattern};
 pub use topic::Topics;
 pub use upstream::UpstreamAddress;

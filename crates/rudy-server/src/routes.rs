@@ -12,11 +12,10 @@ use rudy_http::semantics::path::{PathError, RequestPath};
 use rudy_net::{Client, Reply, Request, Response};
 
 use crate::buffer::Buffers;
-use crate::compile::{Handler, Target};
-use crate::files::Outcome;
-use crate::files::access::{Access, WouldBlock, on_pool};
-use crate::handlers::Vitals;
-use crate::methods::{APP_METHODS, READ_METHODS, answer_others, answer_unless_known, answer_unless_read};
+use crate::compile::Target;
+use crate::files::access::{Access, on_pool};
+use crate::handlers::{Call, Vitals};
+use crate::methods::{answer_others, answer_unless_known, answer_unless_read};
 use crate::routing::{NotFound, Router, request_host};
 use crate::topic::Topics;
 use crate::{internal_redirect, pages};
@@ -41,16 +40,10 @@ impl Routes {
         }
         let path = RequestPath::canonical(head.path())?;
         let found = self.router.find(|| head.host(), &path).ok()?;
-        match &found.handler.handler {
-            _ if found.handler.authorizer.is_some() => None,
-            Handler::Files(files) => {
-                let elsewhere = |file: &str| found.taken_elsewhere(&path, file);
-                files.answer_head(head, found.below(&path), found.if_others(&elsewhere))
-            }
-            Handler::Php(php) => php.answer_head(head, found.below(&path)),
-            Handler::Respond(respond) => Some(respond.answer_read()),
-            _ => None,
+        if found.handler.authorizer.is_some() {
+            return None;
         }
+        found.handler.handler.call_head(head, &found, &path)
     }
 }
 
@@ -106,7 +99,7 @@ impl Context<'_> {
     }
 
     /// Answers with the page that another path of the site has for a request that failed.
-    fn page_of(self, failed: Response, request: Request, path: RequestPath<'static>) -> Reply {
+    pub(crate) fn page_of(self, failed: Response, request: Request, path: RequestPath<'static>) -> Reply {
         match internal_redirect::for_page(request, failed.status()) {
             Some(next) => internal_redirect::with_page(failed, self.route(next, Some(path), false)),
             // The page for an error leads on to the page for an error.
@@ -117,59 +110,25 @@ impl Context<'_> {
     /// Finds the route for the path of a request, or for `instead` after an internal redirect, and has it answer. Everything that
     /// looks at the path looks at this one.
     fn route(self, request: Request, instead: Option<RequestPath<'static>>, is_admitted: bool) -> Reply {
-        let path = match instead.map_or_else(|| RequestPath::parse(request.uri().path()), Ok) {
+        // Owned, because the request goes on without it.
+        let parse = || RequestPath::parse(request.uri().path()).map(RequestPath::into_owned);
+        let path = match instead.map_or_else(parse, Ok) {
             Ok(path) => path,
             Err(refusal) => return refuse_path(&request, refusal).into(),
         };
-        let Self { client, routes, .. } = self;
-        let found = match routes.router.find(|| request_host(&request), &path) {
+        let found = match self.routes.router.find(|| request_host(&request), &path) {
             Ok(found) => found,
             Err(not_found) => return answer_nobody(&request, not_found).into(),
         };
         let Target { authorizer, allow_trace, handler } = found.handler;
+        // TRACE sends the request back, credentials that a proxy has added among them (RFC 9110 §9.3.8).
         if *request.method() == Method::TRACE && !allow_trace {
-            return refuse_trace(&request, handler).into();
+            return answer_others(&request, handler.methods(), "TRACE is not allowed here.").into();
         }
         if let Some(authorizer) = authorizer.as_ref().filter(|_| !is_admitted) {
-            let path = path.into_owned();
             return authorizer.call(request, path, self);
         }
-        match handler {
-            Handler::Files(files) => {
-                let elsewhere = |file: &str| found.taken_elsewhere(&path, file);
-                match files.call(&request, found.below(&path), found.if_others(&elsewhere), self.access) {
-                    Ok(Outcome::Reply(reply)) => reply,
-                    Ok(Outcome::Redirect { path, failed: None }) => self.redirect(request, path),
-                    Ok(Outcome::Redirect { path, failed: Some(failed) }) => {
-                        self.page_of(*failed, request, path)
-                    }
-                    Err(WouldBlock) => {
-                        let path = path.into_owned();
-                        self.reply_on_pool(request, path)
-                    }
-                }
-            }
-            Handler::Redirect(redirect) => redirect.answer(&request, &path, found.pattern).into(),
-            Handler::Respond(respond) => respond.answer(&request).into(),
-            Handler::Status(status) => status.answer(&request, client, &routes.vitals).into(),
-            Handler::Stream(stream) => stream.answer(&request, &path).into(),
-            Handler::Broadcast(broadcast) => {
-                let path = path.into_owned();
-                broadcast.call(request, &path, client, &routes.topics)
-            }
-            Handler::Tail(tail) => tail.answer(&request, client).into(),
-            Handler::Delay(delay) => delay.call(&request),
-            Handler::Info(info) => info.answer(&request, client, &routes.vitals).into(),
-            Handler::Fastcgi(fastcgi) => {
-                let path = path.into_owned();
-                fastcgi.call(request, found.below(&path), found.pattern, self)
-            }
-            Handler::Php(php) => {
-                let path = path.into_owned();
-                let elsewhere = |file: &str| found.taken_elsewhere(&path, file);
-                php.call(request, found.below(&path), found.if_others(&elsewhere), self)
-            }
-        }
+        handler.call(request, Call { path: &path, found: &found, context: self })
     }
 }
 
@@ -178,15 +137,6 @@ fn refuse_path(request: &Request, refusal: PathError) -> Response {
     answer_unless_known(request).unwrap_or_else(|| {
         pages::error(StatusCode::BAD_REQUEST, request.headers(), &format!("Refused: {refusal}."))
     })
-}
-
-/// TRACE sends the request back, credentials that a proxy has added among them (RFC 9110 §9.3.8).
-fn refuse_trace(request: &Request, handler: &Handler) -> Response {
-    let allow = match handler {
-        Handler::Fastcgi(_) | Handler::Php(_) => APP_METHODS,
-        _ => READ_METHODS,
-    };
-    answer_others(request, allow, "TRACE is not allowed here.")
 }
 
 fn answer_nobody(request: &Request, why: NotFound) -> Response {

@@ -27,9 +27,9 @@ pub enum BufferError {
 impl fmt::Display for BufferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limit(limit) => write!(f, "more than {} of one message", Size(*limit)),
+            Self::Limit(limit) => write!(f, "more than {} of one message", <Size>::from(*limit)),
             Self::Total(total) => {
-                write!(f, "more than {} in all files (`buffer_total`)", Size(*total))
+                write!(f, "more than {} in all files (`buffer_total`)", <Size>::from(*total))
             }
             Self::Disk { dir, error } => write!(f, "{}: {error}", dir.display()),
         }

@@ -6,15 +6,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::file::OneOrMany;
 use super::processes::ProcessesTable;
-use super::values::Time;
-use super::{Place, Problem, out_of_bounds};
+use super::values::{Command, Int, OneOrMany, Time, Timeout};
+use super::{Place, Problem};
 use crate::fastcgi::problems_of_processes;
 use crate::upstream::UpstreamAddress;
 
 /// An app that speaks FastCGI. Tables in which this is the same ask the same app, over the same connections.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AppTable {
     /// Where it listens: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000`, or several of these, of which the least busy one is
@@ -22,25 +21,22 @@ pub struct AppTable {
     pub address: Option<OneOrMany<UpstreamAddress>>,
     /// The program to start it with, and its arguments, in place of an address: it is given its socket as descriptor 0. No
     /// shell reads them. Relative to the file that names it where it has a slash.
-    #[schemars(length(min = 1))]
-    pub command: Option<Vec<String>>,
+    pub command: Option<Command>,
     /// How many processes of that program there are, and how they live.
     pub processes: ProcessesTable,
     /// Connections to each address or process at once: as many as it serves at once, for php-fpm its `pm.max_children`.
     /// Further requests wait. If absent, 16 to an address, and 1 to a process; those of an app that multiplexes are shared.
-    #[schemars(range(min = 1, max = 65535))]
-    pub connections: Option<u32>,
+    pub connections: Option<Int<1, 65535>>,
     /// Requests that wait for a connection; a further one is answered 503.
-    #[schemars(range(min = 0, max = 1_000_000))]
-    pub queue: u32,
+    pub queue: Int<0, 1_000_000>,
     /// How long a request waits for a connection, before it is answered 503.
-    pub queue_timeout: Time,
+    pub queue_timeout: Timeout,
     /// How long a connection may take to stand, before the answer is 502.
-    pub connect_timeout: Time,
+    pub connect_timeout: Timeout,
     /// How long the app may say nothing, before the answer is 504, or is cut.
-    pub response_timeout: Time,
+    pub response_timeout: Timeout,
     /// How long a connection is kept that waits for a request.
-    pub idle_timeout: Time,
+    pub idle_timeout: Timeout,
 }
 
 impl Default for AppTable {
@@ -51,7 +47,7 @@ impl Default for AppTable {
             processes: ProcessesTable::default(),
             connections: None,
             // Each takes some kilobytes; more people than that do not wait for so slow an answer.
-            queue: 1024,
+            queue: Int(1024),
             queue_timeout: Time(Duration::from_secs(10)),
             connect_timeout: Time(Duration::from_secs(5)),
             // As nginx and Apache have it, and twice what PHP lets a script compute.
@@ -64,24 +60,7 @@ impl Default for AppTable {
 /// Where php-fpm listens on Debian and Ubuntu, whatever its version.
 const PHP_FPM: &str = "/run/php/php-fpm.sock";
 
-/// The bounds of every time here.
-const TIME_MIN: Duration = Duration::from_millis(1);
-const TIME_MAX: Duration = Duration::from_hours(24);
-
 impl AppTable {
-    /// Where paths are relative to `folder`, they are no longer.
-    pub(super) fn resolve(&mut self, folder: &Path) {
-        if let Some(path) = &mut self.processes.folder {
-            *path = folder.join(&*path);
-        }
-        // A name without a slash is looked for in PATH.
-        if let Some(program) = self.command.as_mut().and_then(|command| command.first_mut())
-            && program.contains('/')
-        {
-            *program = folder.join(&*program).to_string_lossy().into_owned();
-        }
-    }
-
     /// Where the app listens; php-fpm at its usual place if that is not said.
     pub(crate) fn addresses(&self) -> Vec<UpstreamAddress> {
         let php_fpm = || vec![UpstreamAddress::Unix(PHP_FPM.into())];
@@ -92,12 +71,23 @@ impl AppTable {
     pub(crate) fn connections(&self) -> u32 {
         // As many as an app that was set up with care for a small machine serves at once; a process that nobody has said more
         // of serves one after the other.
-        self.connections.unwrap_or(if self.command.is_some() { 1 } else { 16 })
+        self.connections.map_or(if self.command.is_some() { 1 } else { 16 }, Int::as_u32)
+    }
+
+    /// For `rudy check`: its addresses, or what Rudy starts.
+    pub(crate) fn describe(&self) -> String {
+        if let Some(command) = &self.command {
+            let ProcessesTable { min, max, .. } = self.processes;
+            let count = if min.0 == max.0 { max.0.to_string() } else { format!("{} to {}", min.0, max.0) };
+            return format!("{count} of {}", command.0.join(" "));
+        }
+        let addresses: Vec<_> = self.addresses().iter().map(ToString::to_string).collect();
+        addresses.join(" ")
     }
 
     /// What the app is called in the log: its program or its first address.
     pub(crate) fn name(&self) -> String {
-        let program = self.command.as_ref().and_then(|command| command.first()).map(Path::new);
+        let program = self.command.as_ref().and_then(|command| command.0.first()).map(Path::new);
         match program.and_then(Path::file_name) {
             Some(name) => name.to_string_lossy().into_owned(),
             None => self.addresses().first().map(ToString::to_string).unwrap_or_default(),
@@ -115,8 +105,8 @@ impl AppTable {
     }
 
     /// The same of one that has an address of its own.
-    pub(super) fn problems_with_address(&self, place: &Place) -> Vec<Problem> {
-        let mut problems = self.wrong_times(place);
+    pub(crate) fn problems_with_address(&self, place: &Place) -> Vec<Problem> {
+        let mut problems = Vec::new();
         self.wrong_processes(place, &mut problems);
         problems
     }
@@ -137,8 +127,8 @@ impl AppTable {
                 problem.label("this starts it").also(&place.key("address"), "this is where it listens"),
             );
         }
-        if command.iter().any(|argument| argument.contains('\0'))
-            || command.first().is_some_and(String::is_empty)
+        if command.0.iter().any(|argument| argument.contains('\0'))
+            || command.0.first().is_some_and(String::is_empty)
         {
             problems.push(
                 Problem::value(&place.key("command"), "this names no program").label("empty, or with a NUL"),
@@ -147,21 +137,8 @@ impl AppTable {
         self.processes.problems(&place.key("processes"), problems);
         problems.extend(problems_of_processes(self, place));
     }
-
-    fn wrong_times(&self, place: &Place) -> Vec<Problem> {
-        let times = [
-            ("queue_timeout", self.queue_timeout),
-            ("connect_timeout", self.connect_timeout),
-            ("response_timeout", self.response_timeout),
-            ("idle_timeout", self.idle_timeout),
-        ];
-        let wrong = times.into_iter().filter(|(_, time)| !(TIME_MIN..=TIME_MAX).contains(&time.0));
-        wrong
-            .map(|(key, time)| out_of_bounds(&place.key(key), &time, &Time(TIME_MIN), &Time(TIME_MAX)))
-            .collect()
-    }
 }
 
-pub(super) fn missing(key: &str, place: &Place) -> Problem {
+pub(crate) fn missing(key: &str, place: &Place) -> Problem {
     Problem::value(place, format!("the key `{key}` is missing")).label(format!("needs `{key}`"))
 }

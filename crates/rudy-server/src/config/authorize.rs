@@ -1,37 +1,77 @@
 //! The table of an app that says who may come in.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fmt;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
 
 use super::AppTable;
+use super::read::{ask, two_lines};
 
 /// An app that speaks FastCGI in the role of an authorizer.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthorizeTable {
     /// The app.
-    #[serde(flatten)]
+    #[serde(rename = "$app")]
+    #[schemars(flatten)]
     pub app: AppTable,
     /// Variables that the app is told in addition, or instead of what it would be told.
     pub params: BTreeMap<String, String>,
 }
 
-impl AuthorizeTable {
-    /// Where paths are relative to `folder`, they are no longer.
-    pub(super) fn resolve(&mut self, folder: &Path) {
-        self.app.resolve(folder);
+/// The app that a route asks in place of the site's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteAuthorize {
+    /// `false`: none.
+    None,
+    /// This app.
+    App(Box<AuthorizeTable>),
+}
+
+impl<'de> Deserialize<'de> for RouteAuthorize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Switch;
+
+        impl<'de> Visitor<'de> for Switch {
+            type Value = RouteAuthorize;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table or false")
+            }
+
+            fn visit_bool<E: Error>(self, is_on: bool) -> Result<RouteAuthorize, E> {
+                if is_on {
+                    let label = "expected a table that says which app, or `false`";
+                    return Err(E::custom(two_lines("`true` names no app to ask", label)));
+                }
+                Ok(RouteAuthorize::None)
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                table: D,
+            ) -> Result<RouteAuthorize, D::Error> {
+                AuthorizeTable::deserialize(table).map(|table| RouteAuthorize::App(Box::new(table)))
+            }
+        }
+
+        deserializer.deserialize_newtype_struct(ask::SHORT, Switch)
     }
 }
 
-/// Whom a route asks, in place of whom its site asks.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub enum RouteAuthorize {
-    /// `false`: nobody.
-    Nobody(#[schemars(extend("const" = false))] bool),
-    /// This app.
-    App(Box<AuthorizeTable>),
+impl JsonSchema for RouteAuthorize {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RouteAuthorize".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "const": false }, generator.subschema_for::<AuthorizeTable>()] })
+    }
 }

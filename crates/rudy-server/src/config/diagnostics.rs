@@ -6,10 +6,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::variables::Placeholders;
 
 /// The files that make up one configuration, with where each value stands in them.
 #[derive(Debug, Default)]
-pub(crate) struct Sources(Vec<Source>);
+pub(crate) struct Sources {
+    files: Vec<Source>,
+    /// What came from the environment, and is not shown.
+    pub(crate) placeholders: Placeholders,
+}
 
 /// One file.
 #[derive(Debug)]
@@ -32,12 +40,36 @@ pub(super) struct Spans {
 impl Sources {
     /// Adds a file; the answer is its number.
     pub(super) fn add(&mut self, name: String, text: String) -> usize {
-        self.0.push(Source { name, text, spans: HashMap::new() });
-        self.0.len() - 1
+        self.files.push(Source { name, text, spans: HashMap::new() });
+        self.files.len() - 1
     }
 
-    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Source> {
-        self.0.get_mut(number)
+    /// Notes where each value of a file stands.
+    pub(super) fn note(&mut self, number: usize, table: &DeTable<'_>) {
+        if let Some(source) = self.files.get_mut(number) {
+            source.note_table(table, &Place::file(number));
+        }
+    }
+}
+
+impl Source {
+    fn note_table(&mut self, table: &DeTable<'_>, place: &Place) {
+        for (key, value) in table {
+            self.note_value(Some(key.span()), value, &place.key(key.get_ref()));
+        }
+    }
+
+    fn note_value(&mut self, key: Option<Range<usize>>, value: &Spanned<DeValue<'_>>, place: &Place) {
+        self.spans.insert(place.pointer.clone(), Spans { key, value: value.span() });
+        match value.get_ref() {
+            DeValue::Table(table) => self.note_table(table, place),
+            DeValue::Array(array) => {
+                for (index, value) in array.iter().enumerate() {
+                    self.note_value(None, value, &place.index(index));
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -83,8 +115,21 @@ impl Place {
         keys.join(".")
     }
 
-    pub(super) fn pointer(&self) -> &str {
-        &self.pointer
+    /// The table or list that it is in; nothing for a file.
+    pub(super) fn parent(&self) -> Option<Self> {
+        let pointer = self.pointer.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned();
+        (!self.pointer.is_empty()).then_some(Self { source: self.source, pointer })
+    }
+
+    /// As text, for [`Self::from_text`].
+    pub(super) fn to_text(&self) -> String {
+        format!("{} {}", self.source, self.pointer)
+    }
+
+    /// Reads what [`Self::to_text`] has written; nowhere for other text.
+    pub(super) fn from_text(text: &str) -> Self {
+        let parts = text.split_once(' ').and_then(|(source, pointer)| Some((source.parse().ok()?, pointer)));
+        parts.map_or_else(Self::nowhere, |(source, pointer)| Self { source, pointer: pointer.to_owned() })
     }
 }
 
@@ -121,16 +166,20 @@ impl Problem {
         Self::new(At::Span(source, span), title)
     }
 
-    /// The value or key it is about.
-    pub(super) fn place(&self) -> Option<&Place> {
-        match &self.at {
-            At::Value(place) | At::Key(place) => Some(place),
-            At::Span(..) => None,
-        }
-    }
-
     fn new(at: At, title: impl Into<String>) -> Self {
         Self { title: visible(&title.into()), at, label: String::new(), also: None, help: None }
+    }
+
+    /// Without values that came from the environment.
+    fn masked(self, placeholders: &Placeholders) -> Self {
+        let mask = |text: String| placeholders.mask(&text).into_owned();
+        Self {
+            title: mask(self.title),
+            label: mask(self.label),
+            also: self.also.map(|(place, label)| (place, mask(label))),
+            help: self.help.map(mask),
+            at: self.at,
+        }
     }
 
     /// What was expected, written beside the caret.
@@ -161,6 +210,7 @@ pub struct Diagnostics {
 
 impl Diagnostics {
     pub(crate) fn new(sources: Arc<Sources>, problems: Vec<Problem>) -> Self {
+        let problems = problems.into_iter().map(|problem| problem.masked(&sources.placeholders)).collect();
         Self { sources, problems }
     }
 
@@ -202,7 +252,7 @@ impl Diagnostics {
         let title = Level::ERROR.primary_title(&problem.title);
         let mut group = match at {
             Some((number, span)) => {
-                let source = &self.sources.0[number];
+                let source = &self.sources.files[number];
                 let mut snippet = Snippet::source(&source.text)
                     .path(&source.name)
                     .annotation(AnnotationKind::Primary.span(span).label(&problem.label));
@@ -216,7 +266,7 @@ impl Diagnostics {
                         title.element(snippet)
                     }
                     Some(((other, span), label)) => {
-                        let other = &self.sources.0[other];
+                        let other = &self.sources.files[other];
                         title.element(snippet).element(
                             Snippet::source(&other.text)
                                 .path(&other.name)
@@ -239,9 +289,9 @@ impl Diagnostics {
     fn locate(&self, at: &At) -> Option<(usize, Range<usize>)> {
         let (At::Value(place) | At::Key(place)) = at else {
             let At::Span(source, span) = at else { return None };
-            return self.sources.0.get(*source).map(|_| (*source, span.clone()));
+            return self.sources.files.get(*source).map(|_| (*source, span.clone()));
         };
-        let source = self.sources.0.get(place.source)?;
+        let source = self.sources.files.get(place.source)?;
         let mut pointer = place.pointer.as_str();
         let spans = loop {
             if let Some(spans) = source.spans.get(pointer) {

@@ -1,38 +1,116 @@
-//! Fields of answers, as they are written in tables.
+//! Fields of responses, as they are written in tables.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
-use super::{Place, Problem};
+use super::read::two_lines;
 
-/// Reads a table of fields; what is wrong in it goes to `problems`.
-pub(crate) fn read(
-    table: &BTreeMap<String, String>,
-    place: &Place,
-    problems: &mut Vec<Problem>,
-) -> HeaderMap {
-    let mut fields = HeaderMap::new();
-    for (name, value) in table {
-        let place = place.key(name);
-        let Ok(field) = HeaderName::try_from(name) else {
-            let problem = Problem::key(&place, format!("\"{name}\" is not a field name"));
-            problems.push(problem.label("expected letters, digits and hyphens"));
-            continue;
-        };
-        let Ok(value) = HeaderValue::try_from(value) else {
-            problems.push(bad_value(&place));
-            continue;
-        };
-        if fields.insert(field, value).is_some() {
-            let problem = Problem::key(&place, format!("{name} is given twice"));
-            problems.push(problem.label("upper and lower case are the same here"));
-        }
-    }
-    fields
+/// Fields by name: `{ X-Frame-Options = "DENY" }`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Fields(Vec<Field>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Field {
+    /// The name with its upper and lower case, as the key that it is.
+    key: String,
+    name: HeaderName,
+    value: HeaderValue,
 }
 
-/// A value that would end its line, and with it the field.
-pub(crate) fn bad_value(place: &Place) -> Problem {
-    Problem::value(place, "a field's value has no line feeds or control characters")
+impl Fields {
+    /// Their names, each behind its key.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&str, &HeaderName)> {
+        self.0.iter().map(|field| (field.key.as_str(), &field.name))
+    }
+
+    /// As fields of a response.
+    pub(crate) fn to_map(&self) -> HeaderMap {
+        self.0.iter().map(|field| (field.name.clone(), field.value.clone())).collect()
+    }
+}
+
+impl FromIterator<(HeaderName, HeaderValue)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (HeaderName, HeaderValue)>>(fields: I) -> Self {
+        let field = |(name, value): (HeaderName, HeaderValue)| Field { key: name.to_string(), name, value };
+        Self(fields.into_iter().map(field).collect())
+    }
+}
+
+/// A name, as the key of a table.
+struct Name(String, HeaderName);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let key = String::deserialize(deserializer)?;
+        let Ok(name) = HeaderName::try_from(&key) else {
+            let title = format!("\"{}\" is not a field name", key.escape_debug());
+            return Err(D::Error::custom(two_lines(title, "expected letters, digits and hyphens")));
+        };
+        Ok(Self(key, name))
+    }
+}
+
+struct Value(HeaderValue);
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        field_value(deserializer).map(Self)
+    }
+}
+
+/// Reads the value of a field: text that does not end its line, and with it the field.
+pub(crate) fn field_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HeaderValue, D::Error> {
+    let value = String::deserialize(deserializer)?;
+    HeaderValue::try_from(value)
+        .map_err(|_| D::Error::custom("a field's value has no line feeds or control characters"))
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Table;
+
+        impl<'de> Visitor<'de> for Table {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Fields, A::Error> {
+                let mut fields: Vec<Field> = Vec::new();
+                while let Some((Name(key, name), Value(value))) = table.next_entry()? {
+                    if fields.iter().any(|other| other.name == name) {
+                        let title = format!("{name} is given twice");
+                        return Err(Error::custom(two_lines(
+                            title,
+                            "upper and lower case are the same here",
+                        )));
+                    }
+                    fields.push(Field { key, name, value });
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Table)
+    }
+}
+
+impl JsonSchema for Fields {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Fields".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object", "additionalProperties": { "type": "string" }, "examples": [{ "X-Frame-Options": "DENY" }]
+        })
+    }
 }

@@ -1,71 +1,78 @@
-//! Limits as they are written, and within which bounds they make sense.
+//! Limits as they are written, with the bounds within which they make sense. The upper bounds keep a slip of the pen (a GB for a
+//! head) from giving the memory to any client; the lower ones leave the server able to respond to a browser.
 
-use std::ops::RangeInclusive;
-use std::time::Duration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::file::LimitsTable;
-use super::values::{Size, Time};
+use super::values::{Int, Size, Time, Timeout};
 use super::{Place, Problem};
 
 const MIB: u64 = 1 << 20;
 
-impl LimitsTable {
-    /// Adds what is out of bounds to `problems`. The upper bounds keep a slip of the pen (a GB for a head) from handing
-    /// the memory to whoever asks; the lower ones keep the server able to answer a browser at all. Limits are compared
-    /// with each other only in a `complete` table, from which nothing was left out.
-    pub(super) fn check(&self, place: &Place, complete: bool, problems: &mut Vec<Problem>) {
-        let sizes: [(&str, Size, RangeInclusive<u64>); 6] = [
-            ("head_bytes", self.head_bytes, 512..=MIB),
-            ("target_bytes", self.target_bytes, 64..=MIB),
-            ("body_bytes", self.body_bytes, 0..=u64::MAX),
-            ("chunk_extension_bytes", self.chunk_extension_bytes, 0..=MIB),
-            ("drain_bytes", self.drain_bytes, 0..=64 * MIB),
-            ("linger_bytes", self.linger_bytes, 0..=64 * MIB),
-        ];
-        for (key, size, bounds) in sizes {
-            if !bounds.contains(&size.0) {
-                problems.push(out_of_bounds(
-                    &place.key(key),
-                    &size,
-                    &Size(*bounds.start()),
-                    &Size(*bounds.end()),
-                ));
-            }
-        }
-        let second = Duration::from_secs(1);
-        let times = [
-            ("head_timeout", self.head_timeout),
-            ("first_request_timeout", self.first_request_timeout),
-            ("idle_timeout", self.idle_timeout),
-            ("rate_grace", self.rate_grace),
-            ("send_stall_timeout", self.send_stall_timeout),
-            ("half_close_timeout", self.half_close_timeout),
-            ("linger_timeout", self.linger_timeout),
-        ];
-        for (key, time) in times {
-            // A millisecond, so that tests may be quick; a day, beyond which nobody waits for an answer.
-            let bounds = second / 1000..=86_400 * second;
-            if !bounds.contains(&time.0) {
-                problems.push(out_of_bounds(
-                    &place.key(key),
-                    &time,
-                    &Time(*bounds.start()),
-                    &Time(*bounds.end()),
-                ));
-            }
-        }
-        if complete && self.target_bytes > self.head_bytes {
-            let title =
-                format!("target_bytes ({}) is more than head_bytes ({})", self.target_bytes, self.head_bytes);
-            let problem = Problem::value(&place.key("target_bytes"), title);
-            problems.push(problem.label("the target is a part of the head"));
-        }
-    }
+type Positive = Int<1, { u64::MAX }>;
+
+/// What a peer may send, how slowly, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsTable {
+    /// Bytes of a request's head (431).
+    pub head_bytes: Size<512, MIB>,
+    /// Fields in a head or a trailer section (431).
+    pub head_fields: Int<1, 1000>,
+    /// Bytes of the request target (414).
+    pub target_bytes: Size<64, MIB>,
+    /// Bytes of a request's body (413).
+    pub body_bytes: Size,
+    /// Bytes of chunk extensions in one body (400).
+    pub chunk_extension_bytes: Size<0, MIB>,
+    /// Bytes of a request's body that are read and thrown away after an early answer, so that the connection can go on.
+    pub drain_bytes: Size<0, { 64 * MIB }>,
+    /// From the first byte of a head to its end (408).
+    pub head_timeout: Timeout,
+    /// From the accept to the first byte of the first request (closed silently).
+    pub first_request_timeout: Timeout,
+    /// Between a response and the next request (closed silently).
+    pub idle_timeout: Timeout,
+    /// Bytes a second that a request's body must bring on average once `rate_grace` is over (408). 0: no minimum.
+    pub body_rate_min: u32,
+    /// Bytes a second that a peer must take of an answer on average once `rate_grace` is over (cut). 0: no minimum.
+    pub send_rate_min: u32,
+    /// How long a body or an answer may be slower than its minimum rate. One that was faster before may pause for three
+    /// times as long, and no longer.
+    pub rate_grace: Timeout,
+    /// How long an answer may make no progress at all (cut).
+    pub send_stall_timeout: Timeout,
+    /// How long a request may wait after its client has closed its sending side, without a byte of the response written
+    /// (cancelled).
+    pub half_close_timeout: Timeout,
+    /// Requests answered on one connection before it is closed. No limit if absent.
+    #[schemars(example = 1000)]
+    pub requests_per_connection: Option<Positive>,
+    /// Connections open at once. Beyond it the longest-idle connection of the address that has most is closed for a new one; if
+    /// none is idle, the new one is answered 503. If absent, as many as the descriptor limit leaves room for.
+    #[schemars(example = 10_000)]
+    pub connections: Option<Positive>,
+    /// Connections open at once from one address. No limit if absent, because many people share one.
+    #[schemars(example = 100)]
+    pub connections_per_address: Option<Positive>,
+    /// How long a connection that is being closed may go on sending before it is dropped.
+    pub linger_timeout: Timeout,
+    /// How many bytes it may go on sending.
+    pub linger_bytes: Size<0, { 64 * MIB }>,
 }
 
-/// Says between what a value has to be.
-pub(crate) fn out_of_bounds<T: std::fmt::Display>(place: &Place, value: &T, least: &T, most: &T) -> Problem {
-    Problem::value(place, format!("{value} is out of bounds")).label(format!("expected {least} to {most}"))
+impl LimitsTable {
+    /// What a type cannot say. What is `wrong` was left out.
+    pub(super) fn problem(&self, place: &Place, wrong: &[Place]) -> Option<Problem> {
+        let compared = ["target_bytes", "head_bytes"].map(|key| place.key(key));
+        if wrong.iter().any(|wrong| compared.contains(wrong)) || self.target_bytes.0 <= self.head_bytes.0 {
+            return None;
+        }
+        let title =
+            format!("target_bytes ({}) is more than head_bytes ({})", self.target_bytes, self.head_bytes);
+        let problem = Problem::value(&place.key("target_bytes"), title);
+        Some(problem.label("the target is a part of the head"))
+    }
 }
 
 impl Default for LimitsTable {
@@ -98,7 +105,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
         } = http;
         Self {
             head_bytes: Size(*head_bytes as u64),
-            head_fields: count(*head_fields),
+            head_fields: Int(*head_fields as u64),
             target_bytes: Size(*target_bytes as u64),
             body_bytes: Size(*body_bytes),
             chunk_extension_bytes: Size(*chunk_extension_bytes as u64),
@@ -111,9 +118,9 @@ impl From<&rudy_net::Limits> for LimitsTable {
             rate_grace: Time(*rate_grace),
             send_stall_timeout: Time(*send_stall_timeout),
             half_close_timeout: Time(*half_close_timeout),
-            requests_per_connection: *requests_per_connection,
-            connections: connections.map(count),
-            connections_per_address: connections_per_address.map(count),
+            requests_per_connection: requests_per_connection.map(Int),
+            connections: connections.map(positive),
+            connections_per_address: connections_per_address.map(positive),
             linger_timeout: Time(*linger_timeout),
             linger_bytes: Size(*linger_bytes),
         }
@@ -124,11 +131,11 @@ impl From<LimitsTable> for rudy_net::Limits {
     fn from(table: LimitsTable) -> Self {
         Self {
             http: rudy_http::Limits {
-                head_bytes: bytes(table.head_bytes),
-                head_fields: table.head_fields as usize,
-                target_bytes: bytes(table.target_bytes),
+                head_bytes: table.head_bytes.as_usize(),
+                head_fields: table.head_fields.as_usize(),
+                target_bytes: table.target_bytes.as_usize(),
                 body_bytes: table.body_bytes.0,
-                chunk_extension_bytes: bytes(table.chunk_extension_bytes),
+                chunk_extension_bytes: table.chunk_extension_bytes.as_usize(),
                 drain_bytes: table.drain_bytes.0,
                 head_timeout: table.head_timeout.0,
                 first_request_timeout: table.first_request_timeout.0,
@@ -138,20 +145,16 @@ impl From<LimitsTable> for rudy_net::Limits {
                 rate_grace: table.rate_grace.0,
                 send_stall_timeout: table.send_stall_timeout.0,
                 half_close_timeout: table.half_close_timeout.0,
-                requests_per_connection: table.requests_per_connection,
+                requests_per_connection: table.requests_per_connection.map(|most| most.0),
             },
-            connections: table.connections.map(|most| most as usize),
-            connections_per_address: table.connections_per_address.map(|most| most as usize),
+            connections: table.connections.map(Int::as_usize),
+            connections_per_address: table.connections_per_address.map(Int::as_usize),
             linger_timeout: table.linger_timeout.0,
             linger_bytes: table.linger_bytes.0,
         }
     }
 }
 
-fn count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-fn bytes(size: Size) -> usize {
-    usize::try_from(size.0).unwrap_or(usize::MAX)
+fn positive(count: usize) -> Positive {
+    Int(count as u64)
 }

@@ -1,53 +1,55 @@
-//! The configuration: `rudy.toml` as it is written ([`mod@file`]), held against its schema ([`check`]), and what it means.
+//! The configuration: `rudy.toml` as it is written ([`mod@file`]), read with all that is wrong in it ([`read`]), and what it means.
 
 mod app;
 mod authorize;
 mod buffer;
-mod check;
 mod describe;
 mod diagnostics;
 mod engine;
 mod fastcgi;
-pub(crate) mod fields;
+mod fields;
 pub mod file;
-pub(crate) mod files;
+mod hints;
 mod include;
 mod limits;
 mod load;
-mod nearest;
 mod path_info;
 mod processes;
-mod route;
+mod read;
 mod schema;
 mod start;
-mod streams;
 #[cfg(test)]
 mod tests;
 mod values;
+mod variables;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use app::AppTable;
+pub(crate) use app::missing;
 pub use authorize::{AuthorizeTable, RouteAuthorize};
 pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Place, Problem, Sources, visible};
 pub use engine::EngineOptions;
-pub use fastcgi::FastcgiTable;
-use fastcgi::PHP_SUFFIX;
-use file::{DelayTable, InfoTable, RedirectTable, RespondTable, StatusTable};
-pub use files::{CacheControlTable, CompressionOptions, CompressionTable, FilesTable};
-pub(crate) use limits::out_of_bounds;
+pub use fields::Fields;
+pub(crate) use fields::field_value;
 pub use processes::ProcessesTable;
+#[cfg(test)]
+pub(crate) use read::from_text;
+pub(crate) use read::{ask, two_lines};
 use rudy_net::listen::Address;
 pub use schema::json_schema;
 pub(crate) use start::root_may;
-pub use streams::{BroadcastTable, StreamFormat, StreamTable, TailTable};
-pub(crate) use values::written_as_text;
-pub use values::{ListenAddress, Size, Time};
+pub use values::{At, FilePath, Int, ListenAddress, OneOrMany, Size, Time};
+pub(crate) use values::{TextVisitor, as_size, as_time, count, short_form, written_as_text};
+pub(crate) use variables::Placeholders;
 
 use crate::access_log::{Destination, Format};
 use crate::buffer::Options as BufferOptions;
+use crate::fastcgi::PHP_SUFFIX;
+use crate::files::FilesTable;
+use crate::handlers::Table;
 use crate::routing::{HostPattern, PathPattern};
 
 /// systemd sends SIGKILL after 90 s: well within that, and longer than a request that a person waits for.
@@ -104,8 +106,8 @@ impl Site {
     /// Whether a route of it runs PHP.
     pub(crate) fn runs_php(&self) -> bool {
         self.routes.iter().any(|route| match &route.handler {
-            Handler::Php(_) => true,
-            Handler::Fastcgi(table) => table.script_suffix.as_deref() == Some(PHP_SUFFIX),
+            Table::Php(_) => true,
+            Table::Fastcgi(table) => table.suffix(&route.paths) == Some(PHP_SUFFIX),
             _ => false,
         })
     }
@@ -117,7 +119,7 @@ pub struct Route {
     /// The paths, one at least.
     pub paths: Vec<PathPattern>,
     /// What answers.
-    pub handler: Handler,
+    pub handler: Table,
     /// Who says who may come in; whom the site asks if absent.
     pub authorize: Option<RouteAuthorize>,
     /// Whether TRACE gets to the handler.
@@ -130,51 +132,6 @@ pub struct Route {
     pub(crate) handler_place: Place,
 }
 
-/// What answers the requests of a route.
-#[derive(Debug, Clone)]
-pub enum Handler {
-    /// Files of a folder.
-    Files(FilesTable),
-    /// Another address.
-    Redirect(RedirectTable),
-    /// The same answer always.
-    Respond(RespondTable),
-    /// The server's counters.
-    Status(StatusTable),
-    /// A stream that ticks.
-    Stream(StreamTable),
-    /// Lines that are published, for everybody who listens.
-    Broadcast(BroadcastTable),
-    /// Lines of files, as they are written.
-    Tail(TailTable),
-    /// An answer after a time.
-    Delay(DelayTable),
-    /// Who answers.
-    Info(InfoTable),
-    /// An app that speaks FastCGI.
-    Fastcgi(Box<FastcgiTable>),
-    /// A PHP site.
-    Php(Box<FastcgiTable>),
-}
-
-impl Handler {
-    /// Whether its answers have no end.
-    fn is_endless(&self) -> bool {
-        match self {
-            Self::Stream(stream) => stream.count.is_none(),
-            Self::Broadcast(_) | Self::Tail(_) => true,
-            Self::Files(_)
-            | Self::Redirect(_)
-            | Self::Respond(_)
-            | Self::Status(_)
-            | Self::Delay(_)
-            | Self::Info(_)
-            | Self::Fastcgi(_)
-            | Self::Php(_) => false,
-        }
-    }
-}
-
 impl Config {
     /// One site for every host that serves the files as `files` says, on 127.0.0.1:8080.
     ///
@@ -182,7 +139,7 @@ impl Config {
     /// Never: the pattern for everything is well formed.
     #[must_use]
     pub fn for_files(files: FilesTable) -> Self {
-        let route = Route::everything(Handler::Files(files), &Place::nowhere());
+        let route = Route::everything(Table::Files(Box::new(files)), &Place::nowhere());
         Self {
             sites: vec![Site {
                 hosts: Vec::new(),
@@ -192,6 +149,11 @@ impl Config {
             }],
             ..Self::empty()
         }
+    }
+
+    /// What came from the environment, and is not shown.
+    pub(crate) fn placeholders(&self) -> &Placeholders {
+        &self.sources.placeholders
     }
 
     fn empty() -> Self {
@@ -212,7 +174,7 @@ impl Config {
 
 impl Route {
     /// Every path, answered by one handler.
-    fn everything(handler: Handler, place: &Place) -> Self {
+    fn everything(handler: Table, place: &Place) -> Self {
         Self {
             paths: vec![PathPattern::everything()],
             handler,

@@ -9,9 +9,10 @@ use rudy_net::listen::{Address, ListenError, Listener};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
-use super::{AccessLogOptions, AppTable, Config, Diagnostics, Handler, Place, Problem, RouteAuthorize};
+use super::{AccessLogOptions, AppTable, Config, Diagnostics, Place, Problem, RouteAuthorize};
 use crate::access_log::Destination;
 use crate::fastcgi::only_root_starts_as;
+use crate::handlers::Make;
 
 /// Why a start would fail.
 struct Obstacle {
@@ -99,7 +100,9 @@ impl Config {
                 (None, _) => {
                     app.addresses().iter().map(|at| format!("whether an app answers at {at}")).collect()
                 }
-                (Some(command), Some(user)) => vec![format!("whether {user} may run {}", command.join(" "))],
+                (Some(command), Some(user)) => {
+                    vec![format!("whether {user} may run {}", command.0.join(" "))]
+                }
                 (Some(_), None) => Vec::new(),
             };
             let new: Vec<_> = unknown.into_iter().filter(|line| !apps.contains(line)).collect();
@@ -117,10 +120,7 @@ impl Config {
                     Some(RouteAuthorize::App(table)) => Some(&table.app),
                     _ => None,
                 };
-                let handler = match &route.handler {
-                    Handler::Fastcgi(table) | Handler::Php(table) => Some(&table.app),
-                    _ => None,
-                };
+                let handler = route.handler.app();
                 authorizer.into_iter().chain(handler)
             }))
         })

@@ -138,11 +138,11 @@ fn connections(table: &AppTable) -> Connections {
 
 fn upstream_options(table: &AppTable) -> UpstreamOptions {
     UpstreamOptions {
-        queue: table.queue as usize,
+        queue: table.queue.as_usize(),
         queue_timeout: table.queue_timeout.0,
         connect_timeout: table.connect_timeout.0,
         idle_timeout: table.idle_timeout.0,
-        requests_per_member: table.processes.requests,
+        requests_per_member: table.processes.requests.map(|most| most.0),
     }
 }
 
@@ -150,12 +150,12 @@ fn process_options(table: &AppTable) -> Option<ProcessOptions> {
     let processes = &table.processes;
     Some(ProcessOptions {
         name: table.name(),
-        command: table.command.clone()?,
-        min: processes.min,
-        max: processes.max,
+        command: table.command.clone()?.0,
+        min: processes.min.as_u32(),
+        max: processes.max.as_u32(),
         environment: processes.environment.clone(),
         user: processes.user.clone(),
-        folder: processes.folder.clone(),
+        folder: processes.folder.as_ref().map(|folder| folder.0.clone()),
         idle_timeout: processes.idle_timeout.map(|time| time.0),
         retire_timeout: processes.retire_timeout.0,
         stop_timeout: processes.stop_timeout.0,

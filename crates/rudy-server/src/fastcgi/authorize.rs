@@ -15,7 +15,6 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Reply, Request, Response};
 
 use super::app::App;
-use super::apps::Apps;
 use super::failure::Failure;
 use super::params::{Constants, Params, Subject, is_of_server};
 use super::response::Begun;
@@ -23,8 +22,8 @@ use super::sendfile;
 use super::upload::Upload;
 use crate::buffer::Buffers;
 use crate::config::{AuthorizeTable, Place, Problem};
-use crate::error_log::ErrorLog;
 use crate::files::access::Access;
+use crate::handlers::Start;
 use crate::routes::{Context, Routes};
 
 /// What is passed over of the body of a 200, which nobody sees. Who sends more is no authorizer.
@@ -62,18 +61,14 @@ impl Authorizer {
         Ok(Self(Arc::new(Shared { app, constants })))
     }
 
-    /// Starts the app's processes, where it is Rudy that does.
+    /// Starts the app's processes, where Rudy does, and says in the log what the app says, and why it gave no response.
     ///
     /// # Errors
     ///
     /// As [`App::start`].
-    pub(crate) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
-        self.0.app.start(apps, log)
-    }
-
-    /// Says in `log` what the app says, and why it gave no answer. The first log stays.
-    pub(crate) fn log_to(&self, log: ErrorLog) {
-        self.0.app.log_to(log);
+    pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        self.0.app.log_to(start.log.clone());
+        self.0.app.start(start.apps, start.log)
     }
 
     /// Asks the app, and has the routes of `context` answer if it allows the request to `path`. The request's body waits where it is.

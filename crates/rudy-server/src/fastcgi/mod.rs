@@ -30,11 +30,12 @@ mod response;
 mod script;
 mod sendfile;
 mod stderr;
+mod table;
 mod upload;
 mod values;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -56,12 +57,14 @@ pub(crate) use self::processes::{only_root_starts_as, problems as problems_of_pr
 use self::response::Begun;
 pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
+pub use self::table::FastcgiTable;
+pub(crate) use self::table::PHP_SUFFIX;
 use self::upload::Upload;
-use crate::config::files::problem_of;
-use crate::config::{FastcgiTable, Place, Problem};
-use crate::error_log::ErrorLog;
+use crate::config::{FilePath, Place, Problem};
 use crate::files::access::Access;
 use crate::files::{Folders, Kind};
+use crate::handlers::{Call, Handler, Start};
+use crate::methods::APP_METHODS;
 use crate::routes::{Context, Routes};
 use crate::routing::PathPattern;
 use crate::{internal_redirect, pages};
@@ -87,6 +90,20 @@ struct Shared {
     response_buffer: u64,
 }
 
+impl Handler for Fastcgi {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        self.respond(request, call.below(), call.found.pattern, call.context)
+    }
+
+    fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        Self::start(self, start)
+    }
+
+    fn methods(&self) -> &'static str {
+        APP_METHODS
+    }
+}
+
 impl Fastcgi {
     /// Makes the app's pool ready. Nothing is connected to yet.
     pub(crate) fn new(table: &FastcgiTable, place: &Place, folders: &Folders) -> Result<Self, Vec<Problem>> {
@@ -99,7 +116,7 @@ impl Fastcgi {
         let scripts = scripts.transpose().map_err(|error| {
             let help = "the app is asked only for scripts that are there; where they are on another machine, \
                         `check_scripts = false` has them passed on unseen";
-            vec![problem_of(&error, place).help(help)]
+            vec![error.problem(place).help(help)]
         });
         match (scripts, open_sendfile(table, place, folders)) {
             (Ok(scripts), Ok(sendfile)) if problems.is_empty() => {
@@ -120,14 +137,14 @@ impl Fastcgi {
         folders: &Folders,
     ) -> Result<Self, Vec<Problem>> {
         let scripts = ScriptFolder::open(root, table.follow_symlinks, folders);
-        let scripts = scripts.map_err(|error| vec![problem_of(&error, place)])?;
+        let scripts = scripts.map_err(|error| vec![error.problem(place)])?;
         Ok(Self::ready(table, Some(scripts), open_sendfile(table, place, folders)?))
     }
 
     fn ready(table: &FastcgiTable, scripts: Option<ScriptFolder>, sendfile: Option<Sendfile>) -> Self {
         // The app works elsewhere: a path from where we are would lead it astray.
         let ours =
-            || table.root.as_ref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.clone()));
+            || table.root.as_ref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.0.clone()));
         let root = table.upstream_root.clone().or_else(ours);
         let root = root.map(|root| root.to_string_lossy().trim_end_matches('/').to_owned());
         Self(Arc::new(Shared {
@@ -142,25 +159,21 @@ impl Fastcgi {
         }))
     }
 
-    /// Starts the app's processes, where it is Rudy that does.
+    /// Starts the app's processes, where Rudy does, and says in the log what the app says, and why it gave no response.
     ///
     /// # Errors
     ///
     /// As [`App::start`].
-    pub(crate) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
-        self.0.app.start(apps, log)
-    }
-
-    /// Says in `log` what the app says, and why it gave no answer. The first log stays.
-    pub(crate) fn log_to(&self, log: ErrorLog) {
+    pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<()> {
         if let Some(sendfile) = &self.0.sendfile {
-            sendfile.log_to(log.clone());
+            sendfile.log_to(start.log.clone());
         }
-        self.0.app.log_to(log);
+        self.0.app.log_to(start.log.clone());
+        self.0.app.start(start.apps, start.log)
     }
 
     /// Answers a request that `pattern` of its route has taken; `path` is the part of its path below the route.
-    pub(crate) fn call(
+    fn respond(
         &self,
         request: Request,
         path: PathBelow<'_>,
@@ -232,7 +245,7 @@ fn open_sendfile(
     place: &Place,
     folders: &Folders,
 ) -> Result<Option<Sendfile>, Vec<Problem>> {
-    let open = |root: &PathBuf| Sendfile::open(root, table, folders);
+    let open = |root: &FilePath| Sendfile::open(root, table, folders);
     let opened = table.sendfile_root.as_ref().map(open).transpose();
     opened.map_err(|error| vec![Problem::value(&place.key("sendfile_root"), error.to_string())])
 }
@@ -357,7 +370,7 @@ mod tests {
     fn an_app_is_told_where_its_scripts_are_from_everywhere() {
         let told =
             |table: &FastcgiTable| Fastcgi::ready(table, None, None).0.constants.root().map(str::to_owned);
-        let mut table = FastcgiTable::php("src/");
+        let mut table = FastcgiTable { root: Some("src/".into()), ..FastcgiTable::default() };
         let here = std::env::current_dir().unwrap().join("src");
         assert_eq!(told(&table), Some(here.display().to_string()));
         table.upstream_root = Some("/var/www/html/".into());
@@ -393,7 +406,7 @@ mod tests {
     #[test]
     fn a_request_that_waits_has_a_small_future() {
         let request = AppRequest {
-            shared: Fastcgi::ready(&FastcgiTable::php("."), None, None).0,
+            shared: Fastcgi::ready(&FastcgiTable::default(), None, None).0,
             head: http::Request::new(()).into_parts().0,
             client: Client::new(rudy_net::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),

@@ -14,8 +14,8 @@ use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode;
 use rudy_net::{Request, RequestBody, Response};
 
+use super::FastcgiTable;
 use super::failure::Failure;
-use crate::config::FastcgiTable;
 use crate::error_log::ErrorLog;
 use crate::files::{Files, FilesError, FilesOptions, Folders};
 

@@ -46,7 +46,10 @@ use rudy_http::semantics::percent::encode_query;
 use rudy_net::{Reply, Request, Response};
 use tokio::sync::Semaphore;
 
+use crate::compile::Target;
 use crate::error_log::ErrorLog;
+use crate::handlers::{Call, Handler, Start};
+use crate::routing::Found;
 use crate::{methods, pages};
 use access::{Access, WouldBlock, on_pool};
 use cache::Entries;
@@ -55,7 +58,7 @@ pub(crate) use find::Elsewhere;
 use find::FolderPath;
 pub use folders::Folders;
 use options::CacheRules;
-pub use options::{CacheRule, Compression, FilesError, FilesOptions};
+pub use options::{CacheRule, Compression, FilesError, FilesOptions, FilesTable};
 use resolve::Resolved;
 pub(crate) use root::{Kind, Root};
 pub(crate) use source::is_kept_back;
@@ -85,7 +88,7 @@ impl Shared {
         Ok(Self {
             root,
             cache_rules: CacheRules::new(&options.cache_control)?,
-            extra: options.headers.iter().cloned().collect(),
+            extra: options.headers.to_map(),
             entries: Entries::new(&options),
             revalidate_after_ms: u64::try_from(options.revalidate_after.as_millis()).unwrap_or(u64::MAX),
             log: OnceLock::new(),
@@ -107,6 +110,34 @@ pub(crate) enum Outcome {
         /// The response that the other path is the page for, if it is an error's. Boxed: it is rare, and larger than a reply.
         failed: Option<Box<Response>>,
     },
+}
+
+impl Handler for Files {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        let elsewhere = |file: &str| call.taken_elsewhere(file);
+        let Call { context, found, path } = call;
+        match self.respond_to(&request, call.below(), found.if_others(&elsewhere), context.access) {
+            Ok(Outcome::Reply(reply)) => reply,
+            Ok(Outcome::Redirect { path, failed: None }) => context.redirect(request, path),
+            Ok(Outcome::Redirect { path, failed: Some(failed) }) => context.page_of(*failed, request, path),
+            Err(WouldBlock) => context.reply_on_pool(request, path.clone()),
+        }
+    }
+
+    fn call_head(
+        &self,
+        head: &RequestHead<'_>,
+        found: &Found<'_, Target>,
+        path: &RequestPath<'_>,
+    ) -> Option<Response> {
+        let elsewhere = |file: &str| found.taken_elsewhere(path, file);
+        self.answer_head(head, found.below(path), found.if_others(&elsewhere))
+    }
+
+    fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        self.log_to(start.log.clone());
+        Ok(())
+    }
 }
 
 impl Files {
@@ -137,7 +168,7 @@ impl Files {
     /// # Errors
     ///
     /// The file system may have to be waited for, and `access` forbids it: the pool for blocking work is to call this again.
-    pub(crate) fn call(
+    pub(crate) fn respond_to(
         &self,
         request: &Request,
         path: PathBelow<'_>,
@@ -157,12 +188,12 @@ impl Files {
 
     /// Answers a request by the files of this folder alone.
     pub(crate) async fn send(&self, request: Request, path: RequestPath<'static>) -> Response {
-        let cached = self.call(&request, path.below(0), None, Access::Cached);
+        let cached = self.respond_to(&request, path.below(0), None, Access::Cached);
         let outcome = if let Ok(outcome) = cached {
             outcome
         } else {
             let files = self.clone();
-            on_pool(move |access| files.call(&request, path.below(0), None, access)).await
+            on_pool(move |access| files.respond_to(&request, path.below(0), None, access)).await
         };
         match outcome {
             Outcome::Reply(reply) => reply.response().await,
@@ -209,7 +240,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// As [`Self::call`].
+    /// As [`Self::respond_to`].
     pub(crate) fn answer_known(
         &self,
         request: &Request,

@@ -1,7 +1,9 @@
 //! What an operator may choose about a folder, and what can be wrong with it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,48 +13,140 @@ use http::header::{
     LAST_MODIFIED, TRANSFER_ENCODING,
 };
 use http::{HeaderName, HeaderValue, StatusCode};
+use rudy_http::semantics::negotiation::Coding;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, Visitor};
+
+use super::Files;
+use crate::config::{
+    Fields, FilePath, Int, OneOrMany, Place, Problem, Size, Time, as_size, as_time, ask, count, field_value,
+    short_form, two_lines,
+};
+use crate::handlers::{Handler, Make, Making};
+
+/// Files of a folder: the `files` table of a route.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+pub struct FilesTable {
+    /// The folder. Relative to the file that names it. What the `*` of a route such as `/docs/*` stands for is looked up in
+    /// it; for other routes, the whole path is.
+    #[schemars(example = &"public")]
+    pub root: FilePath,
+    /// How it is served.
+    #[serde(rename = "$options")]
+    #[schemars(flatten)]
+    pub options: FilesOptions,
+}
+
+short_form!(FilesTable, SHORT_PATH, "a folder (\"public\") or a table", r#"{ "type": "string", "minLength": 1 }"#, {
+    visit_bytes(folder: &[u8]) => Ok(FilesTable::of(std::ffi::OsStr::from_bytes(folder)));
+});
+
+impl FilesTable {
+    /// The files of a folder, everything else as usual.
+    #[must_use]
+    pub fn of(root: impl Into<PathBuf>) -> Self {
+        Self { root: FilePath(root.into()), options: FilesOptions::default() }
+    }
+}
+
+impl Make for FilesTable {
+    /// The folder, and what decides which of its files are sent.
+    fn describe(&self) -> String {
+        let options = &self.options;
+        let switches = [
+            (options.browse, "listed"),
+            (options.serve_hidden, "hidden files too"),
+            (options.follow_symlinks, "links followed"),
+        ];
+        let mut details = vec![self.root.display().to_string()];
+        details.extend(switches.iter().filter(|(on, _)| *on).map(|(_, name)| (*name).to_owned()));
+        if !options.try_files.is_empty() {
+            details.push(format!("tries {}", options.try_files.join(" ")));
+        }
+        details.extend(options.fallback.iter().map(|page| format!("else {page}")));
+        details.join(", ")
+    }
+
+    /// Opens the folder. It is looked at even where the options are wrong, so that both are said at once.
+    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        let options = FilesOptions { on_php_site: route.site.runs_php(), ..self.options.clone() };
+        let wrong = options.problems();
+        let mut problems: Vec<_> = wrong.iter().map(|error| error.problem(route.place)).collect();
+        let options = if wrong.is_empty() { options } else { FilesOptions::default() };
+        match Files::open(&self.root, options, route.folders) {
+            Ok(files) if problems.is_empty() => return Ok(Box::new(files)),
+            Ok(_) => {}
+            Err(error) => problems.push(error.problem(route.place)),
+        }
+        Err(problems)
+    }
+}
 
 /// How a folder is served.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct FilesOptions {
     /// Names that are looked for, in this order, where a path names a folder.
+    #[serde(deserialize_with = "below_root::many")]
     pub index: Vec<String>,
     /// Whether a folder without an index is listed.
     pub browse: bool,
-    /// What to look for, in this order, instead of the path alone; `{path}` stands for it, decoded and without its first
-    /// slash: `["{path}", "{path}.html"]`.
+    /// What to look for, in this order, instead of the path alone; `{path}` stands for it: `["{path}", "{path}.html"]`.
+    #[serde(deserialize_with = "below_root::many")]
+    #[schemars(example = ["{path}", "{path}.html"])]
     pub try_files: Vec<String>,
-    /// The page of a single-page application: answers where nothing is found, unless the path ends in the extension of a
-    /// known media type (a script that is missing must not be answered with a page).
+    /// The page of a single-page application, below the root. It is sent where nothing is found, unless the path ends in the
+    /// extension of a known media type (a script that is missing must not be answered with a page).
+    #[serde(deserialize_with = "below_root::one")]
+    #[schemars(example = &"index.html")]
     pub fallback: Option<String>,
-    /// Pages below the root that answer for errors.
+    /// Pages below the root that are sent for errors, by status: `{ 404 = "not-found.html" }`.
+    #[serde(deserialize_with = "error_pages")]
+    #[schemars(with = "BTreeMap<String, String>")]
     pub error_pages: Vec<(StatusCode, String)>,
     /// Which files get which `Cache-Control`; the first that matches counts.
     pub cache_control: Vec<CacheRule>,
-    /// Fields added to every answer.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Fields added to every response.
+    pub headers: Fields,
     /// Whether names that begin with a dot are served (`/.well-known/` always is).
     pub serve_hidden: bool,
-    /// Whether PHP files are sent: what runs on a server is its source, and holds passwords.
+    /// Whether files that hold PHP are sent as they are (`.php`, `.phtml`, `.phar` and the like; on a site that runs PHP also
+    /// `.inc` and the copies that editors leave). They are not found (404) otherwise.
     pub serve_source: bool,
     /// Whether the site runs PHP, so that includes and copies beside its scripts are source too.
+    #[serde(skip)]
     pub on_php_site: bool,
-    /// Whether symbolic links may lead out of the root. If not, those that do (absolute ones among them) are not found.
+    /// Whether symbolic links may lead out of the folder. If not, those that do (absolute ones among them) are not found.
     pub follow_symlinks: bool,
-    /// Whether `name.br`, `name.zst` and `name.gz` are sent for `name` to those who accept them.
+    /// Whether `name.br`, `name.zst` and `name.gz` are sent for `name` to clients that accept them.
     pub precompressed: bool,
-    /// Whether and how text is compressed on the fly.
+    /// Whether and how text is compressed on the fly: `true`, `false`, or a table.
+    #[serde(deserialize_with = "compression")]
+    #[schemars(schema_with = "compression_schema", extend("default" = true))]
     pub compression: Option<Compression>,
-    /// Bytes of file content kept in memory, all files together; 0 keeps nothing. With [`Self::compression`] a quarter of it is
-    /// for larger files that were compressed.
+    /// Bytes of file content kept in memory, all files together; 0 keeps nothing. With `compression` a quarter of it is for
+    /// larger files that were compressed. Routes with the same folder and the same options share it.
+    #[serde(with = "as_size")]
+    #[schemars(with = "Size")]
     pub cache_size: u64,
-    /// Bytes of the largest file that is kept in memory; more than an eighth of the memory for files counts as that eighth.
+    /// Bytes of the largest file that is kept in memory; more than an eighth of `cache_size` counts as that eighth.
+    #[serde(with = "as_size")]
+    #[schemars(with = "Size")]
     pub cache_max_file_size: u64,
     /// Descriptors of larger files that are kept open. A file that is unused for a minute is closed.
+    #[serde(deserialize_with = "count::<_, 0, 1_000_000>")]
+    #[schemars(with = "Int<0, 1_000_000>")]
     pub open_files: usize,
-    /// How long an answer from memory may go unchecked against the file system.
+    /// How long a response from memory may go unchecked against the file system.
+    #[serde(with = "as_time")]
+    #[schemars(with = "Time")]
     pub revalidate_after: Duration,
     /// Entries in one listing.
+    #[serde(deserialize_with = "count::<_, 1, 1_000_000>")]
+    #[schemars(with = "Int<1, 1_000_000>")]
     pub listing_entries: usize,
 }
 
@@ -65,7 +159,7 @@ impl Default for FilesOptions {
             fallback: None,
             error_pages: Vec::new(),
             cache_control: Vec::new(),
-            headers: Vec::new(),
+            headers: Fields::default(),
             serve_hidden: false,
             serve_source: false,
             on_php_site: false,
@@ -83,39 +177,83 @@ impl Default for FilesOptions {
     }
 }
 
-/// A `Cache-Control` for the files whose path below the root matches.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// A `Cache-Control` for some files.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CacheRule {
-    /// A glob: `*` and `?` match slashes too, so that `*.css` means every style sheet.
+    /// Which files: a pattern for their path below the folder, in which `*` matches slashes too, so that `*.css` means
+    /// every style sheet.
+    #[serde(deserialize_with = "pattern")]
+    #[schemars(example = &"*.css")]
     pub pattern: String,
-    /// The field's value.
+    /// The value: `max-age=31536000, immutable`.
+    #[serde(deserialize_with = "field_value")]
+    #[schemars(with = "String", example = "max-age=31536000, immutable")]
     pub value: HeaderValue,
 }
 
 /// How text is compressed on the fly.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub struct Compression {
-    /// From 1 (fast) to [`Compression::LEVEL_MAX`] (small), for every coding; Brotli stops at 6.
-    pub level: u8,
+    /// From 1 (fast) to 9 (small), for every coding; Brotli stops at 6.
+    #[schemars(with = "Int<1, LEVEL_MAX>")]
+    pub level: Level,
+    /// The level of gzip, if it is another.
+    #[schemars(example = 6)]
+    pub gzip: Option<Level>,
+    /// The level of Brotli, if it is another.
+    #[schemars(example = 4)]
+    pub br: Option<Level>,
+    /// The level of Zstandard, if it is another.
+    #[schemars(example = 3)]
+    pub zstd: Option<Level>,
     /// Bytes of the smallest file that is compressed: below a packet there is nothing to win.
+    #[serde(with = "as_size")]
+    #[schemars(with = "Size")]
     pub size_min: u64,
     /// Bytes of the largest file that is compressed; larger ones are sent as they are.
+    #[serde(with = "as_size")]
+    #[schemars(with = "Size")]
     pub size_max: u64,
-    /// How many larger files are compressed at a time; further ones are sent uncompressed. Each takes up to 5 MiB (Brotli), for
-    /// as long as its client reads if the result has no room in memory. Files up to [`FilesOptions::cache_max_file_size`] do not
-    /// count.
+    /// Larger files that are compressed at the same time; further ones are sent uncompressed. Each takes up to 5 MiB (Brotli), for
+    /// as long as its client reads if the result has no room in memory. Files up to `cache_max_file_size` do not count.
+    #[serde(deserialize_with = "count::<_, 0, 10_000>")]
+    #[schemars(with = "Int<0, 10_000>")]
     pub streams: usize,
 }
 
+/// Beyond it Brotli and Zstandard take tens of times as long for some percent.
+const LEVEL_MAX: u64 = 9;
+
+/// How much is spent on a smaller result.
+pub(crate) type Level = Int<1, LEVEL_MAX>;
+
 impl Compression {
-    /// The highest level. Beyond it Brotli and Zstandard take tens of times as long for some percent.
-    pub const LEVEL_MAX: u8 = 9;
+    /// The level of a coding.
+    pub(crate) fn level(&self, coding: Coding) -> u8 {
+        let own = match coding {
+            Coding::Gzip => self.gzip,
+            Coding::Brotli => self.br,
+            Coding::Zstd => self.zstd,
+            Coding::Identity => None,
+        };
+        u8::try_from(own.unwrap_or(self.level).0).unwrap_or(u8::MAX)
+    }
 }
 
 impl Default for Compression {
     fn default() -> Self {
         // 64 encoders take 320 MiB at most, and only if the results have no room in memory and the clients read slowly.
-        Self { level: 5, size_min: 1024, size_max: 16 * 1024 * 1024, streams: 64 }
+        Self {
+            level: Int(5),
+            gzip: None,
+            br: None,
+            zstd: None,
+            size_min: 1024,
+            size_max: 16 * 1024 * 1024,
+            streams: 64,
+        }
     }
 }
 
@@ -132,8 +270,6 @@ pub enum FilesError {
     Path(&'static str, String),
     /// The server writes this field itself.
     Header(HeaderName),
-    /// The compression level is out of bounds.
-    Level(u8),
 }
 
 impl fmt::Display for FilesError {
@@ -152,9 +288,6 @@ impl fmt::Display for FilesError {
             Self::Header(name) => {
                 write!(f, "the field {name} is written by the server itself and cannot be set")
             }
-            Self::Level(level) => {
-                write!(f, "the compression level {level} is not between 1 and {}", Compression::LEVEL_MAX)
-            }
         }
     }
 }
@@ -164,12 +297,39 @@ impl std::error::Error for FilesError {
         match self {
             Self::Root(_, error) | Self::NoOpenat2(error) => Some(error),
             Self::Pattern(error) => Some(error),
-            Self::Path(..) | Self::Header(_) | Self::Level(_) => None,
+            Self::Path(..) | Self::Header(_) => None,
         }
     }
 }
 
+impl FilesError {
+    /// As it is shown; `place` is that of the table.
+    pub(crate) fn problem(&self, place: &Place) -> Problem {
+        let key = match self {
+            Self::Root(..) | Self::NoOpenat2(_) => "root",
+            Self::Pattern(_) => "cache_control",
+            Self::Path(option, _) => option,
+            Self::Header(_) => "headers",
+        };
+        Problem::value(&place.key(key), self.to_string())
+    }
+}
+
 impl FilesOptions {
+    /// Takes what a site may say of its `root`.
+    pub(crate) fn set_on_site(
+        &mut self,
+        index: Option<&OneOrMany<String>>,
+        browse: Option<bool>,
+        fallback: Option<&str>,
+    ) {
+        if let Some(index) = index {
+            self.index = index.as_slice().iter().map(|path| below_root::stripped(path)).collect();
+        }
+        self.browse = browse.unwrap_or(self.browse);
+        self.fallback = fallback.map(below_root::stripped);
+    }
+
     /// The pages that are named one by one, each with its option.
     pub(crate) fn named_pages(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let literals = self.try_files.iter().filter(|path| !path.contains(PATH));
@@ -192,13 +352,85 @@ impl FilesOptions {
         let wrong = paths.filter(|(option, path)| !is_good(option, path));
         let mut problems: Vec<_> =
             wrong.map(|(option, path)| FilesError::Path(option, path.clone())).collect();
-        let ours = self.headers.iter().filter(|(name, _)| OURS.contains(name));
-        problems.extend(ours.map(|(name, _)| FilesError::Header(name.clone())));
-        let level = self.compression.as_ref().map(|compression| compression.level);
-        problems.extend(
-            level.filter(|level| !(1..=Compression::LEVEL_MAX).contains(level)).map(FilesError::Level),
-        );
+        let ours = self.headers.names().map(|(_, name)| name).filter(|name| OURS.contains(name));
+        problems.extend(ours.map(|name| FilesError::Header(name.clone())));
         problems
+    }
+}
+
+/// Reads `true`, `false` or a table.
+fn compression<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Compression>, D::Error> {
+    struct Switch;
+
+    impl<'de> Visitor<'de> for Switch {
+        type Value = Option<Compression>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("true, false or a table")
+        }
+
+        fn visit_bool<E: serde::de::Error>(self, is_on: bool) -> Result<Self::Value, E> {
+            Ok(is_on.then(Compression::default))
+        }
+
+        fn visit_newtype_struct<D: Deserializer<'de>>(self, table: D) -> Result<Self::Value, D::Error> {
+            Compression::deserialize(table).map(Some)
+        }
+    }
+
+    deserializer.deserialize_newtype_struct(ask::SHORT, Switch)
+}
+
+fn compression_schema(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [{ "type": "boolean" }, generator.subschema_for::<Compression>()] })
+}
+
+/// Paths below the root, which may be written as that of a request: `/404.html`.
+mod below_root {
+    use serde::{Deserialize, Deserializer};
+
+    use crate::config::OneOrMany;
+
+    pub(super) fn stripped(path: &str) -> String {
+        path.strip_prefix('/').unwrap_or(path).to_owned()
+    }
+
+    pub(super) fn one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+        String::deserialize(deserializer).map(|path| Some(stripped(&path)))
+    }
+
+    pub(super) fn many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+        let paths = OneOrMany::<String>::deserialize(deserializer)?;
+        Ok(paths.as_slice().iter().map(|path| stripped(path)).collect())
+    }
+}
+
+fn error_pages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(StatusCode, String)>, D::Error> {
+    /// The status of an error, as a key.
+    #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    struct ErrorStatus(StatusCode);
+
+    impl<'de> Deserialize<'de> for ErrorStatus {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let key = String::deserialize(deserializer)?;
+            let status = key.parse().ok().filter(|status: &StatusCode| (400..600).contains(&status.as_u16()));
+            let not = || {
+                let title = format!("\"{}\" is not the status of an error", key.escape_debug());
+                D::Error::custom(two_lines(title, "expected 400 to 599"))
+            };
+            status.map(Self).ok_or_else(not)
+        }
+    }
+
+    let pages = BTreeMap::<ErrorStatus, String>::deserialize(deserializer)?;
+    Ok(pages.into_iter().map(|(status, page)| (status.0, below_root::stripped(&page))).collect())
+}
+
+fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let pattern = String::deserialize(deserializer)?;
+    match Glob::new(&pattern) {
+        Ok(_) => Ok(pattern),
+        Err(error) => Err(D::Error::custom(two_lines("this pattern is not well formed", error.kind()))),
     }
 }
 

@@ -90,7 +90,7 @@ impl Files {
         let Content::File(file) = &entry.plain.content else { return None };
         let permit = self.0.encoders.clone().try_acquire_owned().ok()?;
         let pieces = self.0.pieces.clone();
-        let body = CompressedFile::new(file.clone(), coding, self.level(), pieces, permit).ok()?;
+        let body = CompressedFile::new(file.clone(), coding, self.level(coding), pieces, permit).ok()?;
         Some(Response::prepared(made.whole.clone(), Body::Stream(Box::new(body))))
     }
 
@@ -108,7 +108,7 @@ impl Files {
     }
 
     async fn compress(&self, coding: Coding, entry: &Entry) -> io::Result<Compressed> {
-        let (level, pieces) = (self.level(), &self.0.pieces);
+        let (level, pieces) = (self.level(coding), &self.0.pieces);
         let bytes = match &entry.plain.content {
             Content::Memory(plain) => compress::bytes(plain.clone(), coding, level, pieces).await?,
             Content::File(file) => {
@@ -130,8 +130,8 @@ impl Files {
         }
     }
 
-    fn level(&self) -> u8 {
-        self.0.options.compression.as_ref().map_or(1, |compression| compression.level)
+    fn level(&self, coding: Coding) -> u8 {
+        self.0.options.compression.as_ref().map_or(1, |compression| compression.level(coding))
     }
 }
 

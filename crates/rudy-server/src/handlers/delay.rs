@@ -4,14 +4,59 @@
 use std::time::Duration;
 
 use rudy_net::{Reply, Request};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::Respond;
-use crate::config::file::{DelayTable, RespondTable};
-use crate::config::{Place, Problem, Time, out_of_bounds};
+use super::respond::{Respond, ok};
+use super::{Call, Handler, Make, Making, RespondTable, Status};
+use crate::config::{Fields, FilePath, Place, Problem, Time};
 
-/// The time's bounds. The longest that anybody waits for an answer, and that a stop of the server has to cut.
-const TIME_MIN: Duration = Duration::from_millis(1);
-const TIME_MAX: Duration = Duration::from_mins(10);
+/// A response that comes after a time, so that many requests are in progress at once.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DelayTable {
+    /// How long the response takes, from 1 ms to 10 min.
+    pub time: Time<1, 600_000>,
+    /// The status.
+    pub status: Status,
+    /// The body, as text. If neither it nor `body_file` is given, a line says how long the response took.
+    #[schemars(example = &"done")]
+    pub body: Option<String>,
+    /// A file that holds the body (1 MiB at most: it is kept in memory). Relative to the file that names it.
+    #[schemars(example = &"page.html")]
+    pub body_file: Option<FilePath>,
+    /// Fields of the response, as for `respond`.
+    pub headers: Fields,
+}
+
+impl Default for DelayTable {
+    fn default() -> Self {
+        Self {
+            // The time of the measurements that this handler repeats.
+            time: Time(Duration::from_millis(40)),
+            status: ok(),
+            body: None,
+            body_file: None,
+            headers: Fields::default(),
+        }
+    }
+}
+
+impl Make for DelayTable {
+    fn describe(&self) -> String {
+        format!("{} after {}", self.status.0, self.time)
+    }
+
+    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Delay::new(self, route.place)?))
+    }
+}
+
+impl Handler for Delay {
+    fn call(&self, request: Request, _: Call<'_>) -> Reply {
+        self.respond(&request)
+    }
+}
 
 /// One answer, and how long it is waited for.
 #[derive(Debug)]
@@ -25,20 +70,15 @@ impl Delay {
     pub(crate) fn new(table: &DelayTable, place: &Place) -> Result<Self, Vec<Problem>> {
         let DelayTable { time, status, body, body_file, headers } = table.clone();
         // These end with their head (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
-        let is_silent = body_file.is_some() || matches!(status, 204 | 205 | 304);
+        let is_silent = body_file.is_some() || matches!(status.0, 204 | 205 | 304);
         let body = body.or_else(|| (!is_silent).then(|| format!("This took {time}.\n")));
-        let respond = Respond::new(&RespondTable { status, body, body_file, headers }, place);
-        if !(TIME_MIN..=TIME_MAX).contains(&time.0) {
-            let mut problems = respond.err().unwrap_or_default();
-            problems.push(out_of_bounds(&place.key("time"), &time, &Time(TIME_MIN), &Time(TIME_MAX)));
-            return Err(problems);
-        }
-        Ok(Self { time: time.0, respond: respond? })
+        let respond = Respond::new(&RespondTable { status, body, body_file, headers }, place)?;
+        Ok(Self { time: time.0, respond })
     }
 
     /// Answers a request, after the time whatever the answer is. It takes a timer, and no thread where the engine has none to
     /// hold.
-    pub(crate) fn call(&self, request: &Request) -> Reply {
+    fn respond(&self, request: &Request) -> Reply {
         let response = self.respond.answer(request);
         let time = self.time;
         Reply::Later(Box::pin(async move {
@@ -56,9 +96,10 @@ mod tests {
     use rudy_net::{Body, RequestBody, Response};
 
     use super::*;
+    use crate::config::from_text;
 
     fn delay(table: &str) -> Result<Delay, Vec<Problem>> {
-        Delay::new(&toml::from_str(table).unwrap(), &Place::nowhere())
+        from_text(table).and_then(|table| Delay::new(&table, &Place::nowhere()))
     }
 
     /// The answer, and how long it took.
@@ -68,7 +109,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let start = Instant::now();
-            let Reply::Later(response) = delay.call(&request) else { panic!("it waits") };
+            let Reply::Later(response) = delay.respond(&request) else { panic!("it waits") };
             (response.await, start.elapsed())
         })
     }
@@ -108,7 +149,7 @@ mod tests {
         for (table, errors) in [
             ("time = '0s'", 1),
             ("time = '11m'", 1),
-            ("time = '0s'\nbody_file = '/nowhere'", 2),
+            ("time = '0s'\nbody_file = '/nowhere'", 1),
             ("body = 'a'\nbody_file = 'b'", 1),
         ] {
             assert_eq!(delay(table).unwrap_err().len(), errors, "{table}");

@@ -5,12 +5,39 @@ use std::{process, thread};
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_http::semantics::negotiation::choose_media_type;
-use rudy_net::{Client, Request, Response};
+use rudy_net::{Client, Reply, Request, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Vitals;
-use crate::config::file::{Audience, InfoTable};
+use super::{Audience, Call, Handler, Make, Making, Vitals};
+use crate::config::Problem;
 use crate::methods::answer_unless_read;
+
+/// Who serves the request, as text or, for clients that accept it, as JSON: process, thread, task, engine, connection, request.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InfoTable {
+    /// Who may see it; others get 403.
+    #[serde(default)]
+    pub allow: Audience,
+}
+
+impl Make for InfoTable {
+    fn describe(&self) -> String {
+        self.allow.describe().to_owned()
+    }
+
+    fn make(&self, _: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Info::new(self)))
+    }
+}
+
+impl Handler for Info {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        self.answer(&request, call.context.client, &call.context.routes.vitals).into()
+    }
+}
 
 /// Who answers, for those who may see it.
 #[derive(Debug)]

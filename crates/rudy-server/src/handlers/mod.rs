@@ -1,22 +1,210 @@
-//! The handlers that need no folder: each is made ready when the configuration is read.
+//! What responds to the requests of a route: one module for each handler.
+//!
+//! A handler is a table of the configuration that makes it ([`Make`]), and what responds ([`Handler`]). To add one, write its
+//! module, and name its table in the list below.
 
 mod audience;
-mod broadcast;
+pub(crate) mod broadcast;
 mod delay;
 mod info;
 mod redirect;
 mod respond;
 mod status;
-mod stream;
+pub(crate) mod stream;
 mod subscribe;
 mod tail;
 
-pub(crate) use broadcast::Broadcast;
-pub(crate) use delay::Delay;
-pub(crate) use info::Info;
-pub(crate) use redirect::Redirect;
-pub(crate) use respond::Respond;
-pub(crate) use status::Status;
-pub use status::Vitals;
-pub(crate) use stream::Stream;
-pub(crate) use tail::Tail;
+use std::fmt::Debug;
+use std::io;
+
+use http::StatusCode;
+use rudy_http::h1::RequestHead;
+use rudy_http::semantics::path::{PathBelow, RequestPath};
+use rudy_net::{Reply, Request, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub use audience::Audience;
+pub use broadcast::BroadcastTable;
+pub use delay::DelayTable;
+pub use info::InfoTable;
+pub use redirect::RedirectTable;
+pub use respond::RespondTable;
+pub use status::{StatusTable, Vitals};
+pub use stream::{StreamFormat, StreamTable};
+pub use tail::TailTable;
+
+use crate::compile::Target;
+use crate::config::{AppTable, Place, Problem, Site};
+use crate::error_log::ErrorLog;
+use crate::fastcgi::{Apps, FastcgiTable};
+use crate::files::{FilesTable, Folders};
+use crate::methods::READ_METHODS;
+use crate::php::PhpTable;
+use crate::routes::Context;
+use crate::routing::{Found, PathPattern};
+
+/// What responds to the requests of a route.
+pub(crate) trait Handler: Debug + Send + Sync {
+    /// Responds to a request, now or later.
+    fn call(&self, request: Request, call: Call<'_>) -> Reply;
+
+    /// Responds to a request from its head alone, if the response is there: what [`Self::call`] would make of it, for GET and HEAD.
+    fn call_head(
+        &self,
+        head: &RequestHead<'_>,
+        found: &Found<'_, Target>,
+        path: &RequestPath<'_>,
+    ) -> Option<Response> {
+        let _ = (head, found, path);
+        None
+    }
+
+    /// Begins what goes on beside requests, when the configuration takes over: the processes of an app. From here on, what goes
+    /// wrong is written to the log; the first log stays.
+    fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        let _ = start;
+        Ok(())
+    }
+
+    /// The methods that it knows, for `Allow`.
+    fn methods(&self) -> &'static str {
+        READ_METHODS
+    }
+}
+
+/// Which route a request has led to, and what is shared by all.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    /// The canonical path of the request.
+    pub(crate) path: &'a RequestPath<'static>,
+    pub(crate) found: &'a Found<'a, Target>,
+    pub(crate) context: Context<'a>,
+}
+
+impl Call<'_> {
+    /// The part of the path that the handler looks at.
+    pub(crate) fn below(&self) -> PathBelow<'_> {
+        self.found.below(self.path)
+    }
+
+    /// The path of a file in the folder of the handler, if another route of the site takes it.
+    pub(crate) fn taken_elsewhere(&self, file: &str) -> Option<RequestPath<'static>> {
+        self.found.taken_elsewhere(self.path, file)
+    }
+}
+
+/// What a handler begins with.
+pub(crate) struct Start<'a> {
+    /// The processes that run already.
+    pub(crate) apps: &'a Apps,
+    pub(crate) log: &'a ErrorLog,
+}
+
+/// The table of a handler.
+pub(crate) trait Make {
+    /// What it does, in a few words: for `rudy check`.
+    fn describe(&self) -> String;
+
+    /// Makes the handler ready, or says everything that is wrong with the table.
+    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>>;
+
+    /// Whether its responses have no end.
+    fn is_endless(&self) -> bool {
+        false
+    }
+
+    /// The app that it passes requests to.
+    fn app(&self) -> Option<&AppTable> {
+        None
+    }
+}
+
+/// The route that a handler is made for.
+pub(crate) struct Making<'a> {
+    /// Where its table stands.
+    pub(crate) place: &'a Place,
+    pub(crate) paths: &'a [PathPattern],
+    pub(crate) site: &'a Site,
+    pub(crate) folders: &'a Folders,
+}
+
+/// Names every handler: its key in a route, and its table.
+macro_rules! handlers {
+    ($($(#[$doc:meta])* $key:literal: $name:ident($table:ty),)+) => {
+        /// The handler of a route.
+        #[derive(Debug, Clone, Deserialize, JsonSchema)]
+        pub enum Table {
+            $($(#[$doc])* #[serde(rename = $key)] $name(Box<$table>),)+
+        }
+
+        impl Table {
+            /// Its key in a route.
+            pub(crate) fn key(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => $key,)+
+                }
+            }
+
+            fn table(&self) -> &dyn Make {
+                match self {
+                    $(Self::$name(table) => &**table,)+
+                }
+            }
+        }
+    };
+}
+
+handlers! {
+    /// Serves files of a folder: a table, or the folder alone.
+    "files": Files(FilesTable),
+    /// Redirects to another address: a table, or the address alone.
+    "redirect": Redirect(RedirectTable),
+    /// Always gives the same response: a table, the status alone, or the body alone.
+    "respond": Respond(RespondTable),
+    /// Responds with the server's counters as JSON.
+    "status": Status(StatusTable),
+    /// Responds with a stream that ticks: a line at each interval, for ever.
+    "stream": Stream(StreamTable),
+    /// Responds with the lines that are published at the path of the request, to every client that listens there.
+    "broadcast": Broadcast(BroadcastTable),
+    /// Responds with the lines of files, as they are written.
+    "tail": Tail(TailTable),
+    /// Gives a response after a time.
+    "delay": Delay(DelayTable),
+    /// Responds with who serves the request: process, thread, task, engine, connection.
+    "info": Info(InfoTable),
+    /// Passes requests to an app that speaks FastCGI.
+    "fastcgi": Fastcgi(FastcgiTable),
+    /// Serves a PHP site: scripts are run by php-fpm, other files sent, and other paths go to the folder's `index.php`. A table, or
+    /// the folder alone.
+    "php": Php(PhpTable),
+}
+
+impl Make for Table {
+    fn describe(&self) -> String {
+        self.table().describe()
+    }
+
+    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        self.table().make(route)
+    }
+
+    fn is_endless(&self) -> bool {
+        self.table().is_endless()
+    }
+
+    fn app(&self) -> Option<&AppTable> {
+        self.table().app()
+    }
+}
+
+/// The status of a response.
+pub(crate) type Status = crate::config::Int<200, 599>;
+
+impl Status {
+    /// As the HTTP library has it; the bounds are within those that it takes.
+    pub(crate) fn code(self) -> StatusCode {
+        StatusCode::from_u16(self.as_u16()).unwrap_or(StatusCode::OK)
+    }
+}

@@ -8,13 +8,74 @@ use rudy_http::h1::Prepared;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
 use rudy_http::semantics::reason::reason_phrase;
-use rudy_net::{Body, Request, Response};
+use rudy_net::{Body, Reply, Request, Response};
 
-use crate::config::file::RedirectTable;
-use crate::config::{Place, Problem};
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{Call, Handler, Make, Making};
+use crate::config::{Place, Problem, short_form};
 use crate::methods::answer_unless_known;
 use crate::pages;
 use crate::routing::{PathPattern, request_host, without_port};
+
+/// Another address.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+pub struct RedirectTable {
+    /// The other address: a path (`/new/{rest}`) or a URL (`https://{host}{path}{query}`). `{path}` is the path that was
+    /// asked for; `{rest}` the part that the `*` of a route such as `/old/*` stands for, without its slash; `{query}` the
+    /// query with its question mark, or nothing; `{host}` the host without its port.
+    #[schemars(example = "/new/{rest}")]
+    pub to: String,
+    /// 301 or 308 for good (browsers remember it), 302 or 307 for now, 303 "look there with GET". 307 and 308 keep the
+    /// method; with 301 and 302 browsers turn POST into GET.
+    #[serde(default)]
+    pub status: RedirectStatus,
+}
+
+short_form!(RedirectTable, SHORT, "an address (\"/new\") or a table", r#"{ "type": "string" }"#, {
+    visit_str(to: &str) => Ok(RedirectTable { to: to.to_owned(), status: RedirectStatus::default() });
+});
+
+/// The status of a redirect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct RedirectStatus(#[schemars(extend("enum" = [301, 302, 303, 307, 308]))] u16);
+
+impl Default for RedirectStatus {
+    fn default() -> Self {
+        Self(307)
+    }
+}
+
+impl<'de> Deserialize<'de> for RedirectStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let status = u16::deserialize(deserializer)?;
+        if matches!(status, 301 | 302 | 303 | 307 | 308) {
+            return Ok(Self(status));
+        }
+        Err(D::Error::custom(format_args!("expected one of 301, 302, 303, 307, 308, found {status}")))
+    }
+}
+
+impl Make for RedirectTable {
+    fn describe(&self) -> String {
+        format!("{} to {}", self.status.0, self.to)
+    }
+
+    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Redirect::new(self, route.paths, route.place)?))
+    }
+}
+
+impl Handler for Redirect {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        self.answer(&request, call.path, call.found.pattern).into()
+    }
+}
 
 /// Another address, the same for everybody or made from the request.
 #[derive(Debug)]
@@ -45,8 +106,7 @@ impl Redirect {
         let wrong = |(title, label): Wrong| vec![Problem::value(&place.key("to"), title).label(label)];
         let pieces =
             parse(&table.to).and_then(|pieces| check(&pieces, paths).map(|()| pieces)).map_err(wrong)?;
-        // The schema lets only five numbers through; from flags nothing else comes either.
-        let status = StatusCode::from_u16(table.status).unwrap_or(StatusCode::TEMPORARY_REDIRECT);
+        let status = StatusCode::from_u16(table.status.0).unwrap_or(StatusCode::TEMPORARY_REDIRECT);
         if !pieces.iter().all(|piece| matches!(piece, Piece::Literal(_))) {
             return Ok(Self::Template(status, pieces));
         }
@@ -125,6 +185,13 @@ fn parse(to: &str) -> Result<Vec<Piece>, Wrong> {
 /// What makes a redirect one to the operator's choice and not to the client's: the host is the operator's literal, or the
 /// one that was asked.
 fn check(pieces: &[Piece], paths: &[PathPattern]) -> Result<(), Wrong> {
+    let has_capture = |text: &str| {
+        text.match_indices('$').any(|(at, _)| text[at + 1..].starts_with(|next: char| next.is_ascii_digit()))
+    };
+    if pieces.iter().any(|piece| matches!(piece, Piece::Literal(text) if has_capture(text))) {
+        let title = "there are no captures: `$1` would be sent as it is".to_owned();
+        return Err((title, "write {rest} for what `*` stands for, or %24 for a dollar sign".to_owned()));
+    }
     let visible =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\' && byte != b'}');
     if !pieces.iter().all(|piece| !matches!(piece, Piece::Literal(text) if !visible(text))) {
@@ -235,7 +302,7 @@ mod tests {
 
     fn redirect(path: &str, to: &str) -> Result<(Redirect, PathPattern), Vec<Problem>> {
         let pattern: PathPattern = path.parse().unwrap();
-        let table = RedirectTable { to: to.to_owned(), status: 308 };
+        let table = RedirectTable { to: to.to_owned(), status: RedirectStatus(308) };
         Redirect::new(&table, std::slice::from_ref(&pattern), &Place::nowhere())
             .map(|redirect| (redirect, pattern))
     }

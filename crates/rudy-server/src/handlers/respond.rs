@@ -6,14 +6,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, StatusCode, header};
-use rudy_http::h1::Prepared;
+use http::{HeaderName, HeaderValue, header};
+use rudy_http::h1::{Prepared, RequestHead};
 use rudy_http::semantics::media_type;
-use rudy_net::{Body, Request, Response};
+use rudy_http::semantics::path::RequestPath;
+use rudy_net::{Body, Reply, Request, Response};
 
-use crate::config::file::RespondTable;
-use crate::config::{Place, Problem, fields};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Call, Handler, Make, Making, Status};
+use crate::compile::Target;
+use crate::config::{Fields, FilePath, Int, Place, Problem, short_form};
 use crate::methods::{answer_unless_known, answer_unless_read};
+use crate::routing::Found;
 
 /// The largest body file: it stays in memory. Larger ones are for the files handler.
 const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -28,6 +34,70 @@ const NOT_OURS: [HeaderName; 6] = [
     header::UPGRADE,
 ];
 
+/// One response for every request.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+pub struct RespondTable {
+    /// The status.
+    #[serde(default = "ok")]
+    pub status: Status,
+    /// The body, as text.
+    #[schemars(example = &"pong")]
+    pub body: Option<String>,
+    /// A file that holds the body (1 MiB at most: it is kept in memory). Relative to the file that names it.
+    #[schemars(example = &"sorry.html")]
+    pub body_file: Option<FilePath>,
+    /// Fields of the response. Content-Type is `text/plain; charset=utf-8`, or goes by the name of the body file, if it is
+    /// not given.
+    #[serde(default)]
+    pub headers: Fields,
+}
+
+short_form!(RespondTable, SHORT, "a status (404), a text or a table", r#"{ "type": ["integer", "string"] }"#, {
+    visit_str(body: &str) => Ok(RespondTable { body: Some(body.to_owned()), ..RespondTable::default() });
+    visit_u64(status: u64) => {
+        let status = Int::deserialize(serde::de::value::U64Deserializer::new(status))?;
+        Ok(RespondTable { status, ..RespondTable::default() })
+    };
+});
+
+/// The status of a response where none is given.
+pub(super) fn ok() -> Status {
+    Int(200)
+}
+
+impl Default for RespondTable {
+    fn default() -> Self {
+        Self { status: ok(), body: None, body_file: None, headers: Fields::default() }
+    }
+}
+
+impl Make for RespondTable {
+    fn describe(&self) -> String {
+        let body = match (&self.body, &self.body_file) {
+            (_, Some(file)) => format!(" with {}", file.display()),
+            (Some(text), None) => format!(" with {} bytes of text", text.len()),
+            (None, None) => String::new(),
+        };
+        format!("{}{body}", self.status.0)
+    }
+
+    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Respond::new(self, route.place)?))
+    }
+}
+
+impl Handler for Respond {
+    fn call(&self, request: Request, _: Call<'_>) -> Reply {
+        self.answer(&request).into()
+    }
+
+    fn call_head(&self, _: &RequestHead<'_>, _: &Found<'_, Target>, _: &RequestPath<'_>) -> Option<Response> {
+        Some(self.answer_read())
+    }
+}
+
 /// One answer, made ready.
 #[derive(Debug)]
 pub(crate) struct Respond {
@@ -39,18 +109,13 @@ impl Respond {
     /// Reads the body and encodes the head.
     pub(crate) fn new(table: &RespondTable, place: &Place) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
-        // The schema lets only 200 to 599 through.
-        let status = StatusCode::from_u16(table.status).unwrap_or(StatusCode::OK);
-        let mut fields = fields::read(&table.headers, &place.key("headers"), &mut problems);
-        for name in table
-            .headers
-            .keys()
-            .filter(|name| NOT_OURS.iter().any(|field| *field == *name.to_ascii_lowercase()))
-        {
+        let status = table.status.code();
+        for (key, _) in table.headers.names().filter(|(_, name)| NOT_OURS.contains(name)) {
             let problem =
-                Problem::key(&place.key("headers").key(name), format!("{name} is set by the connection"));
+                Problem::key(&place.key("headers").key(key), format!("{key} is set by the connection"));
             problems.push(problem.label("leave it out"));
         }
+        let mut fields = table.headers.to_map();
         let body = body(table, place, &mut problems);
         if !body.is_empty() && matches!(status.as_u16(), 204 | 205 | 304) {
             // RFC 9110 §15.3.5, §15.3.6, §15.4.5: these end with their head.
@@ -131,9 +196,10 @@ mod tests {
     use rudy_net::RequestBody;
 
     use super::*;
+    use crate::config::from_text;
 
     fn respond(table: &str) -> Result<Respond, Vec<Problem>> {
-        Respond::new(&toml::from_str(table).unwrap(), &Place::nowhere())
+        from_text(table).and_then(|table| Respond::new(&table, &Place::nowhere()))
     }
 
     fn status(respond: &Respond, method: &str) -> u16 {
@@ -192,8 +258,9 @@ mod tests {
             ("body_file = '/'", 1),
             (&format!("body_file = '{}'", large.display()), 1),
             ("status = 204\nbody = 'a'", 1),
-            ("headers = { Content-Length = '1', 'a b' = 'x', X = \"a\\nb\" }", 3),
+            ("headers = { Content-Length = '1', 'a b' = 'x', X = \"a\\nb\" }", 2),
             ("headers = { X = 'a', x = 'b' }", 1),
+            ("headers = { Content-Length = '1' }", 1),
         ] {
             assert_eq!(respond(table).unwrap_err().len(), errors, "{table}");
         }

@@ -5,10 +5,13 @@ use std::time::Instant;
 
 use http::{HeaderValue, StatusCode, header};
 use rudy_net::engine::Model;
-use rudy_net::{Client, Counters, Request, Response, Worker};
+use rudy_net::{Client, Counters, Reply, Request, Response, Worker};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::config::file::{Audience, StatusTable};
+use super::{Audience, Call, Handler, Make, Making};
+use crate::config::Problem;
 use crate::methods::answer_unless_read;
 
 /// What the status is told from: one for the life of the process, whatever is reloaded.
@@ -90,6 +93,31 @@ fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
+}
+
+/// The server's counters as JSON: connections, requests, bytes, memory.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StatusTable {
+    /// Who may see it; others get 403.
+    #[serde(default)]
+    pub allow: Audience,
+}
+
+impl Make for StatusTable {
+    fn describe(&self) -> String {
+        self.allow.describe().to_owned()
+    }
+
+    fn make(&self, _: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Status::new(self)))
+    }
+}
+
+impl Handler for Status {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        self.answer(&request, call.context.client, &call.context.routes.vitals).into()
+    }
 }
 
 /// The counters, for those who may see them.

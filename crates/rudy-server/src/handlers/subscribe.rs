@@ -7,13 +7,23 @@ use http::StatusCode;
 use rudy_http::h1::Prepared;
 use rudy_net::{Body, Request, Response};
 
+use super::StreamFormat;
 use super::stream::fields;
-use crate::config::{Place, Problem, StreamFormat, Time, out_of_bounds};
+use crate::config::{Place, Problem, Time};
 use crate::topic::{Framing, Listening, Start, Topic};
 
 /// The heartbeat's bounds: oftener is a stream of its own, and less often no proxy waits for.
 const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
 const HEARTBEAT_MAX: Duration = Duration::from_hours(1);
+
+/// As the HTML standard (§9.2.7) advises against proxies that close what is silent.
+pub(super) fn heartbeat() -> Time {
+    Time(Duration::from_secs(15))
+}
+
+pub(super) fn retry() -> Time {
+    Time(Duration::from_secs(2))
+}
 
 /// What all who listen through one route are told alike.
 #[derive(Debug)]
@@ -35,8 +45,9 @@ impl Subscribe {
     ) -> Result<Self, Vec<Problem>> {
         let is_off = heartbeat.0.is_zero();
         if !is_off && !(HEARTBEAT_MIN..=HEARTBEAT_MAX).contains(&heartbeat.0) {
-            let (least, most) = (Time(HEARTBEAT_MIN), Time(HEARTBEAT_MAX));
-            let problem = out_of_bounds(&place.key("heartbeat"), &heartbeat, &least, &most);
+            let (min, max): (Time, Time) = (Time(HEARTBEAT_MIN), Time(HEARTBEAT_MAX));
+            let problem = Problem::value(&place.key("heartbeat"), format!("{heartbeat} is out of bounds"));
+            let problem = problem.label(format!("expected {min} to {max}"));
             return Err(vec![problem.help("\"0s\" switches it off")]);
         }
         Ok(Self {

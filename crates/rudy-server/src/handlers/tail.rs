@@ -5,11 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use rudy_net::{Client, Request, Response};
+use rudy_net::{Client, Reply, Request, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::subscribe::{Subscribe, framing};
-use crate::config::file::Audience;
-use crate::config::{Place, Problem, TailTable, visible};
+use super::subscribe::{Subscribe, framing, heartbeat, retry};
+use super::{Audience, Call, Handler, Make, Making, Start, StreamFormat};
+use crate::config::{FilePath, Int, OneOrMany, Place, Problem, Size, Time, visible};
 use crate::error_log::ErrorLog;
 use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
 use crate::methods::answer_unless_read;
@@ -20,6 +22,77 @@ use crate::topic::{Draft, Framing, History, Topic};
 const LINGER_TIME: Duration = Duration::from_mins(1);
 /// So many bytes of lines are published at once.
 const DRAFT_BYTES: usize = 64 * 1024;
+
+/// The lines of files as they are written: one look at the files, whatever the number of clients.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TailTable {
+    /// The files, each as a path whose parts may have `*`, `?`, `[ab]` and `{a,b}`: `/var/log/app/*.log`. Files that appear
+    /// later are found. Relative to the file that names them.
+    #[schemars(example = &"/var/log/app/*.log")]
+    pub files: OneOrMany<FilePath>,
+    /// Who may read them; others are told 403.
+    #[serde(default)]
+    pub allow: Audience,
+    /// Lines to begin with: of each file for the client that comes first, the latest of all files for those who join it.
+    #[serde(default = "last")]
+    pub last: Int<0, 1_000_000>,
+    /// How it is written.
+    #[serde(default)]
+    pub format: StreamFormat,
+    /// Whether the name of its file stands before each line. If absent, where there may be several files.
+    pub names: Option<bool>,
+    /// Lines that are kept for a client that comes back or does not read as fast as others, as in `broadcast`.
+    #[serde(default = "history")]
+    pub history: Int<1, 1_000_000>,
+    /// The bytes of the lines that are kept at most, as they are sent.
+    #[serde(default = "history_bytes")]
+    pub history_bytes: Size,
+    /// As in `broadcast`; with `format = "plain"` there is none.
+    #[serde(default = "heartbeat")]
+    pub heartbeat: Time,
+    /// As in `broadcast`.
+    #[serde(default = "retry")]
+    pub retry: Time,
+}
+
+fn last() -> Int<0, 1_000_000> {
+    Int(10)
+}
+
+fn history() -> Int<1, 1_000_000> {
+    Int(1000)
+}
+
+fn history_bytes() -> Size {
+    Size(1024 * 1024)
+}
+
+impl Make for TailTable {
+    fn describe(&self) -> String {
+        let files: Vec<_> = self.files.as_slice().iter().map(|file| file.display().to_string()).collect();
+        format!("{} as {}, {}", files.join(" "), self.format.describe(), self.allow.describe())
+    }
+
+    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Tail::new(self, route.place)?))
+    }
+
+    fn is_endless(&self) -> bool {
+        true
+    }
+}
+
+impl Handler for Tail {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        self.answer(&request, call.context.client).into()
+    }
+
+    fn start(&self, start: &Start<'_>) -> std::io::Result<()> {
+        self.source.log.get_or_init(|| start.log.clone());
+        Ok(())
+    }
+}
 
 /// The files of one route.
 #[derive(Debug)]
@@ -57,7 +130,8 @@ impl Tail {
         linger_timeout: Duration,
     ) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
-        let subscribe = Subscribe::new(table.format, table.last, table.heartbeat, table.retry, place);
+        let subscribe =
+            Subscribe::new(table.format, table.last.as_u32(), table.heartbeat, table.retry, place);
         let subscribe = subscribe.map_err(|wrong| problems.extend(wrong));
         let mut patterns = Vec::new();
         for file in table.files.as_slice() {
@@ -73,20 +147,15 @@ impl Tail {
         let has_several = patterns.len() > 1 || patterns.iter().any(Pattern::is_glob);
         let source = Source {
             patterns,
-            last: table.last.into(),
+            last: table.last.0,
             has_names: table.names.unwrap_or(has_several),
             framing: framing(table.format),
-            history: History { messages: table.history.into(), bytes: table.history_bytes.0 },
+            history: History { messages: table.history.0, bytes: table.history_bytes.0 },
             linger_timeout,
             log: OnceLock::new(),
             topic: Mutex::new(None),
         };
         Ok(Self { subscribe, audience: table.allow, source: Arc::new(source) })
-    }
-
-    /// Says in `log` what is not followed, and why. The first log stays.
-    pub(crate) fn log_to(&self, log: ErrorLog) {
-        self.source.log.get_or_init(|| log);
     }
 
     /// Answers a request. The first client has the files followed.
@@ -200,10 +269,11 @@ mod tests {
     use rudy_net::{Body, BodyPiece, BodyStream, Peer, RequestBody};
 
     use super::*;
+    use crate::config::from_text;
 
     fn table(folder: &Path, text: &str) -> TailTable {
-        let mut table: TailTable = toml::from_str(text).unwrap();
-        table.files = table.files.as_slice().iter().map(|file| folder.join(file)).collect();
+        let mut table: TailTable = from_text(text).unwrap();
+        table.files = table.files.as_slice().iter().map(|file| folder.join(file).into()).collect();
         table
     }
 

@@ -10,21 +10,79 @@
 mod decide;
 
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use http::StatusCode;
 use rudy_http::h1::RequestHead;
-use rudy_http::semantics::path::PathBelow;
+use rudy_http::semantics::path::{PathBelow, RequestPath};
 use rudy_net::{Reply, Request, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use self::decide::{Plan, decide};
-use crate::config::files::problem_of;
-use crate::config::{FastcgiTable, Place, Problem};
-use crate::error_log::ErrorLog;
-use crate::fastcgi::{Apps, Fastcgi, Script};
+use crate::compile::Target;
+use crate::config::{AppTable, FilePath, Place, Problem, missing, short_form};
+use crate::fastcgi::{Fastcgi, FastcgiTable, Script};
 use crate::files::access::WouldBlock;
 use crate::files::{Elsewhere, Files, FilesOptions, Folders, Outcome};
+use crate::handlers::{Call, Handler, Make, Making, Start};
+use crate::methods::APP_METHODS;
 use crate::routes::Context;
+use crate::routing::Found;
+
+/// A PHP site: the `php` table of a route, with the keys of `fastcgi`. Needs `root`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(remote = "Self")]
+#[schemars(transform = Self::with_short_form)]
+pub struct PhpTable(pub FastcgiTable);
+
+short_form!(PhpTable, SHORT_PATH, "a folder (\"public\") or a table", r#"{ "type": "string", "minLength": 1 }"#, {
+    visit_bytes(folder: &[u8]) => Ok(PhpTable::of(std::ffi::OsStr::from_bytes(folder)));
+});
+
+impl PhpTable {
+    /// The PHP site of a folder: everything as usual.
+    #[must_use]
+    pub fn of(root: impl Into<PathBuf>) -> Self {
+        Self(FastcgiTable { root: Some(FilePath(root.into())), ..FastcgiTable::default() })
+    }
+
+    /// What the schema cannot say of a PHP site.
+    fn problems(&self, place: &Place) -> Vec<Problem> {
+        let mut problems = self.0.app.problems_with_address(place);
+        if self.0.root.is_none() {
+            problems.push(missing("root", place));
+        }
+        if self.0.script_suffix.is_some() {
+            let problem = Problem::key(&place.key("script_suffix"), "`php` runs what ends in .php");
+            problems.push(problem.label("not known here").help("`fastcgi` runs what ends otherwise"));
+        }
+        if !self.0.check_scripts {
+            let problem =
+                Problem::value(&place.key("check_scripts"), "`php` looks every path up in its folder");
+            let help = "if php-fpm has the same folder at another path, `upstream_root` says which";
+            problems.push(problem.label("cannot be left out").help(help));
+        }
+        problems
+    }
+}
+
+impl Make for PhpTable {
+    fn describe(&self) -> String {
+        let root = self.0.root.as_ref().map(|root| root.display().to_string());
+        let links = if self.0.follow_symlinks { ", links followed" } else { "" };
+        format!("{}{links}, run by {}", root.unwrap_or_default(), self.0.app.describe())
+    }
+
+    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Php::new(self, route.place, route.folders)?))
+    }
+
+    fn app(&self) -> Option<&AppTable> {
+        Some(&self.0.app)
+    }
+}
 
 /// A PHP site.
 #[derive(Debug)]
@@ -33,10 +91,36 @@ pub(crate) struct Php {
     app: Fastcgi,
 }
 
+impl Handler for Php {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        let elsewhere = |file: &str| call.taken_elsewhere(file);
+        self.respond(request, call.below(), call.found.if_others(&elsewhere), call.context)
+    }
+
+    fn call_head(
+        &self,
+        head: &RequestHead<'_>,
+        found: &Found<'_, Target>,
+        path: &RequestPath<'_>,
+    ) -> Option<Response> {
+        self.answer_head(head, found.below(path))
+    }
+
+    fn start(&self, start: &Start<'_>) -> io::Result<()> {
+        self.files.log_to(start.log.clone());
+        self.app.start(start)
+    }
+
+    fn methods(&self) -> &'static str {
+        APP_METHODS
+    }
+}
+
 impl Php {
     /// Opens the folder and makes the app's pool ready. Nothing is connected to yet.
-    pub(crate) fn new(table: &FastcgiTable, place: &Place, folders: &Folders) -> Result<Self, Vec<Problem>> {
-        let mut problems = table.problems_of_php(place);
+    fn new(table: &PhpTable, place: &Place, folders: &Folders) -> Result<Self, Vec<Problem>> {
+        let mut problems = table.problems(place);
+        let table = &table.0;
         match table.root.as_ref().map(|root| Self::open(table, root, place, folders)) {
             Some(Ok(php)) if problems.is_empty() => return Ok(php),
             Some(Err(more)) => problems.extend(more),
@@ -57,28 +141,13 @@ impl Php {
             on_php_site: true,
             ..FilesOptions::default()
         };
-        let files = Files::open(root, options, folders).map_err(|error| vec![problem_of(&error, place)])?;
+        let files = Files::open(root, options, folders).map_err(|error| vec![error.problem(place)])?;
         Ok(Self { files, app: Fastcgi::of_php(table, root, place, folders)? })
-    }
-
-    /// Starts the app's processes, where it is Rudy that does.
-    ///
-    /// # Errors
-    ///
-    /// As [`Fastcgi::start`].
-    pub(crate) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
-        self.app.start(apps, log)
-    }
-
-    /// Says in `log` what goes wrong. The first log stays.
-    pub(crate) fn log_to(&self, log: &ErrorLog) {
-        self.files.log_to(log.clone());
-        self.app.log_to(log.clone());
     }
 
     /// Answers a request; `path` is the part of its path below the route. `elsewhere` knows the other routes, if there are any: an
     /// index or a front controller that one of them takes is theirs to answer.
-    pub(crate) fn call(
+    fn respond(
         &self,
         request: Request,
         path: PathBelow<'_>,
@@ -101,7 +170,7 @@ impl Php {
                 None => Ok(Script::new(path.mount(), script.as_bytes())),
             },
             Ok(Plan::Send) => {
-                return match self.files.call(&request, path, elsewhere, context.access) {
+                return match self.files.respond_to(&request, path, elsewhere, context.access) {
                     Ok(Outcome::Reply(reply)) => reply,
                     Ok(Outcome::Redirect { path, .. }) => context.redirect(request, path),
                     Err(WouldBlock) => on_pool(request),
@@ -124,7 +193,7 @@ impl Php {
     }
 
     /// Answers a request for a file to read, as [`Files::answer_head`] does. A folder may have got an `index.php`.
-    pub(crate) fn answer_head(&self, head: &RequestHead<'_>, path: PathBelow<'_>) -> Option<Response> {
+    fn answer_head(&self, head: &RequestHead<'_>, path: PathBelow<'_>) -> Option<Response> {
         if path.names_directory() { None } else { self.files.answer_head(head, path, None) }
     }
 

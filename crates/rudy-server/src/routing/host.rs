@@ -4,16 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::config::written_as_text;
 
 /// The longest name that DNS can hold (RFC 1035 §2.3.4): a longer one is nobody's.
 const NAME_BYTES_MAX: usize = 255;
 
 /// The hosts that a site answers for: `example.org`, or `*.example.org` for every name below it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     /// One name or address, in lower case and without the dot at its end.
     Exact(String),
@@ -78,7 +75,7 @@ impl fmt::Display for HostPattern {
     }
 }
 
-written_as_text!(HostPattern, "rudy-host", { "type": "string", "examples": ["example.org", "*.example.org"] });
+written_as_text!(HostPattern, "a host (\"example.org\")", { "type": "string", "examples": ["example.org", "*.example.org"] });
 
 /// Sites by host.
 #[derive(Debug, Default)]

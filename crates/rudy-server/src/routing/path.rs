@@ -7,7 +7,6 @@ use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
 use rudy_http::semantics::path::RequestPath;
-use serde::{Deserialize, Serialize};
 
 use crate::config::written_as_text;
 
@@ -18,8 +17,7 @@ use crate::config::written_as_text;
 /// 3. Otherwise a glob over the whole path: `*` and `?` stand for anything but a slash, `**` for anything, `{a,b}` for a
 ///    or b, `[a-z]` for one of these; a `/*` at the end is as in 2. A glob without a slash is compared with the last
 ///    part of the path.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone)]
 pub struct PathPattern {
     text: String,
     kind: Kind,
@@ -152,7 +150,7 @@ impl fmt::Display for PathPattern {
     }
 }
 
-written_as_text!(PathPattern, "rudy-path", { "type": "string", "examples": ["/about", "/docs/*", "*.php", "/a/*/b.{jpg,png}"] });
+written_as_text!(PathPattern, "a path (\"/docs/*\")", { "type": "string", "examples": ["/about", "/docs/*", "*.php", "/a/*/b.{jpg,png}"] });
 
 #[cfg(test)]
 mod tests {

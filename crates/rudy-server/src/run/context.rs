@@ -35,6 +35,7 @@ impl Context {
 
     /// Makes a configuration ready to respond. Its apps are not started.
     pub(super) fn build_app(&self, config: &Config, log: Option<&AccessLog>) -> Result<App, Failure> {
+        self.errors.mask(config.placeholders().clone());
         let app = App::new(config, &self.folders).map_err(Failure::Config)?;
         let app = app.with_vitals(self.vitals.clone()).with_topics(self.topics.clone());
         let app = app.with_buffers(self.buffers.clone());
@@ -47,6 +48,6 @@ impl Context {
 
     /// Starts the apps of a configuration that do not run yet.
     pub(super) fn start_apps(&self, app: &App) -> Result<(), Failure> {
-        app.start_apps(&self.apps, &self.errors).map_err(Failure::cannot("start an app"))
+        app.start(&self.apps, &self.errors).map_err(Failure::cannot("start an app"))
     }
 }

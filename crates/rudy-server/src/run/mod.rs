@@ -15,13 +15,15 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 pub use exit::Exit;
+use http::StatusCode;
 use rudy_net::engine::Model;
 use rudy_net::listen::Address;
 
 use self::exit::Failure;
 use self::server::Server;
 use crate::access_log::{Destination, Format};
-use crate::config::{AccessLogOptions, Config, Diagnostics, FilesTable, json_schema};
+use crate::config::{AccessLogOptions, Config, Diagnostics, FilePath, json_schema};
+use crate::files::{FilesOptions, FilesTable};
 use crate::{App, Folders};
 
 /// What `rudy serve` is asked to do.
@@ -140,6 +142,7 @@ fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
     let fallback = spa.then(|| "index.html".to_owned());
     // As hosts of static sites have it.
     let error_pages = ["404.html"].into_iter().filter(|page| root.join(page).is_file());
-    let error_pages = error_pages.map(|page| ("404".to_owned(), page.to_owned())).collect();
-    Ok(FilesTable { browse, fallback, error_pages, ..FilesTable::of(root) })
+    let error_pages = error_pages.map(|page| (StatusCode::NOT_FOUND, page.to_owned())).collect();
+    let options = FilesOptions { browse, fallback, error_pages, ..FilesOptions::default() };
+    Ok(FilesTable { root: FilePath(root), options })
 }

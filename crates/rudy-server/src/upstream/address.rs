@@ -5,13 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::config::written_as_text;
 
 /// The address of an upstream: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000` or `[::1]:9000`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UpstreamAddress {
     /// An IP address and a port.
     Ip(SocketAddr),
@@ -32,7 +29,7 @@ impl FromStr for UpstreamAddress {
     }
 }
 
-written_as_text!(UpstreamAddress, "rudy-upstream",
+written_as_text!(UpstreamAddress, "an address (\"127.0.0.1:9000\")",
     { "type": "string", "examples": ["unix:/run/php/php-fpm.sock", "127.0.0.1:9000", "[::1]:9000"] });
 
 impl fmt::Display for UpstreamAddress {

@@ -20,7 +20,7 @@ fn included_files_add_sites_and_paths_go_by_the_file_that_names_them() {
     .unwrap();
     let [Site { hosts, routes, .. }] = config.sites.as_slice() else { panic!("one site") };
     assert_eq!(hosts, &["b.org".parse().unwrap()]);
-    let Handler::Respond(respond) = &routes[0].handler else { panic!("respond") };
+    let Table::Respond(respond) = &routes[0].handler else { panic!("respond") };
     assert!(respond.body_file.as_ref().unwrap().ends_with("conf.d/b.txt"));
     assert!(matches!(&config.listen[0], Address::Unix { path, .. } if path.is_absolute()));
     assert_eq!(config.ignored.len(), 1, "{:?}", config.ignored);
@@ -28,7 +28,7 @@ fn included_files_add_sites_and_paths_go_by_the_file_that_names_them() {
 
 #[test]
 fn every_limit_can_be_set() {
-    let serde_json::Value::Object(limits) = serde_json::to_value(file::LimitsTable::default()).unwrap()
+    let serde_json::Value::Object(limits) = serde_json::to_value(limits::LimitsTable::default()).unwrap()
     else {
         panic!("a table")
     };
@@ -217,7 +217,7 @@ fn a_php_site_needs_three_lines() {
     for line in [
         "  1  /b/*  php  app, links followed, run by unix:none.sock",
         "  2  /*    php  app, run by unix:/run/php/php-fpm.sock",
-        "  none.sock is not there: requests for PHP are answered 502 until php-fpm listens on it (`address` says where, if it \
+        "  none.sock is not there: requests for PHP get 502 until php-fpm listens on it (`address` says where, if it \
          is elsewhere)",
     ] {
         assert!(text.lines().any(|other| other == line), "{line}\n{text}");
@@ -270,7 +270,7 @@ fn a_php_route_checks_scripts_without_being_told_their_suffix() {
         load(&[("rudy.toml", &text)])
     };
     let suffix = |config: &Config| match &config.sites[0].routes[0].handler {
-        Handler::Fastcgi(table) => table.script_suffix.clone(),
+        Table::Fastcgi(table) => table.suffix(&config.sites[0].routes[0].paths).map(str::to_owned),
         _ => None,
     };
     assert_eq!(suffix(&load("*.php", "root = '/'").unwrap()).as_deref(), Some(".php"));

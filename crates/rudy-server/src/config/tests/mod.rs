@@ -1,10 +1,12 @@
 //! Whole configurations: what they mean, and what is said of wrong ones.
 
 mod errors;
+mod guesses;
 mod meaning;
 
 use super::*;
 use crate::App;
+use crate::handlers::{Make, Table};
 
 /// Loads files written to an empty folder, the first being the main one; what is said names them without the folder.
 fn load(files: &[(&str, &str)]) -> Result<Config, String> {

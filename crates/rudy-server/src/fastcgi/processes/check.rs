@@ -16,7 +16,9 @@ use crate::config::{AppTable, Place, Problem, root_may};
 
 /// The problems of the app whose table is at `place`, if Rudy starts its processes.
 pub(crate) fn problems(table: &AppTable, place: &Place) -> Vec<Problem> {
-    let Some(program) = table.command.as_ref().and_then(|command| command.first()) else { return Vec::new() };
+    let Some(program) = table.command.as_ref().and_then(|command| command.0.first()) else {
+        return Vec::new();
+    };
     let (command, processes) = (place.key("command"), place.key("processes"));
     // For a user who is not root, a missing right is left to the start: `rudy check` may check the configuration of a service.
     let user = table.processes.user.as_deref().and_then(|name| user_to_be(name).err());

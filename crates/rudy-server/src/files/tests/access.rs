@@ -139,7 +139,7 @@ fn pages_siblings_and_other_methods_are_left_to_the_pool_too() {
     *post.method_mut() = Method::POST;
     let elsewhere = |_: &str| None;
     let path = RequestPath::parse("/far/x").unwrap();
-    let call = |access| site.files.call(&post, path.below(0), Some(&elsewhere), access).map(drop);
+    let call = |access| site.files.respond_to(&post, path.below(0), Some(&elsewhere), access).map(drop);
     assert_eq!(call(Access::Cached), Err(WouldBlock));
     assert_eq!(call(Access::Blocking), Ok(()));
 }

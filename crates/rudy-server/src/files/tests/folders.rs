@@ -55,7 +55,7 @@ fn no_more_folders_are_open_than_may_be() {
     let request = Request::new(RequestBody::empty());
     let is_found = |files: &Files, path: &str| {
         let path = RequestPath::parse(path).unwrap();
-        let outcome = files.call(&request, path.below(0), None, Access::Blocking);
+        let outcome = files.respond_to(&request, path.below(0), None, Access::Blocking);
         let Ok(Outcome::Reply(Reply::Now(response))) = outcome else { panic!("a file needs no waiting") };
         response.status() == 200
     };

@@ -78,7 +78,7 @@ impl Site {
     /// What is sent where the file system may or may not be waited for.
     fn call(&self, request: &Request, path: &str, access: Access) -> Result<Reply, WouldBlock> {
         let path = RequestPath::parse(path).unwrap();
-        match self.files.call(request, path.below(0), None, access)? {
+        match self.files.respond_to(request, path.below(0), None, access)? {
             Outcome::Reply(reply) => Ok(reply),
             Outcome::Redirect { .. } => panic!("there are no other routes"),
         }

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use http::{HeaderValue, Method, StatusCode, header};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Reply, Request, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use self::publish::receive;
-use super::subscribe::Subscribe;
-use crate::config::file::Audience;
-use crate::config::{BroadcastTable, Place, Problem, StreamFormat};
+use super::subscribe::{Subscribe, heartbeat, retry};
+use super::{Audience, Call, Handler, Make, Making, StreamFormat};
+use crate::config::{Int, Place, Problem, Size, Time};
 use crate::methods::answer_others;
 use crate::pages;
 use crate::routing::{HostPattern, request_host};
@@ -21,6 +23,78 @@ use crate::topic::{History, Topic, Topics};
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 /// The longest path that names a topic, in bytes: the topic keeps it.
 const NAME_BYTES_MAX: usize = 256;
+
+/// One source, many listeners: lines that are sent to a path with POST or PUT go as Server-Sent Events to everybody who
+/// listens there with GET. Each path of the route is a topic of its own.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BroadcastTable {
+    /// Who may publish; others are told 403. Behind a proxy on this machine, everybody comes from this machine.
+    pub publish: Audience,
+    /// Who may listen; others are told 403.
+    pub allow: Audience,
+    /// How many of the latest messages a client gets that comes for the first time.
+    pub last: Int<0, 1_000_000>,
+    /// Messages that are kept for a client that comes back (`Last-Event-ID`), or does not read as fast as others. One that
+    /// falls behind them is dropped if it does not read at all, and told of the gap if it does.
+    pub history: Int<1, 1_000_000>,
+    /// The bytes of a topic's messages that are kept at most, as they are sent.
+    pub history_bytes: Size,
+    /// A topic to which nobody listens is forgotten when nothing was published to it for so long.
+    pub history_timeout: Time,
+    /// Topics of one site that were published to; publishing to a further one is rejected with 503. Listening alone makes
+    /// no topic that counts.
+    pub topics: Int<1, 100_000>,
+    /// How long nothing is sent before a comment shows that the connection lives. `"0s"`: no such comment.
+    pub heartbeat: Time,
+    /// How long a client is asked to wait before it comes back after its connection was lost.
+    pub retry: Time,
+}
+
+impl Default for BroadcastTable {
+    fn default() -> Self {
+        Self {
+            publish: Audience::Loopback,
+            allow: Audience::Anyone,
+            last: Int(0),
+            history: Int(1000),
+            // A hundred topics take 25 MiB at most.
+            history_bytes: Size(256 * 1024),
+            history_timeout: Time(Duration::from_hours(1)),
+            topics: Int(100),
+            heartbeat: heartbeat(),
+            retry: retry(),
+        }
+    }
+}
+
+impl Make for BroadcastTable {
+    fn describe(&self) -> String {
+        let publishers = match self.publish {
+            Audience::Loopback => "this machine",
+            Audience::Anyone => "anyone",
+        };
+        format!("{}, published by {publishers}", self.allow.describe())
+    }
+
+    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Broadcast::new(self, &route.site.hosts, route.place)?))
+    }
+
+    fn is_endless(&self) -> bool {
+        true
+    }
+}
+
+impl Handler for Broadcast {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        self.respond(request, call.path, call.context.client, &call.context.routes.topics)
+    }
+
+    fn methods(&self) -> &'static str {
+        METHODS
+    }
+}
 
 /// The topics of one route.
 #[derive(Debug)]
@@ -44,26 +118,20 @@ impl Broadcast {
         place: &Place,
     ) -> Result<Self, Vec<Problem>> {
         let BroadcastTable { last, heartbeat, retry, .. } = *table;
-        let subscribe = Subscribe::new(StreamFormat::Sse, last, heartbeat, retry, place);
+        let subscribe = Subscribe::new(StreamFormat::Sse, last.as_u32(), heartbeat, retry, place);
         Ok(Self {
             subscribe: subscribe?,
             publishers: table.publish,
             listeners: table.allow,
-            history: History { messages: table.history.into(), bytes: table.history_bytes.0 },
+            history: History { messages: table.history.0, bytes: table.history_bytes.0 },
             history_timeout: table.history_timeout.0,
-            topics_max: table.topics as usize,
+            topics_max: table.topics.as_usize(),
             site: hosts.first().map(ToString::to_string).unwrap_or_default(),
         })
     }
 
     /// Answers a request: listens with GET, publishes with POST or PUT.
-    pub(crate) fn call(
-        &self,
-        request: Request,
-        path: &RequestPath<'_>,
-        client: &Client,
-        topics: &Topics,
-    ) -> Reply {
+    fn respond(&self, request: Request, path: &RequestPath<'_>, client: &Client, topics: &Topics) -> Reply {
         match *request.method() {
             Method::GET | Method::HEAD => self.listen(&request, path, client, topics).into(),
             Method::POST | Method::PUT => self.publish(request, path, client, topics),

@@ -3,9 +3,10 @@
 use rudy_net::{Body, Peer, RequestBody};
 
 use super::*;
+use crate::config::from_text;
 
 fn broadcast(table: &str) -> Result<Broadcast, Vec<Problem>> {
-    Broadcast::new(&toml::from_str(table).unwrap(), &[], &Place::nowhere())
+    Broadcast::new(&from_text(table).unwrap(), &[], &Place::nowhere())
 }
 
 fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, &str)]) -> Response {
@@ -17,7 +18,7 @@ fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, 
     let request = request.body(RequestBody::empty()).unwrap();
     let client = Client::new(Peer::Ip((peer, 1).into()), 1, 1);
     let path = RequestPath::parse(request.uri().path()).unwrap().into_owned();
-    match broadcast(table).unwrap().call(request, &path, &client, &topics) {
+    match broadcast(table).unwrap().respond(request, &path, &client, &topics) {
         Reply::Now(response) => response,
         // An empty body has all of its pieces.
         Reply::Later(later) => {
@@ -57,7 +58,7 @@ fn a_host_more_leaves_the_topics_of_a_site() {
     let topics = Topics::default();
     let topic_of = |hosts: &[&str]| {
         let hosts: Vec<HostPattern> = hosts.iter().map(|host| host.parse().unwrap()).collect();
-        let broadcast = Broadcast::new(&toml::from_str("").unwrap(), &hosts, &Place::nowhere()).unwrap();
+        let broadcast = Broadcast::new(&from_text("").unwrap(), &hosts, &Place::nowhere()).unwrap();
         broadcast.topic_to_publish(&RequestPath::parse("/news").unwrap(), &topics).ok().unwrap()
     };
     let before = topic_of(&["a.org"]);
@@ -97,7 +98,7 @@ fn names_and_topics_are_bounded() {
     let near = Client::new(Peer::Unix, 1, 1);
     let call = |method: &str, target: &str| {
         let request = http::Request::builder().method(method).uri(target).body(RequestBody::empty());
-        broadcast.call(request.unwrap(), &RequestPath::parse(target).unwrap(), &near, &topics)
+        broadcast.respond(request.unwrap(), &RequestPath::parse(target).unwrap(), &near, &topics)
     };
     let status = |reply: &Reply| match reply {
         Reply::Now(response) => Some(response.status().as_u16()),

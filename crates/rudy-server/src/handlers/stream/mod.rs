@@ -14,22 +14,104 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rudy_http::h1::Prepared;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::syntax::parse_digits;
-use rudy_net::{Body, Request, Response};
+use rudy_net::{Body, Reply, Request, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use self::spread::Spread;
 use self::template::Template;
 use self::ticks::Ticks;
-use crate::config::{Place, Problem, StreamFormat, StreamTable, Time, out_of_bounds};
+use super::{Call, Handler, Make, Making};
+use crate::config::{Int, Place, Problem, Time};
 use crate::methods::answer_unless_read;
 use crate::pages;
 
 /// The interval's bounds: oftener is no chunk at a time any more but a download, less often than hourly no stream.
-const INTERVAL_MIN: Duration = Duration::from_millis(10);
-const INTERVAL_MAX: Duration = Duration::from_hours(1);
+type Interval = Time<10, 3_600_000>;
 
 /// The longest path that a stream shows: it is kept as long as the stream lasts, and should not be what decides how much
 /// memory ten thousand of them take.
 const PATH_BYTES_MAX: usize = 256;
+
+/// A stream that ticks: a welcome, then a chunk at each interval, each sent as it is due.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StreamTable {
+    /// The time from chunk to chunk, from 10 ms to 1 h. Streams that are opened at once have their ticks spread over it.
+    pub interval: Interval,
+    /// A chunk. `{n}` is its number, from 1; `{path}` the path that was asked for, as it was written. Braces around anything
+    /// but a name are text.
+    pub text: String,
+    /// What comes first, at once; `""` leaves it out. `{path}` as in `text`; `{n}` is 0.
+    pub welcome: String,
+    /// After how many chunks it ends. It does not if absent.
+    #[schemars(example = 10)]
+    pub count: Option<Int<1, { u64::MAX }>>,
+    /// How it is written.
+    pub format: StreamFormat,
+    /// Chunks that may be due and wait for a client that does not read; with so many it is dropped.
+    pub queue: Int<1, 1_000_000>,
+}
+
+/// How a stream is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum StreamFormat {
+    /// Lines of text.
+    #[default]
+    Plain,
+    /// Server-Sent Events, which browsers read with `EventSource`; each has the number of its chunk as its id.
+    Sse,
+}
+
+impl Default for StreamTable {
+    fn default() -> Self {
+        Self {
+            interval: Time(Duration::from_secs(1)),
+            text: "Chunk {n} for id {path}".to_owned(),
+            welcome: "Goconntest welcomes you! Your Id: {path}".to_owned(),
+            count: None,
+            format: StreamFormat::default(),
+            // At a chunk a second, half of `send_stall_timeout`: so it is this that decides, and that is counted, and a phone
+            // may lose its network for as long.
+            queue: Int(16),
+        }
+    }
+}
+
+impl Make for StreamTable {
+    fn describe(&self) -> String {
+        let what = self.format.describe();
+        match self.count {
+            Some(Int(count)) => format!("{count} {what}, {} apart", self.interval),
+            None => format!("{what}, {} apart, for ever", self.interval),
+        }
+    }
+
+    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        Ok(Box::new(Stream::new(self, route.place)?))
+    }
+
+    fn is_endless(&self) -> bool {
+        self.count.is_none()
+    }
+}
+
+impl StreamFormat {
+    /// For `rudy check`.
+    pub(super) fn describe(self) -> &'static str {
+        match self {
+            Self::Plain => "lines of text",
+            Self::Sse => "Server-Sent Events",
+        }
+    }
+}
+
+impl Handler for Stream {
+    fn call(&self, request: Request, call: Call<'_>) -> Reply {
+        self.answer(&request, call.path).into()
+    }
+}
 
 /// Streams of one kind.
 #[derive(Debug)]
@@ -58,10 +140,6 @@ impl Stream {
     /// Makes streams ready for a route.
     pub(crate) fn new(table: &StreamTable, place: &Place) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
-        if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&table.interval.0) {
-            let place = place.key("interval");
-            problems.push(out_of_bounds(&place, &table.interval, &Time(INTERVAL_MIN), &Time(INTERVAL_MAX)));
-        }
         let mut template = |key, text| {
             let template = Template::new(text, table.format);
             let wrong = |(title, label)| Problem::value(&place.key(key), title).label(label);
@@ -74,8 +152,8 @@ impl Stream {
             interval_ns: u64::try_from(table.interval.0.as_nanos()).unwrap_or(u64::MAX),
             text,
             welcome,
-            count: table.count,
-            queue: table.queue.into(),
+            count: table.count.map(|count| count.0),
+            queue: table.queue.0,
         };
         let shows_path = settings.welcome.as_ref().is_some_and(Template::shows_path);
         Ok(Self {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 
-use crate::config::StreamFormat;
+use super::StreamFormat;
 
 /// A text with places to fill in, framed for its format: what it makes can be sent as it is.
 #[derive(Debug, PartialEq, Eq)]

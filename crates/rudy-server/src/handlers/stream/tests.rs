@@ -6,11 +6,12 @@ use http::Method;
 use rudy_net::{BodyPiece, BodyStream, RequestBody};
 
 use super::*;
+use crate::config::from_text;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn stream(table: &str) -> Stream {
-    Stream::new(&toml::from_str(table).unwrap(), &Place::nowhere()).unwrap()
+    Stream::new(&from_text(table).unwrap(), &Place::nowhere()).unwrap()
 }
 
 fn request(path: &str) -> Request {
@@ -261,10 +262,10 @@ fn what_cannot_be_streamed_is_refused_beforehand() {
         ("interval = '9ms'", 1),
         ("interval = '61m'", 1),
         ("text = '{N}{id}'", 1),
-        ("text = '{id}'\nwelcome = '{name}'\ninterval = '0s'", 3),
+        ("text = '{id}'\nwelcome = '{name}'\ninterval = '10ms'", 2),
         ("interval = '10ms'\nwelcome = ''", 0),
     ] {
-        let stream = Stream::new(&toml::from_str(table).unwrap(), &Place::nowhere());
+        let stream = from_text(table).and_then(|table| Stream::new(&table, &Place::nowhere()));
         assert_eq!(stream.err().map_or(0, |errors| errors.len()), errors, "{table}");
     }
 }

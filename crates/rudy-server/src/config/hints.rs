@@ -1,0 +1,167 @@
+//! What to write instead of a key that is not known: the nearest name, the new name of an old key, the right table for a key that
+//! is in the wrong one, and our word for what other servers call otherwise.
+
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use super::diagnostics::{Place, Problem};
+use super::file::MainFile;
+use super::schema::schema_of;
+use crate::files::FilesTable;
+
+/// Keys that had another name, or were in another place, in earlier versions.
+const REPLACED: [(&str, &str); 20] = [
+    ("answer_time", "`response_timeout`"),
+    ("app_root", "`upstream_root`"),
+    ("connect_time", "`connect_timeout`"),
+    ("head_time", "`head_timeout`"),
+    ("hidden", "`serve_hidden`"),
+    ("history_time", "`history_timeout`"),
+    ("idle_time", "`idle_timeout`"),
+    ("keep_time", "`idle_timeout`"),
+    ("linger_time", "`linger_timeout`"),
+    ("memory_bytes", "`cache_size`"),
+    ("memory_file_bytes", "`cache_max_file_size`"),
+    ("needs_length", "`buffer_chunked`"),
+    ("queue_time", "`queue_timeout`"),
+    ("retire_time", "`retire_timeout`"),
+    ("send_stall_time", "`send_stall_timeout`"),
+    ("shutdown", "`shutdown_timeout = \"30s\"`, at the top of the main file"),
+    ("spill_bytes", "`buffer_total`, for the whole server, at the top of the main file"),
+    ("spill_folder", "`buffer_dir`, for the whole server, at the top of the main file"),
+    ("split", "`script_suffix`"),
+    ("stop_time", "`stop_timeout`"),
+];
+
+const NO_TLS: &str = "Rudy has no TLS yet: put a server that has it in front";
+const NO_PROXY: &str = "Rudy is no reverse proxy yet: `fastcgi` and `php` pass requests to applications";
+
+/// Names that nginx, Caddy and Apache have for something, in lower case, and what to write here.
+const OTHER_SERVERS: [(&str, &str); 41] = [
+    ("add_header", "write `headers = { Name = \"value\" }` in `files` or `respond`"),
+    ("alias", "write `files = { root = \"...\" }` in a [[site.route]] with `path = \"/docs/*\"`"),
+    ("autoindex", "write `browse = true`"),
+    ("bind", "write `listen = \"127.0.0.1:8080\"` at the top of the main file"),
+    ("certificate", NO_TLS),
+    ("client_max_body_size", "write `limits = { body_bytes = \"16M\" }` at the top of the main file"),
+    ("directoryindex", "write `index = [\"index.html\"]`"),
+    ("documentroot", "write `root = \"public\"`"),
+    ("encode", "write `compression = true` in `files`"),
+    ("error_page", "write `error_pages = { 404 = \"404.html\" }` in `files`"),
+    ("errordocument", "write `error_pages = { 404 = \"404.html\" }` in `files`"),
+    ("expires", "write `cache_control = [{ pattern = \"*.css\", value = \"max-age=3600\" }]` in `files`"),
+    ("fastcgi_pass", "write `fastcgi = { address = \"127.0.0.1:9000\" }` in a [[site.route]]"),
+    ("file_server", "write `root = \"public\"`"),
+    ("gzip", "write `compression = true` in `files`"),
+    ("host", "write `hosts = \"example.org\"` in a [[site]]"),
+    ("http", "there is no such table: its keys are at the top of the main file"),
+    ("keepalive_timeout", "write `limits = { idle_timeout = \"75s\" }` at the top of the main file"),
+    ("location", "write [[site.route]] and `path = \"/docs/*\"`"),
+    ("log", "write `access_log = \"access.log\"` at the top of the main file"),
+    ("php_fastcgi", "write `php = { root = \"public\", address = \"127.0.0.1:9000\" }`"),
+    ("port", "write `listen = 8080` at the top of the main file"),
+    ("proxy", NO_PROXY),
+    ("proxy_pass", NO_PROXY),
+    ("proxypass", NO_PROXY),
+    ("redir", "write `redirect = \"/new\"` in a [[site.route]]"),
+    ("return", "write `redirect = \"/new\"` or `respond = 404` in a [[site.route]]"),
+    ("reverse_proxy", NO_PROXY),
+    ("rewrite", "write `redirect = \"/new/{rest}\"` in a [[site.route]] with `path = \"/old/*\"`"),
+    ("scriptalias", "write `fastcgi = { address = \"...\" }` in a [[site.route]]"),
+    ("server", "write [[site]]; `listen` is at the top of the main file"),
+    ("server_name", "write `hosts = [\"example.org\"]`"),
+    ("serveralias", "write `hosts = [\"example.org\", \"www.example.org\"]`"),
+    ("servername", "write `hosts = [\"example.org\"]`"),
+    ("ssl_certificate", NO_TLS),
+    ("sslcertificatefile", NO_TLS),
+    ("tls", NO_TLS),
+    ("upstream", "write `address = [\"127.0.0.1:9000\", \"127.0.0.1:9001\"]` in `fastcgi`"),
+    ("virtualhost", "write [[site]]"),
+    ("worker_connections", "write `limits = { connections = 10000 }` at the top of the main file"),
+    ("worker_processes", "write `cores = 4` at the top of the main file"),
+];
+
+/// A key that is not known, beside those that are.
+pub(super) fn unknown(place: &Place, key: &str, known: &[&'static str]) -> Problem {
+    let problem = Problem::key(place, format!("unknown key `{key}`"));
+    let mut known: Vec<_> = known.iter().copied().filter(|key| !key.starts_with('$')).collect();
+    if let Some((_, new)) = REPLACED.iter().find(|(old, _)| *old == key) {
+        return problem.label(format!("replaced by {new}"));
+    }
+    if let Some(place) = elsewhere(place, key) {
+        return problem.label(place);
+    }
+    if let Some((_, ours)) = OTHER_SERVERS.iter().find(|(theirs, _)| *theirs == key.to_ascii_lowercase()) {
+        return problem.label(*ours);
+    }
+    if let Some(near) = nearest(key, known.iter().copied()) {
+        return problem.label(format!("did you mean `{near}`?"));
+    }
+    known.sort_unstable();
+    let names: Vec<_> = known.iter().map(|key| format!("`{key}`")).collect();
+    problem.label("not known here").help(format!("the keys known here are {}", names.join(", ")))
+}
+
+/// Where a key belongs that is known in another table.
+fn elsewhere(place: &Place, key: &str) -> Option<String> {
+    let table = place.parent()?.keys();
+    let is_main = has_key::<MainFile>(key);
+    match table.as_str() {
+        "" if is_main => Some("write this in the main file: an included file has sites only".to_owned()),
+        "site" | "site.route" if is_main => Some("write this before the first [[site]]".to_owned()),
+        "site" if has_key::<FilesTable>(key) => Some(format!(
+            "write [[site.route]], `path = \"/*\"` and `files = {{ root = \"...\", {key} = ... }}` in place of `root`"
+        )),
+        "site.route" if has_key::<FilesTable>(key) => {
+            Some(format!("write `files = {{ root = \"...\", {key} = ... }}`"))
+        }
+        _ => None,
+    }
+}
+
+fn has_key<T: JsonSchema>(key: &str) -> bool {
+    let schema = schema_of::<T>();
+    // A table with a short form is one of two.
+    let forms = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+    forms.chain([&schema]).any(|form| form.get("properties").is_some_and(|keys| keys.get(key).is_some()))
+}
+
+/// A key that a table needs, in the lines of an error.
+pub(super) fn missing(key: &str) -> String {
+    format!("the key `{key}` is missing\nneeds `{key}`")
+}
+
+/// A route in which none of the keys is that of a handler.
+pub(super) fn no_variant(place: &Place, names: &[String]) -> Problem {
+    let problem = Problem::value(place, "this route has no handler");
+    let [before @ .., last] = names else { return problem };
+    problem.label(format!("expected {} or {last}", before.join(", ")))
+}
+
+/// The candidate that `text` was probably meant to be: at most one slip in three letters.
+pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let with_distance = candidates.map(|candidate| (strsim::osa_distance(text, candidate), candidate));
+    let (distance, candidate) = with_distance.min()?;
+    (distance <= text.chars().count().max(candidate.chars().count()).div_ceil(3)).then_some(candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_key_is_found_within_one_slip_in_three_letters() {
+        let known = ["head_timeout", "head_bytes", "idle_timeout", "path", "root"];
+        for (text, near) in [
+            ("hed_timeout", Some("head_timeout")),
+            ("haed_timeout", Some("head_timeout")),
+            ("head-bytes", Some("head_bytes")),
+            ("idle_tiemout", Some("idle_timeout")),
+            ("rot", Some("root")),
+            ("frobnicate", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(text, known.into_iter()), near, "{text}");
+        }
+    }
+}

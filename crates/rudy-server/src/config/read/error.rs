@@ -1,0 +1,94 @@
+//! What serde says of a value that is wrong, with its place.
+
+use std::fmt;
+
+use serde::de;
+
+use crate::config::diagnostics::{Place, Problem};
+
+/// An error of a value, or of a key.
+#[derive(Debug)]
+pub(super) struct Error {
+    /// Lines: what is wrong, what was expected, what to do. Empty if it was said already.
+    text: String,
+    missing: Option<&'static str>,
+    place: Option<Place>,
+    is_key: bool,
+}
+
+/// The message of a [`de::Error::custom`] of two lines: what is wrong, and what was expected.
+pub(crate) fn two_lines(title: impl fmt::Display, label: impl fmt::Display) -> String {
+    format!("{title}\n{label}")
+}
+
+impl Error {
+    /// An error that was said already.
+    pub(super) fn said(place: &Place) -> Self {
+        Self { text: String::new(), missing: None, place: Some(place.clone()), is_key: false }
+    }
+
+    /// It is about this place, unless it is about one inside of it.
+    pub(super) fn at(mut self, place: &Place) -> Self {
+        self.place.get_or_insert_with(|| place.clone());
+        self
+    }
+
+    /// It is about the key at this place.
+    pub(super) fn at_key(mut self, place: &Place) -> Self {
+        self.is_key = self.place.is_none();
+        self.at(place)
+    }
+
+    pub(super) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// The key that is missing in the table.
+    pub(super) fn missing(&self) -> Option<&'static str> {
+        self.missing
+    }
+
+    /// As it is shown; nothing if it was said already.
+    pub(super) fn into_problem(self, at: &Place) -> Option<Problem> {
+        let mut lines = self.text.lines();
+        let title = lines.next()?;
+        let problem = if self.is_key { Problem::key(at, title) } else { Problem::value(at, title) };
+        let problem = problem.label(lines.next().unwrap_or_default());
+        Some(match lines.next() {
+            Some(help) => problem.help(help),
+            None => problem,
+        })
+    }
+}
+
+impl de::Error for Error {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self { text: message.to_string(), missing: None, place: None, is_key: false }
+    }
+
+    fn missing_field(key: &'static str) -> Self {
+        let missing = super::super::hints::missing(key);
+        Self { missing: Some(key), ..Self::custom(missing) }
+    }
+
+    fn invalid_type(unexpected: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        let found = match unexpected {
+            de::Unexpected::Str(_) => "a string",
+            de::Unexpected::Unsigned(_) | de::Unexpected::Signed(_) => "an integer",
+            de::Unexpected::Float(_) => "a number",
+            de::Unexpected::Bool(_) => "true or false",
+            de::Unexpected::Seq => "a list",
+            de::Unexpected::Map | de::Unexpected::NewtypeStruct => "a table",
+            _ => "a date",
+        };
+        Self::custom(format_args!("expected {expected}, found {found}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Error {}

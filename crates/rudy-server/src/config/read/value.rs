@@ -1,0 +1,200 @@
+//! One value of a file, for serde.
+
+use std::os::unix::ffi::OsStrExt;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Unexpected, Visitor};
+use serde::forward_to_deserialize_any;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::error::Error;
+use super::table::{Entries, Located};
+use super::{Reader, ask};
+use crate::config::diagnostics::{Place, Problem};
+use crate::config::hints::nearest;
+
+/// A value of a file.
+#[derive(Clone)]
+pub(super) struct Value<'r> {
+    pub(super) reader: &'r Reader<'r>,
+    pub(super) content: &'r DeValue<'r>,
+    pub(super) place: Place,
+}
+
+impl<'r> Value<'r> {
+    pub(super) fn new(reader: &'r Reader<'r>, content: &'r DeValue<'r>, place: Place) -> Self {
+        Self { reader, content, place }
+    }
+
+    /// An error of this value: another type was expected.
+    pub(super) fn not(&self, expected: &'static str) -> Error {
+        let found = match self.content {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a number",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        let message = format!("expected {expected}, found {found}");
+        match self.content {
+            DeValue::Table(_) if expected == "a list" => {
+                Error::custom(super::two_lines(message, format_args!("write [[{}]]", self.place.keys())))
+            }
+            _ => Error::custom(message),
+        }
+        .at(&self.place)
+    }
+
+    fn text(&self) -> Result<&'r str, Error> {
+        if let DeValue::String(text) = self.content { Ok(text) } else { Err(self.not("a string")) }
+    }
+
+    /// The text as a path from the folder of the file; `is_program` if a name without a slash is looked for in `PATH`.
+    fn path<'de, V: Visitor<'de>>(&self, visitor: V, is_program: bool) -> Result<V::Value, Error> {
+        let text = self.text()?;
+        if text.is_empty() {
+            return Err(Error::custom("the text is empty"));
+        }
+        if is_program && !text.contains('/') {
+            return visitor.visit_str(text);
+        }
+        visitor.visit_bytes(self.reader.folder.join(text).as_os_str().as_bytes())
+    }
+
+    fn integer<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Error> {
+        let number = match self.content {
+            DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix()).ok(),
+            // A variable of the environment is text.
+            DeValue::String(text) if self.reader.expanded.contains(&self.place) => text.parse().ok(),
+            _ => return Err(self.not("an integer")),
+        };
+        match number {
+            Some(number) if number >= 0 => u64::try_from(number).map_or_else(
+                |_| Err(Error::custom(format_args!("{number} is out of range"))),
+                |number| visitor.visit_u64(number),
+            ),
+            Some(number) => visitor.visit_i64(i64::try_from(number).unwrap_or(i64::MIN)),
+            None => Err(Error::custom("this is not an integer")),
+        }
+    }
+
+    fn list<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Error> {
+        let DeValue::Array(array) = self.content else { return Err(self.not("a list")) };
+        visitor.visit_seq(Elements { list: self, rest: array.iter().enumerate(), is_whole: true })
+    }
+
+    fn any<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Error> {
+        match self.content {
+            DeValue::String(text) => visitor.visit_str(text),
+            DeValue::Integer(_) => self.integer(visitor),
+            DeValue::Float(number) => match number.as_str().parse() {
+                Ok(number) => visitor.visit_f64(number),
+                Err(_) => Err(Error::custom("this is not a number")),
+            },
+            DeValue::Boolean(value) => visitor.visit_bool(*value),
+            DeValue::Datetime(_) => Err(Error::invalid_type(Unexpected::Other("a date"), &visitor)),
+            DeValue::Array(_) => self.list(visitor),
+            DeValue::Table(table) => visitor.visit_map(Entries::all(self, table)),
+        }
+    }
+
+    /// One of some words.
+    fn word<'de, V: Visitor<'de>>(
+        &self,
+        words: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        let text = self.text()?;
+        if words.contains(&text) {
+            return visitor.visit_enum(StrDeserializer::<Error>::new(text));
+        }
+        let names: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        let title = format!("expected {}, found \"{text}\"", names.join(" or "));
+        let label = nearest(text, words.iter().copied()).map(|near| format!("did you mean \"{near}\"?"));
+        self.reader.say(Problem::value(&self.place, title).label(label.unwrap_or_default()));
+        Err(Error::said(&self.place))
+    }
+}
+
+/// Every method gives its place to an error that has none yet.
+macro_rules! methods {
+    ($($name:ident($self:ident, $visitor:ident $(, $argument:ident: $type:ty)*) => $body:expr;)*) => {
+        $(fn $name<V: Visitor<'de>>($self $(, $argument: $type)*, $visitor: V) -> Result<V::Value, Error> {
+            let place = $self.place.clone();
+            let result: Result<V::Value, Error> = $body;
+            result.map_err(|error| error.at(&place))
+        })*
+    };
+}
+
+impl<'de> Deserializer<'de> for Value<'_> {
+    type Error = Error;
+
+    methods! {
+        deserialize_any(self, visitor) => self.any(visitor);
+        deserialize_bool(self, visitor) => match self.content {
+            DeValue::Boolean(value) => visitor.visit_bool(*value),
+            _ => Err(self.not("true or false")),
+        };
+        deserialize_u8(self, visitor) => self.integer(visitor);
+        deserialize_u16(self, visitor) => self.integer(visitor);
+        deserialize_u32(self, visitor) => self.integer(visitor);
+        deserialize_u64(self, visitor) => self.integer(visitor);
+        deserialize_i64(self, visitor) => self.integer(visitor);
+        deserialize_str(self, visitor) => visitor.visit_str(self.text()?);
+        deserialize_string(self, visitor) => visitor.visit_str(self.text()?);
+        deserialize_option(self, visitor) => visitor.visit_some(self);
+        deserialize_seq(self, visitor) => self.list(visitor);
+        deserialize_map(self, visitor) => match self.content {
+            DeValue::Table(table) => visitor.visit_map(Entries::all(&self, table)),
+            _ => Err(self.not("a table")),
+        };
+        deserialize_newtype_struct(self, visitor, name: &'static str) => match (name, self.content) {
+            (ask::LIST, DeValue::Array(_)) => self.list(visitor),
+            (ask::SHORT_PATH, DeValue::String(_)) | (ask::PATH, _) => self.path(visitor, false),
+            (ask::SHORT | ask::SHORT_PATH, value) if !matches!(value, DeValue::Table(_)) => self.any(visitor),
+            (ask::PROGRAM, _) => self.path(visitor, true),
+            _ => visitor.visit_newtype_struct(self),
+        };
+        deserialize_struct(self, visitor, name: &'static str, fields: &'static [&'static str]) => {
+            match self.content {
+                _ if name == ask::AT => visitor.visit_map(Located::new(self)),
+                DeValue::Table(table) => Entries::read(&self, table, fields, visitor),
+                _ => Err(self.not("a table")),
+            }
+        };
+        deserialize_enum(self, visitor, _name: &'static str, words: &'static [&'static str]) => {
+            self.word(words, visitor)
+        };
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i128 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
+    }
+}
+
+/// The elements of a list. Those that are wrong are left out; where they are no tables, the whole list is, in the end, because the
+/// others would have another number.
+struct Elements<'r, 'l> {
+    list: &'l Value<'r>,
+    rest: std::iter::Enumerate<std::slice::Iter<'r, Spanned<DeValue<'r>>>>,
+    is_whole: bool,
+}
+
+impl<'de> SeqAccess<'de> for Elements<'_, '_> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+        for (index, element) in self.rest.by_ref() {
+            let place = self.list.place.index(index);
+            if !self.list.reader.is_wrong(&place) {
+                return seed.deserialize(Value::new(self.list.reader, element.get_ref(), place)).map(Some);
+            }
+            self.is_whole &= element.get_ref().is_table();
+        }
+        if self.is_whole { Ok(None) } else { Err(Error::said(&self.list.place)) }
+    }
+}

@@ -1,0 +1,196 @@
+//! What a user writes first: accepted, or answered with the line to write.
+
+use rudy_http::semantics::negotiation::Coding;
+use rudy_net::listen::Address;
+
+use super::*;
+
+/// A configuration of one site in an empty folder `public`, with these lines before and in it.
+fn with_site(main: &str, site: &str) -> Result<Config, String> {
+    let text = format!("{main}\n[[site]]\n{site}\n");
+    load(&[("rudy.toml", &text), ("public/index.html", ""), ("public/index.php", "")])
+}
+
+#[test]
+fn a_port_alone_listens_on_all_addresses() {
+    for listen in ["8080", "\":8080\"", "\"8080\"", "[8080]", "[\":8080\"]"] {
+        let config = with_site(&format!("listen = {listen}"), "root = 'public'").unwrap();
+        assert_eq!(config.listen, [Address::AllInterfaces { port: 8080 }], "{listen}");
+    }
+    let config = with_site("listen = \"127.0.0.1:1\"", "root = 'public'").unwrap();
+    assert_eq!(config.listen, ["127.0.0.1:1".parse().unwrap()]);
+    let error = with_site("listen = 80800", "root = 'public'").unwrap_err();
+    assert!(error.contains("\"80800\" is not an address to listen on"), "{error}");
+    let error = with_site("listen = []", "root = 'public'").unwrap_err();
+    assert!(error.contains("the list is empty") && error.contains("leave the key out"), "{error}");
+}
+
+#[test]
+fn one_value_stands_for_a_list_and_for_a_table() {
+    let config = with_site("access_log = 'access.log'", "hosts = 'example.org'\nroot = 'public'").unwrap();
+    assert_eq!(config.sites[0].hosts, ["example.org".parse().unwrap()]);
+    let AccessLogOptions { destination: Destination::File(path), format: Format::Combined } =
+        config.access_log.unwrap()
+    else {
+        panic!("a file")
+    };
+    assert!(path.is_absolute() && path.ends_with("access.log"), "it starts from the folder of the file");
+    let config = with_site("access_log = '-'", "root = 'public'").unwrap();
+    assert_eq!(config.access_log.unwrap().destination, Destination::Stdout);
+    let routes = "route = [
+        { path = '/old', redirect = '/new' }, { path = '/gone', respond = 404 }, { path = '/ping', respond = 'pong' },
+        { path = '/a/*', files = 'public' }, { path = '/b/*', php = 'public' }, { path = '/*', respond = {} },
+    ]";
+    let config = with_site("", routes).unwrap();
+    let described: Vec<_> = config.sites[0].routes.iter().map(|route| route.handler.describe()).collect();
+    assert_eq!(&described[..3], ["307 to /new", "404", "200 with 4 bytes of text"]);
+    assert!(described[3].ends_with("/public") && described[4].contains("/public, run by unix:/run/php"));
+    let error = with_site("", "route = [{ path = '/', respond = 999 }]").unwrap_err();
+    assert!(error.contains("999 is out of range") && error.contains("expected 200 to 599"), "{error}");
+    let error = with_site("", "route = [{ path = '/', redirect = true }]").unwrap_err();
+    assert!(error.contains("expected an address (\"/new\") or a table, found true or false"), "{error}");
+}
+
+#[test]
+fn a_site_with_a_root_takes_index_browse_and_fallback() {
+    let site = "root = 'public'\nindex = ['home.html', 'index.html']\nbrowse = true\nfallback = 'index.html'";
+    let config = with_site("", site).unwrap();
+    let Table::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
+    assert_eq!(files.options.index, ["home.html", "index.html"]);
+    assert!(files.options.browse && files.options.fallback.as_deref() == Some("index.html"));
+    with_site("", "root = 'public'\nindex = 'home.html'").unwrap();
+    let error = with_site("", "php = 'public'\nbrowse = true").unwrap_err();
+    assert!(error.contains("`browse` is for the files of `root`"), "{error}");
+}
+
+#[test]
+fn a_site_takes_a_table_for_php() {
+    let site = "php = { root = 'public', address = '127.0.0.1:9000', response_timeout = 5 }";
+    let config = with_site("", site).unwrap();
+    let Table::Php(php) = &config.sites[0].routes[0].handler else { panic!("php") };
+    assert_eq!(php.0.app.addresses(), ["127.0.0.1:9000".parse().unwrap()]);
+    let error = with_site("", "php = { root = 'public', adress = 'x' }").unwrap_err();
+    assert!(error.contains("unknown key `adress`") && error.contains("did you mean `address`?"), "{error}");
+}
+
+#[test]
+fn times_and_sizes_are_taken_as_users_write_them() {
+    let limits = |limits: &str| {
+        with_site(&format!("limits = {{ {limits} }}"), "root = 'public'").map(|config| config.limits.http)
+    };
+    for (text, ms) in
+        [("75", 75_000), ("1.5", 1500), ("\"1.5s\"", 1500), ("\"75\"", 75_000), ("\"2m\"", 120_000)]
+    {
+        assert_eq!(limits(&format!("idle_timeout = {text}")).unwrap().idle_timeout.as_millis(), ms, "{text}");
+    }
+    for (text, bytes) in
+        [("\"20M\"", 20 << 20), ("\"16k\"", 16 << 10), ("\"1MB\"", 1_000_000), ("1000", 1000)]
+    {
+        assert_eq!(limits(&format!("body_bytes = {text}")).unwrap().body_bytes, bytes, "{text}");
+    }
+    for (text, says) in [
+        ("idle_timeout = -1", "-1 is not a time"),
+        ("idle_timeout = 0", "0s is out of bounds"),
+        ("idle_timeout = \"soon\"", "\"soon\" is not a time"),
+        ("body_bytes = -1", "-1 is not a size"),
+        ("body_bytes = 1.5", "expected a size (\"16k\"), found a number"),
+    ] {
+        let error = limits(text).unwrap_err();
+        assert!(error.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_coding_may_have_a_level_of_its_own() {
+    let site = |compression: &str| {
+        let route = format!(
+            "route = [{{ path = '/*', files = {{ root = 'public', compression = {compression} }} }}]"
+        );
+        with_site("", &route)
+    };
+    let config = site("{ gzip = 6 }").unwrap();
+    let Table::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
+    let compression = files.options.compression.as_ref().unwrap();
+    assert_eq!((compression.level(Coding::Gzip), compression.level(Coding::Brotli)), (6, 5));
+    let error = site("{ gzip = 12 }").unwrap_err();
+    assert!(error.contains("12 is out of range") && error.contains("expected 1 to 9"), "{error}");
+    let error = site("\"on\"").unwrap_err();
+    assert!(error.contains("expected true, false or a table, found a string"), "{error}");
+}
+
+#[test]
+fn variables_of_the_environment_are_expanded_and_not_shown() {
+    // Set for every process, and not changed: a test that sets a variable races with the others.
+    let path = std::env::var("PATH").unwrap();
+    let main = "cores = '${RUDY_TEST_UNSET:-3}'\naccess_log = '${RUDY_TEST_UNSET:-a.log}'";
+    let site = "root = 'public'\nroute = [{ path = '/p', respond = '${PATH}' }, { path = '/q', respond = '$${PATH}' }]";
+    let config = with_site(main, site).unwrap();
+    assert_eq!(config.engine.cores.unwrap().get(), 3);
+    let bodies = config.sites[0].routes.iter().filter_map(|route| match &route.handler {
+        Table::Respond(table) => table.body.clone(),
+        _ => None,
+    });
+    assert_eq!(bodies.collect::<Vec<_>>(), [path.clone(), "${PATH}".to_owned()]);
+    let config = with_site("", "route = [{ path = '/', redirect = 'https://x/${PATH}' }]").unwrap();
+    let shown = config.describe();
+    assert!(shown.contains("307 to https://x/${PATH}") && !shown.contains(&path), "{shown}");
+    let error = with_site("listen = '${PATH}'", "root = 'public'").unwrap_err();
+    assert!(error.contains("\"${PATH}\" is not an address") && !error.contains(&path), "{error}");
+    let site = "root = 'public'\nhosts = '${RUDY_TEST_UNSET}'";
+    let error = with_site("", site).unwrap_err();
+    assert!(error.contains("the environment variable `RUDY_TEST_UNSET` is not set"), "{error}");
+}
+
+#[test]
+fn a_key_in_the_wrong_table_is_answered_with_the_line_to_write() {
+    for (site, says) in [
+        ("root = 'public'\nlisten = 80", "write this before the first [[site]]"),
+        ("root = 'public'\naccess_log = 'x'", "write this before the first [[site]]"),
+        ("root = 'public'\nlimits = {}", "write this before the first [[site]]"),
+        ("root = 'public'\nheaders = {}", "`files = { root = \"...\", headers = ... }` in place of `root`"),
+        ("root = 'public'\nerror_pages = {}", "`files = { root = \"...\", error_pages = ... }`"),
+        ("root = 'public'\ncompression = true", "`files = { root = \"...\", compression = ... }`"),
+        (
+            "route = [{ path = '/', respond = 200, browse = true }]",
+            "write `files = { root = \"...\", browse = ... }`",
+        ),
+        ("route = [{ path = '/old/*', redirect = { to = '/new$1' } }]", "there are no captures: `$1`"),
+        ("root = 'public'\nserver_name = 'x'", "write `hosts = [\"example.org\"]`"),
+        ("root = 'public'\nServerName = 'x'", "write `hosts = [\"example.org\"]`"),
+        ("root = 'public'\nlocation = {}", "write [[site.route]] and `path = \"/docs/*\"`"),
+        ("DocumentRoot = '/x'\nroot = 'public'", "write `root = \"public\"`"),
+        ("root = 'public'\nfile_server = true", "write `root = \"public\"`"),
+        ("root = 'public'\nssl_certificate = 'x'", "Rudy has no TLS yet"),
+        ("root = 'public'\nproxy_pass = 'x'", "Rudy is no reverse proxy yet"),
+        ("route = [{ path = '/', proxy_pass = 'x' }]", "Rudy is no reverse proxy yet"),
+    ] {
+        let error = with_site("", site).unwrap_err();
+        assert!(error.contains(says) && error.contains("1 error in"), "{site}:\n{error}");
+    }
+}
+
+#[test]
+fn every_old_key_names_the_new_one() {
+    for (table, old, new) in [
+        ("limits = { OLD = '5s' }", "head_time", "`head_timeout`"),
+        ("limits = { OLD = '5s' }", "idle_time", "`idle_timeout`"),
+        ("limits = { OLD = '5s' }", "send_stall_time", "`send_stall_timeout`"),
+        ("limits = { OLD = '5s' }", "linger_time", "`linger_timeout`"),
+        ("OLD = { grace = '5s' }", "shutdown", "`shutdown_timeout = \"30s\"`"),
+    ] {
+        let error = with_site(&table.replace("OLD", old), "root = 'public'").unwrap_err();
+        assert!(error.contains(&format!("replaced by {new}")), "{error}");
+    }
+    for (old, new) in [
+        ("answer_time", "`response_timeout`"),
+        ("connect_time", "`connect_timeout`"),
+        ("queue_time", "`queue_timeout`"),
+        ("keep_time", "`idle_timeout`"),
+        ("split", "`script_suffix`"),
+        ("app_root", "`upstream_root`"),
+        ("needs_length", "`buffer_chunked`"),
+    ] {
+        let error = with_site("", &format!("php = {{ root = 'public', {old} = 1 }}")).unwrap_err();
+        assert!(error.contains(&format!("replaced by {new}")), "{error}");
+    }
+}

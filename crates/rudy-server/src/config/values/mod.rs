@@ -1,0 +1,22 @@
+//! Values that are checked when they are read.
+
+mod int;
+mod list;
+mod path;
+mod short;
+mod size;
+mod text;
+mod time;
+
+pub use int::Int;
+pub(crate) use int::count;
+pub use list::{At, OneOrMany};
+pub(crate) use path::Command;
+pub use path::FilePath;
+pub(crate) use short::short_form;
+pub use size::Size;
+pub(crate) use size::as_size;
+pub use text::ListenAddress;
+pub(crate) use text::{EngineName, TextVisitor, written_as_text};
+pub use time::Time;
+pub(crate) use time::{Timeout, as_time};

@@ -1,0 +1,42 @@
+//! Short forms of tables.
+
+/// Gives a table a short form: a value of another type that stands for it. The table itself derives `Deserialize` with
+/// `#[serde(remote = "Self")]`.
+macro_rules! short_form {
+    ($type:ident, $ask:ident, $what:literal, $kind:literal, { $($visit:ident($value:ident: $from:ty) => $table:expr;)+ }) => {
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Short;
+
+                impl<'de> serde::de::Visitor<'de> for Short {
+                    type Value = $type;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str($what)
+                    }
+
+                    fn visit_newtype_struct<D: serde::Deserializer<'de>>(self, table: D) -> Result<$type, D::Error> {
+                        $type::deserialize(table)
+                    }
+
+                    $(fn $visit<E: serde::de::Error>(self, $value: $from) -> Result<$type, E> {
+                        $table
+                    })+
+                }
+
+                deserializer.deserialize_newtype_struct($crate::config::ask::$ask, Short)
+            }
+        }
+
+        impl $type {
+            /// Adds the short form to the schema of the table.
+            fn with_short_form(schema: &mut schemars::Schema) {
+                let table = std::mem::take(schema);
+                let short: serde_json::Value = serde_json::from_str($kind).unwrap_or_default();
+                *schema = schemars::json_schema!({ "anyOf": [short, table] });
+            }
+        }
+    };
+}
+
+pub(crate) use short_form;

@@ -1,0 +1,167 @@
+//! Numbers of bytes.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::config::read::two_lines;
+
+/// A number of bytes from `MIN` to `MAX`: `"16k"`, `"16KiB"` (× 1024), `"20M"` (× 1024²), or `"10MB"` (× 1,000,000).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Size<const MIN: u64 = 0, const MAX: u64 = { u64::MAX }>(pub u64);
+
+/// As nginx has it, one letter is binary; with a B, SI units are decimal. In the order of [`Size`]'s `Display`, at the end.
+const SIZE_UNITS: [(&str, u64); 17] = [
+    ("", 1),
+    ("B", 1),
+    ("kB", 1000),
+    ("KB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("k", 1 << 10),
+    ("K", 1 << 10),
+    ("M", 1 << 20),
+    ("m", 1 << 20),
+    ("G", 1 << 30),
+    ("g", 1 << 30),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+const EXPECTED_SIZE: &str =
+    "expected a number of bytes, or a number and a unit, as in \"16k\", \"20M\" or \"10MB\"";
+
+impl<const MIN: u64, const MAX: u64> Size<MIN, MAX> {
+    fn within(bytes: u64) -> Result<Self, String> {
+        if (MIN..=MAX).contains(&bytes) {
+            return Ok(Self(bytes));
+        }
+        let [size, min, max] = [bytes, MIN, MAX].map(<Size>::from);
+        Err(two_lines(format_args!("{size} is out of bounds"), format_args!("expected {min} to {max}")))
+    }
+
+    /// As a length in memory.
+    pub(crate) fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl From<u64> for Size {
+    fn from(bytes: u64) -> Self {
+        Self(bytes)
+    }
+}
+
+fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = text[digits..].trim_start();
+    let (_, factor) = SIZE_UNITS.iter().find(|(name, _)| *name == unit)?;
+    text[..digits].parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+impl<const MIN: u64, const MAX: u64> fmt::Display for Size<MIN, MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut binary = SIZE_UNITS[13..].iter().rev();
+        match binary.find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor)) {
+            Some((unit, factor)) => write!(f, "{}{unit}", self.0 / factor),
+            None => write!(f, "{}B", self.0),
+        }
+    }
+}
+
+impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Sizes<const MIN: u64, const MAX: u64>;
+
+        impl<const MIN: u64, const MAX: u64> Visitor<'_> for Sizes<MIN, MAX> {
+            type Value = Size<MIN, MAX>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a size (\"16k\")")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                let not = || E::custom(two_lines(format_args!("\"{text}\" is not a size"), EXPECTED_SIZE));
+                Size::within(parse_size(text).ok_or_else(not)?).map_err(E::custom)
+            }
+
+            fn visit_u64<E: Error>(self, bytes: u64) -> Result<Self::Value, E> {
+                Size::within(bytes).map_err(E::custom)
+            }
+
+            fn visit_i64<E: Error>(self, bytes: i64) -> Result<Self::Value, E> {
+                Err(E::custom(two_lines(format_args!("{bytes} is not a size"), EXPECTED_SIZE)))
+            }
+        }
+
+        deserializer.deserialize_any(Sizes)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> JsonSchema for Size<MIN, MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["integer", "string"], "minimum": 0, "format": "size", "pattern": "^[0-9]+ *([kKMGT]?B|[KMGT]iB|[kKmMgG])?$",
+            "examples": ["64k", "20M", "1GiB"]
+        })
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Serialize for Size<MIN, MAX> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Reads and writes a number of bytes as a [`Size`].
+pub(crate) mod as_size {
+    use super::{Deserialize, Deserializer, Serialize, Serializer, Size};
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        <Size>::deserialize(deserializer).map(|size| size.0)
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    pub(crate) fn serialize<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        <Size>::from(*bytes).serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_written_back() {
+        for (text, bytes) in [("16KiB", 16_384), ("1MiB", 1 << 20), ("512B", 512), ("3GiB", 3 << 30)] {
+            assert_eq!(parse_size(text), Some(bytes));
+            assert_eq!(<Size>::from(bytes).to_string(), text);
+        }
+        for (text, bytes) in [
+            ("16k", 16_384),
+            ("20M", 20 << 20),
+            ("1g", 1 << 30),
+            ("10MB", 10_000_000),
+            ("2 kB", 2000),
+            ("7", 7),
+        ] {
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
+        }
+        for wrong in ["", "KiB", "1.5MiB", "-1B", "18446744073709551615GiB", "16kb"] {
+            assert_eq!(parse_size(wrong), None, "{wrong}");
+        }
+    }
+}

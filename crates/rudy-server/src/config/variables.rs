@@ -1,0 +1,202 @@
+//! Variables of the environment in text: `${NAME}`, `${NAME:-default}`, and `$${` for a `${` that is text.
+//!
+//! What is shown keeps the placeholder: the value may be a secret.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostics::{Place, Problem};
+
+/// Values that came from the environment, each with the placeholder that is shown in its place. Longest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Placeholders(Vec<(String, String)>);
+
+impl Placeholders {
+    pub(super) fn add(&mut self, value: &str, placeholder: &str) {
+        let pair = (value.to_owned(), placeholder.to_owned());
+        if !value.is_empty() && !self.0.contains(&pair) {
+            self.0.push(pair);
+            self.0.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        }
+    }
+
+    /// The text with placeholders in place of their values. A value counts where it is not a piece of a longer word or number.
+    pub(crate) fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut masked = Cow::Borrowed(text);
+        for (value, placeholder) in &self.0 {
+            if masked.contains(value.as_str()) {
+                masked = Cow::Owned(replace_words(&masked, value, placeholder));
+            }
+        }
+        masked
+    }
+}
+
+fn replace_words(text: &str, value: &str, placeholder: &str) -> String {
+    let mut out = String::new();
+    let mut end = 0;
+    for (start, _) in text.match_indices(value) {
+        let is_piece = |inner: Option<char>, outer: Option<char>| {
+            inner.is_some_and(char::is_alphanumeric) && outer.is_some_and(char::is_alphanumeric)
+        };
+        let after = start + value.len();
+        let begins_inside = is_piece(value.chars().next(), text[..start].chars().next_back());
+        let ends_inside = is_piece(value.chars().next_back(), text[after..].chars().next());
+        if !begins_inside && !ends_inside {
+            out.push_str(&text[end..start]);
+            out.push_str(placeholder);
+            end = after;
+        }
+    }
+    out + &text[end..]
+}
+
+/// Expands the text values of a file.
+pub(super) struct Expansion<'a> {
+    /// Looks a variable up.
+    pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
+    pub(super) placeholders: &'a mut Placeholders,
+    pub(super) problems: &'a mut Vec<Problem>,
+    /// Where a placeholder was.
+    pub(super) expanded: Vec<Place>,
+}
+
+impl Expansion<'_> {
+    pub(super) fn table(&mut self, table: &mut DeTable<'_>, place: &Place) {
+        for (key, value) in table.iter_mut() {
+            self.value(value.get_mut(), &place.key(key.get_ref()));
+        }
+    }
+
+    fn value(&mut self, value: &mut DeValue<'_>, place: &Place) {
+        match value {
+            DeValue::Table(table) => self.table(table, place),
+            DeValue::Array(array) => {
+                for (index, value) in array.iter_mut().enumerate() {
+                    self.value(value.get_mut(), &place.index(index));
+                }
+            }
+            DeValue::String(text) if text.contains("${") => match self.text(text) {
+                Ok(new) => {
+                    *text = Cow::Owned(new);
+                    self.expanded.push(place.clone());
+                }
+                Err((title, label)) => self.problems.push(Problem::value(place, title).label(label)),
+            },
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) -> Result<String, (String, String)> {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            if rest[..at].ends_with('$') {
+                out.push_str(&rest[..at - 1]);
+                out.push_str("${");
+                rest = &rest[at + 2..];
+                continue;
+            }
+            out.push_str(&rest[..at]);
+            let unclosed = || ("a placeholder is not closed".to_owned(), "expected \"${NAME}\"".to_owned());
+            let end = rest[at..].find('}').map(|length| at + length).ok_or_else(unclosed)?;
+            out.push_str(&self.variable(rest, at..end)?);
+            rest = &rest[end + 1..];
+        }
+        Ok(out + rest)
+    }
+
+    /// The value of the placeholder at `range` of `text`, which ends before its brace.
+    fn variable(&mut self, text: &str, range: Range<usize>) -> Result<String, (String, String)> {
+        let inner = &text[range.start + 2..range.end];
+        let (name, default) = match inner.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inner, None),
+        };
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if name.is_empty() || !name.bytes().all(is_name) || name.as_bytes()[0].is_ascii_digit() {
+            let title = format!("\"{name}\" is not the name of a variable");
+            return Err((
+                title,
+                "expected \"${NAME}\" or \"${NAME:-default}\"; `$${` is a `${` as text".to_owned(),
+            ));
+        }
+        // As a shell has it: a default also stands in for an empty value.
+        let value = (self.lookup)(name).filter(|value| default.is_none() || !value.is_empty());
+        match (value, default) {
+            (Some(value), _) => {
+                self.placeholders.add(&value, &text[range.start..=range.end]);
+                Ok(value)
+            }
+            (None, Some(default)) => Ok(default.to_owned()),
+            (None, None) => Err((
+                format!("the environment variable `{name}` is not set"),
+                format!("set it, or write \"${{{name}:-default}}\""),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expand(text: &str) -> Result<(String, Placeholders), String> {
+        let (mut placeholders, mut problems) = (Placeholders::default(), Vec::new());
+        let lookup = |name: &str| match name {
+            "PORT" => Some("8080".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        let mut expansion = Expansion {
+            lookup: &lookup,
+            placeholders: &mut placeholders,
+            problems: &mut problems,
+            expanded: Vec::new(),
+        };
+        let text = expansion.text(text).map_err(|(title, _)| title)?;
+        Ok((text, placeholders))
+    }
+
+    #[test]
+    fn a_placeholder_is_replaced_by_its_value_or_default() {
+        for (text, expected) in [
+            ("plain $ {x} $x", Ok("plain $ {x} $x")),
+            ("127.0.0.1:${PORT}", Ok("127.0.0.1:8080")),
+            ("${PORT}${PORT}", Ok("80808080")),
+            ("${NONE:-1}", Ok("1")),
+            ("${NONE:-}", Ok("")),
+            ("${EMPTY}", Ok("")),
+            ("${EMPTY:-x}", Ok("x")),
+            ("$${PORT}", Ok("${PORT}")),
+            ("${NONE}", Err("the environment variable `NONE` is not set")),
+            ("${PORT", Err("a placeholder is not closed")),
+            ("${}", Err("\"\" is not the name of a variable")),
+            ("${1A}", Err("\"1A\" is not the name of a variable")),
+            ("${A B}", Err("\"A B\" is not the name of a variable")),
+        ] {
+            assert_eq!(
+                expand(text).map(|(text, _)| text),
+                expected.map(str::to_owned).map_err(str::to_owned),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_shown_keeps_the_placeholder() {
+        let (_, placeholders) = expand("${PORT}").unwrap();
+        for (text, shown) in [
+            ("http://127.0.0.1:8080/", "http://127.0.0.1:${PORT}/"),
+            ("8080", "${PORT}"),
+            ("18080 80801 8080a", "18080 80801 8080a"),
+            ("8080,8080", "${PORT},${PORT}"),
+        ] {
+            assert_eq!(placeholders.mask(text), shown);
+        }
+        let (_, placeholders) = expand("${NONE:-8080}").unwrap();
+        assert_eq!(placeholders.mask("8080"), "8080", "a default is in the file already");
+    }
+}
