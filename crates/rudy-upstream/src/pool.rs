@@ -261,6 +261,11 @@ impl<A, C> Pool<A, C> {
         self.queue().members.len()
     }
 
+    /// The members, in the order in which they were added.
+    pub fn all_members(&self) -> Vec<Arc<Member<A>>> {
+        self.queue().members.clone()
+    }
+
     /// Connections: idle, in use, or being opened.
     pub fn open(&self) -> usize {
         self.workers.iter().map(Worker::held).sum()

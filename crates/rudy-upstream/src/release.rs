@@ -96,11 +96,16 @@ impl<A, C> Pool<A, C> {
         self.workers.iter().filter_map(oldest).min()?.checked_add(keep)
     }
 
+    /// Closes the idle connections for which this is true. It is called under the lock of a worker, so it takes no lock itself.
+    pub fn close_idle_where(&self, is_closed: impl Fn(&Member<A>, &mut C) -> bool) {
+        self.close_idle(|idle| is_closed(&idle.member, &mut idle.connection));
+    }
+
     pub(crate) fn close_idle_of(&self, id: u64) {
         self.close_idle(|idle| idle.member.id() == id);
     }
 
-    fn close_idle(&self, is_closed: impl Fn(&Idle<A, C>) -> bool) {
+    fn close_idle(&self, is_closed: impl Fn(&mut Idle<A, C>) -> bool) {
         for (index, worker) in self.workers.iter().enumerate() {
             let closed: Vec<_> = worker.idle().extract_if(.., |idle| is_closed(idle)).collect();
             for Idle { member, connection, .. } in closed {

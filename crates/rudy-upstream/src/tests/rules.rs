@@ -215,6 +215,21 @@ fn connections_expire_after_the_time_to_keep_them() {
 }
 
 #[test]
+fn idle_connections_are_closed_by_what_they_are_and_their_room_goes_to_waiters() {
+    once(|| {
+        let pool = pool(options(2), &[3]);
+        let [first, second, used] = [(0, 0), (1, 1), (1, 2)].map(|(worker, name)| open(&pool, worker, name));
+        first.1.release(first.0, at(0));
+        second.1.release(second.0, at(0));
+        pool.close_idle_where(|member, connection| member.id() == 0 && connection.name != 1);
+        assert_eq!((pool.open(), pool.idle()), (2, 1), "the one in use stays");
+        assert_eq!(kept(&pool, 0), Some(1));
+        assert_eq!(pool.all_members().len(), 1);
+        drop(used);
+    });
+}
+
+#[test]
 fn a_member_is_idle_since_its_last_request_ended() {
     once(|| {
         let pool = pool(options(1), &[9]);
