@@ -16,15 +16,16 @@ use crate::upstream::UpstreamAddress;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AppTable {
-    /// Where it listens: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000`, or several of these, of which the least busy one is
-    /// asked. With `php`, `unix:/run/php/php-fpm.sock` if absent.
+    /// Where it listens: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000`, `php:9000`, or several of these, of which the least
+    /// busy one is asked. A name is looked up again every 30 s; its addresses share its `connections`. With `php`,
+    /// `unix:/run/php/php-fpm.sock` if absent.
     pub address: Option<OneOrMany<UpstreamAddress>>,
     /// The program to start it with, and its arguments, in place of an address: it is given its socket as descriptor 0. No
     /// shell reads them. Relative to the file that names it where it has a slash.
     pub command: Option<Command>,
     /// How many processes of that program there are, and how they live.
     pub processes: ProcessesTable,
-    /// Connections to each address or process at once: as many as it serves at once, for php-fpm its `pm.max_children`.
+    /// Connections to each address, name or process at once: as many as it serves at once, for php-fpm its `pm.max_children`.
     /// Further requests wait. If absent, 16 to an address, and 1 to a process; those of an app that multiplexes are shared.
     pub connections: Option<Int<1, 65535>>,
     /// Requests that wait for a connection; a further one is answered 503.

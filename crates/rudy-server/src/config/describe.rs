@@ -21,7 +21,8 @@ impl Config {
         sections.extend(self.sites.iter().map(|site| section(&title_of(site), routes_of(site))));
         sections.push(section("Limits that are not the default", limits_that_differ(&self.limits)));
         sections.push(section("Running", self.running()));
-        sections.push(section("Notices", one_column(self.notices())));
+        let notices = [self.notices(), self.unresolved_names()].concat();
+        sections.push(section("Notices", one_column(notices)));
         sections.push(section("Known only at the start", one_column(self.unknown_before_start())));
         let text = sections.into_iter().flatten().collect::<Vec<_>>().join("\n");
         self.sources.placeholders.mask(&text).into_owned()

@@ -84,6 +84,12 @@ impl Config {
         Some(Obstacle { kind, problem, unknown })
     }
 
+    /// Names of apps that do not resolve: the server starts all the same. This waits for lookups, which a start does not.
+    pub(super) fn unresolved_names(&self) -> Vec<String> {
+        let reached = self.apps().filter(|app| app.command.is_none());
+        crate::upstream::unresolved(reached.flat_map(AppTable::addresses))
+    }
+
     /// What only a start can find out.
     pub(super) fn unknown_before_start(&self) -> Vec<String> {
         let addresses = self.listen.iter().filter_map(|address| match address {

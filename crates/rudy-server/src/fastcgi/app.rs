@@ -45,7 +45,7 @@ impl App {
         Self { table: table.clone(), pool, name: name.into(), log }
     }
 
-    /// Starts its processes, where it is Rudy that does, and goes on with those and with the connections that there are where
+    /// Starts its processes, where it is Rudy that does, or looks up the names of its addresses, and goes on with those and with the connections that there are where
     /// the table has not changed.
     ///
     /// # Errors
@@ -53,9 +53,13 @@ impl App {
     /// The user of the processes is not there or cannot be taken on, or the system has no room for them.
     pub(super) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
         let table = &self.table;
-        let pool = apps.pool(table, || match process_options(table) {
-            Some(processes) => Pool::start(processes, upstream_options(table), connections(table), log),
-            None => Ok(self.new_pool(Some(log.clone()))),
+        let pool = apps.pool(table, || {
+            if let Some(processes) = process_options(table) {
+                return Pool::start(processes, upstream_options(table), connections(table), log);
+            }
+            let pool = self.new_pool(Some(log.clone()));
+            pool.look_up_names(log)?;
+            Ok(pool)
         });
         let pool = pool.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name)))?;
         self.pool.get_or_init(|| pool);

@@ -14,7 +14,9 @@ use super::output::AppOutput;
 use super::processes::{MemberId, Members, ProcessOptions, Processes};
 use super::values;
 use crate::error_log::ErrorLog;
-use crate::upstream::{Checkout, CheckoutError, Upstream, UpstreamAddress, UpstreamOptions, Wanted};
+use crate::upstream::{
+    Checkout, CheckoutError, Endpoint, Upstream, UpstreamAddress, UpstreamOptions, Wanted,
+};
 
 /// How many requests an app serves at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +51,7 @@ impl Pool {
     ) -> Arc<Self> {
         let pool = Arc::new(Self::of(Upstream::new(options, None), connections, output));
         for (id, address) in (0..).zip(addresses) {
-            pool.upstream.pool().add(id, address.clone(), connections.each, Instant::now());
+            pool.upstream.pool().add(id, address.into(), connections.each, Instant::now());
         }
         pool
     }
@@ -68,7 +70,7 @@ impl Pool {
         let output = AppOutput::new(processes.name.clone(), Some(log.clone()), Instant::now());
         let pool = Arc::new_cyclic(|pool: &Weak<Self>| {
             let pool = pool.clone();
-            let on_end = move |member: &Member<UpstreamAddress>| {
+            let on_end = move |member: &Member<Endpoint>| {
                 if let Some(pool) = pool.upgrade() {
                     pool.request_ended(member);
                 }
@@ -91,6 +93,15 @@ impl Pool {
         }
     }
 
+    /// Looks up the names among its addresses from now on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Upstream::look_up_names`].
+    pub(super) fn look_up_names(&self, log: &ErrorLog) -> io::Result<()> {
+        self.upstream.look_up_names(log)
+    }
+
     /// The processes, where Rudy starts them.
     pub(super) fn processes(&self) -> Option<&Processes> {
         self.processes.get()
@@ -110,12 +121,12 @@ impl Pool {
             Ok(())
         };
         let checkout = self.upstream.checkout(wanted, on_wait).await;
-        let checkout = checkout.map_err(|failure| match failure {
+        let mut checkout = checkout.map_err(|failure| match failure {
             Failure::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(failure),
             failure => failure,
         })?;
         if !checkout.is_kept() && self.is_to_ask.swap(false, Ordering::Relaxed) {
-            tokio::spawn(values::ask(Arc::downgrade(self), checkout.member().address().clone()));
+            tokio::spawn(values::ask(Arc::downgrade(self), checkout.endpoint()));
         }
         Ok(checkout)
     }
@@ -134,7 +145,7 @@ impl Pool {
     }
 
     /// A request at a member is over, which may have had enough of them.
-    fn request_ended(&self, member: &Member<UpstreamAddress>) {
+    fn request_ended(&self, member: &Member<Endpoint>) {
         let Some(processes) = self.processes() else { return };
         if member.is_drained() {
             processes.drained(member.id());
@@ -153,7 +164,7 @@ impl Pool {
 
 impl Members for Pool {
     fn up(&self, id: MemberId, socket: &Path) {
-        let address = UpstreamAddress::Unix(socket.to_owned());
+        let address = Endpoint::Unix(socket.to_owned());
         let connections = self.connections.load(Ordering::Relaxed);
         self.upstream.pool().add(id, address, connections, Instant::now());
         self.grow_if_wanted();

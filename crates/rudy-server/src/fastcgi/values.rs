@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::pool::Pool;
-use crate::upstream::{Connection as _, Socket, UpstreamAddress};
+use crate::upstream::{Connection as _, Endpoint};
 
 /// How long the response may take. Many apps close the connection at the question, and some send nothing at all.
 const TIME: Duration = Duration::from_secs(5);
@@ -22,8 +22,8 @@ const CONNECTIONS_MAX: u32 = 1024;
 
 /// Asks an app on a connection of its own. One that multiplexes its connections (`FCGI_MPXS_CONNS` is 1) serves them side by
 /// side, and gets as many as it takes (`FCGI_MAX_CONNS`). After an error, a close or silence nothing changes.
-pub(super) async fn ask(pool: Weak<Pool>, address: UpstreamAddress) {
-    let Ok(Some(values)) = timeout(TIME, values(&address)).await else { return };
+pub(super) async fn ask(pool: Weak<Pool>, endpoint: Endpoint) {
+    let Ok(Some(values)) = timeout(TIME, values(&endpoint)).await else { return };
     if values.multiplexes == Some(true)
         && let Some(pool) = pool.upgrade()
     {
@@ -32,8 +32,8 @@ pub(super) async fn ask(pool: Weak<Pool>, address: UpstreamAddress) {
     }
 }
 
-async fn values(address: &UpstreamAddress) -> Option<Values> {
-    let mut connection = Connection::new(Socket::connect(address).await.ok()?);
+async fn values(endpoint: &Endpoint) -> Option<Values> {
+    let mut connection = Connection::new(endpoint.connect(TIME).await.ok()?);
     let mut question = BytesMut::new();
     connection.ask_values(&mut question);
     while !question.is_empty() {

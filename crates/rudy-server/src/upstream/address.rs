@@ -1,42 +1,134 @@
-//! Where an upstream listens.
+//! Where an upstream listens, as a configuration has it.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::config::written_as_text;
+use crate::config::{visible, written_as_text};
 
-/// The address of an upstream: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000` or `[::1]:9000`.
+/// The address of an upstream: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000`, `[::1]:9000` or `php:9000`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UpstreamAddress {
     /// An IP address and a port.
     Ip(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
+    /// The name of a host, as it is written, and a port.
+    Name {
+        /// The host. The system looks it up.
+        host: String,
+        /// The port.
+        port: u16,
+    },
 }
+
+/// The longest name and the longest label of a name (RFC 1035 §2.3.4).
+const NAME_MAX: usize = 253;
+const LABEL_MAX: usize = 63;
 
 impl FromStr for UpstreamAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-            return Ok(Self::Unix(path.into()));
+        if let Some(path) = text.strip_prefix("unix:") {
+            let missing = "the path is missing: write \"unix:/run/php/php-fpm.sock\"";
+            return if path.is_empty() { Err(missing.to_owned()) } else { Ok(Self::Unix(path.into())) };
         }
-        let expected = "expected a socket, as in \"unix:/run/php/php-fpm.sock\", or an IP address and a port, as in \
-                        \"127.0.0.1:9000\"";
-        text.parse().map(Self::Ip).map_err(|_| expected.to_owned())
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.port() > 0 => Ok(Self::Ip(address)),
+            // A message shows what was written, and stays one line.
+            _ => read_name(text).map_err(|why| visible(&why)),
+        }
     }
 }
 
+/// Reads what is neither a Unix socket nor an IP address with a port.
+fn read_name(text: &str) -> Result<UpstreamAddress, String> {
+    if text.is_empty() {
+        let examples = "\"unix:/run/php/php-fpm.sock\", \"127.0.0.1:9000\" or \"php:9000\"";
+        return Err(format!("expected an address, as in {examples}"));
+    }
+    if let Some((_, rest)) = text.split_once("://") {
+        let rest = rest.split('/').next().filter(|rest| rest.parse::<UpstreamAddress>().is_ok());
+        return Err(format!("an address has no scheme: write \"{}\"", rest.unwrap_or("php:9000")));
+    }
+    match text.find(['/', ':']) {
+        Some(at) if text[at..].starts_with('/') => {
+            return Err(format!("a Unix socket begins with \"unix:\": write \"unix:{text}\""));
+        }
+        Some(0) if text.parse::<Ipv6Addr>().is_err() => {
+            return Err(format!("the host is missing: write \"127.0.0.1{text}\" or \"php{text}\""));
+        }
+        _ => {}
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        // In brackets, no colon is that of a port.
+        Some((host, port)) if !text.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    check_host(host)?;
+    let port = read_port(host, port)?;
+    Ok(UpstreamAddress::Name { host: host.to_owned(), port })
+}
+
+fn check_host(host: &str) -> Result<(), String> {
+    let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    if in_brackets.is_some_and(|host| host.parse::<Ipv6Addr>().is_ok()) || host.parse::<Ipv4Addr>().is_ok() {
+        return Ok(());
+    }
+    if host.contains([':', '[', ']']) {
+        return Err("an IPv6 address with a port is written as in \"[::1]:9000\"".to_owned());
+    }
+    // The dot at the end of a name keeps the search domains of resolv.conf away.
+    let mut labels = host.strip_suffix('.').unwrap_or(host).split('.');
+    // The system would read these as IPv4 addresses: `127.1`, `0x7f000001`.
+    if labels.clone().next_back().is_some_and(is_number) {
+        return Err(format!("\"{host}\" is no IPv4 address: write four numbers, as in \"127.0.0.1:9000\""));
+    }
+    // Names of Docker's services may have underscores.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_label = |label: &str| (1..=LABEL_MAX).contains(&label.len()) && label.bytes().all(is_plain);
+    if host.len() <= NAME_MAX && labels.all(is_label) {
+        return Ok(());
+    }
+    Err(format!(
+        "\"{host}\" is no name of a host: write letters, digits, hyphens and underscores, with dots between them"
+    ))
+}
+
+/// Whether the system reads the last part of a name as a number: decimal, octal or hexadecimal.
+fn is_number(label: &str) -> bool {
+    let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
+    hexadecimal.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        || !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn read_port(host: &str, port: Option<&str>) -> Result<u16, String> {
+    let Some(port) = port.filter(|port| !port.is_empty()) else {
+        return Err(format!("the port is missing: write \"{host}:9000\""));
+    };
+    if let Some((number, _)) = port.split_once('/')
+        && let Ok(number) = read_port(host, Some(number))
+    {
+        return Err(format!("an address has no path: write \"{host}:{number}\""));
+    }
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    let number = port.parse().ok().filter(|number| is_number && *number > 0);
+    number.ok_or_else(|| {
+        format!("\"{port}\" is no port: write a number from 1 to 65535, as in \"{host}:9000\"")
+    })
+}
+
 written_as_text!(UpstreamAddress, "an address (\"127.0.0.1:9000\")",
-    { "type": "string", "examples": ["unix:/run/php/php-fpm.sock", "127.0.0.1:9000", "[::1]:9000"] });
+    { "type": "string", "examples": ["unix:/run/php/php-fpm.sock", "127.0.0.1:9000", "[::1]:9000", "php:9000"] });
 
 impl fmt::Display for UpstreamAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ip(address) => address.fmt(f),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
         }
     }
 }
@@ -47,11 +139,67 @@ mod tests {
 
     #[test]
     fn an_address_is_read_as_it_is_written() {
-        for text in ["unix:/run/php/php-fpm.sock", "127.0.0.1:9000", "[::1]:9000"] {
-            assert_eq!(text.parse::<UpstreamAddress>().unwrap().to_string(), text);
+        for text in [
+            "unix:/run/php/php-fpm.sock",
+            "127.0.0.1:9000",
+            "[::1]:9000",
+            "php:9000",
+            "localhost:9000",
+            "Php_1.my-app.example.org.:65535",
+            "3com.1st:1",
+        ] {
+            let address: UpstreamAddress = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
+            assert_eq!(address.to_string(), text);
+            let is_name =
+                text.starts_with(char::is_alphanumeric) && !text.starts_with("127.") && !text.contains('/');
+            assert_eq!(matches!(address, UpstreamAddress::Name { .. }), is_name, "{text}");
         }
-        for text in ["", "unix:", "localhost", "/run/app.sock", "127.0.0.1", "127.0.0.1:99999"] {
-            assert!(text.parse::<UpstreamAddress>().unwrap_err().contains("unix:/run"), "{text}");
+    }
+
+    #[test]
+    fn a_wrong_address_is_told_what_to_write() {
+        let long = format!("{}:9000", ["a"; 127].join("."));
+        assert!(long.parse::<UpstreamAddress>().is_ok());
+        let (longer, label) = (format!("a{long}"), format!("{}:9000", "a".repeat(64)));
+        for (text, expected) in [
+            ("", "\"127.0.0.1:9000\" or \"php:9000\""),
+            ("unix:", "the path is missing: write \"unix:/run/php/php-fpm.sock\""),
+            ("/run/app.sock", "a Unix socket begins with \"unix:\": write \"unix:/run/app.sock\""),
+            ("run/app.sock:1", "write \"unix:run/app.sock:1\""),
+            ("php", "the port is missing: write \"php:9000\""),
+            ("php:", "the port is missing: write \"php:9000\""),
+            ("127.0.0.1", "the port is missing: write \"127.0.0.1:9000\""),
+            ("[::1]", "the port is missing: write \"[::1]:9000\""),
+            ("::1", "an IPv6 address with a port is written as in \"[::1]:9000\""),
+            ("fe80::1:9000", "an IPv6 address with a port is written as in \"[::1]:9000\""),
+            ("[::g]:9000", "an IPv6 address with a port is written as in \"[::1]:9000\""),
+            ("php:port", "\"port\" is no port: write a number from 1 to 65535, as in \"php:9000\""),
+            ("php:+80", "\"+80\" is no port"),
+            ("php:0", "\"0\" is no port"),
+            ("php:65536", "\"65536\" is no port"),
+            ("127.0.0.1:99999", "as in \"127.0.0.1:9000\""),
+            ("127.0.0.1:0", "\"0\" is no port"),
+            ("[::1]:0", "as in \"[::1]:9000\""),
+            (":9000", "the host is missing: write \"127.0.0.1:9000\" or \"php:9000\""),
+            ("http://php:9000", "an address has no scheme: write \"php:9000\""),
+            ("tcp://10.0.0.1:9000/", "an address has no scheme: write \"10.0.0.1:9000\""),
+            ("https://example.org", "an address has no scheme: write \"php:9000\""),
+            ("php:9000/app", "an address has no path: write \"php:9000\""),
+            ("my app:9000", "\"my app\" is no name of a host"),
+            ("*:9000", "\"*\" is no name of a host"),
+            ("bücher.example:9000", "\"bücher.example\" is no name of a host"),
+            ("a..b:9000", "\"a..b\" is no name of a host"),
+            (".:9000", "\".\" is no name of a host"),
+            ("p\u{1b}hp:9000", "\"p\\u{1b}hp\" is no name of a host"),
+            (&longer, "is no name of a host"),
+            (&label, "is no name of a host"),
+            ("256.0.0.1:9000", "\"256.0.0.1\" is no IPv4 address"),
+            ("127.1:9000", "\"127.1\" is no IPv4 address"),
+            ("2130706433:9000", "is no IPv4 address"),
+            ("0x7f000001:9000", "is no IPv4 address"),
+        ] {
+            let why = text.parse::<UpstreamAddress>().expect_err(text);
+            assert!(why.contains(expected), "{text}: {why}");
         }
     }
 }

@@ -1,19 +1,16 @@
 //! How a request gets a connection, and what is known of that while the request has it.
 
 use std::future::poll_fn;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use rudy_net::{Deadline, poll_time};
-use rudy_upstream::{Checkout as Requested, Grant, Member, Permit, Waiting};
-use tokio::time::timeout;
-
 use super::error::CheckoutError;
-use super::{Connection, Socket, Upstream, UpstreamAddress, sweep, worker};
+use super::{Connection, Endpoint, Upstream, sweep, worker};
+use rudy_net::{Deadline, poll_time};
+use rudy_upstream::{Checkout as Requested, Grant, Permit, Waiting};
 
 /// How long other members are preferred to one that could not be connected to.
 const BACK_OFF: Duration = Duration::from_secs(1);
@@ -37,7 +34,7 @@ pub(crate) enum Wanted {
 pub(crate) struct Checkout<C> {
     // Before the permit: the room of a connection is free when it is closed.
     connection: C,
-    permit: Permit<UpstreamAddress, C>,
+    permit: Permit<Endpoint, C>,
     state: State,
 }
 
@@ -60,7 +57,7 @@ enum Step<C> {
     Begin,
     /// In the queue.
     Waiting {
-        waiting: Waiting<UpstreamAddress, C>,
+        waiting: Waiting<Endpoint, C>,
         deadline: Deadline,
         timeout: Duration,
     },
@@ -69,7 +66,7 @@ enum Step<C> {
 }
 
 impl<C> Step<C> {
-    fn wait(waiting: Waiting<UpstreamAddress, C>, timeout: Duration) -> Self {
+    fn wait(waiting: Waiting<Endpoint, C>, timeout: Duration) -> Self {
         Self::Waiting { waiting, deadline: Deadline::at(poll_time() + timeout), timeout }
     }
 }
@@ -127,26 +124,19 @@ impl<C: Connection> Upstream<C> {
         })
     }
 
-    fn request(&self, wanted: Wanted) -> Result<Requested<UpstreamAddress, C>, CheckoutError> {
+    fn request(&self, wanted: Wanted) -> Result<Requested<Endpoint, C>, CheckoutError> {
         let wanted =
             if wanted == Wanted::New { rudy_upstream::Wanted::New } else { rudy_upstream::Wanted::Any };
         let checkout = self.pool.checkout(worker::here(), wanted, poll_time());
         checkout.map_err(|_| CheckoutError::QueueFull(self.options.queue))
     }
 
-    async fn connect(
-        self: Arc<Self>,
-        permit: Permit<UpstreamAddress, C>,
-    ) -> Result<Checkout<C>, CheckoutError> {
-        let time = self.options.connect_timeout;
-        let address = permit.member().address();
-        let connected = timeout(time, Socket::connect(address)).await.unwrap_or_else(|_| {
-            let why = format!("it accepts no connection within {time:?} (`connect_timeout`)");
-            Err(io::Error::new(io::ErrorKind::TimedOut, why))
-        });
+    async fn connect(self: Arc<Self>, permit: Permit<Endpoint, C>) -> Result<Checkout<C>, CheckoutError> {
+        let endpoint = permit.member().address();
+        let connected = endpoint.connect(self.options.connect_timeout).await;
         let socket = connected.map_err(|error| {
             permit.member().back_off(Instant::now() + BACK_OFF);
-            CheckoutError::Connect(address.clone(), error)
+            CheckoutError::Connect(endpoint.clone(), error)
         })?;
         if !self.has_sweeper.swap(true, Ordering::SeqCst) {
             tokio::spawn(sweep(Arc::downgrade(&self), self.options.idle_timeout));
@@ -158,9 +148,9 @@ impl<C: Connection> Upstream<C> {
 
 /// The kept connection of a grant, or its permit, if there is none or the upstream has closed it.
 fn use_kept<C: Connection>(
-    grant: Grant<UpstreamAddress, C>,
+    grant: Grant<Endpoint, C>,
     sure: bool,
-) -> Result<Checkout<C>, Permit<UpstreamAddress, C>> {
+) -> Result<Checkout<C>, Permit<Endpoint, C>> {
     let Grant { connection, permit } = grant;
     let usable =
         connection.and_then(|mut connection| connection.socket().is_usable(sure).then_some(connection));
@@ -176,9 +166,10 @@ impl<C: Connection> Checkout<C> {
         &mut self.connection
     }
 
-    /// The member that it leads to.
-    pub(crate) fn member(&self) -> &Member<UpstreamAddress> {
-        self.permit.member()
+    /// The address that it leads to: of a name, one of several.
+    pub(crate) fn endpoint(&mut self) -> Endpoint {
+        let address = self.connection.socket().address();
+        address.map_or_else(|| self.permit.member().address().clone(), Endpoint::Ip)
     }
 
     /// Whether it has been used before.
@@ -206,9 +197,13 @@ impl<C: Connection> Checkout<C> {
         }
     }
 
-    /// The request is over, and the connection takes the next one.
+    /// The request is over, and the connection takes the next one, unless its address is no longer one of the name's.
     pub(crate) fn release(self) {
         let Self { mut connection, permit, .. } = self;
+        if !permit.member().address().keeps(connection.socket().address()) {
+            drop(connection);
+            return;
+        }
         connection.socket().rest();
         permit.release(connection, poll_time());
     }

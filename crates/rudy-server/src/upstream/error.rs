@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use super::UpstreamAddress;
+use super::Endpoint;
 
 /// Why a request got no connection.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) enum CheckoutError {
     /// Waiting requests were sent away.
     Rejected,
     /// The upstream accepts no connection.
-    Connect(UpstreamAddress, io::Error),
+    Connect(Endpoint, io::Error),
 }
 
 impl fmt::Display for CheckoutError {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::iter;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::task::{Context, Poll, Waker, ready};
@@ -16,7 +17,6 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
 
-use super::address::UpstreamAddress;
 use super::worker;
 
 /// A connection to an upstream, watched by the runtime of the [worker](worker::here) that uses it.
@@ -30,6 +30,8 @@ pub(crate) struct Socket {
     room: Option<AsyncFd<OwnedFd>>,
     /// Whose runtime watches it.
     worker: usize,
+    /// Where it leads to, if that is no Unix socket.
+    address: Option<SocketAddr>,
 }
 
 /// The first pause before a Unix socket is tried again whose queue is full, and the longest: each is twice the one before it.
@@ -44,17 +46,26 @@ impl Socket {
     /// # Errors
     ///
     /// There is nothing at the address, or no descriptor for the socket.
-    pub(crate) async fn connect(address: &UpstreamAddress) -> io::Result<Self> {
-        let socket = match address {
-            UpstreamAddress::Ip(address) => {
-                let stream = TcpStream::connect(address).await?;
-                // Messages are written whole; to wait for more of them would only delay them.
-                stream.set_nodelay(true)?;
-                stream.into_std()?.into()
-            }
-            UpstreamAddress::Unix(path) => connect_unix(path).await?,
-        };
-        Ok(Self { watched: watched(socket, Interest::READABLE)?, room: None, worker: worker::here() })
+    pub(super) async fn connect(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        // Messages are written whole; to wait for more of them would only delay them.
+        stream.set_nodelay(true)?;
+        Self::new(stream.into_std()?.into(), Some(address))
+    }
+
+    /// As [`Self::connect`], to a Unix socket.
+    pub(super) async fn connect_unix(path: &Path) -> io::Result<Self> {
+        Self::new(connect_unix(path).await?, None)
+    }
+
+    fn new(socket: OwnedFd, address: Option<SocketAddr>) -> io::Result<Self> {
+        let watched = watched(socket, Interest::READABLE)?;
+        Ok(Self { watched, room: None, worker: worker::here(), address })
+    }
+
+    /// Where it leads to, if that is no Unix socket.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     /// Whether a kept connection can be used for another request: nothing has come on it, not even its end. Asks the runtime,

@@ -1,0 +1,71 @@
+//! Where the connections to a member of an upstream lead to.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::name::Name;
+use super::{Socket, UpstreamAddress};
+
+/// Where the connections to a member lead to. A name is one member with one limit, whatever number of addresses it has.
+#[derive(Debug, Clone)]
+pub(crate) enum Endpoint {
+    /// An IP address and a port.
+    Ip(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// The addresses of a name.
+    Name(Arc<Name>),
+}
+
+impl From<&UpstreamAddress> for Endpoint {
+    fn from(address: &UpstreamAddress) -> Self {
+        match address {
+            UpstreamAddress::Ip(address) => Self::Ip(*address),
+            UpstreamAddress::Unix(path) => Self::Unix(path.clone()),
+            UpstreamAddress::Name { host, port } => Self::Name(Arc::new(Name::new(host, *port))),
+        }
+    }
+}
+
+impl Endpoint {
+    /// Opens a connection within `time`, which all addresses of a name share.
+    ///
+    /// # Errors
+    ///
+    /// There is nothing at the address, it accepts no connection in time, or there is no descriptor for the socket.
+    pub(crate) async fn connect(&self, time: Duration) -> io::Result<Socket> {
+        let connected = match self {
+            Self::Ip(address) => timeout(time, Socket::connect(*address)).await,
+            Self::Unix(path) => timeout(time, Socket::connect_unix(path)).await,
+            Self::Name(name) => return name.connect(time).await,
+        };
+        connected.unwrap_or_else(|_| {
+            let why = format!("it accepts no connection within {time:?} (`connect_timeout`)");
+            Err(io::Error::new(io::ErrorKind::TimedOut, why))
+        })
+    }
+
+    /// Whether a connection is kept that leads to this address: a name may have others by now.
+    pub(super) fn keeps(&self, address: Option<SocketAddr>) -> bool {
+        match (self, address) {
+            (Self::Name(name), Some(address)) => name.has(address),
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Name(name) => name.fmt(f),
+        }
+    }
+}

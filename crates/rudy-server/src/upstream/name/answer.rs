@@ -1,0 +1,65 @@
+//! What a lookup has brought.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// Addresses of a name that are used. DNS gives some dozens at most in one packet.
+const ADDRESSES_MAX: usize = 64;
+
+/// Addresses that a line of the log names.
+const SHOWN_MAX: usize = 8;
+
+/// The addresses of an answer, each once, or why there are none.
+pub(super) fn usable(answer: io::Result<Vec<SocketAddr>>) -> Result<Vec<SocketAddr>, String> {
+    let mut addresses = Vec::new();
+    for address in answer.map_err(|error| error.to_string())? {
+        if !addresses.contains(&address) && addresses.len() < ADDRESSES_MAX {
+            addresses.push(address);
+        }
+    }
+    if addresses.is_empty() { Err("it has no address".to_owned()) } else { Ok(addresses) }
+}
+
+/// Whether two answers have the same addresses: DNS servers change the order each time.
+pub(super) fn is_same(one: &[SocketAddr], other: &[SocketAddr]) -> bool {
+    one.len() == other.len() && one.iter().all(|address| other.contains(address))
+}
+
+/// The addresses, for a line of the log.
+pub(super) fn list(addresses: &[SocketAddr]) -> String {
+    let shown: Vec<_> = addresses.iter().take(SHOWN_MAX).map(|address| address.ip().to_string()).collect();
+    let more = match addresses.len().saturating_sub(SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    shown.join(", ") + &more
+}
+
+/// What is said of a name without an address.
+pub(super) fn unresolved_line(name: impl fmt::Display, why: &str) -> String {
+    format!("{name} does not resolve: {why}; requests to it get 502 until it does")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_each_address_once_and_no_more_than_are_used() {
+        let addresses = |ports: std::ops::Range<u16>| {
+            ports.map(|port| ([10, 0, 0, 1], port).into()).collect::<Vec<SocketAddr>>()
+        };
+        assert_eq!(usable(Ok([addresses(1..3), addresses(1..4)].concat())), Ok(addresses(1..4)));
+        assert_eq!(usable(Ok(addresses(1..1000))), Ok(addresses(1..65)));
+        assert_eq!(usable(Ok(Vec::new())), Err("it has no address".to_owned()));
+        assert_eq!(usable(Err(io::Error::other("no"))), Err("no".to_owned()));
+        let mut reversed = addresses(1..4);
+        reversed.reverse();
+        assert!(is_same(&reversed, &addresses(1..4)));
+        assert!(!is_same(&addresses(1..3), &addresses(1..4)) && !is_same(&addresses(0..3), &addresses(1..4)));
+        let shown = ["10.0.0.1"; 8].join(", ");
+        assert_eq!(list(&addresses(0..8)), shown);
+        assert_eq!(list(&addresses(0..10)), format!("{shown} and 2 more"));
+    }
+}

@@ -1,0 +1,47 @@
+//! The names that do not resolve now, for `rudy check`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::answer::{unresolved_line, usable};
+use super::lookup::{ask_system, runtime};
+use crate::upstream::UpstreamAddress;
+
+/// How long all lookups may take: as long as one name server has by resolv.conf(5).
+const TIME: Duration = Duration::from_secs(5);
+
+/// The names among these addresses that do not resolve now, each with the reason.
+pub(crate) fn unresolved(addresses: impl Iterator<Item = UpstreamAddress>) -> Vec<String> {
+    let names: BTreeSet<_> = addresses
+        .filter_map(|address| match address {
+            UpstreamAddress::Name { host, port } => Some((host, port)),
+            _ => None,
+        })
+        .collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return vec![format!("names of apps cannot be looked up: {error}")],
+    };
+    let deadline = Instant::now() + TIME;
+    let look_up = |(host, port): (String, u16)| {
+        let name = format!("{host}:{port}");
+        (name, runtime.spawn_blocking(move || usable(ask_system(&host, port))))
+    };
+    let lookups: Vec<_> = names.into_iter().map(look_up).collect();
+    lookups
+        .into_iter()
+        .filter_map(|(name, lookup)| {
+            let why = match runtime.block_on(async { timeout_at(deadline, lookup).await }) {
+                Ok(Ok(answer)) => answer.err()?,
+                Ok(Err(panic)) => panic.to_string(),
+                Err(_) => format!("no answer within {TIME:?}"),
+            };
+            Some(unresolved_line(name, &why))
+        })
+        .collect()
+}

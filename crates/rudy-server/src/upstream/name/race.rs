@@ -1,0 +1,143 @@
+//! A connection to one of the addresses of a name: RFC 8305 in its simplest form.
+//!
+//! The addresses are tried one after the other, the next one as soon as one fails or has not connected for [`ATTEMPT_DELAY`].
+//! Those that were begun go on, and the first that connects is taken. If none of them connects, the name is looked up, and
+//! addresses that are new are tried. All of it has one `connect_timeout`.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+
+use super::Name;
+use crate::upstream::Socket;
+
+/// How long an address has before the next one is tried beside it (RFC 8305 §5, "Connection Attempt Delay").
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// Addresses that an error names.
+const SHOWN_MAX: usize = 4;
+
+impl Name {
+    /// A connection to one of the addresses, within `time`.
+    ///
+    /// # Errors
+    ///
+    /// There is no address, or none takes a connection: why, of each.
+    pub(in crate::upstream) async fn connect(&self, time: Duration) -> io::Result<Socket> {
+        self.race(time, Socket::connect).await
+    }
+
+    /// As [`Self::connect`], with connections that `connect` opens.
+    pub(super) async fn race<T, F>(&self, time: Duration, connect: impl Fn(SocketAddr) -> F) -> io::Result<T>
+    where
+        F: Future<Output = io::Result<T>>,
+    {
+        let waiting = self.alternatives.order(Instant::now());
+        let mut race = Race { name: self, connect, waiting, running: Vec::new(), failed: Vec::new() };
+        let connected = timeout(time, race.run()).await.unwrap_or_default();
+        connected.ok_or_else(|| race.failure(time))
+    }
+}
+
+/// The attempts of one connection.
+struct Race<'a, C, F> {
+    name: &'a Name,
+    connect: C,
+    /// Not tried yet.
+    waiting: Vec<SocketAddr>,
+    running: Vec<(SocketAddr, Pin<Box<F>>)>,
+    failed: Vec<(SocketAddr, io::Error)>,
+}
+
+impl<T, C, F> Race<'_, C, F>
+where
+    C: Fn(SocketAddr) -> F,
+    F: Future<Output = io::Result<T>>,
+{
+    /// The first connection, or `None` when all attempts have failed.
+    async fn run(&mut self) -> Option<T> {
+        if let Some(connected) = self.try_waiting().await {
+            return Some(connected);
+        }
+        let mut renewed = pin!(self.name.renew());
+        tokio::select! {
+            Some(connected) = self.finish() => return Some(connected),
+            () = &mut renewed => {}
+        }
+        let addresses = self.name.alternatives.order(Instant::now());
+        self.waiting = addresses.into_iter().filter(|address| !self.has_tried(address)).collect();
+        match self.try_waiting().await {
+            Some(connected) => Some(connected),
+            None => self.finish().await,
+        }
+    }
+
+    /// Tries the addresses that wait. `None` when the last of them has failed or has had its delay.
+    async fn try_waiting(&mut self) -> Option<T> {
+        for address in std::mem::take(&mut self.waiting) {
+            self.running.push((address, Box::pin((self.connect)(address))));
+            match timeout(ATTEMPT_DELAY, self.next_end()).await {
+                Ok(Some(connected)) => return Some(connected),
+                Ok(None) => {}
+                Err(_) => self.name.alternatives.avoid(address, Instant::now()),
+            }
+        }
+        None
+    }
+
+    /// Waits for the attempts that run. `None` when all have failed.
+    async fn finish(&mut self) -> Option<T> {
+        while !self.running.is_empty() {
+            if let Some(connected) = self.next_end().await {
+                return Some(connected);
+            }
+        }
+        None
+    }
+
+    /// Waits until one of the attempts ends. `None` when it has failed.
+    async fn next_end(&mut self) -> Option<T> {
+        let running = &mut self.running;
+        let (index, connected) = poll_fn(|cx| {
+            let mut attempts = running.iter_mut().enumerate();
+            let ended = attempts.find_map(|(index, (_, attempt))| match attempt.as_mut().poll(cx) {
+                Poll::Ready(connected) => Some((index, connected)),
+                Poll::Pending => None,
+            });
+            ended.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await;
+        let (address, _) = self.running.swap_remove(index);
+        connected
+            .inspect_err(|_| self.name.alternatives.avoid(address, Instant::now()))
+            .map_err(|error| self.failed.push((address, error)))
+            .ok()
+    }
+
+    fn has_tried(&self, address: &SocketAddr) -> bool {
+        self.failed.iter().any(|(tried, _)| tried == address)
+            || self.running.iter().any(|(tried, _)| tried == address)
+    }
+
+    /// Why there is no connection, with the addresses that were tried.
+    fn failure(&self, time: Duration) -> io::Error {
+        let late = self.running.iter().map(|(address, _)| {
+            format!("{address} accepts no connection within {time:?} (`connect_timeout`)")
+        });
+        let failed = self.failed.iter().map(|(address, error)| format!("{address}: {error}"));
+        let why: Vec<_> = failed.chain(late).collect();
+        if why.is_empty() {
+            return io::Error::other(self.name.why_unresolved());
+        }
+        let more = match why.len().saturating_sub(SHOWN_MAX) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        io::Error::other(why[..why.len().min(SHOWN_MAX)].join("; ") + &more)
+    }
+}

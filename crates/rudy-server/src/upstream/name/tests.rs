@@ -1,0 +1,294 @@
+//! Names with answers that a test gives, and with connections that need no network where none is asked for.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::future::pending;
+use std::io::{self, Read, Seek};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::Name;
+use super::lookup::Pace;
+use crate::error_log::ErrorLog;
+use crate::upstream::{CheckoutError, Connection, Endpoint, Socket, Upstream, UpstreamOptions, Wanted};
+
+const LONG: Duration = Duration::from_mins(1);
+
+/// Lookups whenever one is asked for, and no other.
+const WHEN_ASKED: Pace = Pace { interval: Duration::from_hours(1), pause: Duration::ZERO, patience: LONG };
+
+fn at(port: u16) -> SocketAddr {
+    ([127, 0, 0, 1], port).into()
+}
+
+fn all_at(ports: &[u16]) -> Vec<SocketAddr> {
+    ports.iter().copied().map(at).collect()
+}
+
+/// What a lookup brings: addresses with these ports, or a failure.
+type Script = Option<&'static [u16]>;
+
+/// A name whose lookups bring this, one after the other, and fail behind the last.
+fn scripted(script: &[Script], pace: Pace) -> Arc<Name> {
+    let script = Mutex::new(script.iter().copied().collect::<VecDeque<_>>());
+    let look_up = move |host: &str, port: u16| {
+        assert_eq!((host, port), ("app", 9000));
+        let answer = script.lock().unwrap().pop_front().flatten();
+        answer.map(all_at).ok_or_else(|| io::Error::other("no such host"))
+    };
+    Arc::new(Name::with("app", 9000, Box::new(look_up), pace))
+}
+
+fn log() -> (ErrorLog, File) {
+    let file = tempfile::tempfile().unwrap();
+    (ErrorLog::to(file.try_clone().unwrap()).unwrap(), file)
+}
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
+
+fn refused<T>() -> io::Result<T> {
+    Err(io::ErrorKind::ConnectionRefused.into())
+}
+
+/// Looks the name up in the background.
+fn keep_looked_up(name: &Arc<Name>) {
+    let name = name.clone();
+    tokio::spawn(async move {
+        loop {
+            name.look_up(&log().0).await;
+            name.next_lookup().await;
+        }
+    });
+}
+
+#[test]
+fn the_next_address_is_tried_at_once_where_one_refuses() {
+    run(async {
+        let name = scripted(&[Some(&[1, 2, 3])], Pace::default());
+        name.look_up(&log().0).await;
+        let tried = Mutex::new(Vec::new());
+        let connect = |address: SocketAddr| {
+            tried.lock().unwrap().push(address.port());
+            async move { if address.port() < 3 { refused() } else { Ok(address.port()) } }
+        };
+        assert_eq!(name.race(LONG, connect).await.unwrap(), 3);
+        // From then on the others come last.
+        assert_eq!(name.race(LONG, connect).await.unwrap(), 3);
+        assert_eq!(*tried.lock().unwrap(), [1, 2, 3, 3]);
+    });
+}
+
+#[test]
+fn an_address_that_is_silent_delays_no_other_and_may_still_connect() {
+    run(async {
+        let name = scripted(&[Some(&[1, 2])], Pace::default());
+        name.look_up(&log().0).await;
+        let silent = |address: SocketAddr| async move {
+            if address.port() == 1 { pending().await } else { Ok(address.port()) }
+        };
+        assert_eq!(name.race(LONG, silent).await.unwrap(), 2);
+        assert_eq!(name.alternatives.order(Instant::now()), all_at(&[2, 1]));
+        // 2 comes first now, and connects when 1 has been begun.
+        let begun = Notify::new();
+        let late = |address: SocketAddr| {
+            let begun = &begun;
+            async move {
+                if address.port() == 2 {
+                    begun.notified().await;
+                    return Ok(2);
+                }
+                begun.notify_one();
+                pending().await
+            }
+        };
+        assert_eq!(name.race(LONG, late).await.unwrap(), 2);
+    });
+}
+
+#[test]
+fn all_addresses_share_one_connect_timeout_and_the_error_names_them() {
+    run(async {
+        let name = scripted(&[Some(&[1, 2, 3, 4, 5, 6])], Pace::default());
+        name.look_up(&log().0).await;
+        let connect = |address: SocketAddr| async move {
+            if address.port() == 6 { pending::<io::Result<()>>().await } else { refused() }
+        };
+        let time = Duration::from_millis(10);
+        let expected = "127.0.0.1:1: connection refused; 127.0.0.1:2: connection refused; \
+                        127.0.0.1:3: connection refused; 127.0.0.1:4: connection refused; and 2 more";
+        assert_eq!(name.race(time, connect).await.unwrap_err().to_string(), expected);
+        let expected = "127.0.0.1:6 accepts no connection within 10ms (`connect_timeout`)";
+        let name = scripted(&[Some(&[6])], Pace::default());
+        name.look_up(&log().0).await;
+        assert_eq!(name.race(time, connect).await.unwrap_err().to_string(), expected);
+    });
+}
+
+#[test]
+fn a_request_that_no_address_takes_has_the_name_looked_up_and_gets_the_new_one() {
+    for is_silent in [false, true] {
+        run(async {
+            let name = scripted(&[Some(&[1]), Some(&[1, 2])], WHEN_ASKED);
+            keep_looked_up(&name);
+            // The first of these waits for the first lookup.
+            for expected in [1, 2, 2] {
+                let tried = Mutex::new(Vec::new());
+                let connect = |address: SocketAddr| {
+                    tried.lock().unwrap().push(address.port());
+                    async move {
+                        match address.port() {
+                            port if port == expected => Ok(port),
+                            _ if is_silent => pending().await,
+                            _ => refused(),
+                        }
+                    }
+                };
+                assert_eq!(name.race(LONG, connect).await.unwrap(), expected);
+                let mut tried = tried.into_inner().unwrap();
+                tried.dedup();
+                assert!(tried.len() <= 2, "each is tried once: {tried:?}");
+            }
+            assert_eq!(name.rounds.borrow().ended, 2);
+        });
+    }
+}
+
+#[test]
+fn an_answer_is_asked_for_once_in_its_first_second() {
+    run(async {
+        let name = scripted(&[Some(&[1])], Pace { pause: LONG, ..WHEN_ASKED });
+        keep_looked_up(&name);
+        let connect = |_| async { refused::<()>() };
+        for _ in 0..3 {
+            let error = name.race(LONG, connect).await.unwrap_err().to_string();
+            assert_eq!(error, "127.0.0.1:1: connection refused");
+        }
+        assert_eq!(name.rounds.borrow().ended, 1);
+        assert!(!name.rounds.borrow().is_wanted);
+    });
+}
+
+#[test]
+fn requests_do_not_wait_for_a_lookup_that_hangs() {
+    run(async {
+        let (end, ended) = mpsc::channel();
+        let ended = Mutex::new(ended);
+        let look_up = move |_: &str, _| ended.lock().unwrap().recv().map_err(io::Error::other);
+        let pace = Pace { patience: Duration::from_millis(10), ..WHEN_ASKED };
+        let name = Arc::new(Name::with("app", 9000, Box::new(look_up), pace));
+        keep_looked_up(&name);
+        let connect = |address: SocketAddr| async move { Ok(address.port()) };
+        for _ in 0..3 {
+            let error = name.race(LONG, connect).await.unwrap_err().to_string();
+            assert_eq!(error, "the name is being looked up");
+        }
+        end.send(all_at(&[1])).unwrap();
+        name.rounds.subscribe().wait_for(|round| round.ended == 1).await.unwrap();
+        assert_eq!(name.race(LONG, connect).await.unwrap(), 1);
+        // The runtime would wait for the thread.
+        drop(end);
+    });
+}
+
+#[test]
+fn the_last_good_answer_stays_and_the_log_has_each_change_once() {
+    let steps: &[(Script, &[u16], &str)] = &[
+        (None, &[], "error: app:9000 does not resolve: no such host; requests to it get 502 until it does"),
+        (None, &[], ""),
+        (Some(&[1]), &[1], "notice: app:9000 resolves to 127.0.0.1"),
+        (Some(&[1, 1]), &[1], ""),
+        (Some(&[2, 1]), &[2, 1], "notice: app:9000 resolves to 127.0.0.1, 127.0.0.1"),
+        (Some(&[1, 2]), &[1, 2], ""),
+        (None, &[1, 2], ""),
+        (Some(&[]), &[1, 2], ""),
+        (Some(&[1, 2]), &[1, 2], "notice: app:9000 resolves to 127.0.0.1, 127.0.0.1"),
+    ];
+    let script: Vec<_> = steps.iter().map(|(answer, ..)| *answer).collect();
+    let name = scripted(&script, Pace::default());
+    let (log, mut file) = log();
+    run(async {
+        for (step, (_, expected, _)) in steps.iter().enumerate() {
+            name.look_up(&log).await;
+            assert_eq!(name.alternatives.addresses(), all_at(expected), "step {step}");
+        }
+    });
+    log.close();
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    let lines: Vec<_> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
+    let mut expected: Vec<_> = steps.iter().map(|(.., line)| *line).filter(|line| !line.is_empty()).collect();
+    // The second failure is counted, being less than a minute behind the first.
+    expected.push("error: app:9000 does not resolve: 1 more since the last line about it");
+    assert_eq!(lines, expected);
+}
+
+/// A connection that nothing is spoken on.
+struct Plain(Socket);
+
+impl Connection for Plain {
+    fn new(socket: Socket) -> Self {
+        Self(socket)
+    }
+
+    fn socket(&mut self) -> &mut Socket {
+        &mut self.0
+    }
+}
+
+fn options() -> UpstreamOptions {
+    UpstreamOptions {
+        queue: 0,
+        queue_timeout: LONG,
+        connect_timeout: LONG,
+        idle_timeout: LONG,
+        requests_per_member: None,
+    }
+}
+
+/// Waits until the other end of a connection that was accepted is closed.
+fn is_closed(listener: &TcpListener) {
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn connections_to_an_address_that_is_gone_are_closed_and_the_lookups_end_with_the_upstream() {
+    let listeners = [2, 3].map(|host| TcpListener::bind(SocketAddr::from(([127, 0, 0, host], 0))).unwrap());
+    let [old, new] = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+    let answers = Mutex::new(VecDeque::from([old, new]));
+    let (alive, ended): (Sender<()>, _) = mpsc::channel();
+    let look_up = move |_: &str, _| {
+        let _ = &alive;
+        answers.lock().unwrap().pop_front().map(|address| vec![address]).ok_or_else(|| io::Error::other("no"))
+    };
+    let name = Arc::new(Name::with("app", 9000, Box::new(look_up), WHEN_ASKED));
+    let upstream = Arc::new(Upstream::<Plain>::new(options(), None));
+    upstream.pool().add(0, Endpoint::Name(name.clone()), 3, Instant::now());
+    upstream.look_up_names(&log().0).unwrap();
+    run(async {
+        let open = || async { upstream.checkout(Wanted::New, || Ok::<_, CheckoutError>(())).await.unwrap() };
+        let [idle, mut used] = [open().await, open().await];
+        assert!(matches!(used.endpoint(), Endpoint::Ip(address) if address == old));
+        idle.release();
+        assert_eq!(upstream.pool().idle(), 1);
+        name.renew().await;
+        is_closed(&listeners[0]);
+        assert_eq!((upstream.pool().open(), upstream.pool().idle()), (1, 0), "the one in use stays");
+        used.release();
+        is_closed(&listeners[0]);
+        let mut other = open().await;
+        assert!(matches!(other.endpoint(), Endpoint::Ip(address) if address == new));
+        other.release();
+        assert_eq!((upstream.pool().open(), upstream.pool().idle()), (1, 1));
+    });
+    drop((upstream, name));
+    assert!(ended.recv_timeout(LONG).is_err_and(|error| error == mpsc::RecvTimeoutError::Disconnected));
+}
