@@ -1,7 +1,8 @@
 //! An app behind a gateway that does exactly what a test tells it to, the wrong things included.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,13 +18,24 @@ use tempfile::TempDir;
 
 use crate::PATIENCE;
 
-/// An app on a Unix socket, with a thread for each connection. It ends when this is dropped.
+/// An app on a Unix socket or an IP address, with a thread for each connection. It ends when this is dropped.
 pub struct App {
-    folder: TempDir,
+    place: Place,
     shared: Arc<Shared>,
     /// Where nobody is accepted yet.
-    listener: Option<UnixListener>,
+    listener: Option<Listener>,
     acceptor: Option<JoinHandle<()>>,
+}
+
+enum Place {
+    /// The folder of the socket.
+    Unix(TempDir),
+    Ip(SocketAddr),
+}
+
+enum Listener {
+    Unix(UnixListener),
+    Ip(TcpListener),
 }
 
 struct Shared {
@@ -70,17 +82,28 @@ impl App {
         app
     }
 
+    /// As [`Self::start`], at an IP address and a port.
+    #[must_use]
+    pub fn start_at(address: SocketAddr, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
+        let mut app = Self::new(Place::Ip(address), serve);
+        app.accept();
+        app
+    }
+
     /// As [`Self::start`], but nobody is accepted before [`Self::accept`]. One may wait for that, and no more.
     #[must_use]
     pub fn hold(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
+        Self::new(Place::Unix(tempfile::tempdir().expect("a temp folder can be made")), serve)
+    }
+
+    fn new(place: Place, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         let shared = Shared {
             serve: Box::new(serve),
             accepted: AtomicUsize::new(0),
             is_stopping: AtomicBool::new(false),
             streams: Mutex::default(),
         };
-        let folder = tempfile::tempdir().expect("a temp folder can be made");
-        let mut app = Self { folder, shared: Arc::new(shared), listener: None, acceptor: None };
+        let mut app = Self { place, shared: Arc::new(shared), listener: None, acceptor: None };
         let listener = app.listener.insert(app.bind());
         // As many as this wait for `accept`, and one more (`unix_recvq_full` of the kernel).
         rustix::net::listen(listener, 0).expect("it listens already");
@@ -90,7 +113,10 @@ impl App {
     /// Its address, as a configuration has it.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("unix:{}", self.socket().display())
+        match &self.place {
+            Place::Unix(_) => format!("unix:{}", self.socket().display()),
+            Place::Ip(address) => address.to_string(),
+        }
     }
 
     /// How many connections it has accepted on which a request came.
@@ -116,13 +142,23 @@ impl App {
 
     /// Listens no more: the socket's file is gone, and so are all connections.
     pub fn stop_listening(&mut self) {
+        self.stop_accepting();
+        self.close_all();
+    }
+
+    /// Listens no more, and goes on with its connections.
+    pub fn stop_accepting(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.is_stopping.store(true, Ordering::SeqCst);
         // Wakes it; where nobody accepts any more it has ended already.
-        let _ = UnixStream::connect(self.socket());
+        let _ = match &self.place {
+            Place::Unix(_) => UnixStream::connect(self.socket()).map(drop),
+            Place::Ip(address) => TcpStream::connect(address).map(drop),
+        };
         acceptor.join().expect("the acceptor does not panic");
-        std::fs::remove_file(self.socket()).expect("the file is ours");
-        self.close_all();
+        if let Place::Unix(_) = self.place {
+            std::fs::remove_file(self.socket()).expect("the file is ours");
+        }
     }
 
     /// Closes all connections, as an app does that is started anew.
@@ -133,14 +169,42 @@ impl App {
         }
     }
 
-    /// Where it listens.
+    /// Its Unix socket.
+    ///
+    /// # Panics
+    ///
+    /// It is at an IP address.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
-        self.folder.path().join("app.sock")
+        let Place::Unix(folder) = &self.place else { panic!("it is at {}", self.address()) };
+        folder.path().join("app.sock")
     }
 
-    fn bind(&self) -> UnixListener {
-        UnixListener::bind(self.socket()).expect("the folder is new")
+    fn bind(&self) -> Listener {
+        match &self.place {
+            Place::Unix(_) => Listener::Unix(UnixListener::bind(self.socket()).expect("the folder is new")),
+            Place::Ip(address) => Listener::Ip(TcpListener::bind(address).expect("the port is free")),
+        }
+    }
+}
+
+impl Listener {
+    /// The next connection. To read and write it, it does not matter what kind of socket it is.
+    fn connection(&self) -> UnixStream {
+        let connection = match self {
+            Self::Unix(listener) => listener.accept().map(|(stream, _)| OwnedFd::from(stream)),
+            Self::Ip(listener) => listener.accept().map(|(stream, _)| OwnedFd::from(stream)),
+        };
+        connection.expect("a connection can be accepted").into()
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener) => listener.as_fd(),
+            Self::Ip(listener) => listener.as_fd(),
+        }
     }
 }
 
@@ -158,9 +222,9 @@ impl Shared {
     }
 }
 
-fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
-        let stream = stream.expect("a connection can be accepted");
+fn accept(listener: &Listener, shared: &Arc<Shared>) {
+    loop {
+        let stream = listener.connection();
         if shared.is_stopping.load(Ordering::SeqCst) {
             return;
         }

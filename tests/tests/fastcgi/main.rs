@@ -10,6 +10,7 @@ mod faults;
 mod gone;
 mod half_close;
 mod many;
+mod names;
 mod paths;
 mod queue;
 mod request_buffering;
