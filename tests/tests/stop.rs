@@ -1,13 +1,11 @@
-//! How a server with application processes ends, and how the next one starts after it was killed.
+//! How a server with application processes ends.
 
 use std::fs;
-use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use rudy_tests::{Server, children, eventually, fastcgi_info, skip};
-use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
+use rudy_tests::{Server, eventually};
+use rustix::process::{Pid, Signal, test_kill_process};
 
 /// A configuration with an app that a shell runs.
 fn with_app(script: &str, more: &str) -> String {
@@ -101,78 +99,4 @@ fn a_start_that_fails_leaves_no_folder_of_sockets() {
     for step in ["start an app", "start the threads that carry connections", "it is in use by"] {
         assert!(errors.contains(step), "no start failed at {step:?}:\n{errors}");
     }
-}
-
-/// Whether a process can be given the id 1 here.
-fn can_be_first() -> bool {
-    let is_allowed = geteuid().is_root() && rudy_tests::program("unshare").is_some();
-    if !is_allowed {
-        skip("only root can start a process with the id 1 (unshare --pid)");
-    }
-    is_allowed
-}
-
-/// Starts a server as process 1, as in a container.
-const FIRST: &str = "exec unshare --fork --pid --mount-proc --kill-child \"$@\"";
-
-/// The server whose parent is `unshare`.
-fn first(server: &Server) -> Pid {
-    eventually("the server runs", || children(server.pid()).first().copied())
-}
-
-#[test]
-fn a_server_starts_again_after_it_was_killed() {
-    if !can_be_first() {
-        return;
-    }
-    let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let socket = folder.path().join("rudy.sock");
-    let config = folder.path().join("rudy.toml");
-    let text = format!(
-        "listen = [\"127.0.0.1:0\", \"unix:{}\"]\n[[site]]\n[[site.route]]\npath = \"/info\"\nfastcgi = {{ command = [\"{}\"] }}\n",
-        socket.display(),
-        fastcgi_info().display()
-    );
-    fs::write(&config, text).unwrap();
-    for start in 1..=4 {
-        let mut server = Server::build()
-            .arg("--config")
-            .arg(&config)
-            .through_shell(&format!(
-                "export TMPDIR='{}' XDG_RUNTIME_DIR=; {FIRST}",
-                temporary.path().display()
-            ))
-            .start();
-        assert_eq!(server.get("/info").status, 200, "start {start}");
-        let mut stream = UnixStream::connect(&socket).unwrap();
-        stream.write_all(b"GET /info HTTP/1.0\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-        let folders: Vec<_> =
-            fs::read_dir(temporary.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
-        assert_eq!(folders, ["rudy-1-1"], "start {start}");
-        kill_process(first(&server), Signal::KILL).unwrap();
-        server.wait();
-        assert!(socket.exists(), "it had no time to remove its socket");
-    }
-}
-
-#[test]
-fn process_1_reaps_the_orphans_of_its_apps() {
-    if !can_be_first() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("ended");
-    let orphan = format!("(sh -c \"sleep 0.1; echo 1 >> {}\" &)", path.display());
-    let script = format!("{orphan}; {orphan}; {orphan}; exec sleep 1000");
-    let mut server = Server::build().config(&with_app(&script, "")).through_shell(FIRST).start();
-    pids(&path, 3);
-    // Only the app is left: no orphan, dead or alive.
-    let first = first(&server);
-    eventually("the orphans are reaped", || (children(first).len() == 1).then_some(()));
-    kill_process(first, Signal::TERM).unwrap();
-    let (_, stderr) = server.wait();
-    assert!(stderr.contains("notice: stopped"), "{stderr}");
 }

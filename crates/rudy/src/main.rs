@@ -19,7 +19,7 @@ use clap::{Args, Parser, Subcommand};
 use rudy_net::engine::Model;
 use rudy_net::listen::Address;
 use rudy_server::access_log::Destination;
-use rudy_server::run::{self, Options, Source};
+use rudy_server::run::{self, Options, Source, init};
 
 /// A web server: serves a folder, or what a rudy.toml says.
 #[derive(Debug, Parser)]
@@ -125,7 +125,7 @@ fn on_this_machine(port: u16) -> Address {
 fn main() -> ExitCode {
     allocator::merge_freed_chunks();
     match CommandLine::parse().command {
-        Command::Serve(serve) => run::serve(serve.into()).into(),
+        Command::Serve(serve) => init::fork_if_first().unwrap_or_else(|| run::serve(serve.into()).into()),
         Command::Check { config } => run::check(&config).into(),
         Command::Schema => run::schema().into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),

@@ -53,7 +53,7 @@ pub(crate) use self::authorize::Authorizer;
 use self::failure::Failure;
 use self::folder::ScriptFolder;
 use self::params::{Constants, Params, Subject};
-pub(crate) use self::processes::{only_root_starts_as, problems as problems_of_processes, reap_orphans};
+pub(crate) use self::processes::{only_root_starts_as, problems as problems_of_processes};
 use self::response::Begun;
 pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;

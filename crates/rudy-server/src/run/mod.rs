@@ -4,6 +4,7 @@ mod announce;
 mod context;
 mod exit;
 mod generation;
+pub mod init;
 mod reload;
 mod server;
 mod service_manager;

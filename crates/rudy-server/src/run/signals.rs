@@ -1,10 +1,8 @@
 //! What the signals of an operator ask for.
 
-use std::{future, io, process};
+use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-
-use crate::fastcgi::reap_orphans;
 
 /// What is asked of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +30,6 @@ pub(super) struct Signals {
     user_1: Signal,
     terminate: Signal,
     interrupt: Signal,
-    /// SIGCHLD, where orphans become our children.
-    child: Option<Signal>,
 }
 
 impl Signals {
@@ -47,30 +43,17 @@ impl Signals {
             user_1: signal(SignalKind::user_defined1())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            child: (process::id() == 1).then(|| signal(SignalKind::child())).transpose()?,
         })
     }
 
-    /// The next one. Reaps orphans meanwhile, where this process is their parent.
+    /// The next one.
     pub(super) async fn next(&mut self) -> Asked {
-        loop {
-            // The same two numbers on every Linux (signal(7)).
-            tokio::select! {
-                _ = self.terminate.recv() => return Asked::Stop(Stop { name: "SIGTERM", number: 15 }),
-                _ = self.interrupt.recv() => return Asked::Stop(Stop { name: "SIGINT", number: 2 }),
-                _ = self.hangup.recv() => return Asked::Reload,
-                _ = self.user_1.recv() => return Asked::ReopenLog,
-                () = received(&mut self.child) => reap_orphans(),
-            }
+        // The same two numbers on every Linux (signal(7)).
+        tokio::select! {
+            _ = self.terminate.recv() => Asked::Stop(Stop { name: "SIGTERM", number: 15 }),
+            _ = self.interrupt.recv() => Asked::Stop(Stop { name: "SIGINT", number: 2 }),
+            _ = self.hangup.recv() => Asked::Reload,
+            _ = self.user_1.recv() => Asked::ReopenLog,
         }
-    }
-}
-
-/// Ready when a signal has come that may not be caught at all.
-async fn received(signal: &mut Option<Signal>) {
-    match signal {
-        // `None` would be a runtime that ends.
-        Some(signal) => drop(signal.recv().await),
-        None => future::pending().await,
     }
 }

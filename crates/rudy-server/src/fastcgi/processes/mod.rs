@@ -14,7 +14,6 @@ mod backoff;
 mod check;
 mod decide;
 mod folder;
-mod orphans;
 mod process;
 mod shared;
 mod spawn;
@@ -34,7 +33,6 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 pub(crate) use self::check::{only_root_starts_as, problems};
 use self::folder::SocketFolder;
-pub(crate) use self::orphans::reap_orphans;
 use self::shared::{Asked, Shared};
 use self::supervisor::Supervisor;
 use self::user::User;

@@ -10,9 +10,9 @@ use std::process::{Child, ExitStatus};
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use super::ProcessOptions;
 use super::spawn::{explain, spawn};
 use super::user::User;
-use super::{ProcessOptions, orphans};
 use crate::follow::Lines;
 
 /// How much output is read at a time.
@@ -121,7 +121,7 @@ impl Process {
     pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         self.is_reaped = true;
-        orphans::wait(&mut self.child)
+        self.child.wait()
     }
 
     fn watch(mut child: Child, output: PipeReader, socket: PathBuf) -> io::Result<Self> {
@@ -140,7 +140,7 @@ impl Process {
             }),
             Err(error) => {
                 // Whether it can be killed or not, there is another error to tell.
-                let _ = child.kill().and_then(|()| orphans::wait(&mut child));
+                let _ = child.kill().and_then(|()| child.wait());
                 Err(error.into())
             }
         }

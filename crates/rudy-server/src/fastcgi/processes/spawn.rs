@@ -17,8 +17,8 @@ use rustix::thread::{
     clear_ambient_capability_set, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
+use super::ProcessOptions;
 use super::user::User;
-use super::{ProcessOptions, orphans};
 
 /// What an app gets of our environment, if it is there. The rest is ours: it may hold secrets, and what a service manager
 /// says there is said to us.
@@ -54,7 +54,7 @@ pub(super) fn spawn(
     }
     prepare(&mut command, user.cloned());
     // What the command holds of the socket and the pipe is closed with it: from then on only the app has them.
-    Ok((orphans::spawn(&mut command)?, output))
+    Ok((command.spawn()?, output))
 }
 
 /// What the process does between its making and the app: limits, user, and that it ends with us.

@@ -1,0 +1,268 @@
+//! A server that is started as process 1, as in a container: process 1 starts it as a child, reaps, and forwards signals.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use rudy_tests::{Builder, Server, children, eventually, fastcgi_info, program, skip};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
+
+/// Runs a command as process 1 of a new PID namespace.
+const UNSHARE: &str = "unshare --fork --pid --mount-proc --kill-child";
+
+const SITE: &str = "listen = [\"127.0.0.1:0\"]\n[[site]]\n";
+const HELLO: &str = "[[site.route]]\npath = \"/\"\nrespond = { body = \"hello\" }\n";
+
+/// Whether a process can be given the id 1 here.
+fn can_be_first() -> bool {
+    let is_allowed = geteuid().is_root() && program("unshare").is_some();
+    if !is_allowed {
+        skip("only root can start a process with the id 1 (unshare --pid)");
+    }
+    is_allowed
+}
+
+/// A server in a container of its own.
+struct Container {
+    server: Server,
+    /// Process 1.
+    first: Pid,
+}
+
+impl Container {
+    fn start(builder: Builder) -> Self {
+        Self::through_shell(builder, &format!("exec {UNSHARE} \"$@\""))
+    }
+
+    fn through_shell(builder: Builder, script: &str) -> Self {
+        let server = builder.through_shell(script).start();
+        let first = children(server.pid())[0];
+        Self { server, first }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.first, signal).expect("process 1 runs");
+    }
+
+    /// The only child of process 1.
+    fn child(&self) -> Pid {
+        let [server] = children(self.first)[..] else { panic!("{:?}", children(self.first)) };
+        server
+    }
+
+    /// The exit code of process 1, and what was written to stderr.
+    fn end(&mut self) -> (i32, String) {
+        let (status, stderr) = self.server.wait();
+        (status.code().expect("unshare ends with the code of process 1"), stderr)
+    }
+}
+
+/// A configuration with an app that a shell runs.
+fn with_app(script: &str) -> String {
+    format!(
+        "{SITE}[[site.route]]\npath = \"/\"\nfastcgi = {{ command = [\"/bin/sh\", \"-c\", '''{script}'''] }}\n"
+    )
+}
+
+#[test]
+fn a_thousand_orphans_leave_no_zombie() {
+    if !can_be_first() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("done");
+    let orphans = "i=0; while [ $i -lt 1000 ]; do (sleep 0.01 &); i=$((i+1)); done";
+    let app = format!("{orphans}; echo > {}; exec sleep 1000", path.display());
+    let mut container = Container::start(Server::build().config(&with_app(&app)));
+    eventually("the orphans are started", || path.exists().then_some(()));
+    eventually("the orphans are reaped", || (children(container.first).len() == 1).then_some(()));
+    let server = container.child();
+    let app = children(server);
+    assert_eq!(app.len(), 1, "the server has other children than its app");
+    assert_eq!(children(app[0]), []);
+    container.signal(Signal::TERM);
+    let (code, stderr) = container.end();
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.ends_with("notice: stopped"), "{stderr}");
+}
+
+#[test]
+fn an_orphan_that_a_real_time_signal_killed_is_reaped_too() {
+    if !can_be_first() {
+        return;
+    }
+    let app = "(sh -c \"kill -40 \\$\\$\" &); exec sleep 1000";
+    let container = Container::start(Server::build().config(&with_app(app)));
+    let server = eventually("the orphan is reaped", || {
+        let [server] = children(container.first)[..] else { return None };
+        let app = *children(server).first()?;
+        let name = fs::read_to_string(format!("/proc/{app}/comm")).ok()?;
+        (name == "sleep\n" && children(container.first) == [server]).then_some(server)
+    });
+    assert_eq!(container.child(), server);
+}
+
+#[test]
+fn signals_are_forwarded_and_a_second_one_ends_the_server_at_once() {
+    if !can_be_first() {
+        return;
+    }
+    let app = "trap \"\" TERM; while :; do sleep 1000; done";
+    let mut container = Container::start(Server::build().config(&with_app(app)));
+    container.signal(Signal::HUP);
+    container.server.wait_for_line("SIGHUP: the configuration was read again");
+    container.signal(Signal::USR1);
+    container.server.wait_for_line("SIGUSR1: the access log was reopened");
+    container.signal(Signal::WINCH);
+    container.signal(Signal::TERM);
+    container.server.wait_for_line("SIGTERM: stopping");
+    container.signal(Signal::INT);
+    let (code, stderr) = container.end();
+    assert_eq!(code, 130, "{stderr}");
+}
+
+#[test]
+fn process_1_ends_with_the_code_of_the_server() {
+    if !can_be_first() {
+        return;
+    }
+    let ends = [(Signal::KILL, 137), (Signal::ABORT, 134), (Signal::QUIT, 131)];
+    // Not SIGSEGV: the handler of the standard library expects the fault to happen again.
+    for (signal, expected) in ends {
+        let mut container = Container::start(Server::build().config(&format!("{SITE}{HELLO}")));
+        kill_process(container.child(), signal).unwrap();
+        assert_eq!(container.end().0, expected, "{signal:?}");
+    }
+    let bad = Server::build().config("nonsense = 1\n").through_shell(&format!("exec {UNSHARE} \"$@\""));
+    assert_eq!(bad.command().output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn the_server_and_its_app_end_with_process_1() {
+    if !can_be_first() {
+        return;
+    }
+    let mut container = Container::start(Server::build().config(&with_app("exec sleep 1000")));
+    let server = container.child();
+    let app = eventually("the app runs", || children(server).first().copied());
+    container.signal(Signal::KILL);
+    container.server.wait();
+    for process in [server, app] {
+        eventually("it has ended", || test_kill_process(process).is_err().then_some(()));
+    }
+}
+
+#[test]
+fn process_1_goes_on_with_the_successor_of_the_server() {
+    if !can_be_first() || program("nsenter").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let mut container = Container::start(Server::build().config(&format!("{SITE}{HELLO}")));
+    let server = container.child();
+    // In place of an upgrade: a process in the group of the server, whose parent has ended. It ends with the code that it reads.
+    let successor = format!("(read code < {}; exit $code) &", fifo.display());
+    let status = Command::new("nsenter")
+        .args([&format!("--target={}", container.first), "--pid", "--", "sh", "-c", &successor])
+        .process_group(server.as_raw_pid())
+        .status();
+    assert!(status.unwrap().success());
+    let both = children(container.first);
+    assert_eq!(both.len(), 2, "{both:?}");
+    kill_process(server, Signal::TERM).unwrap();
+    eventually("the server is reaped", || (children(container.first).len() == 1).then_some(()));
+    assert_ne!(container.child(), server);
+    fs::write(&fifo, "7\n").unwrap();
+    assert_eq!(container.end().0, 7);
+}
+
+#[test]
+fn the_terminal_is_the_servers() {
+    if !can_be_first() || program("script").is_none() || program("setsid").is_none() {
+        return;
+    }
+    // `script` makes a terminal, and `setsid` has process 1 lead its session, as `docker run --tty` does.
+    let in_terminal =
+        format!("exec script --quiet --return --command \"{UNSHARE} setsid --ctty $*\" /dev/null >&2");
+    let (stdin, mut keyboard) = std::io::pipe().unwrap();
+    let mut server = Server::build()
+        .config(&format!("{SITE}{HELLO}"))
+        .through_shell(&in_terminal)
+        .stdin(OwnedFd::from(stdin))
+        .start();
+    // The terminal shows the key when it has sent the signal.
+    keyboard.write_all(b"\x1a\n").unwrap();
+    server.wait_for_line("^Z");
+    assert_eq!(server.get("/").text(), "hello");
+    keyboard.write_all(b"\x03").unwrap();
+    let (status, stderr) = server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("SIGINT: stopping"), "{stderr}");
+}
+
+#[test]
+fn sockets_that_were_passed_to_process_1_are_the_servers() {
+    if !can_be_first() {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.txt"), "a").unwrap();
+    let script = format!("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=1 exec {UNSHARE} \"$@\"");
+    let server = Server::build()
+        .arg(folder.path())
+        .args(["--listen", "systemd"])
+        .through_shell(&script)
+        .stdin(OwnedFd::from(listener))
+        .start();
+    assert_eq!(server.address(), address);
+    assert_eq!(server.get("/a.txt").text(), "a");
+}
+
+#[test]
+fn a_server_starts_again_after_it_was_killed() {
+    if !can_be_first() {
+        return;
+    }
+    let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let socket = folder.path().join("rudy.sock");
+    let config = folder.path().join("rudy.toml");
+    let text = format!(
+        "listen = [\"127.0.0.1:0\", \"unix:{}\"]\n[[site]]\n[[site.route]]\npath = \"/info\"\nfastcgi = {{ command = [\"{}\"] }}\n",
+        socket.display(),
+        fastcgi_info().display()
+    );
+    fs::write(&config, text).unwrap();
+    let environment = format!("export TMPDIR='{}' XDG_RUNTIME_DIR=", temporary.path().display());
+    for start in 1..=4 {
+        let builder = Server::build().arg("--config").arg(&config);
+        let mut container =
+            Container::through_shell(builder, &format!("{environment}; exec {UNSHARE} \"$@\""));
+        assert_eq!(container.server.get("/info").status, 200, "start {start}");
+        assert!(response_over(&socket).starts_with("HTTP/1.1 200 "), "start {start}");
+        let folders: Vec<_> =
+            fs::read_dir(temporary.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        // Each start has the same process ids, and takes over the folder of the one before.
+        assert_eq!(folders.len(), 1, "start {start}: {folders:?}");
+        container.signal(Signal::KILL);
+        container.server.wait();
+        assert!(socket.exists(), "it had no time to remove its socket");
+    }
+}
+
+fn response_over(socket: &Path) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(b"GET /info HTTP/1.0\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
+}
