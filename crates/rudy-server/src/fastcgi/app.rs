@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::output::AppOutput;
 use super::params::Params;
 use super::pool::{Connections, Pool};
-use super::processes::ProcessOptions;
+use super::processes::{ProcessOptions, Rules};
 use super::request_info::RequestInfo;
 use super::response::Begun;
 use super::stderr::Stderr;
@@ -155,13 +155,15 @@ fn process_options(table: &AppTable) -> Option<ProcessOptions> {
     Some(ProcessOptions {
         name: table.name(),
         command: table.command.clone()?.0,
-        min: processes.min.as_u32(),
-        max: processes.max.as_u32(),
+        rules: Rules {
+            min: processes.min.as_usize(),
+            max: processes.max.as_usize(),
+            idle_timeout: processes.idle_timeout.map(|time| time.0),
+            retire_timeout: processes.retire_timeout.0,
+            stop_timeout: processes.stop_timeout.0,
+        },
         environment: processes.environment.clone(),
         user: processes.user.clone(),
         folder: processes.folder.as_ref().map(|folder| folder.0.clone()),
-        idle_timeout: processes.idle_timeout.map(|time| time.0),
-        retire_timeout: processes.retire_timeout.0,
-        stop_timeout: processes.stop_timeout.0,
     })
 }

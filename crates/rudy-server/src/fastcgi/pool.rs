@@ -1,7 +1,6 @@
 //! The connections to an app, and its processes where Rudy starts them.
 
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
@@ -11,7 +10,7 @@ use rudy_upstream::Member;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::output::AppOutput;
-use super::processes::{MemberId, Members, ProcessOptions, Processes};
+use super::processes::{Event, MemberId, Members, ProcessOptions, Processes};
 use super::values;
 use crate::error_log::ErrorLog;
 use crate::upstream::{
@@ -163,30 +162,28 @@ impl Pool {
 }
 
 impl Members for Pool {
-    fn up(&self, id: MemberId, socket: &Path) {
-        let address = Endpoint::Unix(socket.to_owned());
-        let connections = self.connections.load(Ordering::Relaxed);
-        self.upstream.pool().add(id, address, connections, Instant::now());
-        self.grow_if_wanted();
-    }
-
-    fn retire(&self, id: MemberId) {
+    fn handle(&self, event: Event) {
         let pool = self.upstream.pool();
-        pool.retire(id);
-        if let Some(processes) = self.processes()
-            && pool.member(id).is_some_and(|member| member.is_drained())
-        {
-            processes.drained(id);
+        match event {
+            Event::Up(id, socket) => {
+                let connections = self.connections.load(Ordering::Relaxed);
+                pool.add(id, Endpoint::Unix(socket), connections, Instant::now());
+                self.grow_if_wanted();
+            }
+            Event::Retire(id) => {
+                pool.retire(id);
+                if let Some(processes) = self.processes()
+                    && pool.member(id).is_some_and(|member| member.is_drained())
+                {
+                    processes.drained(id);
+                }
+            }
+            Event::Down(id, _) => {
+                pool.remove(id);
+                self.grow_if_wanted();
+            }
+            Event::Unavailable(_) => pool.reject_all(),
         }
-    }
-
-    fn down(&self, id: MemberId, _why: &str) {
-        self.upstream.pool().remove(id);
-        self.grow_if_wanted();
-    }
-
-    fn unavailable(&self, _why: &str) {
-        self.upstream.pool().reject_all();
     }
 
     fn requests(&self, id: MemberId) -> u64 {

@@ -31,7 +31,7 @@ pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::error::CheckoutError;
 use self::name::Name;
 pub(crate) use self::name::unresolved;
-pub(crate) use self::socket::Socket;
+pub(crate) use self::socket::{Socket, watched};
 
 /// What is spoken on a connection.
 pub(crate) trait Connection: Send + Sized + 'static {

@@ -170,10 +170,11 @@ fn retry_pauses() -> impl Iterator<Item = Duration> {
     iter::successors(Some(RETRY_PAUSE), |pause| Some((*pause * 2).min(RETRY_PAUSE_MAX)))
 }
 
-fn watched(socket: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+/// Has the runtime of this task watch a descriptor.
+pub(crate) fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: what an `OwnedFd` names is open as long as that lives, and this one is the `AsyncFd`'s own.
     #[expect(unsafe_code, reason = "tokio's own sockets are always watched for room as well")]
-    let watched = unsafe { AsyncFd::register_with_interest(socket, interest) };
+    let watched = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
     watched.map_err(Into::into)
 }
 

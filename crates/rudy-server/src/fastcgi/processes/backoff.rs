@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// A process that ran for so long was well: another takes its place at once. Most that fail do so while they start.
 const WELL_AFTER: Duration = Duration::from_secs(5);
-/// The first pause: nobody notices it, and a file that is being replaced is there again.
+/// The first pause: too short to be noticed, and long enough for a file that is being replaced.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// The longest pause: who has mended the app should not wait longer to see it run.
 const PAUSE_MAX: Duration = Duration::from_secs(30);

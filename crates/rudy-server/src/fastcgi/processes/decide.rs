@@ -1,5 +1,5 @@
-//! What to do next about the processes of an app, from what is known of them and the time. No process and no clock is
-//! touched here: whoever does what is decided says how it went.
+//! What to do next about the processes of an app, decided from their states and the time. This code touches no process and no
+//! clock: the [supervisor](super::supervisor) takes each step and reports its result.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,31 +7,31 @@ use std::time::{Duration, Instant};
 use super::MemberId;
 use super::backoff::Backoff;
 
-/// At least so long between two looks whether busy processes have become idle, however soon they are to end then.
+/// The shortest time between two checks whether busy processes have become idle.
 const LOOK_TIME_MIN: Duration = Duration::from_millis(100);
 
-/// What is wanted of the processes together.
-#[derive(Debug, Clone)]
-pub(super) struct Rules {
-    /// So many run, whether they are needed or not.
-    pub(super) min: usize,
-    /// No more than so many exist, those that are ending among them: what a process holds alone, its successor must find
-    /// free.
-    pub(super) max: usize,
-    /// One that had nothing to do for so long ends, as long as `min` are left.
-    pub(super) idle_timeout: Option<Duration>,
-    /// How long one that takes no new requests may take for those under way.
-    pub(super) retire_timeout: Duration,
-    /// How long one may take to end after it was asked to.
-    pub(super) stop_timeout: Duration,
+/// How many processes run, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// This many run, whether they are needed or not; 0: the first is started when it is wanted.
+    pub(crate) min: usize,
+    /// No more than this many exist at a time, including those that are ending: what a process holds alone, its successor
+    /// must find free. At least 1.
+    pub(crate) max: usize,
+    /// A process that was idle for this long ends, as long as `min` are left.
+    pub(crate) idle_timeout: Option<Duration>,
+    /// How long a process that gets no more requests may take for those in progress.
+    pub(crate) retire_timeout: Duration,
+    /// How long it may then take to end after SIGTERM. SIGKILL comes next.
+    pub(crate) stop_timeout: Duration,
 }
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Start a process; then [`Crew::started`] or [`Crew::cannot_start`].
+    /// Start a process; then [`ProcessSet::started`] or [`ProcessSet::cannot_start`].
     Start(MemberId),
-    /// Give it no more requests; then, when none is under way, [`Crew::drained`].
+    /// Give it no more requests; then, when none is in progress, [`ProcessSet::drained`].
     Retire(MemberId),
     /// Ask it to end.
     Terminate(MemberId),
@@ -54,9 +54,9 @@ pub(super) struct Ended {
     pub(super) next_start: Option<Instant>,
 }
 
-/// The processes of an app, as far as they need deciding about.
+/// The processes of an app, as far as decisions need them.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(super) struct ProcessSet {
     rules: Rules,
     members: BTreeMap<MemberId, Member>,
     next_id: MemberId,
@@ -80,9 +80,9 @@ enum State {
     Serving,
     /// It takes requests, and is to be replaced.
     WornOut,
-    /// It has requests under way and takes no more.
+    /// It has requests in progress and gets no more.
     Retiring { until: Instant },
-    /// Nothing is under way.
+    /// It has no request in progress.
     Drained,
     /// It was asked to end.
     Stopping { until: Instant },
@@ -90,7 +90,7 @@ enum State {
     Killed,
 }
 
-impl Crew {
+impl ProcessSet {
     pub(super) fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -103,14 +103,14 @@ impl Crew {
         }
     }
 
-    /// The next thing to do. `idle_since` says since when a member has had nothing under way.
+    /// The next thing to do. `idle_since` says since when a member has had no request in progress.
     pub(super) fn next(&mut self, now: Instant, idle_since: &dyn Fn(MemberId) -> Option<Instant>) -> Step {
         if self.is_stopping && self.members.is_empty() {
             return Step::Over;
         }
         let due = self.members.iter().find_map(|(id, member)| Some((*id, self.due(member.state, now)?)));
         if let Some((id, state)) = due {
-            return self.lead(id, state);
+            return self.enter(id, state);
         }
         if self.is_start_wanted() && self.backoff.allows(now) {
             return Step::Start(self.next_id);
@@ -118,7 +118,7 @@ impl Crew {
         if let Some((id, since)) = self.longest_idle(idle_since)
             && self.rules.idle_timeout.is_some_and(|idle_timeout| now >= since + idle_timeout)
         {
-            return self.lead(id, self.retiring(now));
+            return self.enter(id, self.retiring(now));
         }
         Step::Wait(self.wake_at(now, idle_since))
     }
@@ -130,7 +130,7 @@ impl Crew {
         self.is_more_wanted = false;
     }
 
-    /// It could not be started, and is not tried again before the time returned. Who wanted it has been told.
+    /// It could not be started, and is not tried again before the time returned.
     pub(super) fn cannot_start(&mut self, now: Instant) -> Instant {
         self.is_more_wanted = false;
         self.backoff.fail(now)
@@ -153,14 +153,14 @@ impl Crew {
         self.is_more_wanted = self.is_more_wanted || self.taking_requests() < self.rules.max;
     }
 
-    /// A member is to be replaced when nothing is under way.
+    /// Replaces a member when it has no request in progress.
     pub(super) fn replace(&mut self, id: MemberId) {
         if self.state(id) == Some(State::Serving) {
             self.set(id, State::WornOut);
         }
     }
 
-    /// Nothing is under way at a member that was retired.
+    /// A member that was retired has no request in progress.
     pub(super) fn drained(&mut self, id: MemberId) {
         if matches!(self.state(id), Some(State::Retiring { .. })) {
             self.set(id, State::Drained);
@@ -203,8 +203,8 @@ impl Crew {
         }
     }
 
-    /// Leads a member into a state, by this step.
-    fn lead(&mut self, id: MemberId, state: State) -> Step {
+    /// Puts a member into a state, and returns the step that this takes.
+    fn enter(&mut self, id: MemberId, state: State) -> Step {
         self.set(id, state);
         match state {
             State::Serving | State::WornOut | State::Retiring { .. } => Step::Retire(id),
@@ -213,7 +213,7 @@ impl Crew {
         }
     }
 
-    /// The state into which a member must be led now, whatever the others do.
+    /// The state that a member must enter now, whatever the others do.
     fn due(&self, state: State, now: Instant) -> Option<State> {
         match state {
             State::Killed => None,

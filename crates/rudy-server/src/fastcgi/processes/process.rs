@@ -1,19 +1,31 @@
-//! One process of an app: it writes, is told to end, and is reaped.
+//! One process of an app: its output, its end, and its reaping.
+//!
+//! The end is awaited by a pidfd and not by `tokio::process`, which reaps at once. Until its leader is reaped, the number of a
+//! process group cannot be given to another one. So it is reaped when no one of the group is left.
 
 use std::fs;
-use std::io::{self, PipeReader, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
-use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, Interest, ReadBuf};
+use tokio::net::unix::pipe::Receiver;
 
 use super::ProcessOptions;
 use super::spawn::{explain, spawn};
 use super::user::User;
+use crate::fastcgi::output::AppOutput;
 use crate::follow::Lines;
+use crate::upstream::watched;
 
 /// How much output is read at a time.
 const READ_BYTES: usize = 16 * 1024;
@@ -24,136 +36,126 @@ const PIPE_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
-    group: Pid,
-    /// Readable when it has ended; `None` when that was seen.
-    end: Option<OwnedFd>,
-    /// What it writes. `None` when nobody can write any more.
-    output: Option<PipeReader>,
+    /// Readable when it has ended; `None` once that was seen.
+    exit: Option<AsyncFd<OwnedFd>>,
+    /// What it writes; `None` once no one can write any more.
+    pipe: Option<Receiver>,
     lines: Lines,
+    output: Arc<AppOutput>,
     socket: PathBuf,
     is_reaped: bool,
 }
 
 impl Process {
-    /// Starts a process whose descriptor 0 listens at `socket`. Says in words why it could not.
+    /// Starts a process whose descriptor 0 listens at `socket`. The error is a sentence for the log.
     pub(super) fn start(
         options: &ProcessOptions,
         user: Option<&User>,
         socket: PathBuf,
+        output: Arc<AppOutput>,
     ) -> Result<Self, String> {
         let listener = UnixListener::bind(&socket)
             .map_err(|error| format!("cannot listen at {}: {error}", socket.display()))?;
-        let started = spawn(options, user, listener);
-        if started.is_err() {
-            // It is in a folder that goes as a whole.
-            let _ = fs::remove_file(&socket);
-        }
-        let (child, output) = started.map_err(|error| explain(options, &error))?;
-        Self::watch(child, output, socket).map_err(|error| format!("cannot watch what was started: {error}"))
+        // If the socket cannot be removed, its folder is removed at the end.
+        let started = spawn(options, user, listener).inspect_err(|_| drop(fs::remove_file(&socket)));
+        let (child, pipe) = started.map_err(|error| explain(options, &error))?;
+        let lines = Lines::default();
+        let process = Self { child, exit: None, pipe: None, lines, output, socket, is_reaped: false };
+        process.watch(pipe.into()).map_err(|error| format!("cannot watch what was started: {error}"))
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    pub(super) fn socket(&self) -> &Path {
-        &self.socket
-    }
-
-    /// What is readable when it has ended; nothing when that was noted.
-    pub(super) fn end(&self) -> Option<BorrowedFd<'_>> {
-        self.end.as_ref().map(AsFd::as_fd)
-    }
-
-    /// It was seen that it has ended. It is not reaped yet.
-    pub(super) fn note_end(&mut self) {
-        self.end = None;
-    }
-
+    /// Whether its end was seen. It is not reaped yet.
     pub(super) fn has_ended(&self) -> bool {
-        self.end.is_none()
+        self.exit.is_none()
     }
 
-    /// What it writes; nothing when nobody of its group can write any more.
-    pub(super) fn output(&self) -> Option<BorrowedFd<'_>> {
-        self.output.as_ref().map(AsFd::as_fd)
+    /// Whether no one of its group can write any more.
+    pub(super) fn is_silent(&self) -> bool {
+        self.pipe.is_none()
     }
 
-    /// Reads once from the output, which must be readable, and hands out its lines.
-    pub(super) fn read(&mut self, on_line: &mut dyn FnMut(&[u8])) {
-        let Some(output) = &mut self.output else { return };
-        let mut buffer = [0; READ_BYTES];
-        match output.read(&mut buffer) {
-            Ok(0) => self.close_output(on_line),
-            Ok(bytes) => self.lines.push(&buffer[..bytes], &mut |line, _| on_line(line)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // A pipe has no other errors; should there be one, it would be there for ever.
-            Err(_) => self.close_output(on_line),
+    /// Logs what it writes. Ready if it has written something, can write no more, or has ended.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // Output first: what a process writes before it ends is logged before its end.
+        let output = self.poll_output(context);
+        match &self.exit {
+            Some(exit) if exit.poll_read_ready(context).is_ready() => self.exit = None,
+            _ => return output,
         }
-    }
-
-    /// Reads what is there, when nobody of its group writes any more.
-    pub(super) fn read_last(&mut self, on_line: &mut dyn FnMut(&[u8])) {
-        // Somebody who has left the group may hold the pipe, and write: reading must not wait for them, and must end.
-        for _ in 0..PIPE_BYTES / READ_BYTES {
-            let unread = self.output.as_ref().and_then(|output| ioctl_fionread(output).ok());
-            if unread.is_none_or(|bytes| bytes == 0) {
-                break;
-            }
-            self.read(on_line);
-        }
-        self.close_output(on_line);
-    }
-
-    fn close_output(&mut self, on_line: &mut dyn FnMut(&[u8])) {
-        self.output = None;
-        self.lines.finish(&mut |line, _| on_line(line));
+        Poll::Ready(())
     }
 
     /// Sends a signal to the process and those that it has started.
     pub(super) fn signal(&self, signal: Signal) {
-        // The group is there as long as the process is not reaped, which only `reap` does. Nobody is left in it who could
-        // be signalled, or we may not: then there is nothing to be done.
-        let _ = kill_process_group(self.group, signal);
+        // The group exists until the process is reaped. It fails if all of it have ended, or we may not signal them: then
+        // there is nothing to do.
+        let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
 
-    /// Ends what is left of its group, and takes its status. It should have ended: if not, this waits for it.
+    /// Kills what is left of its group, and takes its status. It should have ended: if not, this waits for it.
     pub(super) fn reap(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         self.is_reaped = true;
-        self.child.wait()
+        let status = self.child.wait();
+        self.read_last();
+        status
     }
 
-    fn watch(mut child: Child, output: PipeReader, socket: PathBuf) -> io::Result<Self> {
-        // A process id is a positive number of 31 bits.
-        let group =
-            i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
-        match pidfd_open(group, PidfdFlags::empty()) {
-            Ok(end) => Ok(Self {
-                child,
-                group,
-                end: Some(end),
-                output: Some(output),
-                lines: Lines::default(),
-                socket,
-                is_reaped: false,
-            }),
-            Err(error) => {
-                // Whether it can be killed or not, there is another error to tell.
-                let _ = child.kill().and_then(|()| child.wait());
-                Err(error.into())
+    fn watch(mut self, pipe: OwnedFd) -> io::Result<Self> {
+        let exit = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
+        self.exit = Some(watched(exit, Interest::READABLE)?);
+        self.pipe = Some(Receiver::from_owned_fd(pipe)?);
+        Ok(self)
+    }
+
+    fn poll_output(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(pipe) = &mut self.pipe else { return Poll::Pending };
+        let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
+        let mut buffer = ReadBuf::uninit(&mut buffer);
+        match ready!(Pin::new(pipe).poll_read(context, &mut buffer)) {
+            Ok(()) if !buffer.filled().is_empty() => self.log(buffer.filled()),
+            // The end. A pipe has no errors that could pass.
+            _ => self.close_output(),
+        }
+        Poll::Ready(())
+    }
+
+    /// Logs what is there. A process that has left the group may hold the pipe, and write: this must not wait for it, and must
+    /// end.
+    fn read_last(&mut self) {
+        let mut buffer = [0; READ_BYTES];
+        for _ in 0..PIPE_BYTES / READ_BYTES {
+            match self.pipe.as_ref().map(|pipe| rustix::io::read(pipe, &mut buffer)) {
+                Some(Ok(bytes)) if bytes > 0 => self.log(&buffer[..bytes]),
+                _ => break,
             }
         }
+        self.close_output();
+    }
+
+    fn log(&mut self, bytes: &[u8]) {
+        let (pid, now) = (self.child.id(), Instant::now());
+        self.lines.push(bytes, &mut |line, _| self.output.process_line(pid, line, now));
+    }
+
+    fn close_output(&mut self) {
+        let (pid, now) = (self.child.id(), Instant::now());
+        self.pipe = None;
+        self.lines.finish(&mut |line, _| self.output.process_line(pid, line, now));
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         if !self.is_reaped {
-            // Nobody asks for its status any more.
+            // No one needs its status.
             let _ = self.reap();
         }
-        // It is in a folder that goes as a whole.
+        // If it cannot be removed, its folder is removed at the end.
         let _ = fs::remove_file(&self.socket);
     }
 }

@@ -67,7 +67,7 @@ fn prepare(command: &mut Command, user: Option<User>) {
         // What we may do beyond what our user may, such as binding port 80, is not the app's.
         clear_ambient_capability_set()?;
         if let Some(user) = &user {
-            // The user last: whoever is not root may not change the others.
+            // The user last: only root may change the others.
             set_thread_groups(&user.groups)?;
             set_thread_res_gid(user.gid, user.gid, user.gid)?;
             set_thread_res_uid(user.uid, user.uid, user.uid)?;
@@ -76,10 +76,7 @@ fn prepare(command: &mut Command, user: Option<User>) {
         set_parent_process_death_signal(Some(Signal::TERM))?;
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
-    #[expect(
-        unsafe_code,
-        reason = "std sets no supplementary groups, and nobody else can ask for a parent's death signal"
-    )]
+    #[expect(unsafe_code, reason = "std sets no supplementary groups and no parent-death signal")]
     // SAFETY: between fork and exec only what is safe in a signal handler may be called. These are system calls that
     // rustix makes itself, without the C library, and none of them, nor an error of theirs, allocates.
     unsafe {

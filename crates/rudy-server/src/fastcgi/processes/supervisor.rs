@@ -1,262 +1,182 @@
-//! The thread that looks after the processes of an app: it does what was [decided](super::decide).
+//! The task that supervises the processes of an app: it does what was [decided](super::decide).
 
 use std::collections::BTreeMap;
-use std::io;
+use std::future::poll_fn;
 use std::process::ExitStatus;
 use std::sync::{Arc, Weak};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::task::Poll;
+use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::process::Signal;
+use tokio::task::{unconstrained, yield_now};
+use tokio::time::sleep_until;
 
-use super::decide::{Crew, Ended, Rules, Step};
+use super::decide::{Ended, Step};
 use super::folder::SocketFolder;
 use super::process::Process;
-use super::shared::{Asked, Failure, Shared};
 use super::user::User;
-use super::{MemberId, Members, ProcessOptions};
+use super::{Event, Failure, MemberId, Members, ProcessOptions, Shared};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::output::AppOutput;
 
-/// How long to wait where the system does not let us wait for events.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// What the thread holds.
+/// The state of the task.
 #[derive(Debug)]
 pub(super) struct Supervisor {
-    options: ProcessOptions,
-    user: Option<User>,
-    crew: Crew,
+    pub(super) options: ProcessOptions,
+    pub(super) user: Option<User>,
     /// Before the folder: their sockets are in it.
-    processes: BTreeMap<MemberId, Process>,
-    sockets: SocketFolder,
-    log: ErrorLog,
-    output: Arc<AppOutput>,
-    /// Why the last start failed, as it was told; none since one succeeded.
-    told: Option<String>,
-    members: Weak<dyn Members>,
-    shared: Arc<Shared>,
+    pub(super) processes: BTreeMap<MemberId, Process>,
+    pub(super) sockets: SocketFolder,
+    pub(super) log: ErrorLog,
+    pub(super) output: Arc<AppOutput>,
+    /// Why the last start failed, as it was logged; none since one succeeded.
+    pub(super) logged: Option<String>,
+    pub(super) members: Weak<dyn Members>,
+    /// Last, so that all else is dropped before.
+    pub(super) shared: Over,
 }
 
-/// What poll(2) found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Event {
-    Bell,
-    Output(MemberId),
-    End(MemberId),
+/// Reports the end of the supervisor when it is dropped, after a panic too.
+#[derive(Debug)]
+pub(super) struct Over(pub(super) Arc<Shared>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.over.notify_all();
+    }
 }
 
 impl Supervisor {
-    pub(super) fn new(
-        options: ProcessOptions,
-        user: Option<User>,
-        sockets: SocketFolder,
-        log: ErrorLog,
-        output: Arc<AppOutput>,
-        members: Weak<dyn Members>,
-        shared: Arc<Shared>,
-    ) -> Self {
-        let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
-        let rules = Rules {
-            min: count(options.min),
-            max: count(options.max),
-            idle_timeout: options.idle_timeout,
-            retire_timeout: options.retire_timeout,
-            stop_timeout: options.stop_timeout,
-        };
-        Self {
-            options,
-            user,
-            crew: Crew::new(rules),
-            processes: BTreeMap::new(),
-            sockets,
-            log,
-            output,
-            told: None,
-            members,
-            shared,
-        }
-    }
-
-    /// Looks after the processes until they are to stop and have.
-    pub(super) fn run(mut self) {
+    /// Supervises the processes until a stop is requested and all have ended.
+    pub(super) async fn run(mut self) {
         loop {
-            self.take_asked();
-            let members = self.members.clone();
-            let idle_since = |id| members.upgrade().and_then(|members| members.idle_since(id));
-            match self.crew.next(Instant::now(), &idle_since) {
+            self.reap_ended();
+            match self.next_step() {
                 Step::Start(id) => self.start(id),
-                Step::Retire(id) => self.tell(|members| members.retire(id)),
-                Step::Terminate(id) => self.terminate(id),
+                Step::Retire(id) => self.tell(Event::Retire(id)),
+                Step::Terminate(id) => self.processes[&id].signal(Signal::TERM),
                 Step::Kill(id) => self.kill(id),
-                Step::Wait(until) => self.wait(until),
+                Step::Wait(until) => self.wait(until).await,
                 Step::Over => return,
             }
         }
     }
 
-    fn take_asked(&mut self) {
-        for asked in self.shared.take_asked() {
-            match asked {
-                Asked::Grow => self.crew.want_more(),
-                Asked::Replace(id) => self.crew.replace(id),
-                Asked::Drained(id) => self.crew.drained(id),
-                Asked::Stop => self.crew.stop(),
-                Asked::Kill => self.crew.kill(),
-            }
+    fn next_step(&self) -> Step {
+        // Dropped after the lock: the drop of the last reference requests a stop, which takes the lock.
+        let members = self.members.upgrade();
+        let idle_since = |id| members.as_ref()?.idle_since(id);
+        let mut state = self.shared.0.lock();
+        state.set.next(Instant::now(), &idle_since)
+    }
+
+    /// Waits until there may be something to do.
+    async fn wait(&mut self, until: Option<Instant>) {
+        let processes = poll_fn(|context| {
+            // All of them: a process that always has output must not hide the others.
+            let ready = self.processes.values_mut().map(|process| process.poll(context).is_ready());
+            if ready.fold(false, |any, ready| any | ready) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tokio::select! {
+            // Not bounded by a budget, which the first processes would spend. So the runtime gets its turn here.
+            () = unconstrained(processes) => yield_now().await,
+            () = self.shared.0.changed.notified() => {}
+            () = sleep_until(until.unwrap_or_else(Instant::now).into()), if until.is_some() => {}
         }
     }
 
     fn start(&mut self, id: MemberId) {
-        match Process::start(&self.options, self.user.as_ref(), self.sockets.socket(id)) {
+        let socket = self.sockets.socket(id);
+        match Process::start(&self.options, self.user.as_ref(), socket.clone(), self.output.clone()) {
             Ok(process) => {
-                self.crew.started(Instant::now());
-                if self.told.take().is_some() {
+                {
+                    let mut state = self.shared.0.lock();
+                    state.set.started(Instant::now());
+                    state.failure = None;
+                }
+                if self.logged.take().is_some() {
                     self.log.notice(&format!("{}: process {} runs", self.options.name, process.pid()));
                 }
-                self.shared.has_started();
-                self.tell(|members| members.up(id, process.socket()));
                 self.processes.insert(id, process);
+                self.tell(Event::Up(id, socket));
             }
             Err(why) => {
-                let next_start = self.crew.cannot_start(Instant::now());
+                let next_start = self.shared.0.lock().set.cannot_start(Instant::now());
                 let why = format!("{}: {why}", self.options.name);
-                if self.told.as_ref() != Some(&why) {
+                if self.logged.as_ref() != Some(&why) {
                     self.log.error(&format!("{why}; it is tried again, less and less often"));
-                    self.told = Some(why.clone());
+                    self.logged = Some(why.clone());
                 }
-                self.has_failed(&why, next_start);
+                self.has_failed(why, next_start);
             }
         }
     }
 
     /// Nothing is started before `next_start`.
-    fn has_failed(&self, why: &str, next_start: Instant) {
-        if self.crew.taking_requests() == 0 {
-            self.shared.has_failed(Failure { why: why.to_owned(), next_start });
-            self.tell(|members| members.unavailable(why));
-        }
-    }
-
-    fn terminate(&self, id: MemberId) {
-        if let Some(process) = self.processes.get(&id) {
-            process.signal(Signal::TERM);
-        }
-    }
-
-    fn kill(&mut self, id: MemberId) {
-        match self.processes.get(&id) {
-            // Only what it has started is left of it.
-            Some(process) if process.has_ended() => self.bury(id),
-            Some(process) if self.crew.is_killing() => process.signal(Signal::KILL),
-            Some(process) => {
-                let seconds = self.options.stop_timeout.as_secs_f32();
-                self.log.error(&format!(
-                    "{}: process {} did not end {seconds} s after SIGTERM: it is killed",
-                    self.options.name,
-                    process.pid()
-                ));
-                process.signal(Signal::KILL);
+    fn has_failed(&self, why: String, next_start: Instant) {
+        {
+            let mut state = self.shared.0.lock();
+            if state.set.taking_requests() > 0 {
+                return;
             }
-            None => {}
+            state.failure = Some(Failure { why: why.clone(), next_start });
+        }
+        self.tell(Event::Unavailable(why));
+    }
+
+    fn kill(&self, id: MemberId) {
+        let process = &self.processes[&id];
+        // If it has ended, only what it has started is left.
+        if !process.has_ended() && !self.shared.0.lock().set.is_killing() {
+            self.log.error(&format!(
+                "{}: process {} did not end {} s after SIGTERM: it is killed",
+                self.options.name,
+                process.pid(),
+                self.options.rules.stop_timeout.as_secs_f32()
+            ));
+        }
+        process.signal(Signal::KILL);
+    }
+
+    /// Reaps the processes that have ended. At a stop, a shell may end before the app that it started: such a process is
+    /// reaped when its output ends, so that no one is left in its group, or when it is killed.
+    fn reap_ended(&mut self) {
+        let state = self.shared.0.lock();
+        let is_over = |id, process: &Process| {
+            process.has_ended() && (process.is_silent() || !state.set.is_stopping(id))
+        };
+        let ended = self.processes.extract_if(.., |id, process| is_over(*id, process)).collect::<Vec<_>>();
+        drop(state);
+        for (id, process) in ended {
+            self.reap(id, process);
         }
     }
 
-    /// Waits until something happens, and heeds it.
-    fn wait(&mut self, until: Option<Instant>) {
-        match self.poll(until) {
-            Ok(events) => events.into_iter().for_each(|event| self.heed(event)),
-            Err(Errno::INTR) => {}
-            Err(errno) => {
-                let what = format!("{}: cannot wait for its processes", self.options.name);
-                self.log.repeated(&what, &format!("{what}: {}", io::Error::from(errno)));
-                thread::sleep(PAUSE);
-            }
-        }
-    }
-
-    fn poll(&self, until: Option<Instant>) -> Result<Vec<Event>, Errno> {
-        let mut events = vec![Event::Bell];
-        let mut watched = vec![PollFd::from_borrowed_fd(self.shared.bell(), PollFlags::IN)];
-        for (id, process) in &self.processes {
-            // Output first: what a process says before it ends is logged before that it has ended.
-            let descriptors = [(Event::Output(*id), process.output()), (Event::End(*id), process.end())];
-            for (event, descriptor) in descriptors {
-                if let Some(descriptor) = descriptor {
-                    events.push(event);
-                    watched.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
-                }
-            }
-        }
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        // More than the system's clock can count is for ever.
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        poll(&mut watched, timeout.as_ref())?;
-        let happened = events.into_iter().zip(&watched).filter(|(_, watched)| !watched.revents().is_empty());
-        Ok(happened.map(|(event, _)| event).collect())
-    }
-
-    fn heed(&mut self, event: Event) {
-        match event {
-            // What was asked is taken before the next step.
-            Event::Bell => {}
-            Event::Output(id) => {
-                let Some(process) = self.processes.get_mut(&id) else { return };
-                let (pid, now) = (process.pid(), Instant::now());
-                process.read(&mut |line| self.output.process_line(pid, line, now));
-                if process.has_ended() && process.output().is_none() {
-                    self.bury(id);
-                }
-            }
-            Event::End(id) => {
-                let Some(process) = self.processes.get_mut(&id) else { return };
-                process.note_end();
-                // A shell may have ended before the app that it started, which was asked to end too. That nobody is left
-                // is seen by the end of the output.
-                if !self.crew.is_stopping(id) || process.output().is_none() {
-                    self.bury(id);
-                }
-            }
-        }
-    }
-
-    /// A process has ended: reaps it, with what is left of its group, and tells those concerned.
-    fn bury(&mut self, id: MemberId) {
-        let Some(mut process) = self.processes.remove(&id) else { return };
+    fn reap(&self, id: MemberId, mut process: Process) {
         let (pid, now) = (process.pid(), Instant::now());
         let status = process.reap();
-        process.read_last(&mut |line| self.output.process_line(pid, line, now));
         let has_worked = self.members.upgrade().is_some_and(|members| members.requests(id) > 0);
         let is_in_order = has_worked && status.as_ref().is_ok_and(ExitStatus::success);
-        let ended = self.crew.ended(id, now, is_in_order);
+        let Ended { ran, was_asked, next_start } = self.shared.0.lock().set.ended(id, now, is_in_order);
         let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-        let why = format!(
-            "{}: process {pid} ended after {:.1} s ({how})",
-            self.options.name,
-            ended.ran.as_secs_f32()
-        );
-        // Its socket is gone before anybody is told.
+        let name = &self.options.name;
+        let why = format!("{name}: process {pid} ended after {:.1} s ({how})", ran.as_secs_f32());
+        // Its socket is removed first.
         drop(process);
-        self.tell(|members| members.down(id, &why));
-        self.tell_end(ended, is_in_order, &why);
-    }
-
-    fn tell_end(&self, ended: Ended, is_in_order: bool, why: &str) {
-        if !ended.was_asked && !is_in_order {
-            let kind = format!("{}: a process ended of itself", self.options.name);
-            self.log.repeated(&kind, &format!("{why} of itself"));
+        self.tell(Event::Down(id, why.clone()));
+        if !was_asked && !is_in_order {
+            self.log.repeated(&format!("{name}: a process ended of itself"), &format!("{why} of itself"));
         }
-        if let Some(next_start) = ended.next_start {
+        if let Some(next_start) = next_start {
             self.has_failed(why, next_start);
         }
     }
 
-    /// Tells those who use the processes; when they are gone, nobody cares.
-    fn tell(&self, what: impl FnOnce(&dyn Members)) {
+    /// Tells the users of the processes, if there are any left.
+    fn tell(&self, event: Event) {
         if let Some(members) = self.members.upgrade() {
-            what(&*members);
+            members.handle(event);
         }
     }
 }

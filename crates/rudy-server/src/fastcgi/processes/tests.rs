@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode};
 
@@ -13,36 +15,16 @@ use super::*;
 /// Longer than anything here takes, for a test that fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the users of the processes are told.
-#[derive(Debug, PartialEq, Eq)]
-enum Told {
-    Up(MemberId, PathBuf),
-    Retire(MemberId),
-    Down(MemberId, String),
-    Unavailable(String),
-}
-
 struct Users {
-    told: Mutex<Sender<Told>>,
+    events: Mutex<Sender<Event>>,
     requests: u64,
     idle_since: Option<Instant>,
 }
 
 impl Members for Users {
-    fn up(&self, id: MemberId, socket: &Path) {
-        self.tell(Told::Up(id, socket.to_owned()));
-    }
-
-    fn retire(&self, id: MemberId) {
-        self.tell(Told::Retire(id));
-    }
-
-    fn down(&self, id: MemberId, why: &str) {
-        self.tell(Told::Down(id, why.to_owned()));
-    }
-
-    fn unavailable(&self, why: &str) {
-        self.tell(Told::Unavailable(why.to_owned()));
+    fn handle(&self, event: Event) {
+        // A test that has seen enough no longer receives.
+        let _ = self.events.lock().unwrap().send(event);
     }
 
     fn requests(&self, _: MemberId) -> u64 {
@@ -54,17 +36,10 @@ impl Members for Users {
     }
 }
 
-impl Users {
-    fn tell(&self, what: Told) {
-        // A test that has seen enough listens no more.
-        let _ = self.told.lock().unwrap().send(what);
-    }
-}
-
 /// An app, its users and its log.
 struct Rig {
     processes: Processes,
-    told: Receiver<Told>,
+    events: Receiver<Event>,
     log: ErrorLog,
     file: File,
     _users: Arc<Users>,
@@ -76,23 +51,23 @@ impl Rig {
     }
 
     fn with(options: ProcessOptions, requests: u64, idle_since: Option<Instant>) -> Self {
-        let (sender, told) = channel();
-        let users = Arc::new(Users { told: Mutex::new(sender), requests, idle_since });
+        let (sender, events) = channel();
+        let users = Arc::new(Users { events: Mutex::new(sender), requests, idle_since });
         let file = tempfile::tempfile().unwrap();
         let log = ErrorLog::to(file.try_clone().unwrap()).unwrap();
         let processes = start(options, &log, &users);
-        Self { processes, told, log, file, _users: users }
+        Self { processes, events, log, file, _users: users }
     }
 
-    fn next(&self) -> Told {
-        self.told.recv_timeout(PATIENCE).expect("the users of the processes are told something")
+    fn next(&self) -> Event {
+        self.events.recv_timeout(PATIENCE).expect("something happens")
     }
 
     /// The next process that is up.
     fn up(&self) -> (MemberId, PathBuf) {
         match self.next() {
-            Told::Up(id, socket) => (id, socket),
-            told => panic!("{told:?}"),
+            Event::Up(id, socket) => (id, socket),
+            event => panic!("{event:?}"),
         }
     }
 
@@ -100,7 +75,7 @@ impl Rig {
     fn once(self) -> String {
         self.processes.grow();
         self.up();
-        assert!(matches!(self.next(), Told::Down(..)));
+        assert!(matches!(self.next(), Event::Down(..)));
         self.stop()
     }
 
@@ -146,20 +121,18 @@ fn shell(script: &str) -> ProcessOptions {
     ProcessOptions {
         name: "shop".to_owned(),
         command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
-        min: 1,
-        max: 1,
+        rules: Rules { min: 1, max: 1, idle_timeout: None, retire_timeout: PATIENCE, stop_timeout: PATIENCE },
         environment: BTreeMap::new(),
         user: None,
         folder: None,
-        idle_timeout: None,
-        retire_timeout: PATIENCE,
-        stop_timeout: PATIENCE,
     }
 }
 
 /// The same, when it is wanted.
 fn on_demand(script: &str) -> ProcessOptions {
-    ProcessOptions { min: 0, ..shell(script) }
+    let mut options = shell(script);
+    options.rules.min = 0;
+    options
 }
 
 /// A pipe with a name, by which a script says how far it is.
@@ -190,8 +163,8 @@ fn a_process_can_be_connected_to_before_it_accepts() {
     assert_eq!(id, 1);
     let connection = UnixStream::connect(&socket).unwrap();
     rig.processes.stop();
-    assert_eq!(rig.next(), Told::Retire(1));
-    assert!(matches!(rig.next(), Told::Down(1, _)));
+    assert_eq!(rig.next(), Event::Retire(1));
+    assert!(matches!(rig.next(), Event::Down(1, _)));
     // Nobody but the app had the socket: with the app its connections end.
     assert_ends(connection);
     assert!(!socket.parent().unwrap().exists());
@@ -285,19 +258,19 @@ fn a_command_that_is_not_there_is_told_once_and_runs_when_it_is() {
     let mut options = shell("");
     options.command = [program.to_str().unwrap(), "-c", "exec sleep 1000"].map(str::to_owned).to_vec();
     let rig = Rig::start(options);
-    let Told::Unavailable(why) = rig.next() else { panic!() };
+    let Event::Unavailable(why) = rig.next() else { panic!() };
     let cannot = format!("shop: cannot start {}: No such file or directory (os error 2)", program.display());
     assert_eq!(why, cannot);
     // It is tried again, with a longer pause each time, and then there is a program.
     let failure = std::iter::repeat_with(|| {
-        assert_eq!(rig.next(), Told::Unavailable(why.clone()));
+        assert_eq!(rig.next(), Event::Unavailable(why.clone()));
         rig.processes.failure()
     });
     let failure = failure.flatten().next().unwrap();
     assert!(failure.starts_with(&format!("{why}; next try in ")), "{failure}");
     std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
-    let told = std::iter::repeat_with(|| rig.next()).find(|told| *told != Told::Unavailable(why.clone()));
-    assert!(matches!(told, Some(Told::Up(1, _))), "{told:?}");
+    let event = std::iter::repeat_with(|| rig.next()).find(|event| *event != Event::Unavailable(why.clone()));
+    assert!(matches!(event, Some(Event::Up(1, _))), "{event:?}");
     assert_eq!(rig.processes.failure(), None);
     let text = rig.stop();
     assert_eq!(text.matches(&cannot).count(), 1, "{text}");
@@ -331,7 +304,7 @@ fn why_a_command_cannot_be_started_is_said_with_what_to_do() {
         options.command = vec![command];
         options.folder = its_folder.map(PathBuf::from);
         options.environment.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
-        let Told::Unavailable(why) = Rig::start(options).next() else { panic!("{expected}") };
+        let Event::Unavailable(why) = Rig::start(options).next() else { panic!("{expected}") };
         assert!(why.contains(expected), "{why}");
     }
 }
@@ -341,13 +314,13 @@ fn a_process_that_ends_at_once_is_started_again_after_a_pause() {
     let rig = Rig::start(shell("exit 3"));
     for id in 1..=3 {
         assert_eq!(rig.up().0, id);
-        let Told::Down(down, why) = rig.next() else { panic!() };
+        let Event::Down(down, why) = rig.next() else { panic!() };
         assert_eq!(down, id);
         let (pid, how) = why.strip_prefix("shop: process ").unwrap().split_once(" ended after ").unwrap();
         assert!(how.ends_with(" s (exit status: 3)"), "{why}");
         // It is reaped by then: no zombie stays.
         assert!(!Path::new("/proc").join(pid).exists(), "{why}");
-        assert_eq!(rig.next(), Told::Unavailable(why.clone()));
+        assert_eq!(rig.next(), Event::Unavailable(why.clone()));
     }
     let text = rig.stop();
     // Once, and then counted.
@@ -360,7 +333,7 @@ fn a_process_that_ends_in_order_after_its_work_is_followed_at_once() {
     let rig = Rig::with(shell("exit 0"), 500, None);
     for id in 1..=3 {
         assert_eq!(rig.up().0, id);
-        assert!(matches!(rig.next(), Told::Down(..)));
+        assert!(matches!(rig.next(), Event::Down(..)));
     }
     let text = rig.stop();
     assert!(!text.contains("error"), "{text}");
@@ -371,13 +344,13 @@ fn a_process_that_ignores_sigterm_is_killed() {
     let ready = Fifo::make();
     let mut options = shell("trap '' TERM; echo > $FIFO; while :; do sleep 1000; done");
     options.environment.insert("FIFO".to_owned(), ready.path());
-    options.stop_timeout = Duration::from_millis(10);
+    options.rules.stop_timeout = Duration::from_millis(10);
     let rig = Rig::start(options);
     rig.up();
     ready.read_to_end();
     rig.processes.stop();
-    assert_eq!(rig.next(), Told::Retire(1));
-    let Told::Down(1, why) = rig.next() else { panic!() };
+    assert_eq!(rig.next(), Event::Retire(1));
+    let Event::Down(1, why) = rig.next() else { panic!() };
     assert!(why.ends_with("(signal: 9 (SIGKILL))"), "{why}");
     assert!(rig.stop().contains(" did not end 0.01 s after SIGTERM: it is killed\n"));
 }
@@ -392,6 +365,22 @@ fn a_flood_of_output_neither_blocks_the_app_nor_fills_the_log() {
 }
 
 #[test]
+fn a_process_that_always_writes_hides_neither_another_one_nor_a_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = folder.path().join("first");
+    let flood = "yes & yes & yes & exec yes";
+    let mut options = shell(&format!("mkdir {} 2> /dev/null && {{ {flood}; }}; exit 3", first.display()));
+    (options.rules.min, options.rules.max) = (2, 2);
+    let rig = Rig::start(options);
+    let ended = std::iter::repeat_with(|| rig.next()).find_map(|event| match event {
+        Event::Down(_, why) => Some(why),
+        _ => None,
+    });
+    assert!(ended.unwrap().ends_with(" (exit status: 3)"));
+    rig.stop();
+}
+
+#[test]
 fn what_a_process_leaves_behind_ends_with_it() {
     let fifo = Fifo::make();
     let mut options = on_demand("exec 9> $FIFO; sleep 1000 & exit 0");
@@ -401,7 +390,7 @@ fn what_a_process_leaves_behind_ends_with_it() {
     // Until nobody has it open for writing any more.
     fifo.read_to_end();
     rig.up();
-    assert!(matches!(rig.next(), Told::Down(..)));
+    assert!(matches!(rig.next(), Event::Down(..)));
 }
 
 #[test]
@@ -423,9 +412,9 @@ fn the_only_process_is_replaced_by_one_that_starts_when_it_has_ended() {
     let (id, socket) = rig.up();
     rig.processes.grow();
     rig.processes.replace(id);
-    assert_eq!(rig.next(), Told::Retire(id));
+    assert_eq!(rig.next(), Event::Retire(id));
     rig.processes.drained(id);
-    assert!(matches!(rig.next(), Told::Down(1, _)));
+    assert!(matches!(rig.next(), Event::Down(1, _)));
     assert!(!socket.exists());
     assert_eq!(rig.up().0, 2);
 }
@@ -433,27 +422,27 @@ fn the_only_process_is_replaced_by_one_that_starts_when_it_has_ended() {
 #[test]
 fn a_process_starts_when_it_is_wanted_and_ends_when_it_is_idle() {
     let mut options = on_demand("exec sleep 1000");
-    options.idle_timeout = Some(Duration::ZERO);
+    options.rules.idle_timeout = Some(Duration::ZERO);
     let rig = Rig::with(options, 0, Some(Instant::now()));
     rig.processes.grow();
     assert_eq!(rig.up().0, 1);
-    assert_eq!(rig.next(), Told::Retire(1));
+    assert_eq!(rig.next(), Event::Retire(1));
     rig.processes.drained(1);
-    assert!(matches!(rig.next(), Told::Down(1, _)));
+    assert!(matches!(rig.next(), Event::Down(1, _)));
     rig.processes.grow();
     assert_eq!(rig.up().0, 2);
 }
 
 #[test]
 fn processes_end_when_nobody_has_them_any_more() {
-    let (sender, told) = channel();
-    let users = Arc::new(Users { told: Mutex::new(sender), requests: 0, idle_since: None });
+    let (sender, events) = channel();
+    let users = Arc::new(Users { events: Mutex::new(sender), requests: 0, idle_since: None });
     let log = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
     let processes = start(shell("exec sleep 1000"), &log, &users);
-    let Ok(Told::Up(1, socket)) = told.recv_timeout(PATIENCE) else { panic!() };
-    let thread = lock(&processes.thread).take().unwrap();
+    let Ok(Event::Up(1, socket)) = events.recv_timeout(PATIENCE) else { panic!() };
+    let shared = processes.0.clone();
     drop(processes);
-    thread.join().unwrap();
+    drop(shared.over.wait_while(shared.lock(), |state| !state.is_over));
     assert!(!socket.parent().unwrap().exists());
 }
 

@@ -8,7 +8,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Processes that are as the test says, and time that passes as it says.
 struct Play {
-    crew: Crew,
+    set: ProcessSet,
     start: Instant,
     now: Instant,
     idle_since: BTreeMap<MemberId, Instant>,
@@ -26,8 +26,8 @@ impl Play {
             retire_timeout: 2000 * MS,
             stop_timeout: 300 * MS,
         };
-        let crew = Crew::new(rules);
-        Self { crew, start, now: start, idle_since: BTreeMap::new(), is_broken: false }
+        let set = ProcessSet::new(rules);
+        Self { set, start, now: start, idle_since: BTreeMap::new(), is_broken: false }
     }
 
     fn happens(&mut self, event: &str) {
@@ -36,16 +36,16 @@ impl Play {
         match words[0] {
             "begin" => {}
             "at" => self.now = self.start + words[1].parse::<u32>().unwrap() * MS,
-            "grow" => self.crew.want_more(),
-            "replace" => self.crew.replace(id()),
-            "drained" => self.crew.drained(id()),
+            "grow" => self.set.want_more(),
+            "replace" => self.set.replace(id()),
+            "drained" => self.set.drained(id()),
             "idle" => drop(self.idle_since.insert(id(), self.now)),
             "busy" => drop(self.idle_since.remove(&id())),
-            "ends" => drop(self.crew.ended(id(), self.now, words.len() > 2)),
+            "ends" => drop(self.set.ended(id(), self.now, words.len() > 2)),
             "broken" => self.is_broken = true,
             "mended" => self.is_broken = false,
-            "stop" => self.crew.stop(),
-            "kill" => self.crew.kill(),
+            "stop" => self.set.stop(),
+            "kill" => self.set.kill(),
             _ => panic!("{event}"),
         }
     }
@@ -55,13 +55,13 @@ impl Play {
         let mut steps = Vec::new();
         loop {
             let idle_since = |id| self.idle_since.get(&id).copied();
-            let (step, is_last) = match self.crew.next(self.now, &idle_since) {
+            let (step, is_last) = match self.set.next(self.now, &idle_since) {
                 Step::Start(id) if self.is_broken => {
-                    self.crew.cannot_start(self.now);
+                    self.set.cannot_start(self.now);
                     (format!("try {id}"), false)
                 }
                 Step::Start(id) => {
-                    self.crew.started(self.now);
+                    self.set.started(self.now);
                     (format!("start {id}"), false)
                 }
                 Step::Retire(id) => (format!("retire {id}"), false),
@@ -161,7 +161,7 @@ fn idle_ones_end_the_longest_idle_first_and_the_least_stay() {
 #[test]
 fn a_busy_one_that_is_to_end_as_soon_as_it_is_idle_is_not_looked_at_all_the_time() {
     let mut play = Play::new(0, 1);
-    play.crew.rules.idle_timeout = Some(Duration::ZERO);
+    play.set.rules.idle_timeout = Some(Duration::ZERO);
     play.happens("grow");
     assert_eq!(play.steps(), "start 1, wait until 100");
     play.happens("idle 1");
