@@ -14,6 +14,7 @@ pub mod file;
 pub mod listen;
 mod local;
 mod message;
+pub mod proxy_header;
 mod request_body;
 mod scratch;
 mod service;

@@ -24,6 +24,12 @@ pub(super) fn split_authority(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
+/// Whether a request may name this host in its field Host: a host that is not empty, and perhaps a port.
+#[must_use]
+pub fn is_host(value: &[u8]) -> bool {
+    split_authority(value).is_some_and(|(host, _)| !host.is_empty())
+}
+
 /// What lies between the brackets (RFC 3986 §3.2.2): an IPv6 address, or one of a later version of IP.
 fn is_ip_literal(address: &[u8]) -> bool {
     let is_ipv6 = || std::str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());

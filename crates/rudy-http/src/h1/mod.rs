@@ -27,6 +27,7 @@ mod server;
 mod target;
 
 pub use fields::Fields;
+pub use host::is_host;
 pub use length::{BodyLength, Framing};
 pub use pace::Pace;
 pub use server::{

@@ -1,0 +1,338 @@
+//! Whom a proxy had a request from, as it says: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
+//!
+//! Both are lists to which each proxy adds at the end, so they are read from the right: what a client has forged is to the left of
+//! what the first proxy has added. Reading from the right also keeps a quotation mark that a client leaves open from swallowing
+//! the element behind it.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::syntax::{is_token, parse_digits};
+
+/// Whom a request came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    /// An address, IPv4 as such even if it was mapped to IPv6, and the port if there is one.
+    Address(IpAddr, Option<u16>),
+    /// `unknown`, or an identifier in place of an address (RFC 7239 §6.2, §6.3).
+    Hidden,
+}
+
+impl Node {
+    /// A member of `X-Forwarded-For`. No standard defines the field: besides addresses there are addresses with ports, IPv6 addresses
+    /// with and without brackets, and `unknown`. `None`: none of these.
+    #[must_use]
+    pub fn of_member(member: &[u8]) -> Option<Self> {
+        let bare = || Some(Self::Address(parse_address::<Ipv6Addr>(member)?, None));
+        Self::parse(member).or_else(bare)
+    }
+
+    /// `node` of RFC 7239 §6.
+    fn parse(text: &[u8]) -> Option<Self> {
+        let (name, port) = if let [b'[', rest @ ..] = text {
+            let end = memchr::memchr(b']', rest)?;
+            (Some(parse_address::<Ipv6Addr>(&rest[..end])?), &rest[end + 1..])
+        } else {
+            let end = memchr::memchr(b':', text).unwrap_or(text.len());
+            let address = parse_address::<Ipv4Addr>(&text[..end]);
+            if address.is_none() && !is_hidden(&text[..end]) {
+                return None;
+            }
+            (address, &text[end..])
+        };
+        let port = match port {
+            [] => None,
+            [b':', b'_', ..] if is_obfuscated(&port[1..]) => None,
+            [b':', digits @ ..] if digits.len() <= 5 => Some(u16::try_from(parse_digits(digits)?).ok()?),
+            _ => return None,
+        };
+        Some(name.map_or(Self::Hidden, |address| Self::Address(address, port)))
+    }
+}
+
+fn parse_address<A: std::str::FromStr + Into<IpAddr>>(text: &[u8]) -> Option<IpAddr> {
+    let address: A = std::str::from_utf8(text).ok()?.parse().ok()?;
+    Some(address.into().to_canonical())
+}
+
+fn is_hidden(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"unknown") || is_obfuscated(name)
+}
+
+/// `obfnode` and `obfport` (RFC 7239 §6.3).
+fn is_obfuscated(name: &[u8]) -> bool {
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    matches!(name, [b'_', rest @ ..] if !rest.is_empty() && rest.iter().all(is_letter))
+}
+
+/// An element of `Forwarded`: what one proxy says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Element<'a> {
+    /// `for`: whom it had the request from.
+    pub node: Option<Node>,
+    /// `proto`: the scheme that was used to reach it.
+    pub proto: Option<Cow<'a, [u8]>>,
+    /// `host`: the field Host that it received.
+    pub host: Option<Cow<'a, [u8]>>,
+}
+
+/// An element that is none, or a node that is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+/// The elements of one `Forwarded` line, the last one first. Empty ones do not count (RFC 9110 §5.6.1).
+pub fn elements_from_right(value: &[u8]) -> impl Iterator<Item = Result<Element<'_>, Malformed>> {
+    let mut rest = Some(value);
+    let members = std::iter::from_fn(move || {
+        let value = rest?;
+        let comma = last_comma(value);
+        rest = comma.map(|comma| &value[..comma]);
+        Some(value[comma.map_or(0, |comma| comma + 1)..].trim_ascii())
+    });
+    members.filter(|member| !member.is_empty()).map(parse_element)
+}
+
+/// The last comma outside quotation marks. In a quoted string an odd number of backslashes is before each quotation mark but the one
+/// at its end, and none is before the one at its beginning, which follows `=`.
+fn last_comma(value: &[u8]) -> Option<usize> {
+    let mut is_quoted = false;
+    for at in memchr::memrchr2_iter(b'"', b',', value) {
+        let is_escaped = || value[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
+        match value[at] {
+            b',' if !is_quoted => return Some(at),
+            b'"' if !is_quoted => is_quoted = true,
+            b'"' if !is_escaped() => is_quoted = false,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// `[ forwarded-pair ] *( ";" [ forwarded-pair ] )` (RFC 7239 §4), white space around the semicolons let through, which the
+/// section does not have and people write.
+fn parse_element(mut rest: &[u8]) -> Result<Element<'_>, Malformed> {
+    let mut element = Element::default();
+    while !rest.is_empty() {
+        if let [b';', after @ ..] = rest {
+            rest = after.trim_ascii_start();
+            continue;
+        }
+        let equals = rest.iter().position(|byte| !is_token(*byte)).ok_or(Malformed)?;
+        let (name, [b'=', value @ ..]) = rest.split_at(equals) else { return Err(Malformed) };
+        let (value, after) = parse_value(value).ok_or(Malformed)?;
+        rest = after.trim_ascii_start();
+        if name.is_empty() || !matches!(rest, [] | [b';', ..]) {
+            return Err(Malformed);
+        }
+        element.set(name, value)?;
+    }
+    Ok(element)
+}
+
+impl<'a> Element<'a> {
+    /// No parameter occurs twice (RFC 7239 §4); those that are not known here do not matter.
+    fn set(&mut self, name: &[u8], value: Cow<'a, [u8]>) -> Result<(), Malformed> {
+        let was_there = if name.eq_ignore_ascii_case(b"for") {
+            self.node.replace(Node::parse(&value).ok_or(Malformed)?).is_some()
+        } else if name.eq_ignore_ascii_case(b"proto") {
+            self.proto.replace(value).is_some()
+        } else if name.eq_ignore_ascii_case(b"host") {
+            self.host.replace(value).is_some()
+        } else {
+            false
+        };
+        if was_there { Err(Malformed) } else { Ok(()) }
+    }
+}
+
+/// A token or a quoted string (RFC 9110 §5.6.4), and what follows it.
+fn parse_value(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
+    let [b'"', quoted @ ..] = text else {
+        let end = text.iter().position(|byte| !is_token(*byte)).unwrap_or(text.len());
+        return (end > 0).then(|| (Cow::Borrowed(&text[..end]), &text[end..]));
+    };
+    let end = memchr::memchr2(b'"', b'\\', quoted)?;
+    if quoted[end] == b'"' {
+        return Some((Cow::Borrowed(&quoted[..end]), &quoted[end + 1..]));
+    }
+    let mut value = Vec::new();
+    let mut rest = quoted;
+    loop {
+        match rest {
+            [b'"', after @ ..] => return Some((Cow::Owned(value), after)),
+            [b'\\', byte, after @ ..] | [byte, after @ ..] => {
+                value.push(*byte);
+                rest = after;
+            }
+            [] => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn address(text: &str, port: Option<u16>) -> Option<Node> {
+        Some(Node::Address(text.parse().unwrap(), port))
+    }
+
+    #[test]
+    fn a_node_is_an_address_or_hides_one() {
+        for (text, expected) in [
+            ("192.0.2.43", address("192.0.2.43", None)),
+            ("192.0.2.43:47011", address("192.0.2.43", Some(47011))),
+            ("[2001:db8:cafe::17]", address("2001:db8:cafe::17", None)),
+            ("[2001:db8:cafe::17]:4711", address("2001:db8:cafe::17", Some(4711))),
+            ("[::ffff:192.0.2.1]:1", address("192.0.2.1", Some(1))),
+            ("192.0.2.43:_port", address("192.0.2.43", None)),
+            ("unknown", Some(Node::Hidden)),
+            ("UNKNOWN:80", Some(Node::Hidden)),
+            ("_gazonk", Some(Node::Hidden)),
+            ("_S.1-x_:_p", Some(Node::Hidden)),
+        ] {
+            assert_eq!(Node::parse(text.as_bytes()), expected, "{text}");
+            assert_eq!(Node::of_member(text.as_bytes()), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("2001:db8::1", address("2001:db8::1", None)),
+            ("::1", address("::1", None)),
+            ("::ffff:10.0.0.1", address("10.0.0.1", None)),
+        ] {
+            assert_eq!(Node::of_member(text.as_bytes()), expected, "{text}");
+            assert_eq!(Node::parse(text.as_bytes()), None, "{text} needs brackets");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_node() {
+        for text in [
+            "",
+            "_",
+            "_a b",
+            "localhost",
+            "192.0.2",
+            "192.0.2.043",
+            "192.0.2.256",
+            "192.0.2.1:",
+            "192.0.2.1:65536",
+            "192.0.2.1:000080",
+            "192.0.2.1:+80",
+            "192.0.2.1:80:80",
+            "192.0.2.1/24",
+            "[192.0.2.1]",
+            "[::1",
+            "::1]",
+            "[::1]80",
+            "[::1]:",
+            "[fe80::1%eth0]",
+            "fe80::1%eth0",
+            "-",
+            "192.0.2.1 10.0.0.1",
+        ] {
+            assert_eq!(Node::of_member(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    /// The elements from the right: `for`, `proto`, `host`, or `!` for one that is malformed.
+    fn read(value: &str) -> Vec<String> {
+        let text = |value: &Option<Cow<'_, [u8]>>| {
+            value.as_ref().map(|value| String::from_utf8_lossy(value).into_owned()).unwrap_or_default()
+        };
+        let show = |element: Result<Element<'_>, Malformed>| match element {
+            Ok(Element { node, proto, host }) => {
+                let node = match node {
+                    Some(Node::Address(address, None)) => address.to_string(),
+                    Some(Node::Address(address, Some(port))) => format!("{address} {port}"),
+                    Some(Node::Hidden) => "hidden".to_owned(),
+                    None => "none".to_owned(),
+                };
+                format!("{node}|{}|{}", text(&proto), text(&host))
+            }
+            Err(Malformed) => "!".to_owned(),
+        };
+        elements_from_right(value.as_bytes()).map(show).collect()
+    }
+
+    #[test]
+    fn elements_come_from_the_right() {
+        for (value, expected) in [
+            ("for=192.0.2.43, for=198.51.100.17", &["198.51.100.17||", "192.0.2.43||"][..]),
+            ("For=\"[2001:db8:cafe::17]:4711\"", &["2001:db8:cafe::17 4711||"]),
+            ("for=192.0.2.60;proto=http;by=203.0.113.43", &["192.0.2.60|http|"]),
+            ("for=192.0.2.60; proto=http ; host=\"a.org:80\"", &["192.0.2.60|http|a.org:80"]),
+            ("PROTO=HTTPS;FOR=_x", &["hidden|HTTPS|"]),
+            ("for=\"_gazonk\"", &["hidden||"]),
+            ("by=\"_a\";secret=\"a,b;\\\"c\", for=10.0.0.1", &["10.0.0.1||", "none||"]),
+            (";for=10.0.0.1;;", &["10.0.0.1||"]),
+            (" , for=10.0.0.1,, ", &["10.0.0.1||"]),
+            ("host=\"a\\.org\"", &["none||a.org"]),
+            ("x=\"\\\\\", for=10.0.0.1", &["10.0.0.1||", "none||"]),
+            ("", &[]),
+        ] {
+            assert_eq!(read(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn an_element_that_is_none_is_malformed() {
+        for value in [
+            "for",
+            "for=",
+            "=a",
+            "for =10.0.0.1",
+            "for= 10.0.0.1",
+            "for=10.0.0.1 proto=http",
+            "for=10.0.0.1:80",
+            "for=[::1]",
+            "for=\"::1\"",
+            "for=\"10.0.0.1",
+            "for=\"10.0.0.1\"x",
+            "for=10.0.0.1;FOR=10.0.0.2",
+            "proto=http;proto=https",
+            "host=a;host=b",
+            "for=localhost",
+            "for=\"\"",
+            "\"for\"=10.0.0.1",
+            "for=\"a\\",
+            "10.0.0.1",
+        ] {
+            assert_eq!(read(value), ["!"], "{value}");
+        }
+    }
+
+    #[test]
+    fn what_a_client_leaves_open_does_not_reach_what_a_proxy_adds() {
+        for forged in [
+            "for=\"",
+            "for=\"a\\",
+            "\"",
+            "\\\"",
+            "\\",
+            "for=10.0.0.1;x=\"\\",
+            "for=\"_a\";y=\"\\\"",
+            "=\"\"\"",
+            ",",
+        ] {
+            for added in ["for=203.0.113.7", "for=\"203.0.113.7\"", "for=203.0.113.7;x=\"a,\\\"b\""] {
+                assert_eq!(read(&format!("{forged}, {added}"))[0], "203.0.113.7||", "{forged} {added}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_before_the_last_element_change_it(
+            forged in proptest::collection::vec(proptest::sample::select(b"\"\\,;=for_.a1: ".to_vec()), 0..40),
+        ) {
+            let value = [&forged[..], b", for=\"[2001:db8::7]:80\";proto=https"].concat();
+            let last = elements_from_right(&value).next().unwrap().unwrap();
+            prop_assert_eq!(last.node, address("2001:db8::7", Some(80)));
+            prop_assert_eq!(last.proto.as_deref(), Some(&b"https"[..]));
+            // All others are read to their end.
+            prop_assert!(elements_from_right(&value).count() <= forged.len() + 1);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn client(address: &str) -> Sender {
+    Sender::Client(address.parse().unwrap())
+}
+
+fn v2(version_and_command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(rest.len()).unwrap().to_be_bytes();
+    [V2_SIGNATURE, &[version_and_command, family], &length, rest].concat()
+}
+
+/// The address block of IPv4: 192.0.2.7:5000 to 198.51.100.1:443.
+const V4: &[u8] = &[192, 0, 2, 7, 198, 51, 100, 1, 0x13, 0x88, 0x01, 0xbb];
+
+fn v6(source: &str) -> Vec<u8> {
+    let address = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
+    [&address(source)[..], &address("2001:db8::1"), &[0x13, 0x88, 0x01, 0xbb]].concat()
+}
+
+fn valid() -> Vec<(Vec<u8>, Sender)> {
+    let longest = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+    let v1 = [
+        ("PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\r\n".to_owned(), client("192.0.2.7:5000")),
+        ("PROXY TCP4 0.0.0.0 0.0.0.0 0 0\r\n".to_owned(), client("0.0.0.0:0")),
+        ("PROXY TCP6 2001:db8::7 ::1 65535 1\r\n".to_owned(), client("[2001:db8::7]:65535")),
+        ("PROXY TCP6 :: :: 1 1\r\n".to_owned(), client("[::]:1")),
+        ("PROXY TCP6 ::ffff:192.0.2.7 ::1 5000 443\r\n".to_owned(), client("192.0.2.7:5000")),
+        (format!("PROXY TCP6 {longest} {longest} 65535 65535\r\n"), client(&format!("[{longest}]:65535"))),
+        ("PROXY UNKNOWN\r\n".to_owned(), Sender::Unknown),
+        (format!("PROXY UNKNOWN {longest} {longest} 65535 65535\r\n"), Sender::Unknown),
+        ("PROXY UNKNOWN  what ever it\tis\r\n".to_owned(), Sender::Unknown),
+    ];
+    let tlvs = [V4, &[0x04; 3000]].concat();
+    let v2 = [
+        (v2(0x21, 0x11, V4), client("192.0.2.7:5000")),
+        (v2(0x21, 0x11, &tlvs), client("192.0.2.7:5000")),
+        (v2(0x21, 0x21, &v6("2001:db8::7")), client("[2001:db8::7]:5000")),
+        (v2(0x21, 0x21, &v6("::ffff:192.0.2.7")), client("192.0.2.7:5000")),
+        (v2(0x21, 0x00, &[]), Sender::Unknown),
+        (v2(0x21, 0x12, V4), Sender::Unknown),
+        (v2(0x21, 0x31, &[0; 216]), Sender::Unknown),
+        (v2(0x20, 0x00, &[]), Sender::Proxy),
+        (v2(0x20, 0x11, V4), Sender::Proxy),
+        (v2(0x20, 0xff, b"anything"), Sender::Proxy),
+        (v2(0x21, 0x00, &[0; V2_BYTES_MAX - V2_FIXED_BYTES]), Sender::Unknown),
+    ];
+    v1.map(|(text, sender)| (text.into_bytes(), sender)).into_iter().chain(v2).collect()
+}
+
+/// Reads as a driver does, at most `at_once` bytes at a time and never more than the header needs. Returns what was read as well.
+fn read(bytes: &[u8], at_once: usize) -> (Result<Sender, ProxyHeaderError>, usize) {
+    let mut read = 0;
+    loop {
+        match parse(&bytes[..read]) {
+            Ok(Progress::Whole(sender)) => return (Ok(sender), read),
+            Ok(Progress::Needs(needs)) => {
+                assert!(needs > 0 && read + needs <= V2_BYTES_MAX.max(V1_BYTES_MAX));
+                let more = needs.min(at_once).min(bytes.len() - read);
+                assert!(more > 0, "{} is taken for incomplete", bytes.escape_ascii());
+                read += more;
+            }
+            Err(error) => return (Err(error), read),
+        }
+    }
+}
+
+#[test]
+fn every_header_is_read_at_every_split_and_nothing_behind_it() {
+    for (header, sender) in valid() {
+        let bytes = [&header[..], b"GET / HTTP/1.1\r\n\r\n"].concat();
+        for at_once in [1, 2, 3, 7, 16, usize::MAX] {
+            assert_eq!(read(&bytes, at_once), (Ok(sender), header.len()), "{}", header.escape_ascii());
+        }
+        for end in 0..header.len() {
+            let Ok(Progress::Needs(needs)) = parse(&header[..end]) else {
+                panic!("{} is not whole", header[..end].escape_ascii());
+            };
+            assert!(end + needs <= header.len(), "{} of {}", end, header.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn what_is_no_header_is_refused_with_its_first_wrong_byte() {
+    for (bytes, wrong_at) in [
+        (&b"GET / HTTP/1.1\r\n"[..], 1),
+        (b"POST / HTTP/1.1\r\n", 2),
+        (b"PROPFIND / HTTP/1.1\r\n", 4),
+        (b"PROXY\r\n", 6),
+        (b"proxy TCP4", 1),
+        (b" PROXY TCP4", 1),
+        (b"\x16\x03\x01\x02\x00\x01", 1),
+        (b"\r\nGET / HTTP/1.1", 3),
+        (b"\r\n\r\n\0\r\nQUIT\r\n", 12),
+        (b"\n", 1),
+        (b"\0", 1),
+    ] {
+        assert_eq!(read(bytes, 1), (Err(ProxyHeaderError::NotAHeader), wrong_at), "{}", bytes.escape_ascii());
+        assert_eq!(parse(bytes), Err(ProxyHeaderError::NotAHeader), "{}", bytes.escape_ascii());
+    }
+}
+
+#[test]
+fn malformed_lines_of_version_1() {
+    for line in [
+        "PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\n",
+        "PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\rx",
+        "PROXY TCP4 192.0.2.7 198.51.100.1 5000\r\n",
+        "PROXY TCP4 192.0.2.7 198.51.100.1 5000 443 \r\n",
+        "PROXY TCP4 192.0.2.7 198.51.100.1 5000 443 1\r\n",
+        "PROXY TCP4  192.0.2.7 198.51.100.1 5000 443\r\n",
+        "PROXY  TCP4 192.0.2.7 198.51.100.1 5000 443\r\n",
+        "PROXY TCP4\t192.0.2.7 198.51.100.1 5000 443\r\n",
+        "PROXY TCP4 192.0.2.7 198.51.100.1 65536 443\r\n",
+        "PROXY TCP4 192.0.2.7 198.51.100.1 5000 65536\r\n",
+        "PROXY TCP4 192.0.2.7 198.51.100.1 +500 443\r\n",
+        "PROXY TCP4 192.0.2.7 198.51.100.1 -1 443\r\n",
+        "PROXY TCP4 192.0.2.7 198.51.100.1 0x50 443\r\n",
+        "PROXY TCP4 192.0.2.7 198.51.100.1  443\r\n",
+        "PROXY TCP4 192.0.2.256 198.51.100.1 5000 443\r\n",
+        "PROXY TCP4 192.0.2.07 198.51.100.1 5000 443\r\n",
+        "PROXY TCP4 ::1 198.51.100.1 5000 443\r\n",
+        "PROXY TCP4 192.0.2.7 ::1 5000 443\r\n",
+        "PROXY TCP6 192.0.2.7 198.51.100.1 5000 443\r\n",
+        "PROXY TCP6 [::1] ::1 5000 443\r\n",
+        "PROXY TCP6 fe80::1%eth0 ::1 5000 443\r\n",
+        "PROXY TCP5 192.0.2.7 198.51.100.1 5000 443\r\n",
+        "PROXY UDP4 192.0.2.7 198.51.100.1 5000 443\r\n",
+        "PROXY tcp4 192.0.2.7 198.51.100.1 5000 443\r\n",
+        "PROXY UNKNOWNX\r\n",
+        "PROXY \r\n",
+        "PROXY TCP4 \u{661}92.0.2.7 198.51.100.1 5000 443\r\n",
+    ] {
+        let refused = read(line.as_bytes(), 1).0;
+        assert_eq!(refused, Err(ProxyHeaderError::Malformed), "{}", line.escape_debug());
+    }
+    let endless = ["PROXY TCP4 ", &"1".repeat(200)].concat();
+    assert_eq!(read(endless.as_bytes(), usize::MAX).0, Err(ProxyHeaderError::TooLong));
+    let long = ["PROXY UNKNOWN ", &"x".repeat(V1_BYTES_MAX), "\r\n"].concat();
+    let (refused, had) = read(long.as_bytes(), usize::MAX);
+    assert_eq!(refused, Err(ProxyHeaderError::TooLong));
+    assert!(had <= V1_BYTES_MAX, "{had}");
+}
+
+#[test]
+fn malformed_headers_of_version_2() {
+    for (name, header, expected) in [
+        ("another version", v2(0x11, 0x11, V4), ProxyHeaderError::Malformed),
+        ("a version that is none yet", v2(0x31, 0x11, V4), ProxyHeaderError::Malformed),
+        ("another command", v2(0x22, 0x11, V4), ProxyHeaderError::Malformed),
+        ("another family", v2(0x21, 0x41, V4), ProxyHeaderError::Malformed),
+        ("another protocol", v2(0x21, 0x13, V4), ProxyHeaderError::Malformed),
+        ("no addresses", v2(0x21, 0x11, &[]), ProxyHeaderError::Malformed),
+        ("a byte too few for IPv4", v2(0x21, 0x11, &V4[..11]), ProxyHeaderError::Malformed),
+        ("IPv6 with as much as IPv4", v2(0x21, 0x21, V4), ProxyHeaderError::Malformed),
+        ("a byte too few for IPv6", v2(0x21, 0x21, &v6("::1")[..35]), ProxyHeaderError::Malformed),
+        ("too long", v2(0x21, 0x11, &[0; V2_BYTES_MAX - 15]), ProxyHeaderError::TooLong),
+        ("as long as can be said", v2(0x20, 0x00, &[0; 65535]), ProxyHeaderError::TooLong),
+    ] {
+        assert_eq!(read(&header, usize::MAX).0, Err(expected), "{name}");
+        assert_eq!(read(&header, 1).0, Err(expected), "{name}, byte by byte");
+    }
+}
+
+#[test]
+fn errors_say_what_was_expected() {
+    for (error, part) in [
+        (ProxyHeaderError::NotAHeader, "does not begin with a PROXY protocol header"),
+        (ProxyHeaderError::TooLong, "at most 107 bytes"),
+        (ProxyHeaderError::Malformed, "malformed"),
+    ] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_read_differently_in_pieces(
+        start in proptest::sample::select(vec!["", "PROXY ", "PROXY TCP4 1.2.3.4 ", "\r\n\r\n\0\r\nQUIT\n!", "\r\n\r\n\0\r\nQUIT\n !"]),
+        rest in proptest::collection::vec(any::<u8>(), 0..60),
+    ) {
+        // Zeros at the end, so that what is announced comes.
+        let bytes = [start.as_bytes(), &rest, b"\r\n", &[0; 4200][..]].concat();
+        let (whole, had) = read(&bytes, usize::MAX);
+        let (pieces, had_in_pieces) = read(&bytes, 1);
+        prop_assert_eq!(whole, pieces);
+        if whole.is_ok() {
+            prop_assert_eq!(had, had_in_pieces);
+        }
+    }
+}
