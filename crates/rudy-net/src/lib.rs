@@ -23,7 +23,7 @@ pub mod transport;
 mod worker;
 
 pub use body::{Body, BodyError, BodyPiece, BodyStream, FileRange};
-pub use client::{Client, Peer, Tls};
+pub use client::{Client, Forwarded, Peer, Tls};
 pub use context::{poll_time, send_interim, wake_at};
 pub use deadline::Deadline;
 pub use driver::{Upgrade, Upgraded, UpgradedIo};

@@ -12,6 +12,8 @@ const V1_BYTES_MIN: usize = 15;
 /// The longest header of version 2 that is accepted, its additional fields (TLVs) included. As many as nginx accepts; the addresses take
 /// 52, and certificates, which would take more, are not passed on in any known field.
 const V2_BYTES_MAX: usize = 4096;
+/// `PROXY`, the protocol, two addresses, two ports.
+const V1_PARTS: usize = 6;
 /// What a header of version 2 begins with (§2.2).
 const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The signature, the version and command, the family and protocol, the length.
@@ -90,11 +92,11 @@ fn parse_v1(bytes: &[u8]) -> Result<Progress, ProxyHeaderError> {
 /// What a line without its end needs at least: a space and a character for each part that is missing, and CRLF.
 fn needs_of_v1(line: &[u8]) -> Result<Progress, ProxyHeaderError> {
     let is_unknown = line.starts_with(b"PROXY UNKNOWN");
-    let spaces = line.iter().filter(|byte| **byte == b' ').count();
-    if !is_unknown && spaces > 5 {
+    let parts = line.split(|byte| *byte == b' ').count();
+    if !is_unknown && parts > V1_PARTS {
         return Err(ProxyHeaderError::Malformed);
     }
-    let parts = if is_unknown { 0 } else { 2 * (5 - spaces) };
+    let parts = if is_unknown { 0 } else { 2 * (V1_PARTS - parts) };
     let needs = if line.len() < V1_BYTES_MIN { V1_BYTES_MIN - line.len() } else { parts + 2 };
     if line.len() + needs > V1_BYTES_MAX {
         return Err(ProxyHeaderError::TooLong);

@@ -7,17 +7,30 @@ use http::StatusCode;
 use rudy_http::h1::RequestHead;
 
 use crate::close::Linger;
-use crate::{Client, Reply, Request, Response};
+use crate::{Client, Forwarded, Peer, Reply, Request, Response};
 
 /// Answers requests. One value serves many connections at once, on every engine.
 pub trait Service: Send + Sync + 'static {
+    /// Whether a peer is a proxy that is trusted: connections with the PROXY protocol are accepted from it, and the limits by
+    /// address do not count its connections together.
+    fn is_trusted_proxy(&self, _peer: &Peer) -> bool {
+        false
+    }
+
+    /// What a trusted proxy says of a request that it passes on, asked once a request and before anything else. `None`: the
+    /// request is the peer's own.
+    fn forwarded(&self, _head: &RequestHead<'_>, _peer: &Peer) -> Option<Forwarded> {
+        None
+    }
+
     /// Makes the observer of an exchange, before the request is answered. `None` costs nothing.
     fn observe(&self, _head: &RequestHead<'_>, _client: &Client<'_>) -> Option<Box<dyn Observer>> {
         None
     }
 
     /// Answers a request without a body from its head alone, if that can be done at once: the service is then spared the request,
-    /// whose fields cost more than all else about a small response. `None`: [`Self::call`] answers it.
+    /// whose fields cost more than all else about a small response. `None`: [`Self::call`] answers it. Not called where a proxy
+    /// names another host than the head does.
     fn call_head(&self, _head: &RequestHead<'_>) -> Option<Response> {
         None
     }
@@ -83,6 +96,8 @@ pub struct Limits {
     pub linger_timeout: Duration,
     /// How many bytes it may go on sending.
     pub linger_bytes: u64,
+    /// How long a trusted proxy may take from the accept to the end of its PROXY protocol header, where one is required.
+    pub proxy_header_timeout: Duration,
 }
 
 impl Limits {
@@ -103,6 +118,8 @@ impl Default for Limits {
             // As much as a body may have: a client that sends one which nobody takes reads its answer only after it, and a
             // close before would be a reset that destroys the answer.
             linger_bytes: 16 * 1024 * 1024,
+            // A proxy sends it at once, from the same network; long enough for a packet that is lost twice.
+            proxy_header_timeout: Duration::from_secs(5),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! socket in one write, costs one poll.
 
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -19,7 +20,7 @@ use super::{Connection, State};
 use crate::close::Ending;
 use crate::engine::Source;
 use crate::scratch::Scratch;
-use crate::{Body, Ended, Head, Reply, RequestBody, Response, Service};
+use crate::{Body, Client, Ended, Head, Reply, RequestBody, Response, Service};
 
 /// Responses to a pipeline are written when they have come to this, whatever else is waiting.
 const OUT_FULL_BYTES: usize = 64 * 1024;
@@ -189,17 +190,19 @@ impl<S: Source> Connection<S> {
         if self.timer.begin_request() {
             self.machine.close_after_answer();
         }
-        let client = self.client();
+        let forwarded = self.call(|| service.forwarded(&head, &self.facts.peer)).flatten().map(Arc::new);
+        let client = Client { forwarded: forwarded.clone(), ..self.client() };
         let observer = self.call(|| service.observe(&head, &client)).flatten();
+        let is_of_head = forwarded.as_ref().is_none_or(|forwarded| forwarded.host.is_none());
         let quick = match head.body_length() {
-            BodyLength::Known(0) => self.call(|| service.call_head(&head)).flatten(),
+            BodyLength::Known(0) if is_of_head => self.call(|| service.call_head(&head)).flatten(),
             _ => None,
         };
         let (reply, upload) = if let Some(response) = quick {
             (Some(response.into()), None)
         } else {
             let (request, upload) = self.with_body(head.into_request(), pass.now)?;
-            let client = self.client();
+            let client = Client { forwarded, ..self.client() };
             (self.call(|| service.call(request, &client)), upload)
         };
         let mut record = Record::new(observer, pass.now);

@@ -11,6 +11,7 @@ mod input;
 mod linger;
 mod machine;
 mod output;
+mod proxy_header;
 mod pump;
 mod record;
 #[cfg(test)]
@@ -34,6 +35,8 @@ pub use self::upgrade::{Upgrade, Upgraded, UpgradedIo};
 use self::exchange::{Exchange, Handler};
 use self::linger::Linger;
 use self::machine::Machine;
+pub(crate) use self::proxy_header::Count;
+use self::proxy_header::ProxyHeader;
 use self::turn::Turn;
 use self::upgrade::Tunnel;
 use crate::close::{Ending, close_at_once};
@@ -51,12 +54,19 @@ pub(crate) fn serve<S: Source>(
     (peer, number): (Peer, u64),
     context: Arc<ConnectionContext<S>>,
 ) -> Serve<S> {
-    let timer = context.worker.timers.timer(Some(AddressKey::from(&peer)));
-    let limits = context.source.current().limits().clone();
+    let service = context.source.current();
+    let (limits, is_trusted) = (service.limits().clone(), service.is_trusted_proxy(&peer));
+    drop(service);
+    // The connections of a proxy are those of many clients.
+    let is_counted = !is_trusted && !context.proxy_protocol;
+    let group = if is_counted { AddressKey::from(&peer) } else { AddressKey::alone(number) };
+    let timer = context.worker.timers.timer(Some(group));
+    let header = context.proxy_protocol.then(|| Box::new(ProxyHeader::new(is_trusted)));
+    let state = header.map_or(State::Handshake, State::ProxyHeader);
     let suspended = SuspendedConnection::new(Instant::now());
     let facts = Box::new(Facts { peer, local: Kept::new(), number, limits, suspended });
     let connection = Connection { io, machine: Machine::default(), context, timer, facts };
-    Serve { connection: Some(connection), state: State::Handshake }
+    Serve { connection: Some(connection), state }
 }
 
 /// What the connections that one worker has from one listener share.
@@ -67,6 +77,8 @@ pub(crate) struct ConnectionContext<S> {
     pub(crate) source: Arc<S>,
     /// Set once, when the listener is closed: each connection ends with its next response, an idle one at once.
     pub(crate) is_listener_closed: Arc<AtomicBool>,
+    /// Whether each begins with a header of the PROXY protocol.
+    pub(crate) proxy_protocol: bool,
 }
 
 impl<S> ConnectionContext<S> {
@@ -86,6 +98,8 @@ pub(crate) struct Serve<S: Source> {
 
 /// What a connection is at. What it needs for longer than the wait for a request is boxed: 16 bytes for the enum.
 enum State {
+    /// What a proxy says of the connection, where it has to.
+    ProxyHeader(Box<ProxyHeader>),
     /// What comes before the first byte of the protocol.
     Handshake,
     /// Waits for the head of a request, and answers what needs no waiting.
@@ -108,12 +122,21 @@ impl<S: Source> Future for Serve<S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
+        self.poll_counted(cx, &mut |_, _| true)
+    }
+}
+
+impl<S: Source> Serve<S> {
+    /// Polls it; `count` is called when a PROXY protocol header has named the peer.
+    pub(crate) fn poll_counted(&mut self, cx: &mut Context<'_>, count: &mut Count<'_>) -> Poll<()> {
         loop {
-            this.state = match (&mut this.state, &mut this.connection) {
+            self.state = match (&mut self.state, &mut self.connection) {
                 (State::Linger(linger), _) => return linger.poll(cx),
                 (State::Tunnel(tunnel), _) => ready!(tunnel.poll(cx)),
                 (_, None) => return Poll::Ready(()),
+                (State::ProxyHeader(header), Some(connection)) => {
+                    ready!(connection.poll_proxy_header(header, cx, count))
+                }
                 (State::Handshake, Some(connection)) => ready!(connection.poll_handshake(cx)),
                 (State::Head, Some(connection)) => ready!(connection.poll_head(cx)),
                 (State::Handler(handler), Some(connection)) => ready!(handler.poll(connection, cx)),
@@ -223,11 +246,11 @@ impl<S: Source> Connection<S> {
     fn client(&self) -> Client<'_> {
         let Facts { peer, local, number, .. } = &*self.facts;
         let local = match peer {
-            Peer::Ip(_) => Local::of_socket(self.io.as_fd(), local),
+            Peer::Ip(_) | Peer::Unnamed(_) => Local::of_socket(self.io.as_fd(), local),
             Peer::Unix => Local::known(None),
         };
         let (tls, request) = (self.io.tls().cloned(), self.machine.requests());
-        Client { peer: *peer, local, tls, number: *number, request }
+        Client { peer: *peer, forwarded: None, local, tls, number: *number, request }
     }
 
     /// The service of now. Its limits hold from here on.

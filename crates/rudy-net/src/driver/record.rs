@@ -46,6 +46,11 @@ impl Record {
     }
 }
 
+/// Tells the service of a connection that was closed without a response, before there was a request.
+pub(super) fn closed_unanswered<S: Service>(service: &S, client: &Client<'_>, reason: &str, since: Instant) {
+    service.refused(client, reason, &Record::new(None, since).outcome(Ended::Cut));
+}
+
 /// Tells the service of a peer that was refused before there was a request to answer.
 pub(super) fn refused<S: Service>(service: &S, client: &Client<'_>, refusal: Refusal, since: Instant) {
     let mut record = Record::new(None, since);

@@ -202,7 +202,10 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
         let shared = &self.lane.shared;
         let make_room =
             |connections, refusal: &Refusal| self.lane.make_room(connections, || refusal.to_string());
-        match shared.admission.enter(service.limits(), &peer, make_room) {
+        // A header of the PROXY protocol names the address that counts; the connections of other proxies are those of many clients.
+        let is_counted = !self.context.proxy_protocol && !service.is_trusted_proxy(&peer);
+        let counted = peer.ip().filter(|_| is_counted);
+        match shared.admission.enter(service.limits(), counted, make_room) {
             Ok(place) => {
                 let open = OpenConnection::new(self.lane.clone(), place);
                 let client = (peer, shared.next_number());

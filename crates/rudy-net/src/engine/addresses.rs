@@ -23,6 +23,14 @@ impl AddressKey {
     /// All peers of Unix sockets. As an IPv6 prefix it would be multicast, which no peer has.
     const UNIX: Self = Self(NonZeroU64::MAX);
     const V4_PREFIX: u64 = 1 << 32;
+    /// As an IPv6 prefix it would be multicast, as that of Unix sockets.
+    const ALONE_PREFIX: u64 = 0xff << 56;
+
+    /// A key that no other connection has, given the connection's number: for one that is not counted together with the others of
+    /// its address.
+    pub(crate) fn alone(number: u64) -> Self {
+        Self(NonZeroU64::MIN | Self::ALONE_PREFIX | (number << 1))
+    }
 }
 
 impl From<IpAddr> for AddressKey {
@@ -38,10 +46,7 @@ impl From<IpAddr> for AddressKey {
 
 impl From<&Peer> for AddressKey {
     fn from(peer: &Peer) -> Self {
-        match peer {
-            Peer::Ip(address) => address.ip().into(),
-            Peer::Unix => Self::UNIX,
-        }
+        peer.ip().map_or(Self::UNIX, Self::from)
     }
 }
 
@@ -105,6 +110,7 @@ mod tests {
         assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
         assert_ne!(key("::1"), key("0.0.0.0"));
         assert_ne!(key("255.255.255.255"), AddressKey::from(&Peer::Unix));
+        assert_ne!(AddressKey::alone(1), AddressKey::alone(2));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::Trouble;
 use super::addresses::{AddressCounts, AddressKey};
 use super::descriptors::{HOW_TO_RAISE_DESCRIPTORS, connections_within_descriptors};
-use crate::{Limits, Peer};
+use crate::Limits;
 
 /// Counts the open connections of all cores.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Admission {
 /// The place of a connection that was let in; to be given back by [`Admission::leave`].
 #[derive(Debug)]
 pub(super) struct Place {
-    /// `None` where the limit by address was off when it came.
+    /// `None` where the limit by address was off when it came, or is not for it.
     address: Option<AddressKey>,
 }
 
@@ -64,15 +64,16 @@ impl Admission {
         }
     }
 
-    /// Admits a connection, or returns the limit that it meets. `make_room` closes as many other connections as it is given, if it can.
+    /// Admits a connection, or returns the limit that it meets. `counted` is the address whose connections have a limit of their own,
+    /// if it has one. `make_room` closes as many other connections as it is given, if it can.
     pub(super) fn enter(
         &self,
         limits: &Limits,
-        peer: &Peer,
+        counted: Option<IpAddr>,
         make_room: impl FnOnce(usize, &Refusal) -> bool,
     ) -> Result<Place, Refusal> {
         // First, so that no connection closes for one that may not come in.
-        let place = self.enter_address(limits, peer)?;
+        let place = self.enter_address(limits, counted)?;
         let limit = limits.connections.unwrap_or(self.within_descriptors);
         // One number for all cores: it is touched once in a connection's life, and an exact limit is worth that.
         let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
@@ -84,19 +85,16 @@ impl Admission {
         Ok(place)
     }
 
-    fn enter_address(&self, limits: &Limits, peer: &Peer) -> Result<Place, Refusal> {
-        let address = match (limits.connections_per_address, peer) {
-            (Some(limit), Peer::Ip(from)) => {
-                let key = AddressKey::from(from.ip());
-                if !self.addresses.enter(key, limit) {
-                    return Err(Refusal::Address { from: from.ip(), limit });
-                }
-                Some(key)
-            }
-            // Whoever comes over a Unix socket has no address, and is let in by the file's permissions.
-            (_, Peer::Unix) | (None, _) => None,
+    /// Counts a connection for its address, or returns the limit that it meets.
+    pub(super) fn enter_address(&self, limits: &Limits, counted: Option<IpAddr>) -> Result<Place, Refusal> {
+        let (Some(limit), Some(from)) = (limits.connections_per_address, counted) else {
+            return Ok(Place { address: None });
         };
-        Ok(Place { address })
+        let key = AddressKey::from(from);
+        if !self.addresses.enter(key, limit) {
+            return Err(Refusal::Address { from, limit });
+        }
+        Ok(Place { address: Some(key) })
     }
 
     /// A connection has ended.
@@ -112,27 +110,27 @@ impl Admission {
 mod tests {
     use super::*;
 
-    fn peer(address: &str) -> Peer {
-        Peer::Ip(address.parse().unwrap())
+    fn ip(address: &str) -> IpAddr {
+        address.parse().unwrap()
     }
 
     #[test]
     fn a_connection_that_is_refused_takes_no_place() {
         let admission = Admission::new();
-        let enter = |limits: &Limits, peer: &Peer| admission.enter(limits, peer, |_, _| false);
+        let enter = |limits: &Limits, from| admission.enter(limits, from, |_, _| false);
         let limits = Limits { connections: Some(2), connections_per_address: Some(1), ..Limits::default() };
-        let place = enter(&limits, &peer("192.0.2.1:1")).unwrap();
+        let place = enter(&limits, Some(ip("192.0.2.1"))).unwrap();
         for _ in 0..3 {
-            let refusal = enter(&limits, &peer("192.0.2.1:2")).unwrap_err();
+            let refusal = enter(&limits, Some(ip("192.0.2.1"))).unwrap_err();
             assert_eq!(refusal, Refusal::Address { from: "192.0.2.1".parse().unwrap(), limit: 1 });
         }
-        enter(&limits, &Peer::Unix).unwrap();
+        enter(&limits, None).unwrap();
         for _ in 0..3 {
-            let refusal = enter(&limits, &peer("192.0.2.2:1")).unwrap_err();
+            let refusal = enter(&limits, Some(ip("192.0.2.2"))).unwrap_err();
             assert_eq!(refusal, Refusal::Connections { limit: 2, is_configured: true });
         }
         admission.leave(&place);
-        enter(&limits, &peer("192.0.2.1:3")).unwrap();
+        enter(&limits, Some(ip("192.0.2.1"))).unwrap();
     }
 
     #[test]
@@ -140,7 +138,7 @@ mod tests {
         let admission = Admission::new();
         let two = Limits { connections: Some(2), ..Limits::default() };
         for _ in 0..2 {
-            admission.enter(&two, &Peer::Unix, |_, _| unreachable!("there is room")).unwrap();
+            admission.enter(&two, None, |_, _| unreachable!("there is room")).unwrap();
         }
         let mut asked = Vec::new();
         let mut enter = |makes_room| {
@@ -148,7 +146,7 @@ mod tests {
                 asked.push(excess);
                 makes_room
             };
-            admission.enter(&two, &Peer::Unix, make_room).is_ok()
+            admission.enter(&two, None, make_room).is_ok()
         };
         // The first two have closed none yet, the third has not come in.
         assert!(enter(true) && enter(true) && !enter(false) && enter(true));
@@ -160,7 +158,7 @@ mod tests {
         let admission = Admission::new();
         let limits = Limits { connections: Some(1), connections_per_address: Some(1), ..Limits::default() };
         let enter =
-            || admission.enter(&limits, &peer("192.0.2.1:1"), |_, _| unreachable!("it may not come in"));
+            || admission.enter(&limits, Some(ip("192.0.2.1")), |_, _| unreachable!("it may not come in"));
         enter().unwrap();
         assert!(matches!(enter(), Err(Refusal::Address { .. })));
     }

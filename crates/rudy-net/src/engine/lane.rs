@@ -15,8 +15,8 @@ use super::descriptors::Spare;
 use super::report::Reports;
 use super::shed::Shedder;
 use super::{Report, Reporter, Stopped, Trouble};
-use crate::Worker;
 use crate::timers::{Alarm, Candidate, Victims};
+use crate::{Limits, Peer, Worker};
 
 /// Threads of one runtime on which handlers wait for files. More would not make a disk faster, and each costs a stack.
 pub(super) const BLOCKING_THREADS_MAX: usize = 32;
@@ -219,6 +219,20 @@ impl OpenConnection {
     pub(super) fn new(lane: Arc<Lane>, place: Place) -> Self {
         lane.worker.counters.accepted.add(1);
         Self { lane, place }
+    }
+
+    /// Counts it for the address that a proxy has named. `false`: the address has as many as it may have.
+    pub(super) fn enter_address(&mut self, limits: &Limits, peer: &Peer) -> bool {
+        let Lane { worker, shared, .. } = &*self.lane;
+        match shared.admission.enter_address(limits, peer.ip()) {
+            Ok(place) => self.place = place,
+            Err(refusal) => {
+                worker.counters.shed.add(1);
+                shared.reports.happened(refusal.trouble(), || refusal.to_string());
+                return false;
+            }
+        }
+        true
     }
 
     /// Where its troubles are told.

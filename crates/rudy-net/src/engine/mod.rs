@@ -29,6 +29,7 @@ pub(crate) use addresses::AddressKey;
 pub use descriptors::raise_descriptor_limit;
 pub use model::{Model, UnknownModel};
 pub use report::{Report, Reporter, Trouble};
+pub(crate) use shed::UNAVAILABLE;
 
 use self::threads::Threads;
 use crate::listen::{Address, Bound, Listener};

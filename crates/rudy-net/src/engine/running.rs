@@ -97,7 +97,7 @@ impl<S: Source, C: Spawner> Running<S, C> {
         &self,
         (lane, handle): &(Arc<Lane>, Handle),
         socket: Socket,
-        drains: bool,
+        (drains, proxy_protocol): (bool, bool),
         is_closed: &Arc<AtomicBool>,
         closing: watch::Receiver<bool>,
     ) -> io::Result<JoinHandle<()>> {
@@ -107,6 +107,7 @@ impl<S: Source, C: Spawner> Running<S, C> {
             worker: lane.worker.clone(),
             source: self.source.clone(),
             is_listener_closed: is_closed.clone(),
+            proxy_protocol,
         });
         let (lane, spawner) = (lane.clone(), self.spawner.clone());
         Ok(match socket {
@@ -159,9 +160,10 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
         };
         let (closing, is_closed) = (watch::Sender::new(false), Arc::new(AtomicBool::new(false)));
         let mut acceptors = Vec::new();
+        let options = (drains, listener.address.has_proxy_protocol());
         for (lane, sockets) in self.lanes.iter().zip(sockets) {
             for socket in sockets {
-                acceptors.push(self.accept(lane, socket, drains, &is_closed, closing.subscribe())?);
+                acceptors.push(self.accept(lane, socket, options, &is_closed, closing.subscribe())?);
             }
         }
         let (address, bound) = (listener.address.clone(), listener.bound.clone());

@@ -19,7 +19,7 @@ const LINGERING_MAX: usize = 128;
 const LINGER_TIME: Duration = Duration::from_secs(1);
 
 /// RFC 9110 §15.6.4: 503 with Retry-After says that this will pass.
-const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+pub(crate) const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     Retry-After: 1\r\n\
     Connection: close\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\

@@ -4,13 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 
 use super::Source;
 use super::lane::OpenConnection;
 use crate::Peer;
-use crate::driver::{self, ConnectionContext};
+use crate::driver::{self, ConnectionContext, Serve};
 use crate::transport::Stream;
 
 /// Has connections served. One for all lanes of an engine.
@@ -44,20 +43,18 @@ impl Spawner for Tasks {
     }
 }
 
-pin_project! {
-    /// A connection being served, and its place. Not an `async` block: that would hold the future twice, once as what
-    /// it was made from and once as what it waits for, and idle connections are what memory goes to.
-    pub(super) struct Connection<F> {
-        #[pin]
-        pub(super) serving: F,
-        pub(super) open: OpenConnection,
-    }
+/// A connection being served, and its place. Not an `async` block: that would hold the future twice, once as what
+/// it was made from and once as what it waits for, and idle connections are what memory goes to.
+pub(super) struct Connection<S: Source> {
+    pub(super) serving: Serve<S>,
+    pub(super) open: OpenConnection,
 }
 
-impl<F: Future<Output = ()>> Future for Connection<F> {
+impl<S: Source> Future for Connection<S> {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.project().serving.poll(cx)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { serving, open } = &mut *self;
+        serving.poll_counted(cx, &mut |limits, peer| open.enter_address(limits, peer))
     }
 }

@@ -16,6 +16,7 @@ const UNIX_PATH_BYTES_MAX: usize = 107;
 /// | `:8080`, `*:8080` | every interface, IPv4 and IPv6 |
 /// | `unix:/run/rudy.sock`, `unix:/run/rudy.sock,mode=660` | a Unix socket, with its file's permissions in octal |
 /// | `systemd`, `systemd:NAME` | the sockets that the service manager passes: all, or those of this name |
+/// | `127.0.0.1:8080,proxy_protocol` | any of these, whose connections begin with a header of the PROXY protocol |
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// One IP address and port.
@@ -37,12 +38,37 @@ pub enum Address {
         /// Its `FileDescriptorName=`; `None` takes all of them.
         name: Option<String>,
     },
+    /// One of the others, whose connections begin with a header of the PROXY protocol.
+    ProxyProtocol(Box<Address>),
+}
+
+/// The option for it.
+const PROXY_PROTOCOL: &str = ",proxy_protocol";
+
+impl Address {
+    /// The address without the option `proxy_protocol`.
+    #[must_use]
+    pub fn without_options(&self) -> &Self {
+        match self {
+            Self::ProxyProtocol(address) => address,
+            other => other,
+        }
+    }
+
+    /// Whether its connections begin with a header of the PROXY protocol.
+    #[must_use]
+    pub fn has_proxy_protocol(&self) -> bool {
+        matches!(self, Self::ProxyProtocol(_))
+    }
 }
 
 impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
+        if let Some(text) = without_proxy_protocol(text) {
+            return Ok(Self::ProxyProtocol(Box::new(text.parse::<Self>()?.without_options().clone())));
+        }
         if let Some(rest) = text.strip_prefix("unix:") {
             return parse_unix(rest).map_err(|problem| AddressError { given: text.to_owned(), problem });
         }
@@ -71,6 +97,7 @@ impl fmt::Display for Address {
             Self::Unix { path, mode: Some(mode) } => write!(f, "unix:{},mode={mode:o}", path.display()),
             Self::Inherited { name: None } => f.write_str("systemd"),
             Self::Inherited { name: Some(name) } => write!(f, "systemd:{name}"),
+            Self::ProxyProtocol(address) => write!(f, "{address}{PROXY_PROTOCOL}"),
         }
     }
 }
@@ -97,6 +124,15 @@ impl fmt::Display for AddressError {
 }
 
 impl std::error::Error for AddressError {}
+
+/// The address without the option, if it has it: at the end, or before the mode of a Unix socket.
+fn without_proxy_protocol(text: &str) -> Option<String> {
+    if let Some(address) = text.strip_suffix(PROXY_PROTOCOL) {
+        return Some(address.to_owned());
+    }
+    let (address, mode) = text.rsplit_once(",mode=")?;
+    Some(format!("{},mode={mode}", address.strip_suffix(PROXY_PROTOCOL)?))
+}
 
 fn parse_unix(rest: &str) -> Result<Address, String> {
     let (path, mode) = match rest.rsplit_once(",mode=") {
@@ -138,6 +174,9 @@ fn what_is_wrong(text: &str) -> String {
     if let Ok(IpAddr::V4(address)) = text.parse() {
         return format!("the port is missing: `{address}:8080`");
     }
+    if let Some((_, option)) = text.split_once(',') {
+        return format!("`{}` is no option of it; there is `,proxy_protocol`", option.escape_debug());
+    }
     match text.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_err() && !host.is_empty() => {
             format!("`{}` is not a port (0 to 65535)", port.escape_debug())
@@ -167,10 +206,18 @@ mod tests {
             ("unix:rudy,x.sock,mode=0660", "unix:rudy,x.sock,mode=660"),
             ("systemd", "systemd"),
             ("systemd:web", "systemd:web"),
+            ("127.0.0.1:8080,proxy_protocol", "127.0.0.1:8080,proxy_protocol"),
+            (":80,proxy_protocol", "*:80,proxy_protocol"),
+            ("systemd:web,proxy_protocol", "systemd:web,proxy_protocol"),
+            ("unix:/x,mode=660,proxy_protocol", "unix:/x,mode=660,proxy_protocol"),
+            ("unix:/x,proxy_protocol,mode=660", "unix:/x,mode=660,proxy_protocol"),
+            ("[::1]:80,proxy_protocol,proxy_protocol", "[::1]:80,proxy_protocol"),
         ] {
             let address: Address = text.parse().unwrap();
             assert_eq!(address.to_string(), written);
             assert_eq!(written.parse::<Address>().unwrap(), address);
+            assert_eq!(address.has_proxy_protocol(), text.contains("proxy"));
+            assert!(!address.without_options().has_proxy_protocol());
         }
     }
 
@@ -194,6 +241,13 @@ mod tests {
             ("unix:/a,mode=7777", "in octal"),
             (&long, "107 at most"),
             ("systemd:", "is not a port"),
+            (
+                "127.0.0.1:80,proxy-protocol",
+                "`proxy-protocol` is no option of it; there is `,proxy_protocol`",
+            ),
+            ("127.0.0.1:80,mode=660", "`mode=660` is no option"),
+            ("127.0.0.1,proxy_protocol", "the port is missing"),
+            (",proxy_protocol", "expected"),
         ] {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.contains(hint), "{text}: {error}");

@@ -57,6 +57,11 @@ impl Listener {
                 let cores = share(sockets, cores).map_err(|e| ListenError::system(address, e))?;
                 (bound, cores, Ownership::Inherited)
             }
+            Address::ProxyProtocol(inner) => {
+                let mut listener = Self::bind(inner, cores, inherited)?;
+                listener.address = address.clone();
+                return Ok(listener);
+            }
         };
         Ok(Self { address: address.clone(), bound, cores, ownership })
     }
@@ -69,6 +74,7 @@ impl Listener {
             Address::AllInterfaces { port } => tcp::check(address, &tcp::Place::every_interface(*port)),
             Address::Unix { path, mode } => unix::check(path, *mode),
             Address::Inherited { .. } => Ok(()),
+            Address::ProxyProtocol(inner) => return Self::check(inner),
         };
         match checked {
             Err(ListenError::InUse { .. }) => Ok(()),

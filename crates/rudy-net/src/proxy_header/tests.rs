@@ -157,7 +157,7 @@ fn malformed_headers_of_version_2() {
         ("IPv6 with as much as IPv4", v2(0x21, 0x21, V4), ProxyHeaderError::Malformed),
         ("a byte too few for IPv6", v2(0x21, 0x21, &v6("::1")[..35]), ProxyHeaderError::Malformed),
         ("too long", v2(0x21, 0x11, &[0; V2_BYTES_MAX - 15]), ProxyHeaderError::TooLong),
-        ("as long as can be said", v2(0x20, 0x00, &[0; 65535]), ProxyHeaderError::TooLong),
+        ("as long as can be said", v2(0x20, 0x00, &vec![0; 65535]), ProxyHeaderError::TooLong),
     ] {
         assert_eq!(read(&header, usize::MAX).0, Err(expected), "{name}");
         assert_eq!(read(&header, 1).0, Err(expected), "{name}, byte by byte");

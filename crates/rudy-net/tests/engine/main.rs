@@ -8,6 +8,7 @@ mod engines;
 mod eviction;
 mod limits;
 mod listen;
+mod proxies;
 mod reload;
 mod stop;
 mod support;

@@ -78,7 +78,12 @@ impl Harness {
         let service = Answering { limits, answer: Box::new(answer), outcomes: outcome_sender };
         let worker = Arc::<Worker>::default();
         let (source, is_listener_closed) = (Arc::new(Fixed(Arc::new(service))), Arc::<AtomicBool>::default());
-        let context = Arc::new(ConnectionContext { worker: worker.clone(), source, is_listener_closed });
+        let context = Arc::new(ConnectionContext {
+            worker: worker.clone(),
+            source,
+            is_listener_closed,
+            proxy_protocol: false,
+        });
         Self { worker, outcomes, context }
     }
 

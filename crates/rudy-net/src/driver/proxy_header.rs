@@ -1,0 +1,122 @@
+//! The wait for a header of the PROXY protocol, before anything else of the connection is read.
+
+use std::io::IoSlice;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::io::ReadBuf;
+
+use super::record::closed_unanswered;
+use super::{Connection, State};
+use crate::close::Ending;
+use crate::engine::{AddressKey, Source, UNAVAILABLE};
+use crate::proxy_header::{Progress, Sender, parse};
+use crate::{Client, Limits, Peer};
+
+/// Counts a connection for an address. `false`: the address has as many as it may have.
+pub(crate) type Count<'a> = dyn FnMut(&Limits, &Peer) -> bool + 'a;
+
+/// What has come of a header. Boxed, and dropped when the header is whole, so that an idle connection does not pay for it.
+pub(super) struct ProxyHeader {
+    bytes: Vec<u8>,
+    accepted: Instant,
+    is_from_trusted: bool,
+}
+
+impl ProxyHeader {
+    pub(super) fn new(is_from_trusted: bool) -> Self {
+        Self { bytes: Vec::new(), accepted: Instant::now(), is_from_trusted }
+    }
+}
+
+impl<S: Source> Connection<S> {
+    /// Reads the header and nothing behind it: those are the first bytes of the connection.
+    pub(super) fn poll_proxy_header(
+        &mut self,
+        header: &mut ProxyHeader,
+        cx: &mut Context<'_>,
+        count: &mut Count<'_>,
+    ) -> Poll<State> {
+        if !header.is_from_trusted {
+            let reason = "it is not one of `trusted_proxies`, and its listener takes connections of these only (proxy_protocol)";
+            return self.refuse_unanswered(reason, header.accepted);
+        }
+        loop {
+            let needs = match parse(&header.bytes) {
+                Ok(Progress::Needs(needs)) => needs,
+                Ok(Progress::Whole(sender)) => return self.begin_for(sender, cx, count),
+                Err(error) => return self.refuse_unanswered(&error.to_string(), header.accepted),
+            };
+            let had = header.bytes.len();
+            header.bytes.resize(had + needs, 0);
+            let mut buffer = ReadBuf::new(&mut header.bytes[had..]);
+            let polled = self.io.poll_read(cx, &mut buffer);
+            let read = buffer.filled().len();
+            header.bytes.truncate(had + read);
+            match polled {
+                Poll::Pending => return self.wait_for_proxy_header(header, cx),
+                Poll::Ready(Err(_)) => return Poll::Ready(State::Close(Ending::Cut)),
+                // A look whether the port is open.
+                Poll::Ready(Ok(())) if read == 0 && had == 0 => {
+                    return Poll::Ready(State::Close(Ending::PeerClosed));
+                }
+                Poll::Ready(Ok(())) if read == 0 => {
+                    let reason = "the connection ended within its PROXY protocol header";
+                    return self.refuse_unanswered(reason, header.accepted);
+                }
+                Poll::Ready(Ok(())) => self.context.worker.counters.received_bytes.add(read as u64),
+            }
+        }
+    }
+
+    fn wait_for_proxy_header(&mut self, header: &ProxyHeader, cx: &mut Context<'_>) -> Poll<State> {
+        let deadline = header.accepted + self.facts.limits.proxy_header_timeout;
+        if deadline <= Instant::now() && !header.bytes.is_empty() {
+            let reason = "the PROXY protocol header did not come in time";
+            return self.refuse_unanswered(reason, header.accepted);
+        }
+        if deadline <= Instant::now() || self.context.worker.is_stopping() {
+            return Poll::Ready(State::Close(Ending::Quiet));
+        }
+        if self.timer.set_idle(Some(deadline), cx.waker()) {
+            // Another connection has its place.
+            return Poll::Ready(State::Close(Ending::Quiet));
+        }
+        Poll::Pending
+    }
+
+    /// From here on the connection is the sender's.
+    fn begin_for(&mut self, sender: Sender, cx: &mut Context<'_>, count: &mut Count<'_>) -> Poll<State> {
+        let proxy = self.facts.peer;
+        match sender {
+            Sender::Proxy => return Poll::Ready(State::Handshake),
+            // The loopback address of another machine says nothing here, and must not count as ours.
+            Sender::Client(address) if proxy.is_local() || !address.ip().is_loopback() => {
+                self.facts.peer = Peer::Ip(address);
+            }
+            Sender::Client(_) | Sender::Unknown => {
+                self.facts.peer = Peer::Unnamed(proxy.ip());
+                return Poll::Ready(State::Handshake);
+            }
+        }
+        if self.timer.begin_request() {
+            // Another connection has its place.
+            return Poll::Ready(State::Close(Ending::Quiet));
+        }
+        self.timer = self.context.worker.timers.timer(Some(AddressKey::from(&self.facts.peer)));
+        if !count(&self.facts.limits, &self.facts.peer) {
+            // Best effort: the send buffer of a new connection is empty, so all of it is taken, or the peer has gone.
+            let _ = self.io.poll_write(cx, &[IoSlice::new(UNAVAILABLE)], false);
+            return Poll::Ready(State::Close(Ending::Finished));
+        }
+        Poll::Ready(State::Handshake)
+    }
+
+    /// Closes without a response: it is not known what the peer speaks.
+    fn refuse_unanswered(&mut self, reason: &str, accepted: Instant) -> Poll<State> {
+        self.context.worker.counters.refused.add(1);
+        let client = Client::new(self.facts.peer, self.facts.number, 0);
+        closed_unanswered(&*self.look_up(), &client, reason, accepted);
+        Poll::Ready(State::Close(Ending::Quiet))
+    }
+}
