@@ -1,4 +1,5 @@
-//! What a connection holds while its client waits for a response and has sent more, counted where memory is allocated.
+//! What a connection holds while its client waits for a response and has sent more, or between two requests, counted where memory is
+//! allocated.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -13,20 +14,29 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rudy_net::{Client, Limits, Outcome, Reply, Request, Service};
+use http::StatusCode;
+use rudy_net::listen::Bound;
+use rudy_net::{Client, Limits, Outcome, Peer, Reply, Request, Response, Service};
 
 use crate::counting::HELD;
-use crate::support::{engine_of, eventually, listen_tcp, sum};
+use crate::support::{engine_of, eventually, listen, sum};
 
 const CONNECTIONS: usize = 50;
 /// The connection's task, its exchange, and what its handler keeps.
 const SMALL: usize = 3 * 1024;
 
-/// Never answers; what it is at is dropped with the connection.
+/// Never answers but at `/now`; what it is at is dropped with the connection.
 struct Silent(Arc<Limits>);
 
 impl Service for Silent {
+    fn is_trusted_proxy(&self, _peer: &Peer) -> bool {
+        true
+    }
+
     fn call(&self, request: Request, _client: &Client<'_>) -> Reply {
+        if request.uri().path() == "/now" {
+            return Response::new(StatusCode::NO_CONTENT).into();
+        }
         Reply::Later(Box::pin(async move {
             let _body_that_is_not_read = request;
             std::future::pending().await
@@ -43,6 +53,7 @@ impl Service for Silent {
 /// One test, so that little else allocates.
 #[test]
 fn a_connection_that_waits_holds_as_much_as_a_head_may_have_at_most() {
+    a_header_of_the_proxy_protocol_leaves_nothing_behind();
     const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
     const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -56,15 +67,25 @@ fn a_connection_that_waits_holds_as_much_as_a_head_may_have_at_most() {
         ("a body that is not read", POST.to_owned() + &pipeline, full),
         ("chunks that are not read", CHUNKED.to_owned() + &"1\r\na\r\n".repeat(10_000), full),
     ] {
-        let held = held_by_each(&request);
+        let held = held_by_each("127.0.0.1:0", &request);
         assert!(held <= most, "{name}: {held} bytes, of {most} at most");
     }
 }
 
+fn a_header_of_the_proxy_protocol_leaves_nothing_behind() {
+    const NOW: &str = "GET /now HTTP/1.1\r\nHost: a\r\n\r\n";
+    // Version 1 at its longest.
+    let address = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+    let header = format!("PROXY TCP6 {address} {address} 65535 65535\r\n");
+    let idle = held_by_each("127.0.0.1:0", NOW);
+    let behind_header = held_by_each("127.0.0.1:0,proxy_protocol", &format!("{header}{NOW}"));
+    assert!(behind_header <= idle, "{behind_header} bytes, {idle} without a header");
+}
+
 /// Memory in bytes of one of many connections whose clients have sent `request` and wait.
-fn held_by_each(request: &str) -> usize {
+fn held_by_each(address: &str, request: &str) -> usize {
     let (engine, _) = engine_of(1, Silent(Arc::default()));
-    let address = listen_tcp(&*engine);
+    let Bound::Ip(address) = listen(&*engine, address) else { panic!("TCP") };
     let connect = || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
