@@ -15,19 +15,19 @@ keep_alive = true
 
 [[site.route]]
 path = "/topics/*"
-broadcast = { retry = "3s", history = 3, heartbeat = "0s" }
+broadcast = { publish = "loopback", retry = "3s", history = 3, heartbeat = "0s" }
 
 [[site.route]]
 path = "/beats"
-broadcast = { heartbeat = "1s" }
+broadcast = { publish = "loopback", heartbeat = "1s" }
 
 [[site.route]]
 path = "/bulk"
-broadcast = { history_bytes = "1KiB" }
+broadcast = { publish = "loopback", history_bytes = "1KiB" }
 
 [[site.route]]
 path = "/status"
-status = {}
+status = { allow = "loopback" }
 "#;
 
 /// As many topics as a site has by default.

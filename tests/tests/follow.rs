@@ -14,15 +14,15 @@ listen = ["127.0.0.1:0"]
 
 [[site.route]]
 path = "/plain"
-tail = { files = "logs/app.log", last = 2 }
+tail = { allow = "loopback", files = "logs/app.log", last = 2 }
 
 [[site.route]]
 path = "/events"
-tail = { files = "logs/app.log", last = 2, format = "sse", heartbeat = "0s" }
+tail = { allow = "loopback", files = "logs/app.log", last = 2, format = "sse", heartbeat = "0s" }
 
 [[site.route]]
 path = "/all"
-tail = { files = ["logs/*.log", "missing.log"] }
+tail = { allow = "loopback", files = ["logs/*.log", "missing.log"] }
 "#;
 
 /// A server, and the folder of its logs: `app.log` has the lines 1, 2 and 3.

@@ -55,7 +55,7 @@ fn a_body_that_changes_is_told_unless_that_is_not_asked() {
         [[site]]
         [[site.route]]
         path = "/"
-        info = {}
+        info = { allow = "loopback" }
         "#,
     );
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -32,11 +32,11 @@ delay = { time = "10ms" }
 
 [[site.route]]
 path = "/info"
-info = {}
+info = { allow = "loopback" }
 
 [[site.route]]
 path = "/status"
-status = {}
+status = { allow = "loopback" }
 "#;
 
 fn serve(site: &str, model: Model) -> Server {

@@ -315,10 +315,10 @@ fn the_access_log_tells_the_same_of_a_file_that_is_looked_for_and_of_one_that_is
         let mut line: serde_json::Value = serde_json::from_str(line).expect("a line is JSON");
         let members = line.as_object_mut().expect("a line is an object");
         members.retain(|name, _| {
-            !["time", "peer_port", "connection", "duration_us", "wait_us"].contains(&&**name)
+            !["time", "client_port", "connection", "duration_us", "wait_us"].contains(&&**name)
         });
         let expected = serde_json::json!({
-            "peer": "127.0.0.1", "method": "GET", "target": "/a.txt?b", "path": "/a.txt", "version": "HTTP/1.1",
+            "client": "127.0.0.1", "method": "GET", "target": "/a.txt?b", "path": "/a.txt", "version": "HTTP/1.1",
             "host": "test", "referer": "one", "user_agent": "me", "status": 200, "body_bytes": 4, "ended": "complete",
         });
         assert_eq!(line, expected);

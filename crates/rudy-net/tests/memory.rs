@@ -53,7 +53,6 @@ impl Service for Silent {
 /// One test, so that little else allocates.
 #[test]
 fn a_connection_that_waits_holds_as_much_as_a_head_may_have_at_most() {
-    a_header_of_the_proxy_protocol_leaves_nothing_behind();
     const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
     const CHUNKED: &str = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -70,6 +69,7 @@ fn a_connection_that_waits_holds_as_much_as_a_head_may_have_at_most() {
         let held = held_by_each("127.0.0.1:0", &request);
         assert!(held <= most, "{name}: {held} bytes, of {most} at most");
     }
+    a_header_of_the_proxy_protocol_leaves_nothing_behind();
 }
 
 fn a_header_of_the_proxy_protocol_leaves_nothing_behind() {

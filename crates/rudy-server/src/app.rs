@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_http::h1::RequestHead;
-use rudy_net::{Client, Limits, Observer, Outcome, Reply, Request, Response, Service};
+use rudy_net::{Client, Forwarded, Limits, Observer, Outcome, Peer, Reply, Request, Response, Service};
 
 use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
+use crate::client_address::{self, with_forwarded_host};
 use crate::compile::compile;
 use crate::config::{Config, Diagnostics};
 use crate::error_log::ErrorLog;
@@ -27,6 +28,7 @@ pub struct App {
     limits: Arc<Limits>,
     access_log: Option<AccessLog>,
     error_log: Option<ErrorLog>,
+    client_address: client_address::Options,
 }
 
 impl App {
@@ -46,6 +48,7 @@ impl App {
             limits: Arc::new(config.limits_in_effect()),
             access_log: None,
             error_log: None,
+            client_address: config.client_address.clone(),
         })
     }
 
@@ -100,6 +103,14 @@ impl App {
 }
 
 impl Service for App {
+    fn is_trusted_proxy(&self, peer: &Peer) -> bool {
+        self.client_address.trusts(peer)
+    }
+
+    fn forwarded(&self, head: &RequestHead<'_>, peer: &Peer) -> Option<Forwarded> {
+        self.client_address.forwarded(head, peer)
+    }
+
     fn observe(&self, head: &RequestHead<'_>, client: &Client<'_>) -> Option<Box<dyn Observer>> {
         self.access_log.as_ref().map(|log| log.observe(head, client))
     }
@@ -109,6 +120,7 @@ impl Service for App {
     }
 
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {
+        let request = with_forwarded_host(request, client);
         Context { client, routes: &self.routes, access: Access::Cached }.reply(request)
     }
 
@@ -130,7 +142,7 @@ impl Service for App {
 #[cfg(test)]
 mod tests {
     use http::header;
-    use rudy_net::{Body, Peer, RequestBody};
+    use rudy_net::{Body, RequestBody};
 
     use super::*;
 
@@ -163,7 +175,7 @@ mod tests {
             redirect = { to = "https://{host}/new/{rest}{query}", status = 301 }
             [[site.route]]
             path = "/status"
-            status = {}
+            status = { allow = "loopback" }
         "#);
         for (method, host, target, status) in [
             ("GET", "example.org", "/ping", 200),

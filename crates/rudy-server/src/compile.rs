@@ -2,6 +2,7 @@
 
 use rudy_http::semantics::path::RequestPath;
 
+use crate::client_address;
 use crate::config::{self, Config, Place, Problem, RouteAuthorize};
 use crate::fastcgi::Authorizer;
 use crate::files::{FilesOptions, Folders, is_kept_back};
@@ -14,6 +15,7 @@ pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Targe
     folders.forget_unused();
     let mut problems = config.engine.problems(&Place::file(0));
     problems.extend(config.unusable_buffer_dir());
+    problems.extend(client_address::problems(config));
     let mut hosts = Hosts::default();
     let mut sites = Vec::new();
     for (number, site) in config.sites.iter().enumerate() {

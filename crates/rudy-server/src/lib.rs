@@ -3,6 +3,7 @@
 pub mod access_log;
 mod app;
 pub mod buffer;
+pub mod client_address;
 mod compile;
 pub mod config;
 pub mod error_log;
@@ -27,7 +28,7 @@ pub use app::App;
 pub use fastcgi::{Apps, FastcgiTable};
 pub use files::Folders;
 pub use handlers::{
-    Audience, BroadcastTable, DelayTable, InfoTable, RedirectTable, RespondTable, StatusTable, StreamFormat,
+    BroadcastTable, DelayTable, InfoTable, RedirectTable, RespondTable, StatusTable, StreamFormat,
     StreamTable, Table, TailTable, Vitals,
 };
 pub use php::PhpTable;

@@ -66,7 +66,7 @@ impl Context<'_> {
                 .into();
         }
         // RFC 9110 §7.4: an https resource requested over a connection that nothing secures MUST be refused.
-        if request.uri().scheme() == Some(&Scheme::HTTPS) && self.client.tls.is_none() {
+        if request.uri().scheme() == Some(&Scheme::HTTPS) && self.client.scheme() != Scheme::HTTPS {
             let explanation = "This connection is not encrypted: https is not spoken on it.";
             return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }

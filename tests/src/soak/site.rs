@@ -63,7 +63,7 @@ impl Settings {
              [[site.route]]\npath = \"/delay\"\ndelay = {{ time = \"100ms\", body = \"late\\n\" }}\n\n\
              [[site.route]]\npath = \"/ticks\"\n\
              stream = {{ interval = \"50ms\", format = \"sse\", welcome = \"\", text = \"{{n}}\", count = 20 }}\n\n\
-             [[site.route]]\npath = \"/topics/*\"\nbroadcast = {{ heartbeat = \"1s\" }}\n"
+             [[site.route]]\npath = \"/topics/*\"\nbroadcast = {{ publish = \"loopback\", heartbeat = \"1s\" }}\n"
         )
     }
 

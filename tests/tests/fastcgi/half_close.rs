@@ -20,8 +20,8 @@ fn server(model: Model, top: &str, app: &App) -> Server {
          [[site.route]]\npath = \"/app/*\"\nfastcgi = {{ address = \"{address}\", connections = 1000, response_timeout = \"10m\" }}\n\
          [[site.route]]\npath = \"/delay\"\ndelay = {{ time = \"100ms\", body = \"late\" }}\n\
          [[site.route]]\npath = \"/long\"\ndelay = {{ time = \"10m\" }}\n\
-         [[site.route]]\npath = \"/events\"\nbroadcast = {{ heartbeat = \"0s\" }}\n\
-         [[site.route]]\npath = \"/status\"\nstatus = {{}}\n"
+         [[site.route]]\npath = \"/events\"\nbroadcast = {{ publish = \"loopback\", heartbeat = \"0s\" }}\n\
+         [[site.route]]\npath = \"/status\"\nstatus = {{ allow = \"loopback\" }}\n"
     );
     Server::build().config(&config).args(["--engine", &model.to_string()]).start()
 }

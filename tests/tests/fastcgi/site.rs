@@ -116,7 +116,7 @@ impl Site {
             "listen = [\"127.0.0.1:0\"]\nlimits.body_bytes = \"1 GiB\"\n{top}[[site]]\n\
              [[site.route]]\npath = \"/app/*\"\nfastcgi = {}\n\
              [[site.route]]\npath = \"/soon/*\"\nfastcgi = {}\n\
-             [[site.route]]\npath = \"/status\"\nstatus = {{}}\n",
+             [[site.route]]\npath = \"/status\"\nstatus = {{ allow = \"loopback\" }}\n",
             table("1m"),
             table("2s")
         );

@@ -28,7 +28,7 @@ fn serve() -> Server {
         "listen = [\"127.0.0.1:0\"]\n\
          limits = { head_timeout = \"10m\", send_stall_timeout = \"10m\", rate_grace = \"10m\" }\n\
          [[site]]\n\
-         [[site.route]]\npath = \"/status\"\nstatus = {}\n\
+         [[site.route]]\npath = \"/status\"\nstatus = { allow = \"loopback\" }\n\
          [[site.route]]\npath = \"/*\"\nfiles = { root = \".\" }\n",
     );
     fs::write(server.path().join("page.html"), "x".repeat(1024)).expect("a temp folder can be written");

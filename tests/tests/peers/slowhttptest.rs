@@ -103,7 +103,7 @@ fn attack_on(route: &str, app: &str, path: &str, mode: &[&str]) -> Option<Seen> 
 fn serve(route: &str) -> Server {
     let server = Server::config(&format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nroot = \".\"\n\
-         [[site.route]]\npath = \"/status\"\nstatus = {{}}\n{route}"
+         [[site.route]]\npath = \"/status\"\nstatus = {{ allow = \"loopback\" }}\n{route}"
     ));
     fs::write(server.path().join("text.txt"), text(500)).expect("a temp folder can be written");
     let large = fs::File::create(server.path().join("large")).expect("a temp folder can be written");

@@ -9,15 +9,14 @@
 use std::io::Write;
 
 use http::StatusCode;
-use rudy_net::Peer;
 
 use super::{Asked, Record, ended_word, micros, version_text};
 
 /// Appends the line of `record`, its newline included.
 pub(super) fn write(record: &Record<'_>, time: &str, line: &mut Vec<u8>) {
-    match record.client.peer {
-        Peer::Ip(address) => put(line, format_args!("{}", address.ip().to_canonical())),
-        Peer::Unix => line.extend_from_slice(b"unix:"),
+    match record.client.address().ip() {
+        Some(ip) => put(line, format_args!("{ip}")),
+        None => line.extend_from_slice(b"unix:"),
     }
     put(line, format_args!(" - - [{time}] "));
     put_request_line(record.asked, line);

@@ -11,12 +11,13 @@ use super::{Asked, Record, ended_word, micros, version_text};
 /// Appends the line of `record`, its newline included.
 pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>) {
     put(line, format_args!("{{\"time\":\"{time}\""));
-    match record.client.peer {
-        Peer::Ip(address) => {
-            let (ip, port) = (address.ip().to_canonical(), address.port());
-            put(line, format_args!(",\"peer\":\"{ip}\",\"peer_port\":{port}"));
-        }
-        Peer::Unix => put(line, format_args!(",\"peer\":\"unix:\"")),
+    let client = record.client.address();
+    put_address("client", client, line);
+    if let Some(port) = client.port() {
+        put(line, format_args!(",\"client_port\":{port}"));
+    }
+    if record.client.forwarded.is_some() {
+        put_address("proxy", record.client.peer, line);
     }
     put(line, format_args!(",\"connection\":{}", record.client.number));
     if let Some(asked) = record.asked {
@@ -39,6 +40,13 @@ pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>
 /// A line that tells how many are missing before it.
 pub(super) fn dropped(lines: u64, time: &impl Display) -> String {
     format!("{{\"time\":\"{time}\",\"dropped_lines\":{lines}}}\n")
+}
+
+fn put_address(name: &str, peer: Peer, line: &mut Vec<u8>) {
+    match peer.ip() {
+        Some(ip) => put(line, format_args!(",\"{name}\":\"{ip}\"")),
+        None => put(line, format_args!(",\"{name}\":\"unix:\"")),
+    }
 }
 
 fn put_asked(asked: &Asked, line: &mut Vec<u8>) {

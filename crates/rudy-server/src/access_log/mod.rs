@@ -113,7 +113,10 @@ impl AccessLog {
         Box::new(Exchange {
             log: self.clone(),
             asked: Asked::new(head),
-            client: Client::new(client.peer, client.number, client.request),
+            client: Client {
+                forwarded: client.forwarded.clone(),
+                ..Client::new(client.peer, client.number, client.request)
+            },
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use http::{HeaderValue, StatusCode};
 use rudy_http::h1::{Event, ServerConnection};
-use rudy_net::Peer;
+use rudy_net::{Forwarded, Peer};
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn an_exchange_is_told_in_full() {
     );
     assert_eq!(
         json,
-        "{\"time\":\"T\",\"peer\":\"192.0.2.7\",\"peer_port\":5000,\"connection\":7,\"method\":\"GET\",\
+        "{\"time\":\"T\",\"client\":\"192.0.2.7\",\"client_port\":5000,\"connection\":7,\"method\":\"GET\",\
          \"target\":\"/a?b=c\",\"path\":\"/a\",\"version\":\"HTTP/1.1\",\"host\":\"example.org\",\
          \"referer\":\"https://example.org/\",\"user_agent\":\"curl/8\",\"status\":200,\"body_bytes\":512,\
          \"duration_us\":812,\"wait_us\":790,\"ended\":\"complete\"}\n"
@@ -82,16 +82,32 @@ fn what_is_not_known_is_left_out() {
     assert_eq!(combined, "unix: - - [T] \"-\" 000 0 \"-\" \"-\" 812 790 peer_gone\n");
     assert_eq!(
         json,
-        "{\"time\":\"T\",\"peer\":\"unix:\",\"connection\":7,\"refused\":\"no Host\",\"status\":null,\
+        "{\"time\":\"T\",\"client\":\"unix:\",\"connection\":7,\"refused\":\"no Host\",\"status\":null,\
          \"body_bytes\":0,\"duration_us\":812,\"wait_us\":790,\"ended\":\"peer_gone\"}\n"
     );
+}
+
+#[test]
+fn a_forwarded_request_is_told_with_its_client_and_its_proxy() {
+    for (address, expected) in [
+        (Peer::Ip(([203, 0, 113, 9], 0).into()), "203.0.113.9"),
+        (Peer::Unnamed(Some([192, 0, 2, 7].into())), "192.0.2.7"),
+        (Peer::Unix, "unix:"),
+    ] {
+        let forwarded = Some(Arc::new(Forwarded { address, scheme: None, host: None }));
+        let client = Client { forwarded, ..client("192.0.2.7:5000") };
+        let (combined, json) = lines(&client, None, None, &outcome());
+        assert!(combined.starts_with(&format!("{expected} - - ")), "{combined}");
+        let members = format!(",\"client\":\"{expected}\",\"proxy\":\"192.0.2.7\",\"connection\":7");
+        assert!(json.contains(&members), "{json}");
+    }
 }
 
 #[test]
 fn an_ipv4_address_in_ipv6_clothes_is_written_as_ipv4() {
     let (combined, json) = lines(&client("[::ffff:192.0.2.7]:1"), None, None, &outcome());
     assert!(combined.starts_with("192.0.2.7 - - "), "{combined}");
-    assert!(json.contains("\"peer\":\"192.0.2.7\""), "{json}");
+    assert!(json.contains("\"client\":\"192.0.2.7\""), "{json}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::limits::LimitsTable;
 use super::values::Time;
 use super::{AccessLogOptions, AppTable, Config, EngineOptions, RouteAuthorize, Site};
 use crate::access_log::Format;
+use crate::client_address::{Options as ClientAddress, Source};
 use crate::handlers::Make;
 
 impl Config {
@@ -54,12 +55,26 @@ impl Config {
             ("threads", threads),
             ("keep-alive", keep_alive.to_owned()),
             ("access log", log),
+            ("trusted proxies", trusted_proxies(&self.client_address)),
             ("shutdown timeout", <Time>::from(self.shutdown_timeout).to_string()),
         ]
         .into_iter()
+        .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| vec![name.to_owned(), value])
         .collect()
     }
+}
+
+/// Empty where there are none.
+fn trusted_proxies(options: &ClientAddress) -> String {
+    let proxies: Vec<_> = options.trusted_proxies.iter().map(ToString::to_string).collect();
+    let field = match options.source {
+        _ if proxies.is_empty() => return String::new(),
+        Source::XForwardedFor => "X-Forwarded-For",
+        Source::Forwarded => "Forwarded",
+    };
+    let host = if options.trust_host { ", and the host" } else { "" };
+    format!("{}, which name the client in {field}{host}", proxies.join(", "))
 }
 
 fn title_of(site: &Site) -> String {

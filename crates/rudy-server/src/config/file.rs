@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::authorize::{AuthorizeTable, RouteAuthorize};
 use super::limits::LimitsTable;
 use super::values::{At, EngineName, FilePath, Int, ListenAddress, OneOrMany, Size, Time, short_form};
+use crate::client_address::{Source, TrustedProxy};
 use crate::handlers::Table;
 use crate::php::PhpTable;
 use crate::routing::{HostPattern, PathPattern};
@@ -20,7 +21,8 @@ use crate::routing::{HostPattern, PathPattern};
 pub struct MainFile {
     /// Where to accept connections: `127.0.0.1:8080`, `[::1]:80`, `8080` or `:8080` (all addresses of this machine), `unix:/run/rudy.sock`
     /// (`unix:/run/rudy.sock,mode=660` with these permissions), `systemd` or `systemd:NAME` (sockets that systemd hands
-    /// over). `127.0.0.1:8080` if absent.
+    /// over). `127.0.0.1:8080` if absent. `,proxy_protocol` behind any of them: each connection begins with a header of the PROXY
+    /// protocol, version 1 or 2, and comes from one of `trusted_proxies`.
     pub listen: Option<OneOrMany<ListenAddress>>,
     /// How connections are carried: `percore` (a task each on the core that accepted it), `task` (a task each on
     /// whichever core has time), `mailbox` (as `task`, and what comes is handed over as messages), `thread` (a thread
@@ -47,6 +49,16 @@ pub struct MainFile {
     /// sets, or else `/var/tmp`.
     #[schemars(example = &"/var/lib/rudy")]
     pub buffer_dir: Option<FilePath>,
+    /// The proxies that are believed when they say which client sent a request: addresses, networks (`10.0.0.0/8`), and `unix` for
+    /// all connections to a Unix socket. None if absent.
+    #[schemars(example = ["10.0.0.0/8", "unix"])]
+    pub trusted_proxies: Option<OneOrMany<TrustedProxy>>,
+    /// Where they say it: in `X-Forwarded-For`, with `X-Forwarded-Proto`, or in `Forwarded`. Read from the right; the first
+    /// address that is not that of a trusted proxy is the client's.
+    pub client_address: Source,
+    /// Whether they also say the host of the request: in `X-Forwarded-Host`, or `host=` of `Forwarded`. Otherwise the host is the
+    /// one in `Host`.
+    pub trust_forwarded_host: bool,
     /// Files that add sites, as a path whose last part may have `*`: `conf.d/*.toml`. Relative to this file.
     pub include: Option<String>,
     /// What a peer may send, how slowly, and for how long.

@@ -126,9 +126,21 @@ fn has_key<T: JsonSchema>(key: &str) -> bool {
     forms.chain([&schema]).any(|form| form.get("properties").is_some_and(|keys| keys.get(key).is_some()))
 }
 
-/// A key that a table needs, in the lines of an error.
-pub(super) fn missing(key: &str) -> String {
-    format!("the key `{key}` is missing\nneeds `{key}`")
+/// A key that is missing in the table at `place`.
+pub(super) fn missing(place: &Place, key: &str) -> Problem {
+    let problem = Problem::value(place, format!("the key `{key}` is missing"));
+    let handler = place.keys().rsplit('.').next().unwrap_or_default().to_owned();
+    match (handler.as_str(), key) {
+        ("status" | "info" | "tail", "allow") | ("broadcast", "publish") => {
+            let files = if handler == "tail" { "files = \"access.log\", " } else { "" };
+            let problem = problem.label(format!("write {handler} = {{ {files}{key} = \"loopback\" }}"));
+            problem.help(format!(
+                "`{key}` says which clients may: \"loopback\" (this machine, without a proxy), a list of addresses and networks, or \
+                 \"anyone\""
+            ))
+        }
+        _ => problem.label(format!("needs `{key}`")),
+    }
 }
 
 /// A route in which none of the keys is that of a handler.

@@ -59,6 +59,8 @@ pub struct LimitsTable {
     pub linger_timeout: Timeout,
     /// How many bytes it may go on sending.
     pub linger_bytes: Size<0, { 64 * MIB }>,
+    /// From the accept to the end of the PROXY protocol header, where one is required (closed).
+    pub proxy_header_timeout: Timeout,
 }
 
 impl LimitsTable {
@@ -84,8 +86,14 @@ impl Default for LimitsTable {
 impl From<&rudy_net::Limits> for LimitsTable {
     fn from(limits: &rudy_net::Limits) -> Self {
         // Every field is named, so that a limit that is added below does not compile until it can be set.
-        let rudy_net::Limits { http, connections, connections_per_address, linger_timeout, linger_bytes } =
-            limits;
+        let rudy_net::Limits {
+            http,
+            connections,
+            connections_per_address,
+            linger_timeout,
+            linger_bytes,
+            proxy_header_timeout,
+        } = limits;
         let rudy_http::Limits {
             head_bytes,
             head_fields,
@@ -123,6 +131,7 @@ impl From<&rudy_net::Limits> for LimitsTable {
             connections_per_address: connections_per_address.map(positive),
             linger_timeout: Time(*linger_timeout),
             linger_bytes: Size(*linger_bytes),
+            proxy_header_timeout: Time(*proxy_header_timeout),
         }
     }
 }
@@ -151,6 +160,7 @@ impl From<LimitsTable> for rudy_net::Limits {
             connections_per_address: table.connections_per_address.map(Int::as_usize),
             linger_timeout: table.linger_timeout.0,
             linger_bytes: table.linger_bytes.0,
+            proxy_header_timeout: table.proxy_header_timeout.0,
         }
     }
 }

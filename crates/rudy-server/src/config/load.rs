@@ -19,6 +19,7 @@ use super::variables::Expansion;
 use super::{AccessLogOptions, Config, EngineOptions, Route, Site};
 use crate::access_log::{Destination, Format};
 use crate::buffer::Options as BufferOptions;
+use crate::client_address;
 use crate::files::{FilesOptions, FilesTable, Folders};
 use crate::handlers::Table;
 
@@ -82,6 +83,13 @@ impl Loader {
             memory: file.buffer_memory.map_or(BufferOptions::MEMORY, |size| size.0),
             total: file.buffer_total.map(|size| size.0),
             dir: file.buffer_dir.map(|dir| dir.0),
+        };
+        config.client_address = client_address::Options {
+            trusted_proxies: file
+                .trusted_proxies
+                .map_or_else(Vec::new, |proxies| proxies.as_slice().to_vec()),
+            source: file.client_address,
+            trust_host: file.trust_forwarded_host,
         };
         if let Some(timeout) = file.shutdown_timeout {
             config.shutdown_timeout = timeout.0;
@@ -221,6 +229,7 @@ fn log_options(log: &AccessLogTable, folder: &Path) -> AccessLogOptions {
 fn resolve_address(address: &Address, folder: &Path) -> Address {
     match address {
         Address::Unix { path, mode } => Address::Unix { path: folder.join(path), mode: *mode },
+        Address::ProxyProtocol(address) => Address::ProxyProtocol(Box::new(resolve_address(address, folder))),
         other => other.clone(),
     }
 }

@@ -68,6 +68,8 @@ pub struct Config {
     pub limits: rudy_net::Limits,
     /// Where bodies are stored, and how much of them.
     pub buffer: BufferOptions,
+    /// Which proxies are believed.
+    pub client_address: crate::client_address::Options,
     /// Where a line for each request goes.
     pub access_log: Option<AccessLogOptions>,
     /// How long requests under way may take once the server was asked to stop.
@@ -162,6 +164,7 @@ impl Config {
             engine: EngineOptions::default(),
             limits: rudy_net::Limits::default(),
             buffer: BufferOptions::default(),
+            client_address: crate::client_address::Options::default(),
             access_log: None,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
             sites: Vec::new(),

@@ -92,14 +92,15 @@ impl Config {
 
     /// What only a start can find out.
     pub(super) fn unknown_before_start(&self) -> Vec<String> {
-        let addresses = self.listen.iter().filter_map(|address| match address {
-            Address::Ip(ip) if ip.port() == 0 => None,
-            Address::AllInterfaces { port: 0 } => None,
-            Address::Inherited { .. } => {
-                Some(format!("whether the service manager passes a socket for {address}"))
-            }
-            _ => Some(format!("whether another program listens on {address}")),
-        });
+        let addresses =
+            self.listen.iter().map(Address::without_options).filter_map(|address| match address {
+                Address::Ip(ip) if ip.port() == 0 => None,
+                Address::AllInterfaces { port: 0 } => None,
+                Address::Inherited { .. } => {
+                    Some(format!("whether the service manager passes a socket for {address}"))
+                }
+                _ => Some(format!("whether another program listens on {address}")),
+            });
         let mut apps = Vec::new();
         for app in self.apps() {
             let unknown = match (&app.command, &app.processes.user) {

@@ -121,7 +121,7 @@ impl App {
             app: self.name.clone(),
             method: method.clone(),
             uri: uri.clone(),
-            peer: client.peer,
+            client: client.address(),
             log: self.log.get().cloned(),
         }
     }

@@ -213,7 +213,7 @@ mod tests {
             app: "shop".into(),
             method: Method::GET,
             uri: "/x?y".parse().unwrap(),
-            peer: Peer::Unix,
+            client: Peer::Unix,
             log: Some(log.clone()),
         };
         say(&output, &info, start);

@@ -8,11 +8,12 @@ use bytes::BytesMut;
 use http::StatusCode;
 use http::header::{self, HeaderName};
 use http::request::Parts;
+use http::uri::Scheme;
 use rudy_fastcgi::RequestId;
 use rudy_fastcgi::pairs::{ParamsEncoder, encode_pair};
 use rudy_http::RawTarget;
 use rudy_http::semantics::path::RequestPath;
-use rudy_net::{Client, Peer};
+use rudy_net::Client;
 
 use super::authorize::Variables;
 use super::script::Script;
@@ -101,7 +102,7 @@ impl Params<'_> {
         let protocol = if *version == http::Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
         params.push("SERVER_PROTOCOL", protocol.as_bytes());
         params.push("REQUEST_SCHEME", self.client.scheme().as_str().as_bytes());
-        if self.client.tls.is_some() {
+        if self.client.scheme() == Scheme::HTTPS {
             params.push("HTTPS", b"on");
         }
         self.encode_server(params);
@@ -135,7 +136,7 @@ impl Params<'_> {
                 params.push_number("SERVER_PORT", local.port().into());
             }
             // There is none: whoever stands in front of a Unix socket passes on what the client has named.
-            None => params.push("SERVER_PORT", port(host)),
+            None => params.push("SERVER_PORT", port(host, &self.client.scheme())),
         }
     }
 
@@ -193,13 +194,14 @@ impl Params<'_> {
     }
 
     fn encode_client(&self, params: &mut Encoder<'_>) {
-        match self.client.peer {
-            Peer::Ip(address) => {
-                params.push_ip("REMOTE_ADDR", address.ip().to_canonical());
-                params.push_number("REMOTE_PORT", address.port().into());
-            }
+        let client = self.client.address();
+        match client.ip() {
+            Some(ip) => params.push_ip("REMOTE_ADDR", ip),
             // Somebody on this machine; the specification wants an address.
-            Peer::Unix => params.push("REMOTE_ADDR", b"127.0.0.1"),
+            None => params.push("REMOTE_ADDR", b"127.0.0.1"),
+        }
+        if let Some(port) = client.port() {
+            params.push_number("REMOTE_PORT", port.into());
         }
     }
 
@@ -278,11 +280,12 @@ fn is_passed_on(name: &HeaderName) -> bool {
 }
 
 /// The port that the client has named, or the usual one.
-fn port(host: &[u8]) -> &[u8] {
+fn port<'a>(host: &'a [u8], scheme: &Scheme) -> &'a [u8] {
     match host.iter().rposition(|byte| *byte == b':') {
         Some(colon) if colon + 1 < host.len() && host[colon + 1..].iter().all(u8::is_ascii_digit) => {
             &host[colon + 1..]
         }
+        _ if *scheme == Scheme::HTTPS => b"443",
         _ => b"80",
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct RequestInfo {
     pub(super) app: Arc<str>,
     pub(super) method: Method,
     pub(super) uri: Uri,
-    pub(super) peer: Peer,
+    pub(super) client: Peer,
     pub(super) log: Option<ErrorLog>,
 }
 
@@ -34,7 +34,7 @@ impl RequestInfo {
 
 impl fmt::Display for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { app, method, uri, peer, .. } = self;
-        write!(f, "{app}: {method} {} of {peer}", uri.path())
+        let Self { app, method, uri, client, .. } = self;
+        write!(f, "{app}: {method} {} of {client}", uri.path())
     }
 }

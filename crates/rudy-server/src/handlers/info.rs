@@ -10,22 +10,23 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Audience, Call, Handler, Make, Making, Vitals};
+use super::{Call, Handler, Make, Making, Vitals};
+use crate::client_address::Audience;
 use crate::config::Problem;
 use crate::methods::answer_unless_read;
 
 /// Who serves the request, as text or, for clients that accept it, as JSON: process, thread, task, engine, connection, request.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InfoTable {
-    /// Who may see it; others get 403.
-    #[serde(default)]
+    /// Which clients may see it, as in `status`.
+    #[schemars(example = &"loopback")]
     pub allow: Audience,
 }
 
 impl Make for InfoTable {
     fn describe(&self) -> String {
-        self.allow.describe().to_owned()
+        format!("for {}", self.allow)
     }
 
     fn make(&self, _: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
@@ -47,12 +48,14 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) fn new(table: &InfoTable) -> Self {
-        Self { audience: table.allow }
+        Self { audience: table.allow.clone() }
     }
 
     /// Answers a request, as text or as JSON.
     pub(crate) fn answer(&self, request: &Request, client: &Client, vitals: &Vitals) -> Response {
-        if let Some(answer) = answer_unless_read(request).or_else(|| self.audience.refuse(request, client)) {
+        if let Some(answer) =
+            answer_unless_read(request).or_else(|| self.audience.refuse(request.headers(), client))
+        {
             return answer;
         }
         let facts = facts(client, vitals);
@@ -70,7 +73,7 @@ impl Info {
     }
 }
 
-type Facts = [(&'static str, Value); 8];
+type Facts = [(&'static str, Value); 11];
 
 /// What is known of this moment, on this thread.
 fn facts(client: &Client, vitals: &Vitals) -> Facts {
@@ -82,6 +85,9 @@ fn facts(client: &Client, vitals: &Vitals) -> Facts {
         // The number means something only beside another one, and other engines have none.
         ("task", json!(tokio::task::try_id().and_then(|id| id.to_string().parse::<u64>().ok()))),
         ("engine", json!(vitals.engine().map(|model| model.to_string()))),
+        ("client", json!(client.address().to_string())),
+        ("proxy", json!(client.forwarded.as_ref().map(|_| client.peer.to_string()))),
+        ("scheme", json!(client.scheme().as_str())),
         ("connection", json!(client.number)),
         ("request", json!(client.request)),
         ("requests_in_all", json!(vitals.requests())),
@@ -109,15 +115,20 @@ mod tests {
     use std::sync::Arc;
 
     use rudy_net::engine::Model;
-    use rudy_net::{Body, Peer, RequestBody, Worker};
+    use rudy_net::{Body, Forwarded, Peer, RequestBody, Worker};
 
     use super::*;
+    use crate::config::from_text;
 
     fn ask(peer: Peer, accept: &str, vitals: &Vitals) -> (Response, String) {
+        ask_of(&Client::new(peer, 7, 3), accept, vitals)
+    }
+
+    fn ask_of(client: &Client<'_>, accept: &str, vitals: &Vitals) -> (Response, String) {
         let request = http::Request::get("/info").header(header::ACCEPT, accept);
         let request = request.body(RequestBody::empty()).unwrap();
-        let info = Info::new(&InfoTable::default());
-        let response = info.answer(&request, &Client::new(peer, 7, 3), vitals);
+        let info = Info::new(&from_text("allow = ['loopback', '203.0.113.7']").unwrap());
+        let response = info.answer(&request, client, vitals);
         let Body::Bytes(body) = &response.body else { panic!("a text is in memory") };
         let text = String::from_utf8(body.to_vec()).unwrap();
         (response, text)
@@ -155,9 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_sees_it() {
+    fn only_clients_that_are_allowed_see_it() {
         let far = Peer::Ip(([192, 0, 2, 1], 1).into());
         assert_eq!(ask(far, "*/*", &Vitals::new()).0.status(), 403);
+    }
+
+    #[test]
+    fn a_client_behind_a_proxy_is_told_with_it() {
+        let address = Peer::Ip(([203, 0, 113, 7], 0).into());
+        let forwarded = Forwarded { address, scheme: Some(http::uri::Scheme::HTTPS), host: None };
+        let proxy = Client::new(Peer::Ip(([10, 0, 0, 1], 80).into()), 1, 1);
+        let client = Client { forwarded: Some(Arc::new(forwarded)), ..proxy };
+        let (_, text) = ask_of(&client, "*/*", &Vitals::new());
+        assert!(text.contains("client: 203.0.113.7\nproxy: 10.0.0.1:80\nscheme: https\n"), "{text}");
+        assert!(!ask(Peer::Unix, "*/*", &Vitals::new()).1.contains("\nproxy: "));
     }
 
     fn client() -> Client<'static> {

@@ -3,7 +3,6 @@
 //! A handler is a table of the configuration that makes it ([`Make`]), and what responds ([`Handler`]). To add one, write its
 //! module, and name its table in the list below.
 
-mod audience;
 pub(crate) mod broadcast;
 mod delay;
 mod info;
@@ -24,7 +23,6 @@ use rudy_net::{Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use audience::Audience;
 pub use broadcast::BroadcastTable;
 pub use delay::DelayTable;
 pub use info::InfoTable;

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::subscribe::{Subscribe, framing, heartbeat, retry};
-use super::{Audience, Call, Handler, Make, Making, Start, StreamFormat};
+use super::{Call, Handler, Make, Making, Start, StreamFormat};
+use crate::client_address::Audience;
 use crate::config::{FilePath, Int, OneOrMany, Place, Problem, Size, Time, visible};
 use crate::error_log::ErrorLog;
 use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
@@ -31,8 +32,8 @@ pub struct TailTable {
     /// later are found. Relative to the file that names them.
     #[schemars(example = &"/var/log/app/*.log")]
     pub files: OneOrMany<FilePath>,
-    /// Who may read them; others are told 403.
-    #[serde(default)]
+    /// Which clients may read them, as in `status`.
+    #[schemars(example = &"loopback")]
     pub allow: Audience,
     /// Lines to begin with: of each file for the client that comes first, the latest of all files for those who join it.
     #[serde(default = "last")]
@@ -71,7 +72,7 @@ fn history_bytes() -> Size {
 impl Make for TailTable {
     fn describe(&self) -> String {
         let files: Vec<_> = self.files.as_slice().iter().map(|file| file.display().to_string()).collect();
-        format!("{} as {}, {}", files.join(" "), self.format.describe(), self.allow.describe())
+        format!("{} as {}, for {}", files.join(" "), self.format.describe(), self.allow)
     }
 
     fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
@@ -155,12 +156,14 @@ impl Tail {
             log: OnceLock::new(),
             topic: Mutex::new(None),
         };
-        Ok(Self { subscribe, audience: table.allow, source: Arc::new(source) })
+        Ok(Self { subscribe, audience: table.allow.clone(), source: Arc::new(source) })
     }
 
     /// Answers a request. The first client has the files followed.
     pub(crate) fn answer(&self, request: &Request, client: &Client) -> Response {
-        if let Some(answer) = answer_unless_read(request).or_else(|| self.audience.refuse(request, client)) {
+        if let Some(answer) =
+            answer_unless_read(request).or_else(|| self.audience.refuse(request.headers(), client))
+        {
             return answer;
         }
         let mut topic = self.source.lock();
@@ -271,8 +274,10 @@ mod tests {
     use super::*;
     use crate::config::from_text;
 
+    /// For this machine if the text does not say.
     fn table(folder: &Path, text: &str) -> TailTable {
-        let mut table: TailTable = from_text(text).unwrap();
+        let allow = if text.contains("allow") { "" } else { "allow = 'loopback'\n" };
+        let mut table: TailTable = from_text(&format!("{allow}{text}")).unwrap();
         table.files = table.files.as_slice().iter().map(|file| folder.join(file).into()).collect();
         table
     }
@@ -416,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_are_for_this_machine_unless_told_otherwise() {
+    fn the_operator_says_which_clients_read_logs() {
         let folder = tempfile::tempdir().unwrap();
         let far = [192, 0, 2, 1];
         assert_eq!(ask(&tail(folder.path(), "files = 'a'").unwrap(), far).status(), 403);

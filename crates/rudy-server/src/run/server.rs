@@ -81,7 +81,7 @@ impl Server {
         let bound: Vec<_> = self.engine.listening().into_iter().flat_map(|(_, bound)| bound).collect();
         self.tell_notices();
         if !self.inherited.is_empty()
-            && !self.config.listen.iter().any(|a| matches!(a, Address::Inherited { .. }))
+            && !self.config.listen.iter().any(|a| matches!(a.without_options(), Address::Inherited { .. }))
         {
             let unused = "sockets of the service manager are not used: no address is `systemd`";
             self.context.errors.notice(unused);

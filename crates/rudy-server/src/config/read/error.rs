@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de;
 
 use crate::config::diagnostics::{Place, Problem};
+use crate::config::hints;
 
 /// An error of a value, or of a key.
 #[derive(Debug)]
@@ -50,6 +51,9 @@ impl Error {
 
     /// As it is shown; nothing if it was said already.
     pub(super) fn into_problem(self, at: &Place) -> Option<Problem> {
+        if let Some(key) = self.missing {
+            return Some(hints::missing(at, key));
+        }
         let mut lines = self.text.lines();
         let title = lines.next()?;
         let problem = if self.is_key { Problem::key(at, title) } else { Problem::value(at, title) };
@@ -67,8 +71,7 @@ impl de::Error for Error {
     }
 
     fn missing_field(key: &'static str) -> Self {
-        let missing = super::super::hints::missing(key);
-        Self { missing: Some(key), ..Self::custom(missing) }
+        Self { missing: Some(key), ..Self::custom("") }
     }
 
     fn invalid_type(unexpected: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {

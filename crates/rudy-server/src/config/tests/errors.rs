@@ -53,7 +53,7 @@ error: unknown key `colour`
 2 | colour = "red"
   | ^^^^^^ not known here
   |
-  = help: the keys known here are `access_log`, `buffer_dir`, `buffer_memory`, `buffer_total`, `cores`, `engine`, `include`, `keep_alive`, `limits`, `listen`, `shutdown_timeout`, `site`, `threads`
+  = help: the keys known here are `access_log`, `buffer_dir`, `buffer_memory`, `buffer_total`, `client_address`, `cores`, `engine`, `include`, `keep_alive`, `limits`, `listen`, `shutdown_timeout`, `site`, `threads`, `trust_forwarded_host`, `trusted_proxies`
 
 error: unknown key `hed_timeout`
  --> rudy.toml:5:1
@@ -274,6 +274,109 @@ error: two sites are the default one
    | ^^^^^^^^ this has no `hosts` either
 
 15 errors in the configuration
+
+"#]]
+    );
+}
+
+#[test]
+fn who_may_ask_and_which_proxies_are_believed_is_for_the_operator_to_say() {
+    let said = errors(
+        r#"listen = ["127.0.0.1:8080,proxy_protocol"]
+trust_forwarded_host = true
+client_address = "x-real-ip"
+
+[[site]]
+[[site.route]]
+path = "/status"
+status = {}
+[[site.route]]
+path = "/info"
+info = { allow = ["loopback", "local"] }
+[[site.route]]
+path = "/log"
+tail = { files = "a.log" }
+[[site.route]]
+path = "/news"
+broadcast = {}
+"#,
+    );
+    snapbox::assert_data_eq!(
+        said,
+        str![[r#"
+error: `proxy_protocol` needs `trusted_proxies`
+ --> rudy.toml:1:10
+  |
+1 | listen = ["127.0.0.1:8080,proxy_protocol"]
+  |          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ no proxy is trusted
+  |
+  = help: write the addresses of the proxies: trusted_proxies = ["10.0.0.1"]
+
+error: `trust_forwarded_host` needs `trusted_proxies`
+ --> rudy.toml:2:24
+  |
+2 | trust_forwarded_host = true
+  |                        ^^^^ no proxy is trusted
+  |
+  = help: write the addresses of the proxies: trusted_proxies = ["10.0.0.1"]
+
+error: expected "x-forwarded-for" or "forwarded", found "x-real-ip"
+ --> rudy.toml:3:18
+  |
+3 | client_address = "x-real-ip"
+  |                  ^^^^^^^^^^^
+
+error: the key `allow` is missing
+ --> rudy.toml:8:10
+  |
+8 | status = {}
+  |          ^^ write status = { allow = "loopback" }
+  |
+  = help: `allow` says which clients may: "loopback" (this machine, without a proxy), a list of addresses and networks, or "anyone"
+
+error: "local" is not a group of clients
+  --> rudy.toml:11:31
+   |
+11 | info = { allow = ["loopback", "local"] }
+   |                               ^^^^^^^ expected an address, or a network such as "10.0.0.0/8", "loopback" or "anyone"
+
+error: the key `allow` is missing
+  --> rudy.toml:14:8
+   |
+14 | tail = { files = "a.log" }
+   |        ^^^^^^^^^^^^^^^^^^^ write tail = { files = "access.log", allow = "loopback" }
+   |
+   = help: `allow` says which clients may: "loopback" (this machine, without a proxy), a list of addresses and networks, or "anyone"
+
+error: the key `publish` is missing
+  --> rudy.toml:17:13
+   |
+17 | broadcast = {}
+   |             ^^ write broadcast = { publish = "loopback" }
+   |
+   = help: `publish` says which clients may: "loopback" (this machine, without a proxy), a list of addresses and networks, or "anyone"
+
+7 errors in the configuration
+
+"#]]
+    );
+    let said = errors("trusted_proxies = [\"10.0.0.1:80\", \"Unix\"]\n[[site]]\nroot = \"/\"\n");
+    snapbox::assert_data_eq!(
+        said,
+        str![[r#"
+error: "10.0.0.1:80" is not an address
+ --> rudy.toml:1:20
+  |
+1 | trusted_proxies = ["10.0.0.1:80", "Unix"]
+  |                    ^^^^^^^^^^^^^ expected an address, or a network such as "10.0.0.0/8", or "unix"
+
+error: "Unix" is not an address
+ --> rudy.toml:1:35
+  |
+1 | trusted_proxies = ["10.0.0.1:80", "Unix"]
+  |                                   ^^^^^^ expected an address, or a network such as "10.0.0.0/8", or "unix"
+
+2 errors in the configuration
 
 "#]]
     );

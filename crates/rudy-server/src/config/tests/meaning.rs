@@ -93,7 +93,7 @@ status = { allow = "anyone" }
 
 [[site.route]]
 path = "/info"
-info = {}
+info = { allow = "loopback" }
 
 [[site.route]]
 path = "/ticks"

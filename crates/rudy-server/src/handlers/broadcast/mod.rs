@@ -13,7 +13,8 @@ use serde::Deserialize;
 
 use self::publish::receive;
 use super::subscribe::{Subscribe, heartbeat, retry};
-use super::{Audience, Call, Handler, Make, Making, StreamFormat};
+use super::{Call, Handler, Make, Making, StreamFormat};
+use crate::client_address::Audience;
 use crate::config::{Int, Place, Problem, Size, Time};
 use crate::methods::answer_others;
 use crate::pages;
@@ -27,11 +28,23 @@ const NAME_BYTES_MAX: usize = 256;
 /// One source, many listeners: lines that are sent to a path with POST or PUT go as Server-Sent Events to everybody who
 /// listens there with GET. Each path of the route is a topic of its own.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub struct BroadcastTable {
-    /// Who may publish; others are told 403. Behind a proxy on this machine, everybody comes from this machine.
+    /// Which clients may publish; others get 403: `"loopback"` (this machine, without a proxy), addresses and networks, or `"anyone"`.
+    #[schemars(example = &"loopback")]
     pub publish: Audience,
-    /// Who may listen; others are told 403.
+    /// The rest.
+    #[serde(rename = "$options")]
+    #[schemars(flatten)]
+    pub options: BroadcastOptions,
+}
+
+/// How topics are kept and followed.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BroadcastOptions {
+    /// Which clients may listen; others get 403. Anyone if absent.
+    #[schemars(example = ["10.0.0.0/8"])]
     pub allow: Audience,
     /// How many of the latest messages a client gets that comes for the first time.
     pub last: Int<0, 1_000_000>,
@@ -51,11 +64,10 @@ pub struct BroadcastTable {
     pub retry: Time,
 }
 
-impl Default for BroadcastTable {
+impl Default for BroadcastOptions {
     fn default() -> Self {
         Self {
-            publish: Audience::Loopback,
-            allow: Audience::Anyone,
+            allow: Audience::anyone(),
             last: Int(0),
             history: Int(1000),
             // A hundred topics take 25 MiB at most.
@@ -70,11 +82,7 @@ impl Default for BroadcastTable {
 
 impl Make for BroadcastTable {
     fn describe(&self) -> String {
-        let publishers = match self.publish {
-            Audience::Loopback => "this machine",
-            Audience::Anyone => "anyone",
-        };
-        format!("{}, published by {publishers}", self.allow.describe())
+        format!("for {}, published by {}", self.options.allow, self.publish)
     }
 
     fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
@@ -117,15 +125,16 @@ impl Broadcast {
         hosts: &[HostPattern],
         place: &Place,
     ) -> Result<Self, Vec<Problem>> {
-        let BroadcastTable { last, heartbeat, retry, .. } = *table;
+        let options = &table.options;
+        let BroadcastOptions { last, heartbeat, retry, .. } = *options;
         let subscribe = Subscribe::new(StreamFormat::Sse, last.as_u32(), heartbeat, retry, place);
         Ok(Self {
             subscribe: subscribe?,
-            publishers: table.publish,
-            listeners: table.allow,
-            history: History { messages: table.history.0, bytes: table.history_bytes.0 },
-            history_timeout: table.history_timeout.0,
-            topics_max: table.topics.as_usize(),
+            publishers: table.publish.clone(),
+            listeners: options.allow.clone(),
+            history: History { messages: options.history.0, bytes: options.history_bytes.0 },
+            history_timeout: options.history_timeout.0,
+            topics_max: options.topics.as_usize(),
             site: hosts.first().map(ToString::to_string).unwrap_or_default(),
         })
     }
@@ -146,7 +155,7 @@ impl Broadcast {
         client: &Client,
         topics: &Topics,
     ) -> Response {
-        if let Some(refusal) = self.listeners.refuse(request, client) {
+        if let Some(refusal) = self.listeners.refuse(request.headers(), client) {
             return refusal;
         }
         match name(path) {
@@ -159,12 +168,12 @@ impl Broadcast {
     }
 
     fn publish(&self, request: Request, path: &RequestPath<'_>, client: &Client, topics: &Topics) -> Reply {
-        let forbidden = |explanation| pages::error(StatusCode::FORBIDDEN, request.headers(), explanation);
-        if self.publishers == Audience::Loopback && !client.peer.is_local() {
-            return forbidden("Only the server's own machine may publish here.").into();
+        if let Some(refusal) = self.publishers.refuse(request.headers(), client) {
+            return refusal.into();
         }
         if is_from_another_site(&request) {
-            return forbidden("A page of another site may not publish here.").into();
+            let explanation = "A page of another site may not publish here.";
+            return pages::error(StatusCode::FORBIDDEN, request.headers(), explanation).into();
         }
         match self.topic_to_publish(path, topics) {
             Ok(topic) => {

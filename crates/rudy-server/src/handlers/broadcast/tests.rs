@@ -5,8 +5,10 @@ use rudy_net::{Body, Peer, RequestBody};
 use super::*;
 use crate::config::from_text;
 
+/// With this machine as publisher if the table names none.
 fn broadcast(table: &str) -> Result<Broadcast, Vec<Problem>> {
-    Broadcast::new(&from_text(table).unwrap(), &[], &Place::nowhere())
+    let publish = if table.contains("publish") { "" } else { "publish = 'loopback'\n" };
+    Broadcast::new(&from_text(&format!("{publish}{table}")).unwrap(), &[], &Place::nowhere())
 }
 
 fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, &str)]) -> Response {
@@ -32,7 +34,7 @@ const NEAR: [u8; 4] = [127, 0, 0, 1];
 const FAR: [u8; 4] = [192, 0, 2, 1];
 
 #[test]
-fn anyone_listens_and_this_machine_publishes_unless_told_otherwise() {
+fn anyone_listens_unless_told_otherwise_and_the_operator_says_which_clients_publish() {
     for (table, method, peer, status) in [
         ("", "GET", FAR, 200),
         ("", "HEAD", FAR, 200),
@@ -41,6 +43,8 @@ fn anyone_listens_and_this_machine_publishes_unless_told_otherwise() {
         // Let in, it is told that an empty body publishes nothing.
         ("", "POST", NEAR, 400),
         ("publish = 'anyone'", "PUT", FAR, 400),
+        ("publish = '192.0.2.0/24'", "PUT", FAR, 400),
+        ("publish = ['192.0.2.2', '::1']", "PUT", FAR, 403),
         ("allow = 'loopback'", "GET", FAR, 403),
         ("", "OPTIONS", FAR, 204),
         ("", "DELETE", NEAR, 405),
@@ -58,7 +62,8 @@ fn a_host_more_leaves_the_topics_of_a_site() {
     let topics = Topics::default();
     let topic_of = |hosts: &[&str]| {
         let hosts: Vec<HostPattern> = hosts.iter().map(|host| host.parse().unwrap()).collect();
-        let broadcast = Broadcast::new(&from_text("").unwrap(), &hosts, &Place::nowhere()).unwrap();
+        let broadcast =
+            Broadcast::new(&from_text("publish = 'loopback'").unwrap(), &hosts, &Place::nowhere()).unwrap();
         broadcast.topic_to_publish(&RequestPath::parse("/news").unwrap(), &topics).ok().unwrap()
     };
     let before = topic_of(&["a.org"]);

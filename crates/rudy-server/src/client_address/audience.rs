@@ -1,0 +1,217 @@
+//! Who may ask a handler that tells of the server, or that publishes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::{HeaderMap, HeaderName, StatusCode};
+use rudy_net::{Client, Peer, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Network;
+use crate::config::{OneOrMany, written_as_text};
+use crate::pages;
+
+/// Who may ask: all that one of these groups has.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct Audience(OneOrMany<Group>);
+
+/// Clients of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Everyone who can reach the server.
+    Anyone,
+    /// Whoever connects from this machine, by a loopback address or a Unix socket, without a proxy.
+    Loopback,
+    /// Clients at these addresses.
+    Network(Network),
+}
+
+impl Audience {
+    /// Everyone.
+    #[must_use]
+    pub fn anyone() -> Self {
+        Self([Group::Anyone].into_iter().collect())
+    }
+
+    /// The response to a client that may not, `None` to the others. It is 403: that there is such a page is no secret, and 404 would
+    /// have the operator look for a mistake in the routes.
+    pub(crate) fn refuse(&self, headers: &HeaderMap, client: &Client<'_>) -> Option<Response> {
+        let proxied = forwarding_field(headers);
+        let is_in = |group: &Group| match group {
+            Group::Anyone => true,
+            Group::Loopback => client.peer.is_local() && proxied.is_none(),
+            Group::Network(network) => {
+                matches!(client.address(), Peer::Ip(address) if network.contains(address.ip()))
+            }
+        };
+        let groups = self.0.as_slice();
+        if groups.iter().any(is_in) {
+            return None;
+        }
+        let explanation = match proxied {
+            Some(field) if groups.contains(&Group::Loopback) && client.peer.is_local() => format!(
+                "Only clients on the server's own machine are allowed here, and this request came through a proxy: it has \
+                 the field {field}."
+            ),
+            _ if groups == [Group::Loopback] => {
+                "Only clients on the server's own machine are allowed here.".to_owned()
+            }
+            _ => "Clients with your address are not allowed here.".to_owned(),
+        };
+        Some(pages::error(StatusCode::FORBIDDEN, headers, &explanation))
+    }
+}
+
+/// A field that proxies add. A client may add one, too, and is refused for it.
+fn forwarding_field(headers: &HeaderMap) -> Option<&HeaderName> {
+    headers.keys().find(|name| {
+        matches!(name.as_str(), "forwarded" | "x-real-ip" | "via")
+            || name.as_str().starts_with("x-forwarded-")
+    })
+}
+
+impl fmt::Display for Audience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let groups = self.0.as_slice().iter().map(|group| match group {
+            Group::Loopback => "this machine only".to_owned(),
+            other => other.to_string(),
+        });
+        f.write_str(&groups.collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl FromStr for Group {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "anyone" => Ok(Self::Anyone),
+            "loopback" => Ok(Self::Loopback),
+            _ => text
+                .parse()
+                .map(Self::Network)
+                .map_err(|expected: String| format!("{expected}, \"loopback\" or \"anyone\"")),
+        }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Anyone => f.write_str("anyone"),
+            Self::Loopback => f.write_str("loopback"),
+            Self::Network(network) => network.fmt(f),
+        }
+    }
+}
+
+written_as_text!(Group, "a group of clients (\"loopback\")",
+    { "type": "string", "examples": ["loopback", "10.0.0.0/8", "192.0.2.1", "anyone"] });
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::HeaderValue;
+    use rudy_net::{Body, Forwarded};
+
+    use super::*;
+
+    fn audience(text: &str) -> Audience {
+        #[derive(Deserialize)]
+        struct Table {
+            allow: Audience,
+        }
+        crate::config::from_text::<Table>(&format!("allow = {text}")).unwrap().allow
+    }
+
+    fn ip(address: &str) -> Peer {
+        Peer::Ip(format!("{address}:5000").parse().unwrap())
+    }
+
+    /// What a client at `peer` is told whose request has these fields; nothing if it may.
+    fn told(allow: &str, client: &Client<'_>, fields: &[&str]) -> String {
+        let names = fields.iter().map(|name| (name.parse().unwrap(), HeaderValue::from_static("x")));
+        match audience(allow).refuse(&names.collect(), client).map(|response| response.body) {
+            Some(Body::Bytes(text)) => String::from_utf8(text.to_vec()).unwrap(),
+            Some(_) => panic!("a page is in memory"),
+            None => String::new(),
+        }
+    }
+
+    #[test]
+    fn loopback_is_this_machine_without_a_proxy() {
+        let told = |peer, fields: &[&str]| told("'loopback'", &Client::new(peer, 1, 1), fields);
+        for peer in [ip("127.0.0.1"), ip("127.9.9.9"), ip("[::1]"), ip("[::ffff:127.0.0.1]"), Peer::Unix] {
+            assert_eq!(told(peer, &["accept", "x-forward", "viaduct"]), "", "{peer}");
+            for field in [
+                "Forwarded",
+                "X-Forwarded-For",
+                "X-Forwarded-Proto",
+                "X-Forwarded-Prefix",
+                "X-Real-IP",
+                "Via",
+            ] {
+                let told = told(peer, &[field]);
+                assert!(
+                    told.contains("came through a proxy") && told.contains(&field.to_lowercase()),
+                    "{told}"
+                );
+            }
+        }
+        let unnamed = [Peer::Unnamed(None), Peer::Unnamed(Some([127, 0, 0, 1].into()))];
+        for peer in [ip("192.0.2.1"), ip("[2001:db8::1]")].into_iter().chain(unnamed) {
+            assert_eq!(
+                told(peer, &[]),
+                "403 Forbidden\nOnly clients on the server's own machine are allowed here.\n"
+            );
+            assert!(!told(peer, &["via"]).is_empty());
+        }
+    }
+
+    #[test]
+    fn addresses_are_compared_with_that_of_the_client() {
+        const ALLOW: &str = "['10.0.0.0/8', '2001:db8::7']";
+        let is_in = |client: &Client<'_>| told(ALLOW, client, &["x-forwarded-for"]).is_empty();
+        for (peer, expected) in [
+            (ip("10.1.2.3"), true),
+            (ip("[::ffff:10.1.2.3]"), true),
+            (ip("[2001:db8::7]"), true),
+            (ip("[2001:db8::8]"), false),
+            (ip("127.0.0.1"), false),
+            (Peer::Unix, false),
+            (Peer::Unnamed(Some([10, 0, 0, 1].into())), false),
+        ] {
+            assert_eq!(is_in(&Client::new(peer, 1, 1)), expected, "{peer}");
+        }
+        for (address, expected) in [(ip("10.1.2.3"), true), (ip("203.0.113.7"), false)] {
+            let forwarded = Some(Arc::new(Forwarded { address, scheme: None, host: None }));
+            let client = Client { forwarded, ..Client::new(ip("10.0.0.1"), 1, 1) };
+            assert_eq!(is_in(&client), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn groups_add_up() {
+        let far = Client::new(ip("203.0.113.7"), 1, 1);
+        let near = Client::new(Peer::Unix, 1, 1);
+        assert_eq!(told("'anyone'", &far, &["via"]), "");
+        assert_eq!(told("['loopback', '203.0.113.0/24']", &far, &[]), "");
+        assert_eq!(told("['loopback', '203.0.113.0/24']", &near, &[]), "");
+        assert!(told("['loopback', '10.0.0.1']", &far, &[]).contains("with your address"));
+        assert!(told("['loopback', '10.0.0.1']", &near, &["via"]).contains("through a proxy"));
+        assert_eq!(audience("['loopback', '10.0.0.1']").to_string(), "this machine only, 10.0.0.1");
+    }
+
+    #[test]
+    fn who_may_is_for_the_operator_to_say() {
+        assert!(crate::config::from_text::<crate::StatusTable>("").is_err());
+        assert_eq!(
+            "local".parse::<Group>().unwrap_err(),
+            "expected an address, or a network such as \"10.0.0.0/8\", \"loopback\" or \"anyone\""
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! Who has sent a request: the peer, or the client for which a trusted proxy passed it on.
+//!
+//! Each proxy adds to a list whom it had the request from. The list is read from the right, as long as the address to the left is that
+//! of a trusted proxy; the first address that is not is the client's. What a client has forged is to the left of that. If all are
+//! trusted, the client is the leftmost. An element that is malformed or names no address ends the walk: the client is unknown
+//! ([`Peer::Unnamed`]), shown as the proxy that added the element, and in no list of addresses.
+
+mod audience;
+mod network;
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::uri::{Authority, Scheme, Uri};
+use http::{HeaderValue, header};
+use rudy_http::h1::{RequestHead, is_host};
+use rudy_http::semantics::forwarded::{Element, Node, elements_from_right};
+use rudy_net::{Client, Forwarded, Peer, Request};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use audience::{Audience, Group};
+pub use network::{Network, TrustedProxy};
+
+use crate::config::{Config, Place, Problem};
+
+/// Which proxies are believed, and what of what they say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The proxies.
+    pub trusted_proxies: Vec<TrustedProxy>,
+    /// The fields in which they name the client.
+    pub source: Source,
+    /// Whether they name the host as well.
+    pub trust_host: bool,
+}
+
+/// The fields in which proxies name the client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// `X-Forwarded-For`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
+
+impl Options {
+    /// Whether a proxy is believed.
+    pub(crate) fn trusts(&self, peer: &Peer) -> bool {
+        match peer {
+            Peer::Ip(address) => self.trusts_address(address.ip()),
+            Peer::Unix => self.trusted_proxies.contains(&TrustedProxy::Unix),
+            Peer::Unnamed(_) => false,
+        }
+    }
+
+    fn trusts_address(&self, address: IpAddr) -> bool {
+        self.trusted_proxies.iter().any(|proxy| match proxy {
+            TrustedProxy::Network(network) => network.contains(address),
+            TrustedProxy::Unix => false,
+        })
+    }
+
+    /// What a trusted peer says of a request. `None` if it is not trusted or says nothing.
+    pub(crate) fn forwarded(&self, head: &RequestHead<'_>, peer: &Peer) -> Option<Forwarded> {
+        if !self.trusts(peer) {
+            return None;
+        }
+        let said = match self.source {
+            Source::XForwardedFor => self.said_by_x_forwarded(head, *peer),
+            Source::Forwarded => self.said_by_forwarded(head, *peer),
+        };
+        (said.address != *peer || said.scheme.is_some() || said.host.is_some()).then_some(said)
+    }
+
+    fn said_by_x_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
+        let mut address = peer;
+        for member in members_from_right(&lines(head, "x-forwarded-for")) {
+            if !self.step(&mut address, Node::of_member(member)) {
+                break;
+            }
+        }
+        // These have no place in the list, so it is the nearest proxy that is believed.
+        let last = |name| members_from_right(&lines(head, name)).next();
+        let scheme = last("x-forwarded-proto").and_then(scheme);
+        Forwarded { address, scheme, host: self.host(last("x-forwarded-host")) }
+    }
+
+    /// The scheme and the host are those of the element that names the client: the others are about the hops between proxies.
+    fn said_by_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
+        let (mut address, mut said) = (peer, Element::default());
+        let lines = lines(head, "forwarded");
+        for element in lines.iter().rev().flat_map(|line| elements_from_right(line)) {
+            let node = element.as_ref().ok().and_then(|element| element.node);
+            let goes_on = self.step(&mut address, node);
+            said = element.unwrap_or_default();
+            if !goes_on {
+                break;
+            }
+        }
+        let scheme = said.proto.as_deref().and_then(scheme);
+        Forwarded { address, scheme, host: self.host(said.host.as_deref()) }
+    }
+
+    /// One step to the left, from a trusted proxy to the one it had the request from. Whether that is a trusted proxy, too.
+    fn step(&self, address: &mut Peer, node: Option<Node>) -> bool {
+        if let Some(Node::Address(ip, port)) = node {
+            *address = Peer::Ip(SocketAddr::new(ip, port.unwrap_or(0)));
+            self.trusts_address(ip)
+        } else {
+            *address = Peer::Unnamed(address.ip());
+            false
+        }
+    }
+
+    fn host(&self, value: Option<&[u8]>) -> Option<HeaderValue> {
+        let value = value.filter(|value| self.trust_host && is_host(value))?;
+        HeaderValue::from_bytes(value).ok()
+    }
+}
+
+/// The values of all lines of a field.
+fn lines<'a>(head: &'a RequestHead<'_>, name: &str) -> Vec<&'a [u8]> {
+    head.fields().filter(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
+}
+
+/// The members of a list, the last one first. Several lines are one list (RFC 9110 §5.3), whose empty members do not count.
+fn members_from_right<'a>(lines: &[&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+    let members = lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b','));
+    members.map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+fn scheme(value: &[u8]) -> Option<Scheme> {
+    [Scheme::HTTP, Scheme::HTTPS]
+        .into_iter()
+        .find(|scheme| scheme.as_str().as_bytes().eq_ignore_ascii_case(value))
+}
+
+/// The request for the host that a trusted proxy names in place of the one that it asks for.
+pub(crate) fn with_forwarded_host(mut request: Request, client: &Client<'_>) -> Request {
+    let forwarded = client.forwarded.as_ref().and_then(|forwarded| forwarded.host.clone());
+    let Some(host) = forwarded else { return request };
+    if request.uri().authority().is_some() {
+        let mut parts = std::mem::take(request.uri_mut()).into_parts();
+        parts.authority = Authority::try_from(host.as_bytes()).ok();
+        parts.scheme = parts.scheme.filter(|_| parts.authority.is_some());
+        // A scheme, an authority and a path make a URI, and a path alone does.
+        *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+    }
+    request.headers_mut().insert(header::HOST, host);
+    request
+}
+
+/// What of the options does not go together with the rest of a configuration.
+pub(crate) fn problems(config: &Config) -> Vec<Problem> {
+    let Options { trusted_proxies, trust_host, .. } = &config.client_address;
+    if !trusted_proxies.is_empty() {
+        return Vec::new();
+    }
+    let mut problems = Vec::new();
+    let mut needs = |key: &str, needed_by: &str| {
+        let problem =
+            Problem::value(&Place::file(0).key(key), format!("`{needed_by}` needs `trusted_proxies`"));
+        let help = "write the addresses of the proxies: trusted_proxies = [\"10.0.0.1\"]";
+        problems.push(problem.label("no proxy is trusted").help(help));
+    };
+    if config.listen.iter().any(rudy_net::listen::Address::has_proxy_protocol) {
+        needs("listen", "proxy_protocol");
+    }
+    if *trust_host {
+        needs("trust_forwarded_host", "trust_forwarded_host");
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! Who the client is, and attempts to be someone else. 10.0.0.0/8, `2001:db8:a::/48` and Unix sockets are trusted.
+
+use std::time::Instant;
+
+use rudy_http::h1::{Event, ServerConnection};
+use rudy_net::RequestBody;
+
+use super::*;
+
+const PROXY: &str = "10.0.0.1:5000";
+
+fn options(source: Source) -> Options {
+    let trusted_proxies =
+        ["10.0.0.0/8", "2001:db8:a::/48", "unix"].map(|proxy| proxy.parse().unwrap()).to_vec();
+    Options { trusted_proxies, source, trust_host: true }
+}
+
+fn ip(address: &str) -> Peer {
+    Peer::Ip(address.parse().unwrap())
+}
+
+/// What is made of a request of `peer` with these field lines.
+fn said(options: &Options, peer: Peer, fields: &str) -> Option<Forwarded> {
+    let head = format!("GET / HTTP/1.1\r\nHost: own\r\n{}\r\n", fields.replace('\n', "\r\n"));
+    let now = Instant::now();
+    match ServerConnection::new(now).receive(head.as_bytes(), now, &rudy_http::Limits::default()) {
+        Ok(Some(Event::Request(head))) => options.forwarded(&head, &peer),
+        other => panic!("no head of a request: {other:?}"),
+    }
+}
+
+/// The client, as it is shown.
+fn client(source: Source, peer: &str, fields: &str) -> String {
+    let peer = ip(peer);
+    said(&options(source), peer, fields).map_or(peer, |said| said.address).to_string()
+}
+
+/// A chain of `X-Forwarded-For`, and the client that it leads to; the same chain is tried as `Forwarded`.
+const CHAINS: &[(&str, &str)] = &[
+    // One proxy, and two.
+    ("203.0.113.7", "203.0.113.7"),
+    ("203.0.113.7, 10.0.0.2", "203.0.113.7"),
+    ("203.0.113.7, 10.0.0.2, 10.0.0.3", "203.0.113.7"),
+    // What the client has forged is to the left of what the first proxy adds.
+    ("1.1.1.1, 203.0.113.7", "203.0.113.7"),
+    ("127.0.0.1, 203.0.113.7, 10.0.0.2", "203.0.113.7"),
+    ("10.0.0.9, 203.0.113.7", "203.0.113.7"),
+    ("203.0.113.7, 10.0.0.9, 198.51.100.1, 10.0.0.2", "198.51.100.1"),
+    ("unknown, 203.0.113.7", "203.0.113.7"),
+    ("nonsense;\"\\, 203.0.113.7", "203.0.113.7"),
+    // All are trusted: the leftmost.
+    ("10.0.0.9, 10.0.0.2", "10.0.0.9"),
+    ("10.0.0.2", "10.0.0.2"),
+    // Elements that name no address end the walk at the proxy that added them.
+    ("unknown", "unknown client of 10.0.0.1"),
+    ("203.0.113.7, unknown", "unknown client of 10.0.0.1"),
+    ("203.0.113.7, unknown, 10.0.0.2", "unknown client of 10.0.0.2"),
+    ("203.0.113.7, _hidden, 10.0.0.2", "unknown client of 10.0.0.2"),
+    ("203.0.113.7, 10.0.0.256", "unknown client of 10.0.0.1"),
+    ("203.0.113.7, localhost", "unknown client of 10.0.0.1"),
+    // IPv6, and IPv4 mapped to it.
+    ("2001:db8:b::7", "2001:db8:b::7"),
+    ("203.0.113.7, 2001:db8:a::2", "203.0.113.7"),
+    ("203.0.113.7, ::ffff:10.0.0.2", "203.0.113.7"),
+    ("::ffff:203.0.113.7, 10.0.0.2", "203.0.113.7"),
+    ("::1, 2001:db8:b::7", "2001:db8:b::7"),
+    // Empty members do not count.
+    ("203.0.113.7, , 10.0.0.2,", "203.0.113.7"),
+];
+
+/// The element of `Forwarded` for a member of `X-Forwarded-For`.
+fn element(member: &str) -> String {
+    match member {
+        "" => String::new(),
+        member if member.contains(':') => format!("for=\"[{member}]\""),
+        member => format!("for={member}"),
+    }
+}
+
+#[test]
+fn a_chain_leads_to_the_first_address_from_the_right_that_is_not_trusted() {
+    for (chain, expected) in CHAINS {
+        let members: Vec<_> = chain.split(',').map(str::trim).collect();
+        for separator in [", ", ",", "\t,  "] {
+            let fields = format!("X-Forwarded-For: {}\n", members.join(separator));
+            assert_eq!(client(Source::XForwardedFor, PROXY, &fields), *expected, "{fields}");
+            let elements: Vec<_> = members.iter().map(|member| element(member)).collect();
+            let fields = format!("Forwarded: {}\n", elements.join(separator));
+            assert_eq!(client(Source::Forwarded, PROXY, &fields), *expected, "{fields}");
+        }
+    }
+}
+
+#[test]
+fn several_lines_are_one_list() {
+    for (chain, expected) in CHAINS {
+        let members: Vec<_> = chain.split(',').map(str::trim).collect();
+        let lines = |name: &str, element: fn(&str) -> String| -> String {
+            let line = |member: &&str| format!("{name}: {}\nAccept: */*\n", element(member));
+            members.iter().map(line).collect()
+        };
+        let fields = lines("x-forwarded-FOR", str::to_owned);
+        assert_eq!(client(Source::XForwardedFor, PROXY, &fields), *expected, "{fields}");
+        let fields = lines("FORWARDED", element);
+        assert_eq!(client(Source::Forwarded, PROXY, &fields), *expected, "{fields}");
+    }
+}
+
+#[test]
+fn ports_are_kept_and_need_not_be_there() {
+    for (member, expected) in [
+        ("203.0.113.7:4711", "203.0.113.7:4711"),
+        ("[2001:db8:b::7]:4711", "[2001:db8:b::7]:4711"),
+        ("[2001:db8:b::7]", "2001:db8:b::7"),
+        ("203.0.113.7:_p", "203.0.113.7"),
+        ("203.0.113.7:0", "203.0.113.7"),
+        ("203.0.113.7:65536", "unknown client of 10.0.0.1"),
+    ] {
+        let fields = format!("X-Forwarded-For: {member}\n");
+        assert_eq!(client(Source::XForwardedFor, PROXY, &fields), expected, "{fields}");
+        let fields = format!("Forwarded: For=\"{member}\"\n");
+        assert_eq!(client(Source::Forwarded, PROXY, &fields), expected, "{fields}");
+    }
+}
+
+#[test]
+fn who_is_not_trusted_is_not_believed() {
+    const ALL: &str = "X-Forwarded-For: 198.51.100.1\nForwarded: for=198.51.100.1;proto=https;host=other\n\
+        X-Forwarded-Proto: https\nX-Forwarded-Host: other\n";
+    for source in [Source::XForwardedFor, Source::Forwarded] {
+        for peer in ["203.0.113.7:1", "127.0.0.1:1", "[::1]:1", "11.0.0.1:1", "[2001:db8:b::1]:1"] {
+            assert_eq!(said(&options(source), ip(peer), ALL), None, "{peer}");
+        }
+        assert_eq!(said(&options(source), Peer::Unnamed(Some([10, 0, 0, 1].into())), ALL), None);
+        assert_eq!(said(&Options { source, ..Options::default() }, ip(PROXY), ALL), None);
+        // The same, of peers that are trusted.
+        for peer in [ip(PROXY), ip("[::ffff:10.0.0.1]:1"), ip("[2001:db8:a::1]:1"), Peer::Unix] {
+            let believed = said(&options(source), peer, ALL).unwrap();
+            assert_eq!(
+                (believed.address, believed.scheme),
+                (ip("198.51.100.1:0"), Some(Scheme::HTTPS)),
+                "{peer}"
+            );
+            assert_eq!(believed.host.unwrap(), "other");
+        }
+        let without_unix =
+            Options { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..options(source) };
+        assert_eq!(said(&without_unix, Peer::Unix, ALL), None);
+    }
+}
+
+#[test]
+fn the_other_field_is_not_looked_at() {
+    let other = "X-Forwarded-For: 198.51.100.1\nX-Forwarded-Proto: https\nX-Forwarded-Host: other\n";
+    assert_eq!(said(&options(Source::Forwarded), ip(PROXY), other), None);
+    let both = format!("{other}Forwarded: for=203.0.113.7\n");
+    let said_by_it = said(&options(Source::Forwarded), ip(PROXY), &both).unwrap();
+    assert_eq!(said_by_it, Forwarded { address: ip("203.0.113.7:0"), scheme: None, host: None });
+    let other = "Forwarded: for=198.51.100.1;proto=https;host=other\n";
+    assert_eq!(said(&options(Source::XForwardedFor), ip(PROXY), other), None);
+    for both in
+        [format!("{other}X-Forwarded-For: 203.0.113.7\n"), format!("X-Forwarded-For: 203.0.113.7\n{other}")]
+    {
+        let said_by_it = said(&options(Source::XForwardedFor), ip(PROXY), &both).unwrap();
+        assert_eq!(said_by_it, Forwarded { address: ip("203.0.113.7:0"), scheme: None, host: None });
+    }
+}
+
+#[test]
+fn the_scheme_is_that_of_the_nearest_proxy_or_of_the_element_that_names_the_client() {
+    let scheme = |source, fields: &str| {
+        let said = said(&options(source), ip(PROXY), fields);
+        said.and_then(|said| said.scheme).map(|scheme| scheme.to_string()).unwrap_or_default()
+    };
+    for (fields, expected) in [
+        ("X-Forwarded-Proto: https\n", "https"),
+        ("X-Forwarded-Proto: HTTPS\n", "https"),
+        ("X-Forwarded-Proto: http\n", "http"),
+        ("X-Forwarded-Proto: https, http\n", "http"),
+        ("X-Forwarded-Proto: https\nX-Forwarded-Proto: http\n", "http"),
+        ("X-Forwarded-Proto: http, https,\n", "https"),
+        ("X-Forwarded-Proto: wss\n", ""),
+        ("X-Forwarded-Proto: \"https\"\n", ""),
+        ("X-Forwarded-Proto:\n", ""),
+        ("X-Forwarded-For: unknown\nX-Forwarded-Proto: https\n", "https"),
+    ] {
+        assert_eq!(scheme(Source::XForwardedFor, fields), expected, "{fields}");
+    }
+    for (fields, expected) in [
+        ("Forwarded: for=203.0.113.7;proto=https\n", "https"),
+        ("Forwarded: proto=\"Https\";for=203.0.113.7\n", "https"),
+        ("Forwarded: for=203.0.113.7;proto=https, for=10.0.0.2;proto=http\n", "https"),
+        ("Forwarded: for=203.0.113.7, for=10.0.0.2;proto=https\n", ""),
+        ("Forwarded: for=1.1.1.1;proto=https, for=203.0.113.7;proto=http\n", "http"),
+        ("Forwarded: for=1.1.1.1;proto=https, for=203.0.113.7\n", ""),
+        ("Forwarded: for=unknown;proto=https\n", "https"),
+        ("Forwarded: proto=https\n", "https"),
+        ("Forwarded: for=203.0.113.7;proto=https;proto=https\n", ""),
+    ] {
+        assert_eq!(scheme(Source::Forwarded, fields), expected, "{fields}");
+    }
+}
+
+#[test]
+fn the_host_is_believed_only_where_that_is_wanted() {
+    let host = |options: &Options, fields: &str| {
+        let said = said(options, ip(PROXY), fields);
+        said.and_then(|said| said.host).map(|host| host.to_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    for (source, fields, expected) in [
+        (Source::XForwardedFor, "X-Forwarded-Host: a.org:8443\n", "a.org:8443"),
+        (Source::XForwardedFor, "X-Forwarded-Host: forged, a.org\n", "a.org"),
+        (Source::XForwardedFor, "X-Forwarded-Host: [::1]:80\n", "[::1]:80"),
+        (Source::XForwardedFor, "X-Forwarded-Host: a/b\n", ""),
+        (Source::XForwardedFor, "X-Forwarded-Host: user@a\n", ""),
+        (Source::XForwardedFor, "X-Forwarded-Host: :80\n", ""),
+        (Source::XForwardedFor, "X-Forwarded-Host:\n", ""),
+        (Source::Forwarded, "Forwarded: for=203.0.113.7;host=a.org\n", "a.org"),
+        (
+            Source::Forwarded,
+            "Forwarded: for=203.0.113.7;host=\"a.org:80\", for=10.0.0.2;host=b\n",
+            "a.org:80",
+        ),
+        (Source::Forwarded, "Forwarded: for=203.0.113.7;host=\"a b\"\n", ""),
+    ] {
+        assert_eq!(host(&options(source), fields), expected, "{fields}");
+        let untrusting = Options { trust_host: false, ..options(source) };
+        assert_eq!(host(&untrusting, fields), "", "{fields}");
+    }
+}
+
+#[test]
+fn a_host_that_is_believed_takes_the_place_of_the_one_in_the_request() {
+    for (target, expected) in [
+        ("/a?b", "/a?b"),
+        ("http://own/a?b", "http://a.org:80/a?b"),
+        ("https://own/", "https://a.org:80/"),
+        ("*", "*"),
+    ] {
+        let request = http::Request::get(target).header("host", "own").header("host", "own");
+        let request = request.body(RequestBody::empty()).unwrap();
+        let host = Some(HeaderValue::from_static("a.org:80"));
+        let forwarded = Some(std::sync::Arc::new(Forwarded { address: Peer::Unix, scheme: None, host }));
+        let client = Client { forwarded, ..Client::new(Peer::Unix, 1, 1) };
+        let request = with_forwarded_host(request, &client);
+        assert_eq!(request.uri().to_string(), expected);
+        assert_eq!(request.headers().get_all("host").iter().collect::<Vec<_>>(), ["a.org:80"]);
+    }
+}
