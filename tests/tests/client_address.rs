@@ -1,0 +1,452 @@
+//! Who the client is, behind proxies: `trusted_proxies`, the PROXY protocol, and who may ask handlers that are not for everyone.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rudy_tests::fastcgi::{App, Peer, variable};
+use rudy_tests::{
+    Answer, Connection, Curl, ReservedPort, Server, binary, engines, eventually, program, quiet_port,
+};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Tells who asks, to anyone. 127.0.0.1 is a trusted proxy, `[::1]` is not.
+const INFO: &str = "[[site]]\n[[site.route]]\npath = \"/info\"\ninfo = { allow = \"anyone\" }\n";
+const TRUST: &str = "trusted_proxies = [\"127.0.0.1\", \"10.0.0.0/8\"]\n";
+const BOTH: &str = "listen = [\"127.0.0.1:0\", \"[::1]:0\"]\n";
+const BOTH_PROXY: &str = "listen = [\"127.0.0.1:0,proxy_protocol\", \"[::1]:0,proxy_protocol\"]\n";
+
+fn v6_address(server: &Server) -> SocketAddr {
+    let url = &server.addresses()[1];
+    url.trim_start_matches("http://").trim_end_matches('/').parse().expect("an address")
+}
+
+fn get(address: SocketAddr, path: &str, fields: &str) -> Answer {
+    let mut connection = Connection::open(address);
+    connection.send(
+        format!("GET {path} HTTP/1.1\r\nHost: own.test\r\n{fields}Connection: close\r\n\r\n").as_bytes(),
+    );
+    connection.answer()
+}
+
+/// What `info` says by this name.
+fn fact<'a>(answer: &'a Answer, name: &str) -> &'a str {
+    let line = answer.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    line.unwrap_or_default()
+}
+
+#[test]
+fn forged_fields_do_not_change_who_asks() {
+    let server = Server::config(&format!("{BOTH}{TRUST}{INFO}"));
+    for (fields, client) in [
+        ("X-Forwarded-For: 203.0.113.7\r\n", "203.0.113.7"),
+        ("X-Forwarded-For: 127.0.0.1, 203.0.113.7\r\n", "203.0.113.7"),
+        (
+            "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 203.0.113.7\r\nX-Forwarded-For: 10.0.0.2\r\n",
+            "203.0.113.7",
+        ),
+        ("X-Forwarded-For: 203.0.113.7, ::ffff:10.0.0.2\r\n", "203.0.113.7"),
+        ("Forwarded: for=1.1.1.1;proto=https\r\nX-Forwarded-For: 203.0.113.7\r\n", "203.0.113.7"),
+        ("X-Forwarded-For: 203.0.113.7\r\nForwarded: for=1.1.1.1;proto=https\r\n", "203.0.113.7"),
+        ("X-Forwarded-For: 203.0.113.7, unknown\r\n", "unknown client of 127.0.0.1"),
+    ] {
+        let answer = get(server.address(), "/info", fields);
+        assert_eq!((fact(&answer, "client"), fact(&answer, "scheme")), (client, "http"), "{fields}");
+        assert!(fact(&answer, "proxy").starts_with("127.0.0.1:"), "{}", answer.text());
+        // The same of a peer that is not trusted.
+        let answer = get(v6_address(&server), "/info", &format!("{fields}X-Forwarded-Proto: https\r\n"));
+        assert!(fact(&answer, "client").starts_with("[::1]:"), "{}", answer.text());
+        assert_eq!((fact(&answer, "proxy"), fact(&answer, "scheme")), ("", "http"), "{fields}");
+    }
+    // With nothing said of a client the proxy asks for itself, and nothing is trusted without a configuration.
+    assert!(fact(&get(server.address(), "/info", ""), "client").starts_with("127.0.0.1:"));
+    let server = Server::config(&format!("{BOTH}{INFO}"));
+    let answer =
+        get(server.address(), "/info", "X-Forwarded-For: 203.0.113.7\r\nForwarded: for=203.0.113.7\r\n");
+    assert!(fact(&answer, "client").starts_with("127.0.0.1:"), "{}", answer.text());
+}
+
+#[test]
+fn forwarded_is_read_where_it_is_the_source() {
+    let server = Server::config(&format!("{BOTH}{TRUST}client_address = \"forwarded\"\n{INFO}"));
+    for (fields, client, scheme) in [
+        ("Forwarded: for=\"[2001:db8::7]:4711\";proto=https\r\n", "[2001:db8::7]:4711", "https"),
+        ("Forwarded: for=1.1.1.1;proto=https, for=203.0.113.7\r\n", "203.0.113.7", "http"),
+        ("Forwarded: for=203.0.113.7;proto=https\r\nForwarded: for=10.0.0.2\r\n", "203.0.113.7", "https"),
+        ("Forwarded: for=\", for=203.0.113.7\r\n", "203.0.113.7", "http"),
+        ("Forwarded: for=_hidden;proto=https\r\n", "unknown client of 127.0.0.1", "https"),
+        (
+            "X-Forwarded-For: 1.1.1.1\r\nForwarded: for=203.0.113.7\r\nX-Forwarded-Proto: https\r\n",
+            "203.0.113.7",
+            "http",
+        ),
+    ] {
+        let answer = get(server.address(), "/info", fields);
+        assert_eq!((fact(&answer, "client"), fact(&answer, "scheme")), (client, scheme), "{fields}");
+    }
+}
+
+#[test]
+fn a_forwarded_host_chooses_the_site_where_it_is_trusted() {
+    let sites = "[[site]]\nhosts = [\"own.test\"]\n[[site.route]]\npath = \"/*\"\nrespond = { body = \"own\" }\n\
+        [[site]]\nhosts = [\"other.test\"]\n[[site.route]]\npath = \"/moved\"\nredirect = { to = \"http://{host}/\" }\n\
+        [[site.route]]\npath = \"/*\"\nrespond = { body = \"other\" }\n";
+    let field = "X-Forwarded-Host: other.test\r\n";
+    let server = Server::config(&format!("{BOTH}{TRUST}{sites}"));
+    assert_eq!(get(server.address(), "/", field).text(), "own");
+    let server = Server::config(&format!("{BOTH}{TRUST}trust_forwarded_host = true\n{sites}"));
+    assert_eq!(get(server.address(), "/", field).text(), "other");
+    assert_eq!(get(server.address(), "/moved", field).field("location"), Some("http://other.test/"));
+    assert_eq!(get(server.address(), "/", "X-Forwarded-Host: other.test, own.test\r\n").text(), "own");
+    assert_eq!(get(v6_address(&server), "/", field).text(), "own");
+}
+
+/// Allows everything, and says whom it was asked about.
+fn authorizer(mut peer: Peer) {
+    while let Some(params) = peer.request() {
+        let seen = [variable(&params, "REMOTE_ADDR"), variable(&params, "REQUEST_SCHEME")].join(" ");
+        peer.answer(format!("Status: 200\r\nVariable-Seen: {seen}\r\n\r\n").as_bytes());
+    }
+}
+
+/// Answers with these variables, a line each.
+fn app(mut peer: Peer) {
+    while let Some(params) = peer.request() {
+        let names = ["REMOTE_ADDR", "REMOTE_PORT", "REQUEST_SCHEME", "HTTPS", "SEEN", "HTTP_HOST"];
+        let text: String = names.map(|name| format!("{name}={}\n", variable(&params, name))).concat();
+        peer.body();
+        peer.answer(format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes());
+    }
+}
+
+/// A server whose app and authorizer tell what they are told, and its access log.
+fn with_apps(top: &str, format: &str, listen: &str) -> (Server, [App; 2]) {
+    let (app, authorizer) = (App::start(app), App::start(authorizer));
+    let server = Server::config(&format!(
+        "{listen}{top}access_log = {{ path = \"access.log\", format = \"{format}\" }}\n[[site]]\n\
+         authorize = {{ address = \"{}\" }}\n[[site.route]]\npath = \"/*\"\nfastcgi = {{ address = \"{}\" }}\n",
+        authorizer.address(),
+        app.address()
+    ));
+    (server, [app, authorizer])
+}
+
+fn last_line(log: &Path) -> String {
+    eventually("the line is written", || Some(fs::read_to_string(log).ok()?.lines().next_back()?.to_owned()))
+}
+
+#[test]
+fn apps_authorizers_and_logs_are_told_the_client() {
+    let top = format!("{TRUST}trust_forwarded_host = true\n");
+    let fields =
+        "X-Forwarded-For: 203.0.113.7:4711\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: a.test\r\n";
+    for format in ["combined", "json"] {
+        let (server, _apps) = with_apps(&top, format, BOTH);
+        assert_eq!(
+            get(server.address(), "/", fields).text(),
+            "REMOTE_ADDR=203.0.113.7\nREMOTE_PORT=4711\nREQUEST_SCHEME=https\nHTTPS=on\n\
+             SEEN=203.0.113.7 https\nHTTP_HOST=a.test\n"
+        );
+        let line = last_line(&server.path().join("access.log"));
+        if format == "combined" {
+            assert!(line.starts_with("203.0.113.7 - - ["), "{line}");
+        } else {
+            let line: Value = serde_json::from_str(&line).expect("it is JSON");
+            assert_eq!((&line["client"], &line["client_port"]), (&"203.0.113.7".into(), &4711.into()));
+            assert_eq!(line["proxy"], "127.0.0.1");
+        }
+    }
+    // Without a port in the field there is none for the app.
+    let (server, _apps) = with_apps(&top, "json", BOTH);
+    let answer = get(server.address(), "/", "X-Forwarded-For: 203.0.113.7\r\n");
+    assert!(answer.text().contains("REMOTE_ADDR=203.0.113.7\nREMOTE_PORT=\n"), "{}", answer.text());
+    // Nor is anybody else believed.
+    let answer = get(v6_address(&server), "/", fields);
+    assert!(answer.text().starts_with("REMOTE_ADDR=::1\n"), "{}", answer.text());
+    assert!(answer.text().contains("HTTPS=\nSEEN=::1 http\nHTTP_HOST=own.test\n"), "{}", answer.text());
+}
+
+fn v2(address: [u8; 4], port: u16) -> Vec<u8> {
+    let (signature, fixed) = (b"\r\n\r\n\0\r\nQUIT\n", [0x21, 0x11, 0, 12]);
+    [&signature[..], &fixed, &address, &[198, 51, 100, 1], &port.to_be_bytes(), &[1, 187]].concat()
+}
+
+const V1: &[u8] = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n";
+const INFO_REQUEST: &str = "GET /info HTTP/1.1\r\nHost: a\r\n";
+
+fn ask_behind(address: SocketAddr, header: &[u8], fields: &str) -> Answer {
+    let mut connection = Connection::open(address);
+    let request = format!("{INFO_REQUEST}{fields}Connection: close\r\n\r\n");
+    connection.send(&[header, request.as_bytes()].concat());
+    connection.answer()
+}
+
+#[test]
+fn a_proxy_protocol_header_names_the_client_on_every_engine() {
+    for model in engines() {
+        let server = Server::config(&format!("engine = \"{model}\"\nkeep_alive = true\n{BOTH_PROXY}{TRUST}{INFO}"));
+        for header in [V1, &v2([203, 0, 113, 7], 4711)] {
+            let answer = ask_behind(server.address(), header, "");
+            assert_eq!(
+                (fact(&answer, "client"), fact(&answer, "proxy")),
+                ("203.0.113.7:4711", ""),
+                "{model}"
+            );
+        }
+        // In pieces, and several requests on the connection.
+        let mut connection = server.connect();
+        for byte in V1 {
+            connection.send(&[*byte]);
+        }
+        for request in 1..=2 {
+            connection.send(format!("{INFO_REQUEST}\r\n").as_bytes());
+            let answer = connection.answer();
+            assert_eq!(fact(&answer, "client"), "203.0.113.7:4711");
+            assert_eq!(fact(&answer, "request"), request.to_string(), "{model}");
+        }
+    }
+}
+
+#[test]
+fn fields_behind_a_proxy_protocol_header_are_believed_of_the_client_that_it_names() {
+    let server = Server::config(&format!("{BOTH_PROXY}{TRUST}{INFO}"));
+    let field = "X-Forwarded-For: 192.0.2.9\r\n";
+    for (header, client) in [
+        // No proxy, so its fields are its own.
+        (V1.to_vec(), "203.0.113.7:4711"),
+        // Another proxy behind the first.
+        (v2([10, 1, 2, 3], 80), "192.0.2.9"),
+        // Whoever it is, it is not the proxy that the header came from.
+        (b"PROXY UNKNOWN\r\n".to_vec(), "unknown client of 127.0.0.1"),
+    ] {
+        assert_eq!(fact(&ask_behind(server.address(), &header, field), "client"), client);
+    }
+}
+
+/// Sends and reads until the server closes; without a response, since there is none.
+fn assert_closed(address: SocketAddr, sent: &[u8]) {
+    let mut connection = Connection::open(address);
+    connection.send(sent);
+    assert_eq!(connection.read_to_end(), b"");
+}
+
+#[test]
+fn what_comes_without_a_header_is_closed_and_logged() {
+    let limits = "limits.proxy_header_timeout = \"200ms\"\n";
+    let mut server =
+        Server::config(&format!("{limits}{BOTH_PROXY}{TRUST}access_log.path = \"access.log\"\n{INFO}"));
+    assert_closed(server.address(), b"GET /info HTTP/1.1\r\nHost: a\r\n\r\n");
+    let line = server.wait_for_line("does not begin with a PROXY protocol header");
+    assert!(line.contains(" client: 127.0.0.1:"), "{line}");
+    let line = last_line(&server.path().join("access.log"));
+    assert!(line.starts_with("127.0.0.1 - - [") && line.contains("\"-\" 000 0"), "{line}");
+    // From a peer that is not trusted, whatever it says.
+    assert_closed(v6_address(&server), &[V1, b"GET /info HTTP/1.1\r\nHost: a\r\n\r\n"].concat());
+    server.wait_for_line("it is not one of `trusted_proxies`");
+    // One that is too slow, one that says nothing.
+    assert_closed(server.address(), b"PROXY TCP4 ");
+    server.wait_for_line("did not come in time");
+    assert_closed(server.address(), b"");
+}
+
+#[test]
+fn a_unix_socket_may_be_trusted_and_may_have_headers() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let socket = folder.path().join("rudy.sock");
+    for (option, header) in [("", &b""[..]), (",proxy_protocol", V1)] {
+        let listen = format!("listen = [\"unix:{},mode=600{option}\"]\n", socket.display());
+        let _server = Server::config(&format!("{listen}trusted_proxies = [\"unix\"]\n{INFO}"));
+        let mut stream = UnixStream::connect(&socket).expect("it listens");
+        let request =
+            "GET /info HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7\r\nConnection: close\r\n\r\n";
+        stream.write_all(&[header, request.as_bytes()].concat()).expect("it reads");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("it answers");
+        let expected = if header.is_empty() { "client: 203.0.113.7\n" } else { "client: 203.0.113.7:4711\n" };
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_reload_begins_and_ends_to_require_headers_at_the_same_address() {
+    let port = quiet_port();
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let text = |option: &str| format!("listen = [\"127.0.0.1:{port}{option}\"]\n{TRUST}{INFO}");
+    let mut server = Server::config(&text(""));
+    let mut reload = |text: &str| {
+        fs::write(server.path().join("rudy.toml"), text).expect("the folder is ours");
+        server.forget_lines();
+        server.signal(Signal::HUP);
+        server.wait_for_line("the configuration was read again");
+    };
+    assert!(fact(&get(address, "/info", ""), "client").starts_with("127.0.0.1:"));
+    reload(&text(",proxy_protocol"));
+    assert_eq!(fact(&ask_behind(address, V1, ""), "client"), "203.0.113.7:4711");
+    assert_closed(address, b"GET /info HTTP/1.1\r\n\r\n");
+    // Half a header at the time of the reload is the beginning of a header still.
+    let mut half = Connection::open(address);
+    half.send(&V1[..20]);
+    reload(&text(""));
+    assert!(fact(&get(address, "/info", ""), "client").starts_with("127.0.0.1:"));
+    half.send(&[&V1[20..], INFO_REQUEST.as_bytes(), b"\r\n"].concat());
+    assert_eq!(fact(&half.answer(), "client"), "203.0.113.7:4711");
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_header() {
+    let mut server = Server::config(&format!("{BOTH_PROXY}{TRUST}{INFO}"));
+    let mut half = server.connect();
+    half.send(b"PROXY ");
+    server.signal(Signal::TERM);
+    let (status, text) = server.wait();
+    assert!(status.success() && !text.contains("cut"), "{text}");
+    assert_eq!(half.read_to_end(), b"");
+}
+
+#[test]
+fn the_flag_takes_the_option_too_and_needs_a_proxy_to_trust() {
+    let server = Server::build()
+        .config(&format!("{TRUST}{INFO}"))
+        .args(["--listen", "127.0.0.1:0,proxy_protocol"])
+        .start();
+    assert_eq!(fact(&ask_behind(server.address(), V1, ""), "client"), "203.0.113.7:4711");
+    let output = Command::new(binary())
+        .args(["serve", "--listen", "127.0.0.1:0,proxy_protocol", "."])
+        .stdin(Stdio::null())
+        .output()
+        .expect("rudy can be started");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("`proxy_protocol` needs `trusted_proxies`"), "{text}");
+}
+
+#[test]
+fn the_limit_by_address_is_not_for_proxies_but_for_whom_they_name() {
+    let limits = "limits.connections_per_address = 1\n";
+    let server = Server::config(&format!("{limits}{BOTH}{TRUST}{INFO}"));
+    let hold = |address, header: &[u8]| {
+        let mut connection = Connection::open(address);
+        connection.send(&[header, INFO_REQUEST.as_bytes(), b"\r\n"].concat());
+        let status = connection.answer().status;
+        (connection, status)
+    };
+    let proxy = [(); 3].map(|()| hold(server.address(), b""));
+    assert_eq!(proxy.map(|(_, status)| status), [200; 3]);
+    let other = [(); 2].map(|()| hold(v6_address(&server), b""));
+    assert_eq!(other.map(|(_, status)| status), [200, 503]);
+    let server = Server::config(&format!("{limits}{BOTH_PROXY}{TRUST}{INFO}"));
+    let clients = [V1, V1, &v2([203, 0, 113, 8], 1)].map(|header| hold(server.address(), header));
+    assert_eq!(clients.map(|(_, status)| status), [200, 503, 200]);
+}
+
+#[test]
+fn handlers_that_are_not_for_everyone_are_refused_to_the_others() {
+    let site = "[[site]]\n[[site.route]]\npath = \"/status\"\nstatus = { allow = \"loopback\" }\n\
+        [[site.route]]\npath = \"/info\"\ninfo = { allow = [\"203.0.113.0/24\"] }\n";
+    let server = Server::config(&format!("{BOTH}{TRUST}{site}"));
+    let status = |path: &str, fields: &str| get(server.address(), path, fields).status;
+    assert_eq!(status("/status", ""), 200);
+    for field in
+        ["X-Forwarded-For: 127.0.0.1", "Via: 1.1 proxy", "X-Real-IP: ::1", "Forwarded: for=127.0.0.1"]
+    {
+        let answer = get(server.address(), "/status", &format!("{field}\r\n"));
+        assert_eq!(answer.status, 403, "{field}");
+        assert!(answer.text().contains("this request came through a proxy"), "{}", answer.text());
+    }
+    assert_eq!(status("/info", ""), 403);
+    assert_eq!(status("/info", "X-Forwarded-For: 203.0.113.7\r\n"), 200);
+    assert_eq!(status("/info", "X-Forwarded-For: 203.0.113.7, 192.0.2.1\r\n"), 403);
+    assert_eq!(status("/info", "X-Forwarded-For: 203.0.113.7, unknown\r\n"), 403);
+    assert_eq!(get(v6_address(&server), "/info", "X-Forwarded-For: 203.0.113.7\r\n").status, 403);
+}
+
+#[test]
+fn curl_sends_a_header_that_is_understood() {
+    let Some(curl) = Curl::find() else { return };
+    let server = Server::config(&format!("{BOTH_PROXY}{TRUST}{INFO}"));
+    let fetched = curl.run(["--haproxy-protocol", &server.url("/info")]);
+    assert_eq!(fetched.status(), 200);
+    let text = String::from_utf8(fetched.body).expect("it is text");
+    assert!(text.contains("client: 127.0.0.1:"), "{text}");
+}
+
+/// nginx in front of Rudy. It is killed when this is dropped.
+struct Nginx {
+    child: Child,
+    _port: ReservedPort,
+    _folder: tempfile::TempDir,
+    address: SocketAddr,
+}
+
+impl Nginx {
+    /// Starts it with this in its one location, if it is installed.
+    fn start(location: &str) -> Option<Self> {
+        let nginx = program("nginx")?;
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        let (here, port) = (folder.path().display(), ReservedPort::new());
+        let address = port.address();
+        let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+        let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let temp = temp.map(|name| format!("{name}_temp_path {here}/{name};")).concat();
+        let text = format!(
+            "{user} daemon off; worker_processes 1; pid {here}/pid; error_log {here}/error.log;\n\
+             events {{ worker_connections 64; }}\nhttp {{ access_log off; {temp}\n\
+             server {{ listen {address}; location / {{ {location} }} }} }}\n"
+        );
+        fs::write(folder.path().join("nginx.conf"), text).expect("the folder is ours");
+        let mut command = Command::new(nginx);
+        command.arg("-c").arg(folder.path().join("nginx.conf")).arg("-p").arg(folder.path());
+        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("nginx can be started");
+        eventually("nginx listens", || TcpStream::connect(address).ok());
+        Some(Self { child, _port: port, _folder: folder, address })
+    }
+}
+
+impl Drop for Nginx {
+    /// SIGTERM, with which it ends its workers.
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn nginx_as_its_documentation_configures_it_names_the_client() {
+    let (server, _apps) =
+        with_apps("trusted_proxies = [\"127.0.0.1\"]\ntrust_forwarded_host = true\n", "json", BOTH);
+    let Some(nginx) = Nginx::start(&format!(
+        "proxy_pass http://{}; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; \
+         proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $http_host;",
+        server.address()
+    )) else {
+        return;
+    };
+    // The client of nginx is on this machine, too, and so a trusted address: a chain goes on behind it.
+    let answer = get(nginx.address, "/", "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https\r\n");
+    let text = answer.text();
+    assert!(
+        text.starts_with("REMOTE_ADDR=203.0.113.7\nREMOTE_PORT=\nREQUEST_SCHEME=http\nHTTPS=\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("HTTP_HOST=own.test\n"), "{text}");
+    let line: Value =
+        serde_json::from_str(&last_line(&server.path().join("access.log"))).expect("it is JSON");
+    assert_eq!((&line["client"], &line["proxy"]), (&"203.0.113.7".into(), &"127.0.0.1".into()));
+}
+
+#[test]
+fn what_nginx_forwards_is_not_this_machines_own() {
+    let site = "[[site]]\n[[site.route]]\npath = \"/status\"\nstatus = { allow = \"loopback\" }\n";
+    let server = Server::config(&format!("{BOTH}{site}"));
+    let pass = format!("proxy_pass http://{};", server.address());
+    let Some(nginx) = Nginx::start(&format!("{pass} proxy_set_header X-Real-IP $remote_addr;")) else {
+        return;
+    };
+    assert_eq!(get(nginx.address, "/status", "").status, 403);
+    // Why `loopback` is not enough behind a proxy on this machine: it need not say that it is one.
+    let silent = Nginx::start(&pass).expect("it is installed");
+    assert_eq!(get(silent.address, "/status", "").status, 200);
+}
