@@ -188,7 +188,8 @@ fn ask_behind(address: SocketAddr, header: &[u8], fields: &str) -> Answer {
 #[test]
 fn a_proxy_protocol_header_names_the_client_on_every_engine() {
     for model in engines() {
-        let server = Server::config(&format!("engine = \"{model}\"\nkeep_alive = true\n{BOTH_PROXY}{TRUST}{INFO}"));
+        let server =
+            Server::config(&format!("engine = \"{model}\"\nkeep_alive = true\n{BOTH_PROXY}{TRUST}{INFO}"));
         for header in [V1, &v2([203, 0, 113, 7], 4711)] {
             let answer = ask_behind(server.address(), header, "");
             assert_eq!(

@@ -23,6 +23,7 @@ pub mod run;
 pub mod tail;
 mod topic;
 mod upstream;
+mod user;
 
 pub use app::App;
 pub use fastcgi::{Apps, FastcgiTable};

@@ -17,7 +17,6 @@ mod folder;
 mod process;
 mod spawn;
 mod supervisor;
-mod user;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -36,9 +35,9 @@ use self::decide::ProcessSet;
 pub(crate) use self::decide::Rules;
 use self::folder::SocketFolder;
 use self::supervisor::{Over, Supervisor};
-use self::user::User;
 use super::output::AppOutput;
 use crate::error_log::ErrorLog;
+use crate::user::User;
 
 /// What to start, and how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,7 +223,7 @@ impl Shared {
 /// The user to become; none if we are that user.
 fn user_to_be(name: &str) -> io::Result<Option<User>> {
     let user = User::find(name)?;
-    if geteuid() == user.uid {
+    if user.is_current() {
         return Ok(None);
     }
     // Root has them unless somebody took them away. The last is needed to end what runs as somebody else.

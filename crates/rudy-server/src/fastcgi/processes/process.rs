@@ -22,10 +22,10 @@ use tokio::net::unix::pipe::Receiver;
 
 use super::ProcessOptions;
 use super::spawn::{explain, spawn};
-use super::user::User;
 use crate::fastcgi::output::AppOutput;
 use crate::follow::Lines;
 use crate::upstream::watched;
+use crate::user::User;
 
 /// How much output is read at a time.
 const READ_BYTES: usize = 16 * 1024;

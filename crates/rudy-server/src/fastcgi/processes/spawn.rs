@@ -13,12 +13,10 @@ use std::{env, fs};
 use rustix::process::{
     Resource, Rlimit, Signal, getpid, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
 };
-use rustix::thread::{
-    clear_ambient_capability_set, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
-};
+use rustix::thread::clear_ambient_capability_set;
 
 use super::ProcessOptions;
-use super::user::User;
+use crate::user::User;
 
 /// What an app gets of our environment, if it is there. The rest is ours: it may hold secrets, and what a service manager
 /// says there is said to us.
@@ -67,10 +65,7 @@ fn prepare(command: &mut Command, user: Option<User>) {
         // What we may do beyond what our user may, such as binding port 80, is not the app's.
         clear_ambient_capability_set()?;
         if let Some(user) = &user {
-            // The user last: only root may change the others.
-            set_thread_groups(&user.groups)?;
-            set_thread_res_gid(user.gid, user.gid, user.gid)?;
-            set_thread_res_uid(user.uid, user.uid, user.uid)?;
+            user.assume()?;
         }
         // A change of user takes it back, so it comes after it.
         set_parent_process_death_signal(Some(Signal::TERM))?;

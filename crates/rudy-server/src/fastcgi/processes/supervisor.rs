@@ -14,10 +14,10 @@ use tokio::time::sleep_until;
 use super::decide::{Ended, Step};
 use super::folder::SocketFolder;
 use super::process::Process;
-use super::user::User;
 use super::{Event, Failure, MemberId, Members, ProcessOptions, Shared};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::output::AppOutput;
+use crate::user::User;
 
 /// The state of the task.
 #[derive(Debug)]

@@ -1,0 +1,221 @@
+//! A user that a process or a thread can become: by name or number, with its groups, from the system's user database.
+
+use std::ffi::CString;
+use std::io;
+use std::thread;
+
+use nix::unistd;
+use rustix::process::{Gid, Uid, getegid, geteuid};
+use rustix::thread::{
+    CapabilitySet, capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+
+/// A user, with the groups it is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct User {
+    /// Its name; the number as text if the database does not know it.
+    pub(crate) name: String,
+    pub(crate) uid: Uid,
+    pub(crate) gid: Gid,
+    /// The supplementary groups, with the main group among them, as `initgroups(3)` sets them.
+    pub(crate) groups: Vec<Gid>,
+    pub(crate) home: String,
+    /// Whether the group was given, and not taken from the database.
+    has_group: bool,
+}
+
+impl User {
+    /// Looks up `USER` or `USER:GROUP`, each a name or a number. A number is valid without an entry in the database: images of
+    /// containers often have none.
+    ///
+    /// This asks the modules of `/etc/nsswitch.conf`, which may wait for the network: where a runtime serves others, call it
+    /// on the blocking pool.
+    pub(crate) fn find(text: &str) -> io::Result<Self> {
+        let (user, group) = match text.split_once(':') {
+            Some((user, group)) => (user, Some(group)),
+            None => (text, None),
+        };
+        let number = number(user)?;
+        let entry = match number {
+            Some(uid) => unistd::User::from_uid(uid.into()),
+            None => unistd::User::from_name(user),
+        };
+        let entry = entry.map_err(|error| failed("user", user, error))?;
+        let group = group.map(find_group).transpose()?;
+        match (entry, number) {
+            (Some(entry), _) => Self::known(entry, group),
+            (None, Some(uid)) => {
+                // Not group 0, which a lookup that fails would give in some tools: the group of that number is as good as
+                // private to the user.
+                let gid = group.unwrap_or_else(|| Gid::from_raw(uid));
+                Ok(Self {
+                    name: user.to_owned(),
+                    uid: Uid::from_raw(uid),
+                    gid,
+                    groups: vec![gid],
+                    home: "/".to_owned(),
+                    has_group: group.is_some(),
+                })
+            }
+            (None, None) => Err(unknown("user", user)),
+        }
+    }
+
+    fn known(entry: unistd::User, group: Option<Gid>) -> io::Result<Self> {
+        let gid = group.unwrap_or_else(|| Gid::from_raw(entry.gid.as_raw()));
+        let name = CString::new(&*entry.name)?;
+        let groups = unistd::getgrouplist(&name, unistd::Gid::from_raw(gid.as_raw()))
+            .map_err(|error| failed("groups of the user", &entry.name, error))?;
+        Ok(Self {
+            uid: Uid::from_raw(entry.uid.as_raw()),
+            gid,
+            groups: groups.into_iter().map(|group| Gid::from_raw(group.as_raw())).collect(),
+            home: entry.dir.to_string_lossy().into_owned(),
+            name: entry.name,
+            has_group: group.is_some(),
+        })
+    }
+
+    /// Whether this process runs as this user, and as its group if one was given. Other groups are not compared: a service
+    /// manager may have given more.
+    pub(crate) fn is_current(&self) -> bool {
+        self.uid == geteuid() && (!self.has_group || self.gid == getegid())
+    }
+
+    /// Makes the calling thread, and what it starts, run as this user. Real, effective and saved ids are set, so that there is
+    /// no way back.
+    ///
+    /// It only makes system calls, so it may be called between fork and exec.
+    pub(crate) fn assume(&self) -> io::Result<()> {
+        // The user last: after it, the right to change the others is gone.
+        set_thread_groups(&self.groups)?;
+        set_thread_res_gid(self.gid, self.gid, self.gid)?;
+        set_thread_res_uid(self.uid, self.uid, self.uid)?;
+        Ok(())
+    }
+
+    /// Runs `work` on a thread that has become this user for good.
+    ///
+    /// In Linux, ids, groups and capabilities belong to a thread, so `work` is permitted what a process of the user is: mode
+    /// bits, access control lists, supplementary groups and security modules count. `faccessat2` with other ids needs the
+    /// same change of ids first, and a child process would have to send its findings back.
+    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        let result = thread::scope(|scope| {
+            let run = || self.assume().map(|()| work());
+            thread::Builder::new()
+                .name("rudy-user".to_owned())
+                .spawn_scoped(scope, run)
+                .map(|thread| thread.join())
+        })?;
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// Whether this process may become another user. Root may, unless a container took the capabilities away.
+pub(crate) fn may_change_user() -> bool {
+    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
+}
+
+fn find_group(group: &str) -> io::Result<Gid> {
+    if let Some(gid) = number(group)? {
+        return Ok(Gid::from_raw(gid));
+    }
+    let entry = unistd::Group::from_name(group).map_err(|error| failed("group", group, error))?;
+    Ok(Gid::from_raw(entry.ok_or_else(|| unknown("group", group))?.gid.as_raw()))
+}
+
+/// The number that `text` is; none if it is a name.
+fn number(text: &str) -> io::Result<Option<u32>> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(None);
+    }
+    // The system takes the largest number for "leave it as it is": Rudy would stay root.
+    let number = text.parse().ok().filter(|&number| number != u32::MAX);
+    let too_large =
+        || io::Error::new(io::ErrorKind::InvalidInput, format!("{text} is too large for a user or group id"));
+    number.map(Some).ok_or_else(too_large)
+}
+
+fn unknown(what: &str, name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("there is no {what} `{}`", name.escape_debug()))
+}
+
+fn failed(what: &str, name: &str, error: nix::Error) -> io::Error {
+    // ENOENT and ESRCH: some modules of the database say so of a name that they do not have.
+    match error {
+        nix::Error::ENOENT | nix::Error::ESRCH => unknown(what, name),
+        error => {
+            let error = io::Error::from(error);
+            io::Error::new(
+                error.kind(),
+                format!("cannot look up the {what} `{}`: {error}", name.escape_debug()),
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(user: &User) -> (u32, u32, Vec<u32>) {
+        (user.uid.as_raw(), user.gid.as_raw(), user.groups.iter().map(|group| group.as_raw()).collect())
+    }
+
+    #[test]
+    fn a_user_is_found_by_name_and_by_number() {
+        let root = User::find("root").unwrap();
+        assert_eq!((root.uid, root.gid, &*root.home), (Uid::ROOT, Gid::ROOT, "/root"));
+        assert!(root.groups.contains(&Gid::ROOT));
+        assert_eq!(User::find("0").unwrap(), root);
+    }
+
+    #[test]
+    fn a_group_that_is_given_replaces_that_of_the_user() {
+        for text in ["root:12345", "0:12345"] {
+            let user = User::find(text).unwrap();
+            assert_eq!((user.uid.as_raw(), user.gid.as_raw()), (0, 12345), "{text}");
+            assert!(user.groups.contains(&user.gid), "{text}");
+        }
+        assert_eq!(User::find("root:root").unwrap().gid, Gid::ROOT);
+    }
+
+    #[test]
+    fn a_number_needs_no_entry_in_the_database() {
+        assert_eq!(ids(&User::find("4000123").unwrap()), (4_000_123, 4_000_123, vec![4_000_123]));
+        assert_eq!(ids(&User::find("4000123:7").unwrap()), (4_000_123, 7, vec![7]));
+    }
+
+    #[test]
+    fn what_is_no_user_is_an_error_that_names_it() {
+        for (text, expected) in [
+            ("no such user", "there is no user `no such user`"),
+            ("a\0b", "there is no user `a\\0b`"),
+            ("", "there is no user ``"),
+            (":root", "there is no user ``"),
+            ("root:", "there is no group ``"),
+            ("root:no such group", "there is no group `no such group`"),
+            ("-1", "there is no user `-1`"),
+            ("4294967295", "4294967295 is too large for a user or group id"),
+            ("0:4294967295", "4294967295 is too large for a user or group id"),
+            ("99999999999999999999", "99999999999999999999 is too large for a user or group id"),
+        ] {
+            assert_eq!(User::find(text).unwrap_err().to_string(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn work_runs_as_the_user_and_the_caller_stays_what_it_is() {
+        let before = (geteuid(), getegid());
+        let user = User::find("4000123:7").unwrap();
+        let found =
+            user.run(|| (geteuid().as_raw(), getegid().as_raw(), std::fs::read("/etc/shadow").is_ok()));
+        if may_change_user() {
+            assert_eq!(found.unwrap(), (4_000_123, 7, false));
+        } else {
+            assert_eq!(found.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        }
+        assert_eq!((geteuid(), getegid()), before);
+    }
+}
