@@ -105,7 +105,7 @@ impl User {
             thread::Builder::new()
                 .name("rudy-user".to_owned())
                 .spawn_scoped(scope, run)
-                .map(|thread| thread.join())
+                .map(thread::ScopedJoinHandle::join)
         })?;
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }

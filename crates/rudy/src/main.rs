@@ -113,6 +113,9 @@ struct Serve {
     /// Let a connection have more than one request in serial and pool:N too
     #[arg(long)]
     keep_alive: bool,
+    /// Run as this user once the addresses are bound: www-data, www-data:group, or numbers
+    #[arg(long, value_name = "USER[:GROUP]")]
+    user: Option<String>,
     /// Threads that carry connections in percore, task and mailbox [default: one for each core]
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroUsize>,
@@ -157,6 +160,7 @@ impl From<Serve> for Options {
             engine: serve.engine,
             cores: serve.cores,
             keep_alive: serve.keep_alive.then_some(true),
+            user: serve.user,
         }
     }
 }

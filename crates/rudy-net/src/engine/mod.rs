@@ -69,6 +69,12 @@ impl Options {
     pub fn core_count(&self) -> usize {
         self.cores.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
     }
+
+    /// The number of workers that the engine has: a [`Listener`] is bound for so many, which may be before it starts.
+    #[must_use]
+    pub fn worker_count(&self) -> usize {
+        if self.model.has_thread_per_connection() { 1 } else { self.core_count() }
+    }
 }
 
 /// Starts an engine. Nothing is accepted until it is given a listener.

@@ -44,6 +44,11 @@ impl Sources {
         self.files.len() - 1
     }
 
+    /// The paths of the files.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &std::path::Path> {
+        self.files.iter().map(|source| source.name.as_ref())
+    }
+
     /// Notes where each value of a file stands.
     pub(super) fn note(&mut self, number: usize, table: &DeTable<'_>) {
         if let Some(source) = self.files.get_mut(number) {

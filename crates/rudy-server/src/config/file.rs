@@ -67,6 +67,10 @@ pub struct MainFile {
     pub access_log: Option<AccessLogTable>,
     /// How long requests in progress may take to finish after the server was asked to stop; then they are cut. 30 s if absent.
     pub shutdown_timeout: Option<Time>,
+    /// The user that Rudy runs as once it has bound its addresses: `www-data`, `www-data:group` or numbers. Rudy must be started
+    /// as root, and keeps the right to bind ports below 1024. The user it is started as if absent. Changes with the next start.
+    #[schemars(length(min = 1))]
+    pub user: Option<String>,
     /// The sites, each found by the host that a request names.
     pub site: Vec<At<SiteTable>>,
 }

@@ -74,6 +74,8 @@ pub struct Config {
     pub access_log: Option<AccessLogOptions>,
     /// How long requests under way may take once the server was asked to stop.
     pub shutdown_timeout: Duration,
+    /// The user to run as, and its group: `www-data`, `www-data:group`. The user of the process if absent.
+    pub user: Option<String>,
     /// The sites, in written order.
     pub sites: Vec<Site>,
     /// What was not taken, with the reason: files in an included folder.
@@ -167,6 +169,7 @@ impl Config {
             client_address: crate::client_address::Options::default(),
             access_log: None,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
+            user: None,
             sites: Vec::new(),
             ignored: Vec::new(),
             not_permitted: Vec::new(),

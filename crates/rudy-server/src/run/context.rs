@@ -10,7 +10,8 @@ use crate::config::Config;
 use crate::error_log::ErrorLog;
 use crate::{App, Apps, Folders, Topics, Vitals};
 
-/// What all configurations of a process share.
+/// What all configurations of a process share. Clones share it too.
+#[derive(Clone)]
 pub(super) struct Context {
     pub(super) errors: ErrorLog,
     pub(super) vitals: Arc<Vitals>,

@@ -1,10 +1,14 @@
 //! `rudy serve`, from its flags to its exit code.
 
 mod announce;
+mod check;
+mod conflicts;
 mod context;
 mod exit;
 mod generation;
+mod hand_over;
 pub mod init;
+mod privileges;
 mod reload;
 mod server;
 mod service_manager;
@@ -15,6 +19,7 @@ use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+pub use check::check;
 pub use exit::Exit;
 use http::StatusCode;
 use rudy_net::engine::Model;
@@ -23,9 +28,8 @@ use rudy_net::listen::Address;
 use self::exit::Failure;
 use self::server::Server;
 use crate::access_log::{Destination, Format};
-use crate::config::{AccessLogOptions, Config, Diagnostics, FilePath, json_schema};
+use crate::config::{AccessLogOptions, Config, FilePath, json_schema};
 use crate::files::{FilesOptions, FilesTable};
-use crate::{App, Folders};
 
 /// What `rudy serve` is asked to do.
 #[derive(Debug, Clone)]
@@ -44,6 +48,8 @@ pub struct Options {
     pub cores: Option<NonZeroUsize>,
     /// Whether a connection may have more than one request, instead of what the configuration says.
     pub keep_alive: Option<bool>,
+    /// The user to run as, instead of what the configuration says.
+    pub user: Option<String>,
 }
 
 /// Where what is served comes from.
@@ -68,21 +74,6 @@ pub fn serve(options: Options) -> Exit {
     match Server::start(options) {
         Ok(server) => server.run(),
         Err(failure) => failure.tell(),
-    }
-}
-
-/// Prints what a configuration means, or everything that is wrong with it.
-#[must_use]
-pub fn check(path: &Path) -> Exit {
-    // Making it ready finds what reading it does not, as a start does: folders and programs that are not there, routes that
-    // never answer.
-    let checked = Config::load(path).and_then(|mut config| {
-        let (made, start) = (App::new(&config, &Folders::default()).map(drop), config.check_start());
-        Diagnostics::all([made, start]).map(|()| config)
-    });
-    match checked {
-        Ok(config) => print(&config.describe()),
-        Err(diagnostics) => Failure::Config(diagnostics).tell(),
     }
 }
 
@@ -123,6 +114,8 @@ impl Options {
         engine.model = self.engine.unwrap_or(engine.model);
         engine.cores = self.cores.or(engine.cores);
         engine.keep_alive = self.keep_alive.or(engine.keep_alive);
+        config.user = self.user.clone().or(config.user);
+        conflicts::check(&config).map_err(Failure::Config)?;
         Ok(config)
     }
 }

@@ -33,12 +33,16 @@ impl Server {
     /// What was made until a failure ends when it is dropped: the log, and the application processes that only the new
     /// configuration has.
     fn try_reload(&mut self) -> Result<(), Failure> {
-        let mut config = self.options.config()?;
+        let options = self.options.clone();
+        let mut config = self.aside(move || options.config())?;
+        let user_changes = config.user != self.config.user;
+        config.user.clone_from(&self.config.user);
         let engine_changes = config.go_on_with(self.config.engine).map_err(Failure::Config)?;
         let same_log = config.access_log == self.config.access_log;
         let access_log =
             if same_log { self.access_log.clone() } else { open_access_log(&config, &self.context.errors)? };
-        let app = self.context.build_app(&config, access_log.as_ref())?;
+        let (context, made_of, log) = (self.context.clone(), config.clone(), access_log.clone());
+        let app = self.aside(move || context.build_app(&made_of, log.as_ref()))?;
         self.context.start_apps(&app)?;
         let gone = missing_in(&config.listen, &self.config.listen);
         let listeners = self.bind_in_place_of(&gone, &missing_in(&self.config.listen, &config.listen))?;
@@ -60,11 +64,24 @@ impl Server {
         if engine_changes {
             self.context.errors.notice("`engine`, `cores` and `threads` change with the next start");
         }
+        if user_changes {
+            self.context.errors.notice("`user` changes with the next start");
+        }
         self.context.errors.notice(match self.options.source {
             Source::Folder { .. } => "SIGHUP: there is no configuration to read; the logs were opened anew",
             Source::File(_) => "SIGHUP: the configuration was read again and holds from the next request on",
         });
         Ok(())
+    }
+
+    /// Runs `work` on the blocking pool and waits for it. The work looks users up, which may wait for the network, while the
+    /// tasks of the main thread go on.
+    fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let done = self.runtime.block_on(self.runtime.spawn_blocking(work));
+        done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
 
     /// Binds `new`, all of it or nothing. What can be bound beside `gone` is bound first, so that an address that another

@@ -8,12 +8,14 @@ use rudy_net::engine::{self, Engine, Report, Source as _, raise_descriptor_limit
 use rudy_net::listen::{Address, Inherited, ListenError, Listener};
 use tokio::runtime::Runtime;
 
+use super::check::lost_by;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::generation::Generations;
+use super::privileges::{ROOT, is_root_by_default};
 use super::service_manager::{self, State};
 use super::signals::{Asked, Signals, Stop};
-use super::{Options, announce};
+use super::{Options, announce, privileges};
 use crate::access_log::AccessLog;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
@@ -35,18 +37,24 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Gets everything ready. A signal is caught before there is anything to lose. Connections are accepted when everything
-    /// else has worked.
+    /// Gets everything ready. A signal is caught before there is anything to lose. What only root may do comes next. Connections
+    /// are accepted when everything else has worked.
     pub(super) fn start(options: Options) -> Result<Self, Failure> {
         let (runtime, signals) = event_loop()?;
         let config = options.config()?;
+        let inherited = take_inherited()?;
+        let descriptors = raise_descriptor_limit();
+        let workers = config.engine.for_start().worker_count();
+        // Root binds, and no other thread runs yet: see `privileges`.
+        let bind = |address| Listener::bind(address, workers, &inherited).map_err(Failure::Listen);
+        let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        privileges::drop_root(&config)?;
         let context = Context::new().map_err(Failure::cannot("write to standard error"))?;
         report_panics(&context.errors);
         context.buffers.set(config.buffer.clone());
         let access_log = open_access_log(&config, &context.errors)?;
         let generations = Generations::new(context.build_app(&config, access_log.as_ref())?);
-        let inherited = take_inherited()?;
-        if let Err(error) = raise_descriptor_limit() {
+        if let Err(error) = descriptors {
             context.errors.error(&format!("cannot raise the limit of open descriptors: {error}"));
         }
         let (apps, app) = (context.apps.clone(), generations.current());
@@ -67,19 +75,22 @@ impl Server {
                 runtime,
                 has_terminal,
             };
-            server.open().map(|()| server)
+            server.open(listeners).map(|()| server)
         };
         // `app` still holds the apps that were started. Without a wait for their end, their folders of sockets would stay.
         start().inspect_err(|_| apps.stop())
     }
 
     /// Lets connections in and says where.
-    fn open(&self) -> Result<(), Failure> {
-        for listener in self.bind(&self.config.listen)? {
+    fn open(&self, listeners: Vec<Listener>) -> Result<(), Failure> {
+        for listener in listeners {
             self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
         }
         let bound: Vec<_> = self.engine.listening().into_iter().flat_map(|(_, bound)| bound).collect();
         self.tell_notices();
+        if is_root_by_default(&self.config) {
+            self.context.errors.notice(ROOT);
+        }
         if !self.inherited.is_empty()
             && !self.config.listen.iter().any(|a| matches!(a.without_options(), Address::Inherited { .. }))
         {
@@ -131,7 +142,12 @@ impl Server {
     }
 
     pub(super) fn tell_notices(&self) {
-        self.config.notices().iter().for_each(|notice| self.context.errors.notice(notice));
+        let lost = self.config.user.as_ref().map(|user| lost_by(&self.config, user));
+        self.config
+            .notices()
+            .iter()
+            .chain(lost.iter().flatten())
+            .for_each(|notice| self.context.errors.notice(notice));
     }
 
     /// Stops accepting connections, finishes requests in progress, then ends the application processes: until the grace time is

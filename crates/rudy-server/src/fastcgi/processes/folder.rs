@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, io, process};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
+use rustix::fs::{Access, FlockOperation, Mode, OFlags, access, flock, fstat, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -70,12 +70,14 @@ impl Drop for SocketFolder {
     }
 }
 
-/// Where folders for sockets are made. `RUNTIME_DIRECTORY` is systemd's for a unit with `RuntimeDirectory=`, and names several
-/// with colons between them.
+/// Where folders for sockets are made: the first of these in which this user can. `RUNTIME_DIRECTORY` is systemd's for a unit
+/// with `RuntimeDirectory=`, and names several with colons between them. `XDG_RUNTIME_DIR` belongs to who started Rudy, which
+/// has become another user if root started it.
 pub(super) fn parent() -> PathBuf {
     let of_service = env::var_os("RUNTIME_DIRECTORY").and_then(|folders| env::split_paths(&folders).next());
-    let of_session = || env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());
-    of_service.or_else(of_session).unwrap_or_else(env::temp_dir)
+    let of_session = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let usable = |folder: &PathBuf| access(folder.join("."), Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    of_service.into_iter().chain(of_session).find(usable).unwrap_or_else(env::temp_dir)
 }
 
 /// Removes the folder of a Rudy that had this process id and was killed. In a container every start has the same one.

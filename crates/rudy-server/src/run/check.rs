@@ -1,0 +1,114 @@
+//! `rudy check`: everything that would keep a configuration from being served.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use rustix::fs::{Access, access};
+
+use super::exit::{Exit, Failure};
+use super::hand_over::{access_log, gives_buffer_dir, gives_log};
+use super::privileges::{Change, ROOT, is_root_by_default};
+use super::{conflicts, print};
+use crate::config::{Config, Diagnostics, Place, Problem};
+use crate::{App, Folders};
+
+/// Prints what a configuration means, or everything that is wrong with it.
+#[must_use]
+pub fn check(path: &Path) -> Exit {
+    match Config::load(path).and_then(find_all) {
+        Ok((config, warnings)) => {
+            for warning in warnings {
+                // If stderr cannot be written to, the rest is still of use.
+                let _ = writeln!(io::stderr().lock(), "warning: {warning}");
+            }
+            print(&config.describe())
+        }
+        Err(diagnostics) => Failure::Config(diagnostics).tell(),
+    }
+}
+
+/// Everything that reading a configuration does not find, as a start does; and warnings.
+fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
+    let (conflicts, start) = (conflicts::check(&config), config.check_start());
+    let user = Change::of(&config);
+    let (made, lost) = match &user {
+        Ok(Change::To(user)) => match user.run(|| made_by(&config, &user.name, Given::of(&config))) {
+            Ok(found) => found,
+            Err(error) => (not_this_user(&config, &error), Vec::new()),
+        },
+        _ => (App::new(&config, &Folders::default()).map(drop), Vec::new()),
+    };
+    let user = match user {
+        Ok(Change::NotPermitted(user)) => {
+            config.not_permitted.push(format!("whether Rudy may run as {} (you may not)", user.name));
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+        Err(error) => not_this_user(&config, &error),
+    };
+    Diagnostics::all([made, start, conflicts, user])?;
+    let root = is_root_by_default(&config).then(|| ROOT.to_owned());
+    Ok((config, root.into_iter().chain(lost).collect()))
+}
+
+fn not_this_user(config: &Config, error: &io::Error) -> Result<(), Diagnostics> {
+    let problem =
+        Problem::value(&Place::file(0).key("user"), error.to_string()).label("cannot run as this user");
+    Err(Diagnostics::new(config.sources.clone(), vec![problem]))
+}
+
+/// What root gives to the user at a start, before it becomes that user. Root has to find it out.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    log: bool,
+    buffer_dir: bool,
+}
+
+impl Given {
+    fn of(config: &Config) -> Self {
+        Self {
+            log: access_log(config).is_some_and(gives_log),
+            buffer_dir: config.buffer.dir.as_deref().is_some_and(gives_buffer_dir),
+        }
+    }
+}
+
+/// What this thread, which has become the user as the server does, cannot do; and what it could not do again.
+fn made_by(config: &Config, user: &str, given: Given) -> (Result<(), Diagnostics>, Vec<String>) {
+    let mut to_make = config.clone();
+    if given.buffer_dir {
+        to_make.buffer.dir = None;
+    }
+    let made = App::new(&to_make, &Folders::default()).map(drop);
+    let log = unusable_log(config, user, given.log);
+    let log = log.map_or(Ok(()), |problem| Err(Diagnostics::new(config.sources.clone(), vec![problem])));
+    (Diagnostics::all([made, log]), lost_by(config, user))
+}
+
+/// An access log that the user cannot open.
+fn unusable_log(config: &Config, user: &str, is_given: bool) -> Option<Problem> {
+    let path = access_log(config)?;
+    // Root makes one that is not there; the user must get to it in any case.
+    let right = if is_given || !path.exists() { Access::EXISTS } else { Access::WRITE_OK };
+    let error = access(path, right).err().filter(|error| *error != rustix::io::Errno::NOENT)?;
+    let title = format!("{user} cannot open the access log {}: {}", path.display(), io::Error::from(error));
+    Some(Problem::value(&Place::file(0).key("access_log").key("path"), title).label("this file"))
+}
+
+/// What this process, or thread, which runs as `user`, could not do again: read the configuration, open the access log.
+pub(super) fn lost_by(config: &Config, user: &str) -> Vec<String> {
+    let files = config.sources.paths().filter(|path| access(*path, Access::READ_OK).is_err());
+    let files = files.map(|path| format!("{user} cannot read {}, so a reload fails", path.display()));
+    files.chain(lost_log(config, user)).collect()
+}
+
+fn lost_log(config: &Config, user: &str) -> Option<String> {
+    let path = access_log(config).filter(|path| path.is_file() || !path.exists())?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
+    Some(format!(
+        "{user} cannot create files in {}, so an access log that is renamed cannot be opened again: give it a folder that \
+         belongs to {user}, or have logrotate create it (`create 0640 {user}`)",
+        folder.display()
+    ))
+}

@@ -1,0 +1,51 @@
+//! What a configuration cannot have together with `user`.
+
+use crate::config::{AppTable, Config, Diagnostics, Place, Problem, RouteAuthorize};
+use crate::handlers::Make;
+use crate::user::User;
+
+/// Finds all of it. This looks users up, which may wait for the network.
+pub(super) fn check(config: &Config) -> Result<(), Diagnostics> {
+    let problems = other_users(config);
+    if problems.is_empty() { Ok(()) } else { Err(Diagnostics::new(config.sources.clone(), problems)) }
+}
+
+/// Apps that would run as another user: Rudy cannot become that user once it has dropped root.
+fn other_users(config: &Config) -> Vec<Problem> {
+    let Some(user) = &config.user else { return Vec::new() };
+    let apps = started_apps(config).into_iter();
+    let others = apps.filter_map(|(app, place)| {
+        let other = app.processes.user.as_ref().filter(|other| is_another(other, user))?;
+        let place = place.key("processes").key("user");
+        let problem = Problem::value(&place, format!("Rudy runs as `{user}` and cannot start an app as `{other}`"));
+        let problem = problem.label("another user").also(&Place::file(0).key("user"), "the user of Rudy");
+        let help = "start this app by a systemd unit of its own with `User=`, and give Rudy its `address` in place of `command`";
+        Some(problem.help(help))
+    });
+    others.collect()
+}
+
+/// Whether these are two users or groups. One that cannot be found is another error's matter.
+fn is_another(one: &str, other: &str) -> bool {
+    one != other
+        && match (User::find(one), User::find(other)) {
+            (Ok(one), Ok(other)) => (one.uid, one.gid) != (other.uid, other.gid),
+            _ => false,
+        }
+}
+
+/// The apps that Rudy starts, each with the place of its table.
+fn started_apps(config: &Config) -> Vec<(&AppTable, Place)> {
+    let mut apps = Vec::new();
+    for site in &config.sites {
+        apps.extend(site.authorize.iter().map(|table| (&table.app, site.place.key("authorize"))));
+        for route in &site.routes {
+            if let Some(RouteAuthorize::App(table)) = &route.authorize {
+                apps.push((&table.app, route.place.key("authorize")));
+            }
+            apps.extend(route.handler.app().map(|app| (app, route.handler_place.clone())));
+        }
+    }
+    apps.retain(|(app, _)| app.command.is_some());
+    apps
+}

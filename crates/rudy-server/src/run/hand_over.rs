@@ -1,0 +1,166 @@
+//! What root gives to the user that it becomes: the access log, sockets and folders that were made or configured for Rudy.
+//!
+//! The user may be able to write where these are, and must not make root give away anything else. So no symbolic link is
+//! followed anywhere in a path, a file is judged and given by its descriptor, and only what belongs to root is given.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rudy_net::listen::Address;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, openat2};
+
+use crate::access_log::Destination;
+use crate::config::Config;
+use crate::user::User;
+
+/// Folders that systemd makes for the service: `StateDirectory=`, `RuntimeDirectory=` (for the sockets of apps), `LogsDirectory=`.
+const OF_SERVICE: [&str; 3] = ["STATE_DIRECTORY", "RUNTIME_DIRECTORY", "LOGS_DIRECTORY"];
+
+/// Gives all of it to `user`. What cannot be given stays root's: the user may be able to use it as it is, and if not, opening
+/// it fails, with the reason.
+pub(super) fn hand_over(config: &Config, user: &User) {
+    let of_service = OF_SERVICE.iter().filter_map(env::var_os);
+    let of_service: Vec<PathBuf> =
+        of_service.flat_map(|paths| env::split_paths(&paths).collect::<Vec<_>>()).collect();
+    let of_service = of_service.iter().map(|path| (Kind::Folder, path.as_path()));
+    let sockets = config.listen.iter().filter_map(|address| match address {
+        Address::Unix { path, .. } => Some((Kind::Socket, path.as_path())),
+        _ => None,
+    });
+    let log = access_log(config).map(|path| (Kind::Log, path));
+    let buffer_dir = config.buffer.dir.as_deref().map(|path| (Kind::EmptyFolder, path));
+    for (kind, path) in of_service.chain(sockets).chain(log).chain(buffer_dir) {
+        if let Ok(file) = kind.open(path, true) {
+            let _ = chownat(file, "", Some(user.uid), Some(user.gid), AtFlags::EMPTY_PATH);
+        }
+    }
+}
+
+/// Whether the start will give the access log that is there now.
+pub(super) fn gives_log(path: &Path) -> bool {
+    Kind::Log.open(path, false).is_ok()
+}
+
+/// Whether the start will give the folder for bodies.
+pub(super) fn gives_buffer_dir(path: &Path) -> bool {
+    Kind::EmptyFolder.open(path, false).is_ok()
+}
+
+/// The file of the access log.
+pub(super) fn access_log(config: &Config) -> Option<&Path> {
+    match &config.access_log.as_ref()?.destination {
+        Destination::File(path) => Some(path),
+        Destination::Stdout => None,
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Created if it is not there: the folder may be closed to the user.
+    Log,
+    Socket,
+    Folder,
+    /// One that has files in it may be shared with others: `/srv`, `/tmp`.
+    EmptyFolder,
+}
+
+impl Kind {
+    /// Opens what may be given.
+    fn open(self, path: &Path, create: bool) -> io::Result<OwnedFd> {
+        let flags = match self {
+            Self::Log if create => {
+                OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY
+            }
+            _ => OFlags::PATH,
+        } | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC;
+        let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o640) } else { Mode::empty() };
+        let file = openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS)?;
+        let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        if self.fits(&fstat(&file)?) && (!matches!(self, Self::EmptyFolder) || is_empty()) {
+            Ok(file)
+        } else {
+            Err(io::ErrorKind::InvalidInput.into())
+        }
+    }
+
+    fn fits(self, stat: &Stat) -> bool {
+        let expected = match self {
+            // A second name would be a hard link that the user has made to a file of root.
+            Self::Log if stat.st_nlink == 1 => FileType::RegularFile,
+            Self::Log => return false,
+            Self::Socket => FileType::Socket,
+            Self::Folder | Self::EmptyFolder => FileType::Directory,
+        };
+        stat.st_uid == 0 && FileType::from_raw_mode(stat.st_mode) == expected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::os::unix::net::UnixListener;
+
+    use rustix::process::geteuid;
+
+    use super::*;
+
+    /// A folder of root; none where the tests have no root.
+    fn folder() -> Option<tempfile::TempDir> {
+        geteuid().is_root().then(|| tempfile::tempdir().unwrap())
+    }
+
+    #[test]
+    fn what_is_made_for_rudy_is_given() {
+        let Some(folder) = folder() else { return };
+        let path = |name| folder.path().join(name);
+        fs::create_dir(path("empty")).unwrap();
+        fs::write(path("old"), "").unwrap();
+        let _socket = UnixListener::bind(path("socket")).unwrap();
+        for (kind, name) in [
+            (Kind::Log, "new"),
+            (Kind::Log, "old"),
+            (Kind::Socket, "socket"),
+            (Kind::EmptyFolder, "empty"),
+            (Kind::Folder, "."),
+        ] {
+            assert!(kind.open(&path(name), true).is_ok(), "{name}");
+        }
+        assert_eq!(fs::metadata(path("new")).unwrap().mode() & 0o137, 0, "others cannot read a new log");
+        assert!(gives_log(&path("old")) && !gives_log(&path("missing")) && !path("missing").exists());
+    }
+
+    #[test]
+    fn what_may_be_another_file_of_root_is_not_given() {
+        let Some(folder) = folder() else { return };
+        let path = |name| folder.path().join(name);
+        fs::create_dir(path("full")).unwrap();
+        fs::write(path("full/secret"), "").unwrap();
+        symlink("full/secret", path("link")).unwrap();
+        symlink("nowhere", path("dangling")).unwrap();
+        symlink("full", path("link to folder")).unwrap();
+        fs::hard_link(path("full/secret"), path("hard link")).unwrap();
+        fs::write(path("theirs"), "").unwrap();
+        std::os::unix::fs::chown(path("theirs"), Some(4_000_123), None).unwrap();
+        let _socket = UnixListener::bind(path("socket")).unwrap();
+        for (kind, name) in [
+            (Kind::Log, "link"),
+            (Kind::Log, "dangling"),
+            (Kind::Log, "link to folder/new"),
+            (Kind::Log, "hard link"),
+            (Kind::Log, "full"),
+            (Kind::Log, "socket"),
+            (Kind::Log, "theirs"),
+            (Kind::Socket, "theirs"),
+            (Kind::Folder, "link to folder"),
+            (Kind::Folder, "theirs"),
+            (Kind::EmptyFolder, "full"),
+        ] {
+            assert!(kind.open(&path(name), true).is_err(), "{kind:?} {name}");
+        }
+        assert!(!path("nowhere").exists() && !path("full/new").exists());
+    }
+}

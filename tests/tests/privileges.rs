@@ -1,0 +1,571 @@
+//! What a server keeps of root: `user`, and what `rudy check` says of it. Most of it needs root to start with.
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rudy_tests::{Builder, Server, binary, children, eventually, fastcgi_info, program, skip};
+use rustix::process::{Signal, geteuid, kill_process};
+use tempfile::TempDir;
+
+/// A user and a group that no database knows, so that they own nothing.
+const USER: &str = "4000123:4000777";
+const UID: u32 = 4_000_123;
+const GID: u32 = 4_000_777;
+/// CAP_NET_BIND_SERVICE, the tenth bit, as `/proc` shows a set of capabilities.
+const NET_BIND_SERVICE: &str = "0000000000000400";
+
+/// Whether this is root; counts the test as skipped otherwise.
+fn is_root() -> bool {
+    let is_root = geteuid().is_root();
+    if !is_root {
+        skip("only root can start a server that drops root");
+    }
+    is_root
+}
+
+/// A folder that every user can enter, with a configuration and a folder `public`, whose files everybody can read.
+struct Place(TempDir);
+
+impl Place {
+    /// `text` is the configuration but for its `listen`.
+    fn new(text: &str) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        place.set_mode(".", 0o755);
+        fs::create_dir(place.path("public")).unwrap();
+        fs::write(place.path("public/page.txt"), "hello").unwrap();
+        place.write(&format!("listen = [\"127.0.0.1:0\"]\n{text}"));
+        place
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.path("rudy.toml"), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn set_mode(&self, name: &str, mode: u32) {
+        fs::set_permissions(self.path(name), Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Makes a folder that belongs to the user.
+    fn folder_of_user(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir(&path).unwrap();
+        chown(&path, Some(UID), Some(GID)).unwrap();
+        path
+    }
+
+    fn build(&self) -> Builder {
+        Server::build()
+            .arg("--config")
+            .arg(self.path("rudy.toml"))
+            .env("TMPDIR", "/tmp")
+            .env("XDG_RUNTIME_DIR", "/root")
+    }
+
+    fn start(&self) -> Server {
+        self.build().start()
+    }
+
+    fn check(&self) -> Output {
+        Command::new(binary()).arg("check").arg(self.path("rudy.toml")).output().unwrap()
+    }
+
+    /// What `rudy check` says is wrong.
+    fn errors(&self) -> String {
+        let output = self.check();
+        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// What `rudy check` warns of; it finds nothing wrong.
+    fn warnings(&self) -> String {
+        let output = self.check();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        stderr
+    }
+}
+
+const SITE: &str = "[[site]]\nroot = \"public\"\n";
+
+fn with_user(more: &str) -> String {
+    format!("user = \"{USER}\"\n{more}\n{SITE}")
+}
+
+/// An app that Rudy starts, from a folder that its user can enter.
+fn app(place: &Path, more: &str) -> String {
+    let copy = place.join("app");
+    if !copy.exists() {
+        fs::copy(fastcgi_info(), &copy).unwrap();
+    }
+    format!("[[site.route]]\npath = \"/info\"\nfastcgi = {{ command = [\"{}\"]{more} }}\n", copy.display())
+}
+
+/// The words behind `name:` in the status of a process or thread.
+fn status(path: &Path, name: &str) -> Vec<String> {
+    let status = fs::read_to_string(path.join("status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {name}")).split_whitespace().map(str::to_owned).collect()
+}
+
+/// Every thread of the server runs as the user, with one capability, and gets no other.
+fn assert_dropped(server: &Server) {
+    let tasks = format!("/proc/{}/task", server.pid());
+    let threads: Vec<_> = fs::read_dir(tasks).unwrap().map(|task| task.unwrap().path()).collect();
+    // Main, error log, two logs and an engine at least.
+    assert!(threads.len() >= 3, "{threads:?}");
+    for thread in threads {
+        let name = fs::read_to_string(thread.join("comm")).unwrap();
+        assert_eq!(status(&thread, "Uid"), [UID; 4].map(|id| id.to_string()), "{name}");
+        assert_eq!(status(&thread, "Gid"), [GID; 4].map(|id| id.to_string()), "{name}");
+        assert_eq!(status(&thread, "Groups"), [GID.to_string()], "{name}");
+        for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+            assert_eq!(status(&thread, set), [NET_BIND_SERVICE], "{name} {set}");
+        }
+        assert_eq!(status(&thread, "NoNewPrivs"), ["1"], "{name}");
+    }
+}
+
+/// A port below 1024 that is free now.
+fn low_port() -> u16 {
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    (600..1024).rev().find(is_free).expect("some port below 1024 is free")
+}
+
+fn reload(server: &mut Server, outcome: &str) {
+    server.forget_lines();
+    server.signal(Signal::HUP);
+    server.wait_for_line(outcome);
+}
+
+#[test]
+fn every_thread_runs_as_the_user_and_keeps_one_capability() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(&with_user("access_log = { path = \"access.log\" }"));
+    let server = place.start();
+    // The threads that look for files come with the first requests.
+    assert_eq!(server.get("/page.txt").text(), "hello");
+    assert_dropped(&server);
+    // Only root can read this of a process whose memory is closed.
+    let reader = Command::new("setpriv")
+        .args([&format!("--reuid={UID}"), &format!("--regid={GID}"), "--clear-groups", "cat"])
+        .arg(format!("/proc/{}/environ", server.pid()))
+        .output();
+    assert!(!reader.unwrap().status.success(), "another process of the user reads the memory of the server");
+}
+
+#[test]
+fn every_engine_drops_root() {
+    if !is_root() {
+        return;
+    }
+    for engine in ["task", "mailbox", "thread", "pool:2", "serial"] {
+        let place = Place::new(&with_user(&format!("engine = \"{engine}\"")));
+        let server = place.start();
+        assert_eq!(server.get("/page.txt").text(), "hello", "{engine}");
+        assert_dropped(&server);
+    }
+}
+
+#[test]
+fn a_user_of_the_database_comes_with_its_groups() {
+    if !is_root() {
+        return;
+    }
+    let id = |flag: &str| {
+        let output = Command::new("id").args([flag, "nobody"]).output().unwrap();
+        let mut ids: Vec<_> =
+            String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect();
+        ids.sort();
+        ids
+    };
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.path().join("page.txt"), "hello").unwrap();
+    // The flag, without a configuration.
+    let server =
+        Server::build().arg(folder.path()).args(["--listen", "127.0.0.1:0", "--user", "nobody"]).start();
+    assert_eq!(server.get("/page.txt").text(), "hello");
+    let process = PathBuf::from(format!("/proc/{}", server.pid()));
+    let mut groups = status(&process, "Groups");
+    groups.sort();
+    assert_eq!((&status(&process, "Uid")[0], &groups), (&id("-u")[0], &id("-G")));
+}
+
+#[test]
+fn a_file_that_only_root_can_read_is_not_served() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(&with_user(""));
+    fs::write(place.path("public/secret.txt"), "secret").unwrap();
+    place.set_mode("public/secret.txt", 0o600);
+    let server = place.start();
+    assert_eq!((server.get("/secret.txt").status, server.get("/page.txt").status), (403, 200));
+}
+
+#[test]
+fn an_app_runs_as_the_user_without_the_capability_and_is_restarted() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("");
+    place.write(&format!(
+        "listen = [\"127.0.0.1:0\"]\nuser = \"{USER}\"\n{SITE}{}",
+        app(place.0.path(), ", processes = { idle_timeout = \"1h\" }")
+    ));
+    let server = place.start();
+    let mut killed = Vec::new();
+    for _ in 0..2 {
+        // Between two processes of the app, a request fails.
+        eventually("the app responds", || (server.get("/info").status == 200).then_some(()));
+        let child = eventually("a process runs", || {
+            children(server.pid()).into_iter().find(|child| !killed.contains(child))
+        });
+        let process = PathBuf::from(format!("/proc/{}", child.as_raw_nonzero()));
+        assert_eq!(status(&process, "Uid"), [UID; 4].map(|id| id.to_string()));
+        assert_eq!(status(&process, "Groups"), [GID.to_string()]);
+        for set in ["CapPrm", "CapEff", "CapAmb"] {
+            assert_eq!(status(&process, set), ["0000000000000000"], "{set}");
+        }
+        kill_process(child, Signal::KILL).unwrap();
+        killed.push(child);
+    }
+    eventually("the app responds", || (server.get("/info").status == 200).then_some(()));
+}
+
+#[test]
+fn a_reload_binds_a_port_below_1024() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(&with_user(""));
+    let mut server = place.start();
+    let port = low_port();
+    place.write(&format!("listen = [\"127.0.0.1:0\", \"127.0.0.1:{port}\"]\n{}", with_user("")));
+    reload(&mut server, "the configuration was read again");
+    let mut connection = rudy_tests::Connection::open(([127, 0, 0, 1], port).into());
+    connection.send(b"GET /page.txt HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(connection.answer().text(), "hello");
+    assert_dropped(&server);
+}
+
+#[test]
+fn a_log_that_was_renamed_is_opened_again_as_the_user() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(&with_user("access_log = { path = \"logs/access.log\" }"));
+    let logs = place.folder_of_user("logs");
+    let mut server = place.start();
+    let (log, old) = (logs.join("access.log"), logs.join("old.log"));
+    assert_eq!(fs::metadata(&log).unwrap().uid(), UID, "root has made it and given it away");
+    fs::rename(&log, &old).unwrap();
+    server.signal(Signal::USR1);
+    server.wait_for_line("the access log was reopened");
+    assert_eq!(server.get("/page.txt").status, 200);
+    eventually("the line is written", || {
+        fs::read_to_string(&log).ok().filter(|text| text.contains("/page.txt"))
+    });
+    let metadata = fs::metadata(&log).unwrap();
+    assert_eq!((metadata.uid(), metadata.gid(), metadata.mode() & 0o777), (UID, GID, 0o640));
+}
+
+#[test]
+fn a_log_of_an_earlier_start_as_root_is_given_and_its_loss_is_told_before() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(&with_user("access_log = { path = \"access.log\" }"));
+    let (log, old) = (place.path("access.log"), place.path("old.log"));
+    fs::write(&log, "a line\n").unwrap();
+    place.set_mode("access.log", 0o640);
+    let expected = format!("cannot create files in {}", place.0.path().display());
+    assert!(place.warnings().contains(&expected), "{}", place.warnings());
+    assert_eq!(fs::metadata(&log).unwrap().uid(), 0, "a check changes nothing");
+    let mut server = place.start();
+    server.wait_for_line(&expected);
+    assert_eq!(server.get("/page.txt").status, 200);
+    eventually("the line is written", || {
+        fs::read_to_string(&log).ok().filter(|text| text.contains("/page.txt"))
+    });
+    fs::rename(&log, &old).unwrap();
+    server.signal(Signal::USR1);
+    server.wait_for_line("Permission denied");
+    assert_eq!(server.get("/late.txt").status, 404);
+    eventually("the old file is written", || {
+        fs::read_to_string(&old).ok().filter(|text| text.contains("/late.txt"))
+    });
+}
+
+#[test]
+fn nothing_behind_a_link_is_given_away() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(&with_user("access_log = { path = \"logs/access.log\" }"));
+    let logs = place.folder_of_user("logs");
+    let secret = place.path("secret");
+    fs::write(&secret, "").unwrap();
+    place.set_mode("secret", 0o600);
+    symlink(&secret, logs.join("access.log")).unwrap();
+    let output = place.build().command().output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.starts_with("error: cannot open the access log "), "{stderr}");
+    assert_eq!(fs::metadata(&secret).unwrap().uid(), 0);
+    assert!(place.errors().contains("cannot open the access log"), "{}", place.errors());
+}
+
+#[test]
+fn folders_of_the_service_and_of_bodies_and_sockets_are_given() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("");
+    for name in ["state", "run", "logs", "bodies", "shared"] {
+        fs::create_dir(place.path(name)).unwrap();
+    }
+    fs::write(place.path("shared/file"), "").unwrap();
+    let socket = place.path("rudy.sock");
+    let text = |buffer_dir: &str| {
+        format!(
+            "listen = [\"127.0.0.1:0\", \"unix:rudy.sock,mode=660\"]\nuser = \"{USER}\"\nbuffer_dir = \"{buffer_dir}\"\n\
+             {SITE}{}",
+            app(place.0.path(), "")
+        )
+    };
+    place.write(&text("bodies"));
+    assert_eq!(place.warnings(), "");
+    let environment =
+        [("STATE_DIRECTORY", "state"), ("RUNTIME_DIRECTORY", "run"), ("LOGS_DIRECTORY", "logs")];
+    let build = || {
+        environment.iter().fold(place.build(), |build, (name, folder)| build.env(name, place.path(folder)))
+    };
+    let server = build().start();
+    for path in ["state", "run", "logs", "bodies", "rudy.sock"] {
+        let metadata = fs::metadata(place.path(path)).unwrap();
+        assert_eq!((metadata.uid(), metadata.gid()), (UID, GID), "{path}");
+    }
+    assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o777, 0o660);
+    assert_eq!(server.get("/info").status, 200);
+    let apps: Vec<_> = fs::read_dir(place.path("run")).unwrap().map(|entry| entry.unwrap()).collect();
+    assert_eq!(apps.len(), 1);
+    assert_eq!(apps[0].metadata().unwrap().uid(), UID);
+    drop(server);
+    // What others use as well is not given, and the reason of the failure is told.
+    place.write(&text("shared"));
+    assert!(place.errors().contains("cannot write to "), "{}", place.errors());
+    let output = build().command().output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(fs::metadata(place.path("shared")).unwrap().uid(), 0);
+}
+
+#[test]
+fn a_check_is_made_as_the_user() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("");
+    for folder in ["closed", "logs"] {
+        fs::create_dir(place.path(folder)).unwrap();
+        place.set_mode(folder, 0o700);
+    }
+    fs::create_dir(place.path("closed/site")).unwrap();
+    fs::write(place.path("script"), "#!/bin/sh\n").unwrap();
+    place.set_mode("script", 0o744);
+    place.write(&format!(
+        "user = \"{USER}\"\naccess_log = {{ path = \"logs/access.log\" }}\n[[site]]\nroot = \"closed/site\"\n\
+         [[site.route]]\npath = \"/a\"\nfastcgi = {{ command = [\"./script\"] }}\n\
+         [[site.route]]\npath = \"/b\"\nfastcgi = {{ command = [\"/bin/true\"], processes.folder = \"closed\" }}\n"
+    ));
+    let errors = place.errors();
+    for part in [
+        "closed/site: Permission denied",
+        "script is not executable",
+        "cannot run in ",
+        &format!("{UID} cannot open the access log "),
+        "4 errors in the configuration",
+    ] {
+        assert!(errors.contains(part), "{part}:\n{errors}");
+    }
+    // Its group is enough.
+    for folder in ["closed", "logs"] {
+        chown(place.path(folder), None, Some(GID)).unwrap();
+        place.set_mode(folder, 0o750);
+    }
+    place.set_mode("script", 0o755);
+    assert!(place.warnings().contains("cannot create files in "), "{}", place.warnings());
+    place.set_mode("logs", 0o770);
+    assert_eq!(place.warnings(), "");
+}
+
+#[test]
+fn an_access_control_list_lets_the_user_in() {
+    if !is_root() {
+        return;
+    }
+    let Some(setfacl) = program("setfacl") else { return };
+    let place = Place::new(&with_user(""));
+    place.set_mode("public", 0o700);
+    let closed = place.errors();
+    assert!(closed.contains("Permission denied"), "{closed}");
+    let set = Command::new(setfacl).arg(format!("-m u:{UID}:rx")).arg(place.path("public")).status().unwrap();
+    if !set.success() {
+        return skip("the file system of the temporary folder has no access control lists");
+    }
+    assert_eq!(place.warnings(), "");
+    assert_eq!(place.start().get("/page.txt").text(), "hello");
+}
+
+#[test]
+fn a_configuration_that_the_user_cannot_read_is_told_before_a_reload_fails() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(&with_user(""));
+    place.set_mode("rudy.toml", 0o600);
+    let expected = format!("cannot read {}, so a reload fails", place.path("rudy.toml").display());
+    assert!(place.warnings().contains(&expected), "{}", place.warnings());
+    let mut server = place.start();
+    server.wait_for_line(&expected);
+    reload(&mut server, "the configuration stays as it was");
+    assert_eq!(server.get("/page.txt").text(), "hello");
+}
+
+#[test]
+fn another_user_for_an_app_is_an_error_that_names_the_way_out() {
+    let place = Place::new("");
+    let command = "[[site.route]]\npath = \"/a\"\nfastcgi = { command = [\"/bin/true\"], processes.user = \"nobody\" }\n";
+    place.write(&format!("user = \"root\"\n{SITE}{command}"));
+    let errors = place.errors();
+    assert!(errors.contains("Rudy runs as `root` and cannot start an app as `nobody`"), "{errors}");
+    assert!(errors.contains("a systemd unit of its own"), "{errors}");
+    let output = place.build().command().output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    // The same user by another name is none.
+    place.write(&format!("user = \"65534:65534\"\n{SITE}{command}"));
+    let output = place.check();
+    assert!(!String::from_utf8(output.stderr).unwrap().contains("cannot start an app as"));
+}
+
+#[test]
+fn what_is_no_user_is_an_error() {
+    for (user, expected) in [
+        ("nosuchuser", "there is no user `nosuchuser`"),
+        ("root:nosuchgroup", "there is no group `nosuchgroup`"),
+        ("4294967295", "4294967295 is too large for a user or group id"),
+        ("root:4000777", "root keeps its own groups"),
+    ] {
+        let place = Place::new(&format!("user = \"{user}\"\n{SITE}"));
+        assert!(place.errors().contains(expected), "{}", place.errors());
+        let output = place.build().command().output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.starts_with(&format!("error: cannot run as `{user}`: {expected}")), "{stderr}");
+    }
+}
+
+#[test]
+fn root_without_a_user_is_told_at_the_start_and_by_a_check() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(SITE);
+    assert!(place.warnings().starts_with("warning: Rudy stays root"), "{}", place.warnings());
+    place.start().wait_for_line("notice: Rudy stays root");
+    // Who writes it down means it.
+    place.write(&format!("listen = [\"127.0.0.1:0\"]\nuser = \"root\"\n{SITE}"));
+    assert_eq!(place.warnings(), "");
+    let mut server = place.start();
+    server.signal(Signal::TERM);
+    let (_, stderr) = server.wait();
+    assert!(!stderr.contains("stays root"), "{stderr}");
+}
+
+#[test]
+fn a_reload_does_not_change_the_user() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(&with_user(""));
+    let mut server = place.start();
+    for _ in 0..2 {
+        place.write(&format!("listen = [\"127.0.0.1:0\"]\nuser = \"root\"\n{SITE}"));
+        reload(&mut server, "`user` changes with the next start");
+    }
+    assert_dropped(&server);
+}
+
+/// Has `rudy` started as the user, by `setpriv` with these options.
+fn as_user(place: &Place, options: &str) -> Option<Builder> {
+    let setpriv = program("setpriv")?;
+    let rudy = place.path("rudy");
+    if !rudy.exists() {
+        fs::copy(binary(), &rudy).unwrap();
+    }
+    let ids = format!("--reuid={UID} --regid={GID} --groups={GID} {options}");
+    let script = format!("shift; exec {} {ids} {} \"$@\"", setpriv.display(), rudy.display());
+    Some(place.build().through_shell(&script))
+}
+
+#[test]
+fn an_ordinary_user_can_be_no_one_else() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(&format!("user = \"nobody\"\n{SITE}"));
+    let Some(build) = as_user(&place, "") else { return };
+    let output = build.command().output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let expected = format!(
+        "error: cannot run as `nobody`: this needs root (CAP_SETUID and CAP_SETGID), and Rudy was started by user {UID}"
+    );
+    assert!(stderr.starts_with(&expected), "{stderr}");
+}
+
+#[test]
+fn the_user_itself_is_accepted_and_may_bind_low_ports_if_it_is_permitted() {
+    if !is_root() {
+        return;
+    }
+    let port = low_port();
+    let place = Place::new("");
+    place.write(&format!("listen = [\"127.0.0.1:{port}\"]\n{}", with_user("")));
+    // What a server that has dropped root gives to the one that replaces it.
+    let capability = "--inh-caps=+net_bind_service --ambient-caps=+net_bind_service --no-new-privs";
+    let Some(build) = as_user(&place, capability) else { return };
+    let server = build.start();
+    assert_eq!(server.get("/page.txt").text(), "hello");
+    assert_dropped(&server);
+    assert_eq!(
+        fs::metadata(format!("/proc/{}/environ", server.pid())).unwrap().uid(),
+        0,
+        "its memory is closed"
+    );
+}
+
+#[test]
+fn a_check_by_an_ordinary_user_names_what_it_cannot_know() {
+    if !is_root() {
+        return;
+    }
+    let Some(setpriv) = program("setpriv") else { return };
+    let place = Place::new(&format!("user = \"nobody\"\n{SITE}"));
+    let rudy = place.path("rudy");
+    fs::copy(binary(), &rudy).unwrap();
+    let mut command = Command::new(setpriv);
+    command.args([&format!("--reuid={UID}"), &format!("--regid={GID}"), "--clear-groups"]);
+    let output = command.arg(rudy).arg("check").arg(place.path("rudy.toml")).output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.contains("whether Rudy may run as nobody (you may not)"), "{stdout}");
+}
