@@ -92,6 +92,25 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
+    /// The file of a listener that was bound elsewhere, to be removed here from now on. `mode` as in [`bind`].
+    ///
+    /// # Errors
+    ///
+    /// The file is not there, or its permissions cannot be set.
+    pub fn adopt(path: &Path, mode: Option<u32>) -> io::Result<Self> {
+        let file = Self::at(path)?;
+        if let Some(mode) = mode {
+            fs::set_permissions(path, Permissions::from_mode(mode))?;
+        }
+        Ok(file)
+    }
+
+    /// Leaves the file where it is, for another process that listens on the same socket.
+    pub fn leave(mut self) {
+        // No file has the inode 0.
+        self.inode = 0;
+    }
+
     fn at(path: &Path) -> io::Result<Self> {
         let metadata = fs::symlink_metadata(path)?;
         Ok(Self { path: std::path::absolute(path)?, device: metadata.dev(), inode: metadata.ino() })
@@ -100,8 +119,9 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let ours = fs::symlink_metadata(&self.path)
-            .is_ok_and(|metadata| metadata.dev() == self.device && metadata.ino() == self.inode);
+        let ours = self.inode != 0
+            && fs::symlink_metadata(&self.path)
+                .is_ok_and(|metadata| metadata.dev() == self.device && metadata.ino() == self.inode);
         if ours {
             // If it cannot be removed, it stays as a stale socket, which the next start replaces.
             let _ = fs::remove_file(&self.path);
@@ -191,5 +211,18 @@ mod tests {
         assert!(path.exists(), "it is another's");
         drop(second_file);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_left_is_removed_by_the_process_that_adopts_it() {
+        let folder = folder();
+        let path = folder.path().join("socket");
+        let (_listener, file) = bind(&path, Some(0o600), 1).expect("nothing is there");
+        file.leave();
+        let file = SocketFile::adopt(&path, Some(0o660)).expect("it was left");
+        assert_eq!(fs::metadata(&path).expect("it is there").mode() & 0o777, 0o660);
+        drop(file);
+        assert!(!path.exists());
+        SocketFile::adopt(&path, None).expect_err("nothing is there any more");
     }
 }

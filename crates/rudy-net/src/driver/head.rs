@@ -148,7 +148,8 @@ impl<S: Source> Connection<S> {
     fn awaits_no_request(&self) -> bool {
         let requests = self.machine.requests();
         let has_had_all = self.facts.limits.http.requests_per_connection.is_some_and(|most| requests >= most);
-        self.context.worker.is_stopping() || requests > 0 && (has_had_all || self.context.ends_connections())
+        self.context.worker.is_stopping()
+            || requests > 0 && (has_had_all || self.context.ends_idle_connections())
     }
 
     /// Answers the requests in `bytes`, and those that were left over, as far as nothing has to wait.

@@ -75,16 +75,31 @@ pub(crate) struct ConnectionContext<S> {
     pub(crate) worker: Arc<Worker>,
     /// What answers them.
     pub(crate) source: Arc<S>,
-    /// Set once, when the listener is closed: each connection ends with its next response, an idle one at once.
-    pub(crate) is_listener_closed: Arc<AtomicBool>,
+    /// What has become of the listener.
+    pub(crate) listener: Arc<ListenerState>,
     /// Whether each begins with a header of the PROXY protocol.
     pub(crate) proxy_protocol: bool,
+}
+
+/// What has become of a listener, for its connections. Each is set once.
+#[derive(Debug, Default)]
+pub(crate) struct ListenerState {
+    /// Another process accepts from it: each connection ends with its next response. An idle one stays, because its next request
+    /// may be on its way.
+    pub(crate) is_left: AtomicBool,
+    /// It is closed: each connection ends with its next response, an idle one at once.
+    pub(crate) is_closed: AtomicBool,
 }
 
 impl<S> ConnectionContext<S> {
     /// Whether a connection ends with the response in progress.
     fn ends_connections(&self) -> bool {
-        self.worker.is_stopping() || self.is_listener_closed.load(Ordering::Acquire)
+        self.ends_idle_connections() || self.listener.is_left.load(Ordering::Acquire)
+    }
+
+    /// Whether a connection that has had a response ends when it is idle.
+    fn ends_idle_connections(&self) -> bool {
+        self.worker.is_stopping() || self.listener.is_closed.load(Ordering::Acquire)
     }
 }
 

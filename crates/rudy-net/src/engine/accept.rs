@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -106,9 +107,9 @@ pub(super) struct Acceptor<L, S, C> {
     pub(super) context: Arc<ConnectionContext<S>>,
     pub(super) lane: Arc<Lane>,
     pub(super) spawner: C,
-    /// Whether what is queued has to be accepted before the end. What waits at an inherited socket waits for whoever
-    /// the service manager starts next.
-    pub(super) drains: bool,
+    /// Whether what is queued has to be accepted before the end, and the socket ended. What waits at a socket that another
+    /// process has too waits for that process, or for the one that the service manager starts next.
+    pub(super) is_ours: Arc<AtomicBool>,
 }
 
 impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
@@ -119,7 +120,7 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
             // An error is an engine that was dropped.
             _ = closing.wait_for(|closing| *closing) => {}
         }
-        if self.drains {
+        if self.is_ours.load(Ordering::Acquire) {
             self.drain().await;
             self.listener.close();
         }

@@ -107,13 +107,25 @@ pub trait Engine: Send + Sync {
     /// The addresses that it accepts from, as they were asked for, each with where it is bound.
     fn listening(&self) -> Vec<(Address, Vec<Bound>)>;
 
-    /// Accepts from one more listener. It must have been bound for as many as there are workers.
+    /// Accepts from one more listener. Each worker has a queue of its own if it was bound for as many as there are workers.
     fn listen(&self, listener: Listener) -> io::Result<()>;
 
     /// Stops accepting from an address: what the kernel has queued is accepted still, then the sockets are closed.
     /// Ready when they are; `false` where nothing listens there. The connections from there that are idle are closed; the
     /// others end with the next response. A connection on which no request has arrived yet may send one.
     fn unlisten<'a>(&'a self, address: &'a Address) -> Wait<'a, bool>;
+
+    /// Copies of its listeners to be shared with another process, but for those of a service manager. A drop closes the copies alone.
+    fn share(&self) -> io::Result<Vec<Listener>>;
+
+    /// Listeners that are shared are this process's alone from now on: their end ends the sockets, and removes the files of Unix
+    /// sockets.
+    fn claim(&self);
+
+    /// Stops accepting and leaves all sockets, with what the kernel has queued, to the process that shares them. Ready when nothing
+    /// is accepted any more. Each connection ends with its next response; those that are idle stay until [`Self::stop`], because
+    /// their next request may be on its way.
+    fn leave(&self) -> Wait<'_, ()>;
 
     /// The source gives another service from now on: idle connections look at its limits, those that it allows no further
     /// request close.

@@ -16,7 +16,7 @@ use super::lane::{Lane, Order, Shared};
 use super::spawner::Spawner;
 use super::{Engine, Reporter, Source, Stopped, Wait};
 use crate::Worker;
-use crate::driver::ConnectionContext;
+use crate::driver::{ConnectionContext, ListenerState};
 use crate::listen::{Address, Bound, Listener, Ownership, Socket};
 
 /// A longer grace time is taken for this one: as good as for ever, and no clock overflows.
@@ -64,11 +64,15 @@ impl<S: Source, C: Spawner> Running<S, C> {
 struct OpenListener {
     address: Address,
     bound: Vec<Bound>,
+    /// Copies of the sockets, to be shared with another process.
+    sockets: Vec<Socket>,
     /// Held for its drop, which removes the file.
     file: Option<SocketFile>,
+    /// Whether the sockets end with this listener. Not those of a service manager, and those that are another process's too.
+    is_ours: Arc<AtomicBool>,
     closing: watch::Sender<bool>,
-    /// Told to its connections when the sockets are closed.
-    is_closed: Arc<AtomicBool>,
+    /// Told to its connections.
+    state: Arc<ListenerState>,
     acceptors: Vec<JoinHandle<()>>,
 }
 
@@ -80,14 +84,47 @@ impl OpenListener {
         self.closing.send_replace(true);
     }
 
+    /// The sockets and the file are this process's alone from now on.
+    fn claim(&mut self) {
+        if self.is_ours.load(Ordering::Acquire) || matches!(self.address, Address::Inherited { .. }) {
+            return;
+        }
+        if let Address::Unix { path, mode } = &self.address {
+            // A file that was removed leaves nothing to be removed.
+            self.file = SocketFile::adopt(path, *mode).ok();
+        }
+        self.is_ours.store(true, Ordering::Release);
+    }
+
+    /// A copy for another process, or for later. Nothing of sockets that have ended.
+    fn share(&self) -> io::Result<Listener> {
+        let sockets = self.sockets.iter().filter(|socket| socket.is_listening());
+        let sockets = sockets.map(Socket::try_clone).collect::<io::Result<_>>()?;
+        let (address, bound) = (self.address.clone(), self.bound.clone());
+        Ok(Listener { address, bound, sockets, ownership: Ownership::Shared })
+    }
+
     /// Ready when the sockets are closed.
     async fn close(mut self) {
         self.begin_close();
-        for acceptor in self.acceptors {
+        self.closed().await;
+        self.state.is_closed.store(true, Ordering::Release);
+    }
+
+    /// Leaves sockets and file to the process that shares them. Ready when nothing is accepted any more.
+    async fn leave(mut self) {
+        self.is_ours.store(false, Ordering::Release);
+        self.file.take().map(SocketFile::leave);
+        self.begin_close();
+        self.closed().await;
+        self.state.is_left.store(true, Ordering::Release);
+    }
+
+    async fn closed(&mut self) {
+        for acceptor in self.acceptors.drain(..) {
             // It fails only where the runtime has ended before it: then it is closed as well.
             let _ = acceptor.await;
         }
-        self.is_closed.store(true, Ordering::Release);
     }
 }
 
@@ -97,8 +134,8 @@ impl<S: Source, C: Spawner> Running<S, C> {
         &self,
         (lane, handle): &(Arc<Lane>, Handle),
         socket: Socket,
-        (drains, proxy_protocol): (bool, bool),
-        is_closed: &Arc<AtomicBool>,
+        (is_ours, proxy_protocol): (&Arc<AtomicBool>, bool),
+        state: &Arc<ListenerState>,
         closing: watch::Receiver<bool>,
     ) -> io::Result<JoinHandle<()>> {
         // Registers the socket with the poller of that runtime.
@@ -106,18 +143,18 @@ impl<S: Source, C: Spawner> Running<S, C> {
         let context = Arc::new(ConnectionContext {
             worker: lane.worker.clone(),
             source: self.source.clone(),
-            is_listener_closed: is_closed.clone(),
+            listener: state.clone(),
             proxy_protocol,
         });
-        let (lane, spawner) = (lane.clone(), self.spawner.clone());
+        let (lane, spawner, is_ours) = (lane.clone(), self.spawner.clone(), is_ours.clone());
         Ok(match socket {
             Socket::Tcp(socket) => {
                 let listener = TcpListener::from_std(socket)?;
-                handle.spawn(Acceptor { listener, context, lane, spawner, drains }.run(closing))
+                handle.spawn(Acceptor { listener, context, lane, spawner, is_ours }.run(closing))
             }
             Socket::Unix(socket) => {
                 let listener = UnixListener::from_std(socket)?;
-                handle.spawn(Acceptor { listener, context, lane, spawner, drains }.run(closing))
+                handle.spawn(Acceptor { listener, context, lane, spawner, is_ours }.run(closing))
             }
         })
     }
@@ -146,30 +183,28 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
     }
 
     fn listen(&self, mut listener: Listener) -> io::Result<()> {
-        if listener.cores.len() != self.lanes.len() {
-            return Err(io::Error::other(
-                "the listener was bound for another number of workers than the engine has",
-            ));
-        }
+        let for_lanes = listener.for_lanes(self.lanes.len())?;
         // From here on the acceptors close what is theirs.
-        let sockets = mem::take(&mut listener.cores);
-        let (file, drains) = match mem::replace(&mut listener.ownership, Ownership::Inherited) {
-            Ownership::Tcp => (None, true),
-            Ownership::Unix(file) => (Some(file), true),
-            Ownership::Inherited => (None, false),
+        let (is_ours, file) = match mem::replace(&mut listener.ownership, Ownership::Inherited) {
+            Ownership::Tcp => (true, None),
+            Ownership::Unix(file) => (true, Some(file)),
+            Ownership::Inherited | Ownership::Shared => (false, None),
         };
-        let (closing, is_closed) = (watch::Sender::new(false), Arc::new(AtomicBool::new(false)));
+        let is_ours = Arc::new(AtomicBool::new(is_ours));
+        let (closing, state) = (watch::Sender::new(false), Arc::<ListenerState>::default());
         let mut acceptors = Vec::new();
-        let options = (drains, listener.address.has_proxy_protocol());
-        for (lane, sockets) in self.lanes.iter().zip(sockets) {
+        let proxy_protocol = listener.address.has_proxy_protocol();
+        for (lane, sockets) in self.lanes.iter().zip(for_lanes) {
             for socket in sockets {
-                acceptors.push(self.accept(lane, socket, options, &is_closed, closing.subscribe())?);
+                let options = (&is_ours, proxy_protocol);
+                acceptors.push(self.accept(lane, socket, options, &state, closing.subscribe())?);
             }
         }
+        let sockets = mem::take(&mut listener.sockets);
         let (address, bound) = (listener.address.clone(), listener.bound.clone());
         let mut listeners = self.listeners();
         let listeners = listeners.as_mut().ok_or_else(|| io::Error::other("the engine is stopping"))?;
-        listeners.push(OpenListener { address, bound, file, closing, is_closed, acceptors });
+        listeners.push(OpenListener { address, bound, sockets, file, is_ours, closing, state, acceptors });
         Ok(())
     }
 
@@ -179,6 +214,28 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
             listener.close().await;
             self.source_changed();
             true
+        })
+    }
+
+    fn share(&self) -> io::Result<Vec<Listener>> {
+        let listeners = self.listeners();
+        let own =
+            listeners.iter().flatten().filter(|open| !matches!(open.address, Address::Inherited { .. }));
+        let shared: io::Result<Vec<_>> = own.map(OpenListener::share).collect();
+        shared
+            .map(|listeners| listeners.into_iter().filter(|listener| !listener.sockets.is_empty()).collect())
+    }
+
+    fn claim(&self) {
+        self.listeners().iter_mut().flatten().for_each(OpenListener::claim);
+    }
+
+    fn leave(&self) -> Wait<'_, ()> {
+        let listeners = self.listeners().as_mut().map(mem::take).unwrap_or_default();
+        Box::pin(async move {
+            for listener in listeners {
+                listener.leave().await;
+            }
         })
     }
 

@@ -1,20 +1,25 @@
-//! Sockets that a service manager has bound for us: systemd's socket activation, `sd_listen_fds(3)`.
+//! Sockets that another process has bound for us: a service manager (systemd's socket activation, `sd_listen_fds(3)`), or the
+//! server that this process replaces.
 
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::FdFlags;
 use socket2::{Domain, Socket as RawSocket, Type};
 
-use super::{ListenError, Socket};
+use super::{Address, ListenError, Listener, Socket};
 
 /// The first descriptor that is passed: `SD_LISTEN_FDS_START`.
 const FIRST_DESCRIPTOR: RawFd = 3;
 
-/// Sockets passed by a service manager, kept so that a reload can let go of them and take them up again.
+/// Sockets that this process was started with.
 #[derive(Debug, Default)]
 pub struct Inherited {
+    /// The service manager's, kept so that a reload can let go of them and take them up again.
     sockets: Vec<(String, RawSocket)>,
+    /// Those of the server that this process replaces. A reload binds an address itself.
+    listeners: Mutex<Vec<Listener>>,
 }
 
 impl Inherited {
@@ -39,13 +44,52 @@ impl Inherited {
             let name = names.next().filter(|name| !name.is_empty()).unwrap_or("unknown").to_owned();
             sockets.push((name, take_descriptor(descriptor)?));
         }
-        Ok(Self { sockets })
+        Ok(Self { sockets, ..Self::default() })
+    }
+
+    /// Adds a socket of the service manager that another process has passed on.
+    pub fn add_socket(&mut self, name: String, descriptor: OwnedFd) {
+        self.sockets.push((name, descriptor.into()));
+    }
+
+    /// Adds a listener of another process, in place of binding its address.
+    pub fn add_listener(&mut self, listener: Listener) {
+        self.listeners().push(listener);
+    }
+
+    /// The service manager's sockets with their names, to be passed on.
+    pub fn sockets(&self) -> impl Iterator<Item = (&str, BorrowedFd<'_>)> {
+        self.sockets.iter().map(|(name, socket)| (name.as_str(), socket.as_fd()))
+    }
+
+    /// The listeners that no address wanted.
+    #[must_use]
+    pub fn take_unused(&self) -> Vec<Listener> {
+        std::mem::take(&mut self.listeners())
     }
 
     /// Whether nothing was passed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sockets.is_empty()
+    }
+
+    /// The listener for `address`, where one was handed over. The permissions of a socket's file may differ.
+    pub(super) fn take_listener(&self, address: &Address) -> Option<Listener> {
+        let is_same = |listener: &Listener| match (&listener.address, address) {
+            (Address::Unix { path: own, .. }, Address::Unix { path, .. }) => own == path,
+            (own, address) => own == address,
+        };
+        let mut listeners = self.listeners();
+        let index = listeners.iter().position(is_same)?;
+        let mut listener = listeners.swap_remove(index);
+        listener.address = address.clone();
+        Some(listener)
+    }
+
+    /// A list is changed in one step, so a panic elsewhere leaves nothing half done.
+    fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Copies of the sockets of this name, or of all. None is an error.
@@ -79,6 +123,11 @@ fn take_descriptor(descriptor: RawFd) -> Result<RawSocket, ListenError> {
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     rustix::io::fcntl_setfd(&descriptor, FdFlags::CLOEXEC).map_err(|_| closed())?;
     Ok(RawSocket::from(descriptor))
+}
+
+/// A socket of `address` that another process has handed over.
+pub(super) fn shared(address: &Address, descriptor: OwnedFd) -> Result<Socket, ListenError> {
+    listening(&address.to_string(), &RawSocket::from(descriptor))
 }
 
 /// A copy to accept from, if this is a socket that can be accepted from.

@@ -1,7 +1,7 @@
 //! Where connections come in: addresses as people write them, and the sockets bound to them.
 //!
 //! A [`Listener`] is bound before anything is done with it, so that a configuration whose addresses cannot all be had is
-//! refused as a whole. It has one set of sockets for each core of the engine.
+//! refused as a whole.
 
 mod address;
 mod error;
@@ -9,16 +9,18 @@ mod inherited;
 mod tcp;
 mod unix;
 
-use std::fmt;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 pub use address::{Address, AddressError};
 pub use error::ListenError;
 pub use inherited::Inherited;
 pub use rudy_observe::Owner;
 use rudy_socket_file::SocketFile;
+use socket2::SockRef;
 
 use crate::close::close_listener;
 
@@ -32,30 +34,29 @@ pub(crate) const BACKLOG: i32 = 4096;
 pub struct Listener {
     pub(crate) address: Address,
     pub(crate) bound: Vec<Bound>,
-    /// For each core the sockets from which it accepts.
-    pub(crate) cores: Vec<Vec<Socket>>,
+    pub(crate) sockets: Vec<Socket>,
     pub(crate) ownership: Ownership,
 }
 
 impl Listener {
-    /// Binds `address` for an engine of `cores` cores. An [`Address::Inherited`] is found in `inherited`.
+    /// Binds `address` for an engine of `cores` cores. An [`Address::Inherited`] is found in `inherited`, and so is an address
+    /// whose sockets another process has handed over.
     pub fn bind(address: &Address, cores: usize, inherited: &Inherited) -> Result<Self, ListenError> {
-        let (bound, cores, ownership) = match address {
+        if let Some(listener) = inherited.take_listener(address) {
+            return Ok(listener);
+        }
+        let (bound, sockets, ownership) = match address {
             Address::Ip(ip) => Self::tcp(address, &tcp::Place::one(*ip), cores)?,
             Address::AllInterfaces { port } => {
                 Self::tcp(address, &tcp::Place::every_interface(*port), cores)?
             }
             Address::Unix { path, mode } => {
                 let (socket, file) = unix::bind(path, *mode)?;
-                let cores =
-                    share(vec![Socket::Unix(socket)], cores).map_err(|e| ListenError::system(address, e))?;
-                (vec![Bound::Unix(path.clone())], cores, Ownership::Unix(file))
+                (vec![Bound::Unix(path.clone())], vec![Socket::Unix(socket)], Ownership::Unix(file))
             }
             Address::Inherited { name } => {
                 let sockets = inherited.find(name.as_deref())?;
-                let bound = sockets.iter().map(Socket::bound).collect();
-                let cores = share(sockets, cores).map_err(|e| ListenError::system(address, e))?;
-                (bound, cores, Ownership::Inherited)
+                (sockets.iter().map(Socket::bound).collect(), sockets, Ownership::Inherited)
             }
             Address::ProxyProtocol(inner) => {
                 let mut listener = Self::bind(inner, cores, inherited)?;
@@ -63,7 +64,15 @@ impl Listener {
                 return Ok(listener);
             }
         };
-        Ok(Self { address: address.clone(), bound, cores, ownership })
+        Ok(Self { address: address.clone(), bound, sockets, ownership })
+    }
+
+    /// The sockets of `address` that another process has bound and listens on too. A drop closes them here alone.
+    pub fn shared(address: Address, descriptors: Vec<OwnedFd>) -> Result<Self, ListenError> {
+        let sockets = descriptors.into_iter().map(|descriptor| inherited::shared(&address, descriptor));
+        let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+        let bound = sockets.iter().take(1).map(Socket::bound).collect();
+        Ok(Self { address, bound, sockets, ownership: Ownership::Shared })
     }
 
     /// Whether `address` could be bound if no one else had it: what can be known without listening on it. Nothing is known of
@@ -84,8 +93,7 @@ impl Listener {
 
     fn tcp(address: &Address, places: &[tcp::Place], cores: usize) -> Result<Parts, ListenError> {
         let (bound, sockets) = tcp::bind(address, places, cores)?;
-        let cores = sockets.into_iter().map(|socket| vec![Socket::Tcp(socket)]).collect();
-        Ok((vec![Bound::Ip(bound)], cores, Ownership::Tcp))
+        Ok((vec![Bound::Ip(bound)], sockets.into_iter().map(Socket::Tcp).collect(), Ownership::Tcp))
     }
 
     /// The address as it was asked for.
@@ -99,13 +107,36 @@ impl Listener {
     pub fn bound(&self) -> &[Bound] {
         &self.bound
     }
+
+    /// Its sockets, to be handed to another process.
+    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().map(Socket::as_fd)
+    }
+
+    /// For each of `lanes` the sockets from which it accepts. TCP sockets of one address have a queue each, so each lane has one
+    /// of its own if there are as many; every socket has a lane in any case. All lanes accept from all other sockets: a new
+    /// connection wakes every lane that sleeps, and one of them gets it.
+    pub(crate) fn for_lanes(&self, lanes: usize) -> io::Result<Vec<Vec<Socket>>> {
+        let count = self.sockets.len();
+        let has_queues = matches!(self.address, Address::Ip(_) | Address::AllInterfaces { .. });
+        let of_lane = |lane: usize| -> io::Result<Vec<Socket>> {
+            let pairs = (0..lanes.max(count)).map(|n| (n % lanes, n % count.max(1)));
+            let own = pairs.filter(|(owner, _)| *owner == lane).map(|(_, socket)| socket);
+            if has_queues {
+                own.map(|socket| self.sockets[socket].try_clone()).collect()
+            } else {
+                self.sockets.iter().map(Socket::try_clone).collect()
+            }
+        };
+        (0..lanes).map(of_lane).collect()
+    }
 }
 
 impl Drop for Listener {
     /// Where no engine has taken the sockets, because another address could not be had, the ports are free at once.
     fn drop(&mut self) {
         if matches!(self.ownership, Ownership::Tcp) {
-            for socket in self.cores.drain(..).flatten() {
+            for socket in self.sockets.drain(..) {
                 if let Socket::Tcp(socket) = socket {
                     close_listener(socket);
                 }
@@ -114,7 +145,7 @@ impl Drop for Listener {
     }
 }
 
-type Parts = (Vec<Bound>, Vec<Vec<Socket>>, Ownership);
+type Parts = (Vec<Bound>, Vec<Socket>, Ownership);
 
 /// Where a socket listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,11 +173,16 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    fn try_clone(&self) -> std::io::Result<Self> {
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(socket) => Self::Tcp(socket.try_clone()?),
             Self::Unix(socket) => Self::Unix(socket.try_clone()?),
         })
+    }
+
+    /// Whether connections can still come from it: a process that shares a socket may have ended it.
+    pub(crate) fn is_listening(&self) -> bool {
+        SockRef::from(self).is_listener().unwrap_or(false)
     }
 
     fn bound(&self) -> Bound {
@@ -161,6 +197,15 @@ impl Socket {
     }
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
 /// Whose sockets these are, which decides what becomes of them when the engine is done with them.
 #[derive(Debug)]
 pub(crate) enum Ownership {
@@ -170,15 +215,6 @@ pub(crate) enum Ownership {
     Unix(SocketFile),
     /// The service manager's, which keeps them open: what is queued waits there for whoever comes next.
     Inherited,
-}
-
-/// Gives every core the same sockets: only TCP sockets that we bind ourselves can have a queue for each core. A new
-/// connection wakes every core that sleeps, and one of them gets it.
-fn share(sockets: Vec<Socket>, cores: usize) -> std::io::Result<Vec<Vec<Socket>>> {
-    let mut all = Vec::with_capacity(cores);
-    for _ in 1..cores {
-        all.push(sockets.iter().map(Socket::try_clone).collect::<std::io::Result<Vec<_>>>()?);
-    }
-    all.push(sockets);
-    Ok(all)
+    /// Those of another process too, until the engine claims them.
+    Shared,
 }

@@ -10,6 +10,7 @@ mod limits;
 mod listen;
 mod proxies;
 mod reload;
+mod share;
 mod stop;
 mod support;
 mod threads;

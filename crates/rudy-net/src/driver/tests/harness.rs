@@ -1,12 +1,11 @@
 //! One connection, served on a thread whose runtime has no timer but the worker's.
 
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use crate::driver::{ConnectionContext, Serve, serve};
+use crate::driver::{ConnectionContext, ListenerState, Serve, serve};
 use rudy_http::h1::RequestHead;
 
 use crate::engine::Source;
@@ -77,13 +76,9 @@ impl Harness {
         let (limits, outcome_sender) = (Arc::new(limits), Mutex::new(sender));
         let service = Answering { limits, answer: Box::new(answer), outcomes: outcome_sender };
         let worker = Arc::<Worker>::default();
-        let (source, is_listener_closed) = (Arc::new(Fixed(Arc::new(service))), Arc::<AtomicBool>::default());
-        let context = Arc::new(ConnectionContext {
-            worker: worker.clone(),
-            source,
-            is_listener_closed,
-            proxy_protocol: false,
-        });
+        let (source, listener) = (Arc::new(Fixed(Arc::new(service))), Arc::<ListenerState>::default());
+        let context =
+            Arc::new(ConnectionContext { worker: worker.clone(), source, listener, proxy_protocol: false });
         Self { worker, outcomes, context }
     }
 

@@ -1,0 +1,119 @@
+//! Two engines that share listening sockets, as a server and the one that replaces it do.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use rudy_net::Limits;
+use rudy_net::engine::Engine;
+use rudy_net::listen::{Inherited, Listener};
+
+use crate::support::{
+    Greeter, REQUEST, assert_greeted, engine_of, eventually, exchange, is_serial, listen, listen_tcp, sum,
+};
+
+fn greeter(cores: usize) -> Box<dyn Engine> {
+    engine_of(cores, Greeter { limits: Limits::default().into() }).0
+}
+
+/// Has `second` accept from what `first` accepts from, as another process would: from descriptors.
+fn share(first: &dyn Engine, second: &dyn Engine) {
+    let mut inherited = Inherited::default();
+    let shared = first.share().unwrap();
+    let addresses: Vec<_> = shared.iter().map(|listener| listener.address().clone()).collect();
+    for listener in shared {
+        let descriptors = listener.sockets().map(|socket| socket.as_fd().try_clone_to_owned().unwrap());
+        let descriptors = descriptors.collect();
+        inherited.add_listener(Listener::shared(listener.address().clone(), descriptors).unwrap());
+    }
+    for address in addresses {
+        second.listen(Listener::bind(&address, second.workers().len(), &inherited).unwrap()).unwrap();
+    }
+    assert!(inherited.take_unused().is_empty());
+}
+
+/// All of these are served, by whichever engine.
+fn connect(address: SocketAddr, count: usize) {
+    for _ in 0..count {
+        assert_greeted(&exchange(&TcpStream::connect(address).unwrap(), REQUEST).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn every_queue_has_a_worker_however_many_the_second_engine_has() {
+    for cores in [1, 2, 3, 5] {
+        let (first, second) = (greeter(2), greeter(cores));
+        let address = listen_tcp(&*first);
+        share(&*first, &*second);
+        first.leave().await;
+        second.claim();
+        connect(address, 32);
+        assert_eq!(sum(&*second, |counters| &counters.accepted), 32, "{cores} cores");
+        second.stop(std::time::Duration::ZERO).await;
+        TcpListener::bind(address).expect("the sockets end with the engine that has claimed them");
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_ends_before_it_claims_leaves_everything_to_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let first = greeter(2);
+    let address = listen_tcp(&*first);
+    listen(&*first, &format!("unix:{}", path.display()));
+    for stops in [false, true] {
+        let second = greeter(2);
+        share(&*first, &*second);
+        if stops {
+            second.stop(std::time::Duration::ZERO).await;
+        } else {
+            second.stop_now();
+            second.ended().await;
+        }
+        drop(second);
+        let before = sum(&*first, |counters| &counters.accepted);
+        connect(address, 32);
+        UnixStream::connect(&path).unwrap();
+        eventually("all are accepted", || sum(&*first, |counters| &counters.accepted) == before + 33);
+    }
+}
+
+#[tokio::test]
+async fn the_first_engine_takes_its_sockets_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let first = greeter(2);
+    let address = listen_tcp(&*first);
+    listen(&*first, &format!("unix:{}", path.display()));
+    let kept = first.share().unwrap();
+    first.leave().await;
+    // These wait in the queues of the kernel.
+    let waiting: Vec<_> = (0..32).map(|_| TcpStream::connect(address).unwrap()).collect();
+    assert!(first.listening().is_empty() && path.exists());
+    for listener in kept {
+        first.listen(listener).unwrap();
+    }
+    first.claim();
+    for stream in waiting {
+        assert_greeted(&exchange(&stream, REQUEST).unwrap());
+    }
+    first.stop(std::time::Duration::ZERO).await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_next_response_once_its_listener_is_left() {
+    if is_serial() {
+        return;
+    }
+    let first = greeter(2);
+    let address = listen_tcp(&*first);
+    let stream = TcpStream::connect(address).unwrap();
+    assert_greeted(&exchange(&stream, REQUEST).unwrap());
+    let _kept = first.share().unwrap();
+    first.leave().await;
+    first.source_changed();
+    // Idle, it is not closed: its next request may be on its way.
+    let answer = exchange(&stream, REQUEST).unwrap();
+    assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+}
