@@ -25,7 +25,7 @@ pub struct Tally {
 
 impl Load {
     /// Starts clients, one for each number in `requests_per_connection`: so many requests it sends before it opens a
-    /// new connection. They ask for `targets` in turn, and `check` looks at what they get.
+    /// new connection; fewer if the server says that it closes this one. They ask for `targets` in turn, and `check` looks at what they get.
     #[must_use]
     pub fn start(
         address: SocketAddr,
@@ -80,10 +80,14 @@ fn run(
         for _ in 0..requests {
             let target = targets.next().expect("a cycle has no end");
             connection.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
-            check(target, &connection.answer());
+            let answer = connection.answer();
+            check(target, &answer);
             tally.answers += 1;
             if stop.load(Ordering::Relaxed) {
                 return tally;
+            }
+            if answer.field("connection") == Some("close") {
+                break;
             }
         }
     }

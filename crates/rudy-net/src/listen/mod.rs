@@ -108,6 +108,12 @@ impl Listener {
         &self.bound
     }
 
+    /// Whether connections can still come: a process that shares the sockets may have ended them.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        self.sockets.iter().any(Socket::is_listening)
+    }
+
     /// Its sockets, to be handed to another process.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sockets.iter().map(Socket::as_fd)

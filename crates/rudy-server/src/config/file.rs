@@ -67,6 +67,9 @@ pub struct MainFile {
     pub access_log: Option<AccessLogTable>,
     /// How long requests in progress may take to finish after the server was asked to stop; then they are cut. 30 s if absent.
     pub shutdown_timeout: Option<Time>,
+    /// How long a new process may take to be ready when it replaces the running one (SIGUSR2); then it is ended, and the old one
+    /// goes on. 60 s if absent.
+    pub upgrade_timeout: Option<Time>,
     /// The user that Rudy runs as once it has bound its addresses: `www-data`, `www-data:group` or numbers. Rudy must be started
     /// as root, and keeps the right to bind ports below 1024. The user it is started as if absent. Changes with the next start.
     #[schemars(length(min = 1))]

@@ -94,6 +94,9 @@ impl Loader {
         if let Some(timeout) = file.shutdown_timeout {
             config.shutdown_timeout = timeout.0;
         }
+        if let Some(timeout) = file.upgrade_timeout {
+            config.upgrade_timeout = timeout.0;
+        }
         config.user = file.user;
         config.access_log = file.access_log.map(|log| log_options(&log, folder));
         self.sites(file.site, wrong);

@@ -54,6 +54,8 @@ use crate::routing::{HostPattern, PathPattern};
 
 /// systemd sends SIGKILL after 90 s: well within that, and longer than a request that a person waits for.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
+/// More than the slowest start of an app that should succeed, and soon enough for a person who waits for the outcome.
+const UPGRADE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What a server is to do: a configuration file with what it includes, or what the flags say.
 ///
@@ -74,6 +76,8 @@ pub struct Config {
     pub access_log: Option<AccessLogOptions>,
     /// How long requests under way may take once the server was asked to stop.
     pub shutdown_timeout: Duration,
+    /// How long a process that is to replace this one may take to be ready.
+    pub upgrade_timeout: Duration,
     /// The user to run as, and its group: `www-data`, `www-data:group`. The user of the process if absent.
     pub user: Option<String>,
     /// The sites, in written order.
@@ -169,6 +173,7 @@ impl Config {
             client_address: crate::client_address::Options::default(),
             access_log: None,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
+            upgrade_timeout: UPGRADE_TIMEOUT,
             user: None,
             sites: Vec::new(),
             ignored: Vec::new(),

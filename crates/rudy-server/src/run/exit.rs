@@ -72,6 +72,21 @@ impl Failure {
         }
     }
 
+    /// In one line, with the first of a configuration's errors.
+    pub(super) fn first_line(&self) -> String {
+        match self {
+            Self::Config(diagnostics) => {
+                let text = diagnostics.render(false);
+                format!(
+                    "{}; {}",
+                    self.summary(),
+                    text.lines().take(2).map(str::trim).collect::<Vec<_>>().join(" ")
+                )
+            }
+            _ => self.summary(),
+        }
+    }
+
     /// Says it on stderr, and as an exit code.
     pub(super) fn tell(&self) -> Exit {
         let mut stderr = io::stderr().lock();

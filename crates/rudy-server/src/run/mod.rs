@@ -8,11 +8,13 @@ mod exit;
 mod generation;
 mod hand_over;
 pub mod init;
+mod outcome;
 mod privileges;
 mod reload;
 mod server;
 mod service_manager;
 mod signals;
+mod upgrade;
 
 use std::fs;
 use std::io::{self, Write};

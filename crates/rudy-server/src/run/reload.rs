@@ -7,7 +7,9 @@ use rudy_net::listen::{Address, ListenError, Listener, Owner};
 use super::exit::Failure;
 use super::server::{Server, open_access_log};
 use super::service_manager::State;
-use super::{Source, announce};
+use super::{Source, announce, outcome};
+use crate::access_log::AccessLog;
+use crate::error_log::ErrorLog;
 
 impl Server {
     /// Reads the configuration again. Requests in progress are finished with what they began with.
@@ -20,6 +22,7 @@ impl Server {
                 Failure::Config(diagnostics) => errors.error_with(&message, &diagnostics.render(false)),
                 _ => errors.error(&message),
             }
+            outcome::report(&self.signals, Err(&message));
             // The old log is opened anew all the same: whoever renamed it waits for that.
             self.reopen_access_log();
         }
@@ -67,10 +70,12 @@ impl Server {
         if user_changes {
             self.context.errors.notice("`user` changes with the next start");
         }
-        self.context.errors.notice(match self.options.source {
+        let message = match self.options.source {
             Source::Folder { .. } => "SIGHUP: there is no configuration to read; the logs were opened anew",
             Source::File(_) => "SIGHUP: the configuration was read again and holds from the next request on",
-        });
+        };
+        self.context.errors.notice(message);
+        outcome::report(&self.signals, Ok(message));
         Ok(())
     }
 
@@ -142,14 +147,18 @@ impl Server {
     }
 
     pub(super) fn reopen_access_log(&self) {
-        if let Some(log) = &self.access_log
-            && let Err(error) = log.reopen()
-        {
-            self.context.errors.error(&format!(
-                "cannot open the access log {} anew: {error}; the file that was open is still written",
-                log.destination()
-            ));
-        }
+        reopen_access_log(self.access_log.as_ref(), &self.context.errors);
+    }
+}
+
+pub(super) fn reopen_access_log(log: Option<&AccessLog>, errors: &ErrorLog) {
+    if let Some(log) = log
+        && let Err(error) = log.reopen()
+    {
+        errors.error(&format!(
+            "cannot open the access log {} anew: {error}; the file that was open is still written",
+            log.destination()
+        ));
     }
 }
 

@@ -4,7 +4,7 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use rudy_net::engine::{self, Engine, Report, Source as _, raise_descriptor_limit};
+use rudy_net::engine::{self, Engine, Report, Source as _, Stopped, raise_descriptor_limit};
 use rudy_net::listen::{Address, Inherited, ListenError, Listener};
 use tokio::runtime::Runtime;
 
@@ -15,6 +15,7 @@ use super::generation::Generations;
 use super::privileges::{ROOT, is_root_by_default};
 use super::service_manager::{self, State};
 use super::signals::{Asked, Signals, Stop};
+use super::upgrade::{CommandLine, Predecessor};
 use super::{Options, announce, privileges};
 use crate::access_log::AccessLog;
 use crate::config::Config;
@@ -27,10 +28,11 @@ pub(super) struct Server {
     pub(super) config: Config,
     pub(super) context: Context,
     pub(super) access_log: Option<AccessLog>,
-    inherited: Inherited,
+    pub(super) inherited: Inherited,
     pub(super) generations: Arc<Generations>,
     pub(super) engine: Box<dyn Engine>,
-    signals: Signals,
+    pub(super) signals: Signals,
+    pub(super) command_line: CommandLine,
     pub(super) runtime: Runtime,
     /// Whether stderr was a terminal at the start.
     has_terminal: bool,
@@ -41,8 +43,21 @@ impl Server {
     /// are accepted when everything else has worked.
     pub(super) fn start(options: Options) -> Result<Self, Failure> {
         let (runtime, signals) = event_loop()?;
+        let predecessor = signals.predecessor().cloned();
+        Self::start_with(options, runtime, signals).inspect_err(|failure| {
+            if let Some(predecessor) = predecessor {
+                predecessor.failed(failure);
+            }
+        })
+    }
+
+    fn start_with(options: Options, runtime: Runtime, signals: Signals) -> Result<Self, Failure> {
+        let command_line = CommandLine::own().map_err(Failure::cannot("find the own program"))?;
+        let mut inherited = take_inherited()?;
+        if let Some(predecessor) = signals.predecessor() {
+            runtime.block_on(predecessor.receive_sockets(&mut inherited))?;
+        }
         let config = options.config()?;
-        let inherited = take_inherited()?;
         let descriptors = raise_descriptor_limit();
         let workers = config.engine.for_start().worker_count();
         // Root binds, and no other thread runs yet: see `privileges`.
@@ -72,6 +87,7 @@ impl Server {
                 generations,
                 engine,
                 signals,
+                command_line,
                 runtime,
                 has_terminal,
             };
@@ -99,7 +115,7 @@ impl Server {
         }
         // A server that cannot say so serves all the same.
         let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.config, &bound);
-        self.tell_service_manager(State::Ready);
+        self.tell_ready();
         Ok(())
     }
 
@@ -133,6 +149,10 @@ impl Server {
                     return self.stop(Stop { name: "SIGHUP", number: 1 });
                 }
                 Asked::Reload => self.reload(),
+                Asked::Upgrade => match self.upgrade() {
+                    Ok(server) => self = server,
+                    Err(exit) => return exit,
+                },
                 Asked::ReopenLog => {
                     self.reopen_access_log();
                     self.context.errors.notice("SIGUSR1: the access log was reopened");
@@ -152,8 +172,11 @@ impl Server {
 
     /// Stops accepting connections, finishes requests in progress, then ends the application processes: until the grace time is
     /// over or a second signal comes.
-    fn stop(mut self, first: Stop) -> Exit {
+    pub(super) fn stop(mut self, first: Stop) -> Exit {
         self.tell_service_manager(State::Stopping);
+        if let Some(predecessor) = self.signals.predecessor() {
+            predecessor.stopping();
+        }
         let grace = self.config.shutdown_timeout;
         self.context.errors.notice(&format!(
             "{}: stopping; what is under way has {} s to finish, a second signal ends it at once",
@@ -169,14 +192,24 @@ impl Server {
                 }
             }
         });
-        // What they had under way is over, or was cut.
-        let exit = match exit {
-            Exit::Done => self.stop_apps(),
-            by_signal => {
-                self.context.apps.kill();
-                by_signal
-            }
-        };
+        let exit = self.end_apps(exit);
+        self.close(exit, stopped)
+    }
+
+    /// Ends the application processes: what they had under way is over, or was cut.
+    pub(super) fn end_apps(&mut self, exit: Exit) -> Exit {
+        if matches!(exit, Exit::Signal(_)) {
+            self.context.apps.kill();
+            return exit;
+        }
+        match self.stop_apps() {
+            Exit::Done => exit,
+            by_signal => by_signal,
+        }
+    }
+
+    /// The last that this process does.
+    pub(super) fn close(self, exit: Exit, stopped: Stopped) -> Exit {
         match stopped.cut {
             0 => self.context.errors.notice("stopped"),
             1 => self.context.errors.notice("stopped; 1 connection was cut"),
@@ -225,10 +258,11 @@ impl Server {
 
 /// The loop of the main thread, and the signals that wake it.
 fn event_loop() -> Result<(Runtime, Signals), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::cannot("start the event loop"))?;
     let entered = runtime.enter();
-    let signals = Signals::catch().map_err(Failure::cannot("catch signals"))?;
+    let mut signals = Signals::catch().map_err(Failure::cannot("catch signals"))?;
+    signals.follow(Predecessor::find()?);
     drop(entered);
     Ok((runtime, signals))
 }
@@ -240,6 +274,7 @@ async fn second_stop(signals: &mut Signals, errors: &ErrorLog) -> Stop {
             Asked::Stop(stop) => return stop,
             Asked::Reload => errors.notice("SIGHUP: not heeded, the server is stopping"),
             Asked::ReopenLog => errors.notice("SIGUSR1: not heeded, the server is stopping"),
+            Asked::Upgrade => errors.notice("SIGUSR2: ignored, the server is stopping"),
         }
     }
 }
@@ -251,7 +286,7 @@ pub(super) fn open_access_log(config: &Config, errors: &ErrorLog) -> Result<Opti
     log.map(Some).map_err(Failure::cannot(&what))
 }
 
-fn start_engine(
+pub(super) fn start_engine(
     config: &Config,
     generations: &Arc<Generations>,
     context: &Context,

@@ -1,4 +1,5 @@
-//! Tells systemd how things stand, where it wants to know: `sd_notify(3)`, `Type=notify-reload`.
+//! Tells systemd how things stand, where it wants to know: `sd_notify(3)`, `Type=notify-reload`. Not by the crate `sd-notify`:
+//! version 0.5 takes a name in the abstract namespace for a path.
 
 use std::env;
 use std::ffi::OsStr;
@@ -18,6 +19,8 @@ pub(super) enum State {
     Reloading,
     /// It is about to end.
     Stopping,
+    /// This process is the service from now on.
+    MainPid(u32),
 }
 
 /// Tells the service manager, if `NOTIFY_SOCKET` names one.
@@ -37,6 +40,7 @@ fn message(state: State) -> String {
             format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1_000)
         }
         State::Stopping => "STOPPING=1".to_owned(),
+        State::MainPid(pid) => format!("MAINPID={pid}"),
     }
 }
 

@@ -4,6 +4,8 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::upgrade::{Predecessor, Request, next_of};
+
 /// What is asked of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -11,6 +13,8 @@ pub(super) enum Asked {
     Reload,
     /// SIGUSR1: open the access log anew and nothing else, as nginx and its log rotation have it.
     ReopenLog,
+    /// SIGUSR2: have a new process take the place of this one.
+    Upgrade,
     /// SIGTERM or SIGINT: stop.
     Stop(Stop),
 }
@@ -24,12 +28,33 @@ pub(super) struct Stop {
     pub(super) number: u8,
 }
 
-/// Catches the signals from its making on.
+impl Stop {
+    /// By the name of the signal.
+    pub(super) fn named(name: &str) -> Self {
+        match name {
+            // The same numbers on every Linux (signal(7)).
+            "SIGHUP" => Self { name: "SIGHUP", number: 1 },
+            "SIGINT" => Self { name: "SIGINT", number: 2 },
+            _ => Self { name: "SIGTERM", number: 15 },
+        }
+    }
+}
+
+/// Catches the signals from its making on, and what the server that this process replaces asks for.
 pub(super) struct Signals {
     hangup: Signal,
     user_1: Signal,
+    user_2: Signal,
     terminate: Signal,
     interrupt: Signal,
+    /// The server that this process replaces, until it has ended.
+    predecessor: Option<Predecessor>,
+    /// An upgrade waits for that.
+    upgrade_waits: bool,
+    /// A stop was asked for by a signal.
+    was_signalled: bool,
+    /// A stop was asked for by the other process.
+    was_told: bool,
 }
 
 impl Signals {
@@ -41,19 +66,68 @@ impl Signals {
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
             user_1: signal(SignalKind::user_defined1())?,
+            user_2: signal(SignalKind::user_defined2())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            predecessor: None,
+            upgrade_waits: false,
+            was_signalled: false,
+            was_told: false,
         })
+    }
+
+    /// Listens to the server that this process replaces, too.
+    pub(super) fn follow(&mut self, predecessor: Option<Predecessor>) {
+        self.predecessor = predecessor;
+    }
+
+    /// The server that this process replaces, until it has ended.
+    pub(super) fn predecessor(&self) -> Option<&Predecessor> {
+        self.predecessor.as_ref()
+    }
+
+    /// Asks for an upgrade when the server that this process replaces has ended. Returns its process id; nothing where it has.
+    pub(super) fn wait_for_predecessor(&mut self) -> Option<u32> {
+        self.upgrade_waits = self.predecessor.is_some();
+        self.predecessor.as_ref().map(Predecessor::pid)
     }
 
     /// The next one.
     pub(super) async fn next(&mut self) -> Asked {
-        // The same two numbers on every Linux (signal(7)).
-        tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop(Stop { name: "SIGTERM", number: 15 }),
-            _ = self.interrupt.recv() => Asked::Stop(Stop { name: "SIGINT", number: 2 }),
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.user_1.recv() => Asked::ReopenLog,
+        loop {
+            let asked = tokio::select! {
+                _ = self.terminate.recv() => self.stop_by_signal("SIGTERM"),
+                _ = self.interrupt.recv() => self.stop_by_signal("SIGINT"),
+                _ = self.hangup.recv() => Some(Asked::Reload),
+                _ = self.user_1.recv() => Some(Asked::ReopenLog),
+                _ = self.user_2.recv() => Some(Asked::Upgrade),
+                request = next_of(self.predecessor.as_ref()) => self.heard(request),
+            };
+            if let Some(asked) = asked {
+                return asked;
+            }
+        }
+    }
+
+    /// Ctrl-C goes to both processes, and the other one passes it on: the same stop, which the second must not take for a further one.
+    fn stop_by_signal(&mut self, name: &str) -> Option<Asked> {
+        let is_known = self.was_told && !self.was_signalled;
+        self.was_signalled = true;
+        (!is_known).then(|| Asked::Stop(Stop::named(name)))
+    }
+
+    fn heard(&mut self, request: Request) -> Option<Asked> {
+        match request {
+            Request::Signal(Asked::Stop(stop)) => {
+                self.was_told = true;
+                (!self.was_signalled).then_some(Asked::Stop(stop))
+            }
+            Request::Signal(asked) => Some(asked),
+            Request::End => Some(Asked::Stop(Stop::named("SIGTERM"))),
+            Request::Ended => {
+                self.predecessor = None;
+                self.upgrade_waits.then_some(Asked::Upgrade)
+            }
         }
     }
 }

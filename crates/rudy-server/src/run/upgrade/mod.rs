@@ -1,0 +1,349 @@
+//! SIGUSR2: a new process takes the place of this one, with its listening sockets.
+//!
+//! This process accepts connections until the new one serves, then finishes its own; so no connection is lost. Until it has ended
+//! it accepts again if the new process ends by itself. There are never more than two: a new process is itself replaced only after
+//! the one before it has ended. What a signal asks of the old process concerns both, and is passed on to the new one, so that a
+//! service manager may go on to signal the process that it knows.
+
+mod channel;
+mod predecessor;
+mod successor;
+
+use std::future::pending;
+use std::pin::{Pin, pin};
+use std::time::{Duration, Instant};
+use std::{mem, process};
+
+use rudy_net::engine::Stopped;
+use rudy_net::listen::{Address, Listener};
+use tokio::time::{sleep, timeout};
+
+pub(super) use self::predecessor::{Predecessor, Request, next_of};
+pub(super) use self::successor::CommandLine;
+use self::successor::{News, Successor};
+use super::exit::{Exit, Failure};
+use super::outcome;
+use super::reload::reopen_access_log;
+use super::server::{Server, start_engine};
+use super::service_manager::State;
+use super::signals::{Asked, Signals, Stop};
+use crate::access_log::AccessLog;
+use crate::error_log::ErrorLog;
+
+/// Set for a new process: the id of the process that it replaces. Their channel is its standard input.
+const VARIABLE: &str = "RUDY_UPGRADE";
+
+// The messages, each followed by what it is about.
+const SOCKET: &str = "socket";
+const LISTENER: &str = "listener";
+const BEGIN: &str = "begin";
+const READY: &str = "ready";
+const FAILED: &str = "failed";
+const RELOAD: &str = "reload";
+const REOPEN: &str = "reopen";
+const UPGRADE: &str = "upgrade";
+const STOP: &str = "stop";
+const END: &str = "end";
+const STOPPING: &str = "stopping";
+
+/// How long this process stays at least when the new one is ready, to take over again if that one ends: what fails at once fails
+/// within it. Idle connections stay as long, because their next request may be on its way.
+const TRIAL_TIME: Duration = Duration::from_secs(1);
+
+/// How the start of a new process ended.
+enum Start {
+    Ready(Successor),
+    Failed(String),
+    Stop(Stop),
+}
+
+impl Server {
+    /// Has another process take the place of this one. Returns the server where that fails, or the exit code.
+    pub(super) fn upgrade(mut self) -> Result<Self, Exit> {
+        if let Some(pid) = self.signals.wait_for_predecessor() {
+            let message =
+                format!("SIGUSR2: the upgrade begins when process {pid} has finished its requests and ended");
+            self.context.errors.notice(&message);
+            return Ok(self);
+        }
+        self.tell_service_manager(State::Reloading);
+        let mut pending = Vec::new();
+        let started = match self.engine.share() {
+            Ok(listeners) => self.start_successor(&listeners, &mut pending).map(|start| (start, listeners)),
+            Err(error) => Err(format!("cannot share the listening sockets: {error}")),
+        };
+        match started {
+            Ok((Start::Ready(successor), listeners)) => {
+                return self.hand_over(successor, listeners, &pending);
+            }
+            Ok((Start::Stop(stop), _)) => return Err(self.stop(stop)),
+            Ok((Start::Failed(why), _)) | Err(why) => {
+                let message = format!("SIGUSR2: no upgrade: {why}; this process goes on as before");
+                self.context.errors.error(&message);
+                outcome::report(&self.signals, Err(&message));
+            }
+        }
+        self.tell_service_manager(State::Ready);
+        if pending.contains(&Asked::Reload) {
+            self.reload();
+        }
+        Ok(self)
+    }
+
+    /// Starts the new process and waits until it serves. Whatever else is asked meanwhile is done after that.
+    fn start_successor(&mut self, listeners: &[Listener], pending: &mut Vec<Asked>) -> Result<Start, String> {
+        if process::id() == 1 {
+            return Err("process 1 of a container ends the container; start another container".to_owned());
+        }
+        let Self { runtime, signals, context, config, inherited, command_line, .. } = self;
+        runtime.block_on(async {
+            let mut successor = Successor::start(command_line)?;
+            let pid = successor.pid();
+            context.errors.notice(&format!("SIGUSR2: process {pid} starts in place of this one"));
+            let start = {
+                let ready = successor.until_ready(listeners, inherited);
+                let mut ready = pin!(timeout(config.upgrade_timeout, ready));
+                loop {
+                    tokio::select! {
+                        ready = &mut ready => break match ready {
+                            Ok(Ok(())) => None,
+                            Ok(Err(why)) => Some(Start::Failed(format!("process {pid}: {why}"))),
+                            Err(_) => Some(Start::Failed(format!(
+                                "process {pid} was not ready after {} s (`upgrade_timeout`)",
+                                config.upgrade_timeout.as_secs_f32()
+                            ))),
+                        },
+                        asked = signals.next() => match asked {
+                            Asked::Stop(stop) => break Some(Start::Stop(stop)),
+                            Asked::Upgrade => context.errors.notice("SIGUSR2: ignored, an upgrade is in progress"),
+                            asked => pending.push(asked),
+                        },
+                    }
+                }
+            };
+            let Some(start) = start else { return Ok(Start::Ready(successor)) };
+            successor.kill().await;
+            Ok(start)
+        })
+    }
+
+    /// Leaves the sockets to the new process, which serves, and finishes what is in progress.
+    fn hand_over(
+        mut self,
+        successor: Successor,
+        listeners: Vec<Listener>,
+        pending: &[Asked],
+    ) -> Result<Self, Exit> {
+        let (began, grace) = (Instant::now(), self.config.shutdown_timeout);
+        self.runtime.block_on(self.engine.leave());
+        let message =
+            format!("SIGUSR2: process {} serves in place of process {}", successor.pid(), process::id());
+        self.context.errors.notice(&format!(
+            "{message}; requests in progress here have {} s to finish",
+            grace.as_secs_f32()
+        ));
+        outcome::report(&self.signals, Ok(&message));
+        self.tell_service_manager(State::Ready);
+        for &asked in pending {
+            if asked == Asked::ReopenLog {
+                self.reopen_access_log();
+            }
+            successor.pass_on(asked);
+        }
+        let mut watch = Watch::new(successor);
+        match self.finish_connections(&mut watch, began + TRIAL_TIME.min(grace), began + grace) {
+            Ok(stopped) => Err(self.end_beside(watch, stopped)),
+            Err(why) => {
+                let pid = watch.successor.pid();
+                let message = format!(
+                    "process {pid} has ended: {why}; process {} accepts connections again",
+                    process::id()
+                );
+                self.context.errors.error(&message);
+                match self.accept_again(listeners) {
+                    Ok(()) => Ok(self),
+                    Err(failure) => {
+                        self.context.errors.error(&failure.summary());
+                        let exit = self.end_apps(Exit::CannotRun);
+                        Err(self.close(exit, Stopped { cut: 0 }))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finishes connections; idle ones stay until the first of the two times. Fails, with the reason, if the new process ends.
+    fn finish_connections(
+        &mut self,
+        watch: &mut Watch,
+        idle_until: Instant,
+        until: Instant,
+    ) -> Result<Stopped, String> {
+        let Self { runtime, signals, engine, context, access_log, .. } = self;
+        let mut beside = Beside { watch, signals, errors: &context.errors, log: access_log.as_ref() };
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        runtime.block_on(async {
+            // A signal to stop ends the trial: nobody takes over any more.
+            beside.until(pin!(sleep(left(idle_until)))).await?;
+            let mut stop = engine.stop(left(until));
+            loop {
+                if beside.watch.second_stop.is_some() {
+                    engine.stop_now();
+                    beside.watch.successor.end_at_once();
+                    return Ok(engine.ended().await);
+                }
+                if let Some(stopped) = beside.until(stop.as_mut()).await? {
+                    return Ok(stopped);
+                }
+            }
+        })
+    }
+
+    /// Ends this process when its connections have ended: the new one goes on by itself, or both end.
+    fn end_beside(mut self, mut watch: Watch, stopped: Stopped) -> Exit {
+        let mut exit = self.end_apps(watch.second_stop.map_or(Exit::Done, |stop| Exit::Signal(stop.number)));
+        let successor = &mut watch.successor;
+        if watch.both_stop {
+            // The service manager takes the end of this process for that of the service, and kills what is left.
+            let Self { runtime, signals, .. } = &mut self;
+            runtime.block_on(async {
+                loop {
+                    tokio::select! {
+                        () = successor.wait() => break,
+                        asked = signals.next() => if let Asked::Stop(stop) = asked {
+                            successor.end_at_once();
+                            exit = Exit::Signal(stop.number);
+                        },
+                    }
+                }
+            });
+        } else if successor.has_ended() {
+            self.context.errors.error(&format!("process {} has ended", successor.pid()));
+            exit = Exit::CannotRun;
+        } else {
+            // Only now: until here this process could have taken over again.
+            self.tell_service_manager(State::MainPid(successor.pid()));
+        }
+        self.close(exit, stopped)
+    }
+
+    /// Accepts from the sockets that were left to a process that has ended.
+    fn accept_again(&mut self, listeners: Vec<Listener>) -> Result<(), Failure> {
+        if self.engine.workers().iter().any(|worker| worker.is_stopping()) {
+            let engine = start_engine(&self.config, &self.generations, &self.context)?;
+            let old = mem::replace(&mut self.engine, engine);
+            // Its connections have the time that they were given.
+            self.runtime.spawn(async move { old.ended().await });
+        }
+        let of_service_manager =
+            self.config.listen.iter().filter(|address| matches!(address, Address::Inherited { .. }));
+        let of_service_manager: Vec<_> = of_service_manager.cloned().collect();
+        let listeners = listeners.into_iter().chain(self.bind(&of_service_manager)?);
+        for listener in listeners {
+            if listener.is_listening() {
+                self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
+            } else {
+                let message = format!(
+                    "listens no longer on {}: the process that has ended closed it",
+                    listener.address()
+                );
+                self.context.errors.error(&message);
+            }
+        }
+        self.engine.claim();
+        Ok(())
+    }
+
+    /// Says that this process serves: to the one that it replaces, or to the service manager. Then closes the sockets that it has
+    /// from that process and does not want.
+    pub(super) fn tell_ready(&self) {
+        let Some(predecessor) = self.signals.predecessor() else {
+            return self.tell_service_manager(State::Ready);
+        };
+        predecessor.ready();
+        self.engine.claim();
+        for listener in self.inherited.take_unused() {
+            let address = listener.address().clone();
+            // As a reload closes it: what the kernel has queued is accepted.
+            if let Err(error) = self.engine.listen(listener) {
+                self.context.errors.error(&format!("cannot accept what waits on {address}: {error}"));
+                continue;
+            }
+            self.engine.claim();
+            self.runtime.block_on(self.engine.unlisten(&address));
+            self.context.errors.notice(&format!("listens no longer on {address}"));
+        }
+    }
+}
+
+/// The new process, and what was asked of both while this one finishes.
+struct Watch {
+    successor: Successor,
+    /// Both processes end.
+    both_stop: bool,
+    /// A signal to stop has come here.
+    was_stopped: bool,
+    second_stop: Option<Stop>,
+    is_alone: bool,
+}
+
+impl Watch {
+    fn new(successor: Successor) -> Self {
+        Self { successor, both_stop: false, was_stopped: false, second_stop: None, is_alone: false }
+    }
+}
+
+/// What a wait needs in which signals and the new process are listened to.
+struct Beside<'a> {
+    watch: &'a mut Watch,
+    signals: &'a mut Signals,
+    errors: &'a ErrorLog,
+    log: Option<&'a AccessLog>,
+}
+
+impl Beside<'_> {
+    /// Waits for `end`, or a signal to stop: `None`. Fails, with the reason, if the new process ends by itself.
+    async fn until<T>(
+        &mut self,
+        mut end: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    ) -> Result<Option<T>, String> {
+        loop {
+            let Watch { successor, is_alone, .. } = &mut *self.watch;
+            let news = async { if *is_alone { pending().await } else { successor.next().await } };
+            tokio::select! {
+                end = end.as_mut() => return Ok(Some(end)),
+                news = news => match news {
+                    News::Stopping => self.watch.both_stop = true,
+                    News::Ended(why) if !self.watch.both_stop => return Err(why),
+                    News::Ended(_) => self.watch.is_alone = true,
+                },
+                asked = self.signals.next() => {
+                    self.watch.successor.pass_on(asked);
+                    match asked {
+                        Asked::Stop(stop) => {
+                            self.note_stop(stop);
+                            return Ok(None);
+                        }
+                        Asked::ReopenLog => reopen_access_log(self.log, self.errors),
+                        Asked::Reload | Asked::Upgrade => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_stop(&mut self, stop: Stop) {
+        let watch = &mut *self.watch;
+        watch.both_stop = true;
+        if watch.was_stopped {
+            watch.second_stop = Some(stop);
+        } else {
+            watch.was_stopped = true;
+            let pid = watch.successor.pid();
+            self.errors.notice(&format!(
+                "{}: stopping, and process {pid} too; a second signal ends both at once",
+                stop.name
+            ));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The side of the new process: what it gets from the server that it replaces, and what it tells it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::{env, future, io, process};
+
+use rudy_net::listen::{Address, Inherited, Listener};
+use rustix::net::sockopt::socket_type;
+
+use super::channel::{Channel, Message};
+use super::{BEGIN, END, FAILED, LISTENER, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING, UPGRADE, VARIABLE};
+use crate::run::exit::Failure;
+use crate::run::signals::{Asked, Stop};
+
+/// The server that this process replaces.
+#[derive(Clone)]
+pub(in crate::run) struct Predecessor {
+    channel: Arc<Channel>,
+    pid: u32,
+}
+
+/// What the server that is replaced asks for.
+pub(in crate::run) enum Request {
+    /// What a signal asked of it, which concerns both.
+    Signal(Asked),
+    /// To end at once.
+    End,
+    /// Nothing any more: it has ended.
+    Ended,
+}
+
+impl Predecessor {
+    /// The server that started this process in its place, if one did. Must be called on a tokio runtime.
+    pub(in crate::run) fn find() -> Result<Option<Self>, Failure> {
+        let Some(pid) = env::var(VARIABLE).ok().and_then(|pid| pid.parse().ok()) else { return Ok(None) };
+        let channel = || {
+            let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+            check(&stdin)?;
+            Channel::new(stdin).map(Arc::new)
+        };
+        let what = format!("take over from process {pid}, which {VARIABLE} names");
+        channel().map(|channel| Some(Self { channel, pid })).map_err(Failure::cannot(&what))
+    }
+
+    /// Its process id.
+    pub(in crate::run) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Receives its sockets, and adds them to those of the service manager.
+    pub(in crate::run) async fn receive_sockets(&self, inherited: &mut Inherited) -> Result<(), Failure> {
+        let mut listeners: Vec<(Address, Vec<OwnedFd>)> = Vec::new();
+        loop {
+            let received = self.channel.receive().await.map_err(Failure::cannot("receive sockets"))?;
+            let Some(Message { text, descriptors }) = received else {
+                return Err(Failure::Cannot("receive sockets: the other process has ended".to_owned()));
+            };
+            match text.split_once(' ').unwrap_or((&text, "")) {
+                (BEGIN, _) => break,
+                (SOCKET, name) => {
+                    descriptors.into_iter().for_each(|socket| inherited.add_socket(name.to_owned(), socket));
+                }
+                (LISTENER, address) => {
+                    let address = address.parse::<Address>();
+                    let address = address.map_err(|error| Failure::Cannot(error.to_string()))?;
+                    listeners.push((address, descriptors));
+                }
+                // Of a version that knows more.
+                _ => {}
+            }
+        }
+        for (address, sockets) in listeners {
+            inherited.add_listener(Listener::shared(address, sockets).map_err(Failure::Listen)?);
+        }
+        Ok(())
+    }
+
+    /// Tells it that this process serves.
+    pub(in crate::run) fn ready(&self) {
+        self.channel.tell(&format!("{READY} {}", process::id()));
+    }
+
+    /// Tells it why this process will not serve.
+    pub(in crate::run) fn failed(&self, failure: &Failure) {
+        self.channel.tell(&format!("{FAILED} {}", failure.first_line()));
+    }
+
+    /// Tells it that this process was asked to stop, so that it does not take over again.
+    pub(in crate::run) fn stopping(&self) {
+        self.channel.tell(STOPPING);
+    }
+
+    /// What it asks for next. Dropping the future loses nothing.
+    pub(in crate::run) async fn next(&self) -> Request {
+        loop {
+            // An error would be there again: the other process is as good as ended.
+            let Ok(Some(Message { text, .. })) = self.channel.receive().await else { return Request::Ended };
+            let mut words = text.split(' ');
+            match (words.next().unwrap_or_default(), words.next()) {
+                (RELOAD, _) => return Request::Signal(Asked::Reload),
+                (REOPEN, _) => return Request::Signal(Asked::ReopenLog),
+                (UPGRADE, _) => return Request::Signal(Asked::Upgrade),
+                (STOP, Some(name)) => return Request::Signal(Asked::Stop(Stop::named(name))),
+                (END, _) => return Request::End,
+                // Of a version that knows more.
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What the server that is replaced asks for next, if there is one.
+pub(in crate::run) async fn next_of(predecessor: Option<&Predecessor>) -> Request {
+    match predecessor {
+        Some(predecessor) => predecessor.next().await,
+        None => future::pending().await,
+    }
+}
+
+/// Fails if standard input is not the channel: the variable may have been set by others.
+fn check(stdin: &OwnedFd) -> io::Result<()> {
+    let is_channel = socket_type(stdin).is_ok_and(|kind| kind == rustix::net::SocketType::SEQPACKET);
+    if !is_channel {
+        return Err(io::Error::other(
+            "standard input is not its socket; unset the variable to start a server",
+        ));
+    }
+    // Both processes set it: it is of the open socket, and this end may have come through a program that changes it.
+    rustix::io::ioctl_fionbio(stdin, true)?;
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! The side of the old process: how it starts the new one, hands its sockets over, and hears what becomes of it.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{self, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use std::{env, io, process};
+
+use rudy_net::listen::{Inherited, Listener};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::channel::{Channel, DESCRIPTORS_MAX};
+use super::{BEGIN, END, FAILED, LISTENER, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING, UPGRADE, VARIABLE};
+use crate::run::signals::{Asked, Stop};
+
+/// How long a new process that is not ready may take to end when it is asked to, before it is killed.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The command line that this process was started with.
+#[derive(Debug)]
+pub(in crate::run) struct CommandLine {
+    /// The path as it was given to the kernel: a link is followed anew. (`/proc/self/exe` is the file that was started, which may
+    /// have been replaced.)
+    program: PathBuf,
+    /// With the name of the program.
+    arguments: Vec<OsString>,
+}
+
+impl CommandLine {
+    pub(in crate::run) fn own() -> io::Result<Self> {
+        let program = PathBuf::from(std::ffi::OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()));
+        Ok(Self { program: path::absolute(program)?, arguments: env::args_os().collect() })
+    }
+}
+
+/// The process that is to replace this one.
+pub(super) struct Successor {
+    child: Child,
+    channel: Channel,
+    /// The id of the process that was started; from its own word on, that of the server, which a script may have started.
+    pid: u32,
+}
+
+/// What the new process says, or what is seen of it.
+pub(super) enum News {
+    /// It was asked to stop.
+    Stopping,
+    /// It has ended, with what is known of that.
+    Ended(String),
+}
+
+impl Successor {
+    /// Starts the command line. Says in words why it could not. Must be called on a tokio runtime.
+    pub(super) fn start(line: &CommandLine) -> Result<Self, String> {
+        let cannot = |error| format!("cannot start {}: {error}", line.program.display());
+        let (channel, theirs) = Channel::pair().map_err(cannot)?;
+        let mut command = Command::new(&line.program);
+        if let Some((name, arguments)) = line.arguments.split_first() {
+            command.arg0(name).args(arguments);
+        }
+        command.env(VARIABLE, process::id().to_string()).stdin(Stdio::from(theirs));
+        let child = command.spawn().map_err(cannot)?;
+        let pid = child.id().unwrap_or_default();
+        Ok(Self { child, channel, pid })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Hands the sockets over and waits until the new process serves. Says in words why it does not.
+    pub(super) async fn until_ready(
+        &mut self,
+        listeners: &[Listener],
+        inherited: &Inherited,
+    ) -> Result<(), String> {
+        // It fails where the new process ends, which is told below.
+        let _ = self.hand_over(listeners, inherited).await;
+        loop {
+            match self.channel.receive().await {
+                Ok(Some(message)) => match message.text.split_once(' ') {
+                    Some((READY, pid)) => {
+                        self.pid = pid.parse().unwrap_or(self.pid);
+                        return Ok(());
+                    }
+                    Some((FAILED, why)) => return Err(why.to_owned()),
+                    _ => {}
+                },
+                Ok(None) | Err(_) => return Err(self.ended().await),
+            }
+        }
+    }
+
+    async fn hand_over(&self, listeners: &[Listener], inherited: &Inherited) -> io::Result<()> {
+        for (name, socket) in inherited.sockets() {
+            self.channel.send(&format!("{SOCKET} {name}"), &[socket.as_fd()]).await?;
+        }
+        for listener in listeners {
+            let sockets: Vec<BorrowedFd<'_>> = listener.sockets().collect();
+            for sockets in sockets.chunks(DESCRIPTORS_MAX) {
+                self.channel.send(&format!("{LISTENER} {}", listener.address()), sockets).await?;
+            }
+        }
+        self.channel.send(BEGIN, &[]).await
+    }
+
+    /// Passes on what a signal asks of this process, and what concerns the one that serves.
+    pub(super) fn pass_on(&self, asked: Asked) {
+        match asked {
+            Asked::Reload => self.channel.tell(RELOAD),
+            Asked::ReopenLog => self.channel.tell(REOPEN),
+            Asked::Upgrade => self.channel.tell(UPGRADE),
+            Asked::Stop(Stop { name, .. }) => self.channel.tell(&format!("{STOP} {name}")),
+        }
+    }
+
+    /// Has it end at once.
+    pub(super) fn end_at_once(&self) {
+        self.channel.tell(END);
+    }
+
+    /// What it says next. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> News {
+        loop {
+            match self.channel.receive().await {
+                Ok(Some(message)) if message.text == STOPPING => return News::Stopping,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return News::Ended(self.ended().await),
+            }
+        }
+    }
+
+    /// Whether it has ended, seen without waiting.
+    pub(super) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ready when it has ended.
+    pub(super) async fn wait(&mut self) {
+        // It fails only where it was reaped already.
+        let _ = self.child.wait().await;
+    }
+
+    /// Ends a process that is not ready.
+    pub(super) async fn kill(&mut self) {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // It is not reaped, so the id is its own.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if timeout(END_TIMEOUT, self.child.wait()).await.is_err() {
+            // It fails only where it has ended.
+            let _ = self.child.kill().await;
+        }
+    }
+
+    /// What is known of its end, which was seen by that of the channel. A process that has closed its standard input and goes on is
+    /// ended.
+    async fn ended(&mut self) -> String {
+        match timeout(END_TIMEOUT, self.child.wait()).await {
+            Ok(Ok(status)) => describe(status),
+            Ok(Err(error)) => format!("it cannot be waited for: {error}"),
+            Err(_) => {
+                self.kill().await;
+                "it closed its standard input".to_owned()
+            }
+        }
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("it exited with code {code}; what it wrote is above"),
+        (None, Some(signal)) => format!("signal {signal} ended it"),
+        (None, None) => format!("it ended: {status}"),
+    }
+}

@@ -1,0 +1,151 @@
+//! New processes that do not come to serve, or do not go on.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rudy_tests::{Answer, Load, Server, binary};
+use rustix::process::{Signal, kill_process};
+
+use crate::rig::{ANY, GOES_ON, Rig, ask, ended, link, text};
+
+fn check(target: &str, answer: &Answer) {
+    assert_eq!(answer.status, 200, "{target}: {}", answer.head);
+}
+
+/// A server that was started as a link, which can be made to lead to another program.
+struct Linked {
+    rig: Rig,
+    link: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Linked {
+    fn start(more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rudy");
+        link(binary(), &path);
+        let script = format!("shift; exec '{}' \"$@\"", path.display());
+        let server = Server::build().config(&text(ANY, "hello", more)).through_shell(&script).start();
+        Self { rig: Rig::of(server), link: path, folder }
+    }
+
+    fn lead_to(&self, program: &Path) {
+        link(program, &self.link);
+    }
+
+    /// Has the link lead to a script.
+    fn lead_to_script(&self, script: &str) {
+        let path = self.folder.path().join("script");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self.lead_to(&path);
+    }
+
+    /// The upgrade fails for this reason, and everything is as before.
+    fn fails(&mut self, why: &str) {
+        let Self { rig, .. } = self;
+        let mut kept = rig.server.connect();
+        let app = ask(&mut kept, "/app");
+        rig.server.forget_lines();
+        rig.signal(Signal::USR2);
+        let line = rig.server.wait_for_line(GOES_ON);
+        assert!(line.contains(why), "{line}");
+        rig.is_alone();
+        assert_eq!(ask(&mut kept, "/app").lines().next(), app.lines().next());
+        assert_eq!(rig.get("/app").lines().next(), app.lines().next());
+    }
+}
+
+#[test]
+fn a_wrong_configuration_changes_nothing() {
+    let mut linked = Linked::start("");
+    linked.rig.rewrite("lisen = []\n");
+    linked.fails("1 error in the configuration; ");
+    linked.rig.server.wait_for_line("lisen");
+    linked.rig.rewrite(&text("\"127.0.0.1:0\", \"192.0.2.1:80\"", "new", ""));
+    linked.fails("no interface of this machine has this address");
+    linked.rig.rewrite(&text(ANY, "new", ""));
+    linked.rig.upgrade();
+    assert_eq!(linked.rig.get("/"), "new");
+}
+
+#[test]
+fn a_binary_that_does_not_serve_changes_nothing() {
+    let mut linked = Linked::start("upgrade_timeout = \"1s\"");
+    let load = Load::start(linked.rig.server.address(), &[u64::MAX, 1], &["/", "/app"], check);
+    linked.lead_to(Path::new("/no/such/rudy"));
+    linked.fails("cannot start ");
+    linked.lead_to_script("exit 7");
+    linked.fails("it exited with code 7");
+    linked.lead_to_script("kill -SEGV $$");
+    linked.fails("signal 11 ended it");
+    linked.lead_to_script("exec 0</dev/null; exec sleep 1000");
+    linked.fails("");
+    linked.lead_to_script("trap '' TERM; exec sleep 1000");
+    linked.fails("was not ready after 1 s (`upgrade_timeout`)");
+    linked.lead_to(binary());
+    let old = linked.rig.upgrade();
+    ended(old);
+    assert!(load.stop().answers > 10);
+}
+
+#[test]
+fn a_script_may_start_the_new_server() {
+    let mut linked = Linked::start("");
+    linked.lead_to_script(&format!("'{}' \"$@\"", binary().display()));
+    let old = linked.rig.upgrade();
+    ended(old);
+    assert_eq!(linked.rig.get("/"), "hello");
+}
+
+#[test]
+fn the_old_process_takes_over_again_if_the_new_one_is_killed_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let listen = format!("{ANY}, \"unix:{}\"", socket.display());
+    let mut rig = Rig::start(&text(&listen, "hello", ""));
+    let mut kept = rig.server.connect();
+    assert_eq!(ask(&mut kept, "/"), "hello");
+    for _ in 0..2 {
+        let old = rig.upgrade();
+        kill_process(rig.pid, Signal::KILL).unwrap();
+        // These wait until the old process accepts them.
+        for _ in 0..20 {
+            assert_eq!(rig.get("/"), "hello");
+        }
+        rig.server.wait_for_line(&format!("process {old} accepts connections again"));
+        rig.pid = old;
+        std::os::unix::net::UnixStream::connect(&socket).expect("the file is there, and is listened on");
+    }
+    assert_eq!(ask(&mut kept, "/"), "hello", "a connection that was idle lives on");
+    let old = rig.upgrade();
+    ended(old);
+    assert!(socket.exists());
+    rig.signal(Signal::TERM);
+    ended(rig.pid);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn the_old_process_takes_over_again_while_it_finishes_its_requests() {
+    let mut rig = Rig::start(&text(ANY, "hello", ""));
+    let mut stream = rig.server.connect();
+    stream.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(stream.head().status, 200);
+    let mut upload = rig.server.connect();
+    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let old = rig.upgrade();
+    // The stream ends when the old process has begun to stop.
+    while stream.chunk().is_some() {}
+    kill_process(rig.pid, Signal::KILL).unwrap();
+    assert_eq!(rig.get("/"), "hello");
+    rig.server.wait_for_line(&format!("process {old} accepts connections again"));
+    rig.pid = old;
+    upload.send(b"cd");
+    assert_eq!(upload.answer().status, 200);
+    let load = Load::start(rig.server.address(), &[u64::MAX, 1], &["/", "/app"], check);
+    let old = rig.upgrade();
+    ended(old);
+    assert!(load.stop().answers > 10);
+}

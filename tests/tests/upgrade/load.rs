@@ -1,0 +1,106 @@
+//! Requests while processes come and go.
+
+use rudy_tests::{Answer, Load};
+use rustix::process::Signal;
+
+use crate::rig::{ANY, Rig, ask, ended, text};
+
+fn check(target: &str, answer: &Answer) {
+    assert_eq!(answer.status, 200, "{target}: {}", answer.head);
+}
+
+/// Clients that keep their connection, and clients that open one for each request.
+const CLIENTS: [u64; 4] = [u64::MAX, u64::MAX, 10, 1];
+
+#[test]
+fn no_request_fails_over_several_upgrades() {
+    let mut rig = Rig::start(&text(ANY, "hello", ""));
+    let load = Load::start(rig.server.address(), &CLIENTS, &["/", "/app"], check);
+    for _ in 0..5 {
+        let old = rig.upgrade();
+        ended(old);
+    }
+    let tally = load.stop();
+    assert!(tally.answers > 100 && tally.connections > 20, "{tally:?}");
+    rig.server.wait_for_line("notice: stopped");
+}
+
+#[test]
+fn no_request_fails_when_reloads_and_upgrades_are_asked_for_at_the_same_time() {
+    let mut rig = Rig::start(&text(ANY, "0", ""));
+    let load = Load::start(rig.server.address(), &CLIENTS, &["/", "/app"], check);
+    for number in 1..=4 {
+        rig.server.forget_lines();
+        rig.signal(Signal::USR2);
+        for reload in 0..5 {
+            rig.rewrite(&text(ANY, &format!("{number}.{reload}"), ""));
+            rig.signal(Signal::HUP);
+            // A pace of reloads, not a wait for one.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        let old = rig.is_replaced();
+        ended(old);
+        let last = format!("{number}.4");
+        rudy_tests::eventually("the last configuration is in effect", || {
+            (rig.get("/") == last).then_some(())
+        });
+    }
+    let tally = load.stop();
+    assert!(tally.answers > 100 && tally.connections > 20, "{tally:?}");
+}
+
+#[test]
+fn descriptors_do_not_grow_over_20_upgrades() {
+    let mut rig = Rig::start(&text(ANY, "hello", ""));
+    let mut first = None;
+    for _ in 0..20 {
+        let old = rig.upgrade();
+        ended(old);
+        rig.get("/app");
+        rig.is_alone();
+        let now = rig.descriptors();
+        let first = *first.get_or_insert(now);
+        rudy_tests::eventually("descriptors are as many as after the first", || {
+            (rig.descriptors() <= first).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_stream_and_a_slow_upload_are_finished_by_the_old_process() {
+    let mut rig = Rig::start(&text(ANY, "hello", ""));
+    let app = rig.get("/app");
+    let mut stream = rig.server.connect();
+    stream.send(b"GET /stream HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(stream.head().status, 200);
+    assert!(stream.chunk().is_some());
+    let mut upload = rig.server.connect();
+    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let mut idle = rig.server.connect();
+    assert_eq!(ask(&mut idle, "/"), "hello");
+
+    let old = rig.upgrade();
+    let new_app = rig.get("/app");
+    assert_ne!(app.lines().next(), new_app.lines().next(), "the new process has an app of its own");
+    // A stream without an end is ended in order.
+    while stream.chunk().is_some() {}
+    assert!(idle.is_closed());
+    upload.send(b"cd");
+    let answer = upload.answer();
+    assert_eq!(answer.text().lines().next(), app.lines().next(), "the app of the old process answers");
+    assert_eq!(answer.field("connection"), Some("close"));
+    ended(old);
+    let (status, _) = (rig.server.wait_for_line("notice: stopped"), ());
+    assert!(!status.contains("cut"), "{status}");
+}
+
+#[test]
+fn what_is_not_finished_in_time_is_cut_and_counted() {
+    let mut rig = Rig::start(&text(ANY, "hello", "shutdown_timeout = \"1500ms\""));
+    let mut upload = rig.server.connect();
+    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let old = rig.upgrade();
+    rig.server.wait_for_line("stopped; 1 connection was cut");
+    ended(old);
+    assert_eq!(rig.get("/"), "hello");
+}

@@ -1,0 +1,175 @@
+//! Upgrade, reload and stop are done one after the other.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rudy_tests::{Server, binary};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{Signal, kill_process};
+
+use crate::rig::{ANY, Rig, ended, link, text};
+
+/// A server whose successors wait until something is written to a pipe.
+struct Held {
+    rig: Rig,
+    folder: tempfile::TempDir,
+}
+
+impl Held {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let script =
+            format!("#!/bin/sh\nread x < {}\nexec '{}' \"$@\"\n", path("pipe").display(), binary().display());
+        fs::write(path("script"), script).unwrap();
+        fs::set_permissions(path("script"), fs::Permissions::from_mode(0o755)).unwrap();
+        link(binary(), &path("rudy"));
+        let script = format!("shift; exec '{}' \"$@\"", path("rudy").display());
+        let server = Server::build().config(&text(ANY, "old", "")).through_shell(&script).start();
+        link(&path("script"), &path("rudy"));
+        let mut rig = Rig::of(server);
+        rig.signal(Signal::USR2);
+        rig.starting();
+        Self { rig, folder }
+    }
+
+    fn release(&self) {
+        fs::write(self.folder.path().join("pipe"), "go\n").unwrap();
+    }
+}
+
+#[test]
+fn a_second_upgrade_is_ignored_while_the_new_process_starts() {
+    let mut held = Held::start();
+    held.rig.signal(Signal::USR2);
+    held.rig.server.wait_for_line("SIGUSR2: ignored, an upgrade is in progress");
+    held.release();
+    let old = held.rig.is_replaced();
+    ended(old);
+    assert_eq!(held.rig.get("/"), "old");
+}
+
+#[test]
+fn a_reload_that_is_asked_for_while_the_new_process_starts_is_done_by_it() {
+    let mut held = Held::start();
+    held.rig.signal(Signal::HUP);
+    held.rig.signal(Signal::USR1);
+    held.release();
+    let old = held.rig.is_replaced();
+    held.rig.server.wait_for_line("SIGHUP: the configuration was read again");
+    ended(old);
+}
+
+#[test]
+fn a_reload_that_is_asked_for_while_an_upgrade_fails_is_done_by_the_old_process() {
+    let mut held = Held::start();
+    held.rig.rewrite(&text(ANY, "new", ""));
+    held.rig.signal(Signal::HUP);
+    let starting = held.rig.starting();
+    kill_process(starting, Signal::KILL).unwrap();
+    held.rig.server.wait_for_line("SIGHUP: the configuration was read again");
+    assert_eq!(held.rig.get("/"), "new");
+}
+
+#[test]
+fn a_stop_while_the_new_process_starts_ends_both() {
+    let mut held = Held::start();
+    let starting = held.rig.starting();
+    held.rig.signal(Signal::TERM);
+    ended(starting);
+    let (status, stderr) = held.rig.server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+}
+
+/// Two processes, of which the old one has a request that goes on.
+fn both() -> (Rig, rudy_tests::Connection, rustix::process::Pid) {
+    let mut rig = Rig::start(&text(ANY, "old", ""));
+    let mut upload = rig.server.connect();
+    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let old = rig.upgrade();
+    (rig, upload, old)
+}
+
+#[test]
+fn a_stop_of_the_old_process_ends_both_and_finishes_requests() {
+    let (mut rig, upload, old) = both();
+    let mut other = rig.server.connect();
+    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    kill_process(old, Signal::TERM).unwrap();
+    rig.server.wait_for_line("stopping, and process");
+    for mut connection in [upload, other] {
+        connection.send(b"cd");
+        assert_eq!(connection.answer().status, 200);
+    }
+    let (status, stderr) = rig.server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    ended(rig.pid);
+}
+
+#[test]
+fn a_stop_of_the_new_process_ends_both_and_finishes_requests() {
+    let (mut rig, mut upload, _) = both();
+    rig.signal(Signal::INT);
+    rig.server.wait_for_line("SIGINT: stopping");
+    upload.send(b"cd");
+    assert_eq!(upload.answer().status, 200);
+    drop(upload);
+    let (status, stderr) = rig.server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert!(!stderr.contains("accepts connections again"), "{stderr}");
+}
+
+#[test]
+fn one_interrupt_from_the_terminal_is_no_second_signal() {
+    let (mut rig, upload, old) = both();
+    let mut other = rig.server.connect();
+    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    // Ctrl-C goes to both.
+    kill_process(old, Signal::INT).unwrap();
+    rig.server.wait_for_line(&format!("stopping, and process {}", rig.pid.as_raw_nonzero()));
+    rig.signal(Signal::INT);
+    for mut connection in [upload, other] {
+        connection.send(b"cd");
+        assert_eq!(connection.answer().status, 200);
+    }
+    let (status, stderr) = rig.server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+}
+
+#[test]
+fn a_second_stop_of_the_old_process_ends_both_at_once() {
+    let (mut rig, upload, old) = both();
+    let mut other = rig.server.connect();
+    other.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    kill_process(old, Signal::TERM).unwrap();
+    rig.server.wait_for_line("stopping, and process");
+    kill_process(old, Signal::INT).unwrap();
+    let (status, stderr) = rig.server.wait();
+    assert_eq!(status.code(), Some(130), "{stderr}");
+    ended(rig.pid);
+    for mut connection in [upload, other] {
+        assert!(connection.read_to_end().is_empty());
+    }
+}
+
+#[test]
+fn signals_to_the_old_process_reach_the_new_one() {
+    let (mut rig, mut upload, old) = both();
+    rig.rewrite(&text(ANY, "new", ""));
+    kill_process(old, Signal::HUP).unwrap();
+    rig.server.wait_for_line("SIGHUP: the configuration was read again");
+    assert_eq!(rig.get("/"), "new");
+    kill_process(old, Signal::USR1).unwrap();
+    rig.server.wait_for_line("SIGUSR1: the access log was reopened");
+    // The upgrade after this one waits for the end of the old process.
+    kill_process(old, Signal::USR2).unwrap();
+    rig.server.wait_for_line("SIGUSR2: the upgrade begins when process");
+    upload.send(b"cd");
+    assert_eq!(upload.answer().status, 200);
+    drop(upload);
+    let second = rig.is_replaced();
+    ended(old);
+    ended(second);
+    assert_eq!(rig.get("/"), "new");
+}

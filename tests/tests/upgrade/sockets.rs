@@ -1,0 +1,122 @@
+//! Which sockets a new process has.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rudy_tests::{ReservedPort, Server};
+use rustix::process::Signal;
+
+use crate::rig::{ANY, Rig, ended, text};
+
+fn ask_unix(path: &Path) -> String {
+    let mut stream = UnixStream::connect(path).expect("the socket is listened on");
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_unix_socket_is_listened_on_all_the_time_and_its_file_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listen = |mode: &str| format!("{ANY}, \"unix:{},mode={mode}\"", path.display());
+    let mut rig = Rig::start(&text(&listen("600"), "hello", ""));
+    let inode = fs::metadata(&path).unwrap().ino();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let mut answers = 0;
+            while !stop.load(Ordering::Relaxed) {
+                assert!(ask_unix(&path).starts_with("HTTP/1.1 200 "));
+                answers += 1;
+            }
+            answers
+        });
+        for _ in 0..3 {
+            let old = rig.upgrade();
+            ended(old);
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(client.join().expect("every request is answered") > 10);
+    });
+    // Permissions that have changed in the configuration are set on the same file.
+    rig.rewrite(&text(&listen("660"), "hello", ""));
+    let old = rig.upgrade();
+    ended(old);
+    let file = fs::metadata(&path).unwrap();
+    assert_eq!((file.ino(), file.permissions().mode() & 0o777), (inode, 0o660));
+    rig.signal(Signal::TERM);
+    ended(rig.pid);
+    assert!(!path.exists(), "the last process removes it");
+}
+
+#[test]
+fn addresses_are_bound_and_closed_as_the_new_configuration_has_them() {
+    let (first, second, third) = (ReservedPort::new(), ReservedPort::new(), ReservedPort::new());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listen = |ports: [&ReservedPort; 2]| ports.map(|port| format!("\"{}\"", port.address())).join(", ");
+    let with_socket = format!("{}, \"unix:{}\"", listen([&first, &second]), path.display());
+    let mut rig = Rig::start(&text(&with_socket, "old", ""));
+    rig.rewrite(&text(&listen([&first, &third]), "new", ""));
+    let old = rig.upgrade();
+    rig.server.wait_for_line(&format!("listens no longer on {}", second.address()));
+    rig.server.wait_for_line("listens no longer on unix:");
+    ended(old);
+    for port in [&first, &third] {
+        TcpStream::connect(port.address()).unwrap();
+    }
+    TcpStream::connect(second.address()).unwrap_err();
+    assert!(!path.exists());
+    assert_eq!(rig.get("/"), "new");
+    // What was closed can be had again.
+    rig.rewrite(&text(&with_socket, "newer", ""));
+    rig.signal(Signal::HUP);
+    rig.server.wait_for_line("SIGHUP: the configuration was read again");
+    TcpStream::connect(second.address()).unwrap();
+    assert!(ask_unix(&path).ends_with("newer"));
+}
+
+#[test]
+fn another_number_of_workers_leaves_no_queue_without_one() {
+    for engine in ["cores = 1", "cores = 5", "engine = \"pool:4\"", "engine = \"task\""] {
+        let mut rig = Rig::start(&text(ANY, "hello", "cores = 3"));
+        rig.rewrite(&text(ANY, "hello", engine));
+        let old = rig.upgrade();
+        ended(old);
+        for _ in 0..32 {
+            assert_eq!(rig.get("/"), "hello");
+        }
+    }
+}
+
+#[test]
+fn sockets_of_a_service_manager_are_passed_on() {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let server = Server::build()
+        .config(&text(ANY, "hello", ""))
+        .args(["--listen", "systemd:web"])
+        .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ LISTEN_FDNAMES=web exec \"$@\"")
+        .stdin(OwnedFd::from(socket))
+        .start();
+    let mut rig = Rig::of(server);
+    assert_eq!(rig.server.address(), address);
+    for _ in 0..2 {
+        let old = rig.upgrade();
+        ended(old);
+        assert_eq!(rig.get("/"), "hello");
+    }
+    let old = rig.upgrade();
+    rustix::process::kill_process(rig.pid, Signal::KILL).unwrap();
+    rig.server.wait_for_line(&format!("process {old} accepts connections again"));
+    rig.pid = old;
+    assert_eq!(rig.get("/"), "hello");
+}
