@@ -48,6 +48,7 @@ fn help_of_every_command() {
     assert_data_eq!(success(&rudy(&["serve", "--help"])), file!["cli/serve-help.txt"]);
     assert_data_eq!(success(&rudy(&["check", "--help"])), file!["cli/check-help.txt"]);
     assert_data_eq!(success(&rudy(&["schema", "--help"])), file!["cli/schema-help.txt"]);
+    assert_data_eq!(success(&rudy(&["reload", "--help"])), file!["cli/reload-help.txt"]);
     assert_data_eq!(success(&rudy(&["tail", "--help"])), file!["cli/tail-help.txt"]);
     assert_data_eq!(success(&rudy(&["get", "--help"])), file!["cli/get-help.txt"]);
     assert_data_eq!(success(&rudy(&["bench", "--help"])), file!["cli/bench-help.txt"]);

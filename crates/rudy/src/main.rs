@@ -6,6 +6,7 @@ mod conns;
 mod flood;
 mod get;
 mod lab;
+mod reload;
 mod tail;
 mod top;
 mod values;
@@ -46,6 +47,7 @@ enum Command {
     /// Print the JSON Schema of rudy.toml, for editors that complete and check it
     #[command(after_help = "Example: rudy schema > rudy.schema.json")]
     Schema,
+    Reload(reload::Reload),
     Tail(tail::Tail),
     Get(Box<get::Get>),
     Bench(Box<bench::Bench>),
@@ -72,7 +74,8 @@ enum Command {
 ///
 /// SIGTERM and SIGINT (Ctrl-C) let what is under way finish and end with exit code 0, a second one ends at once.
 ///
-/// SIGHUP reads the configuration again and opens the logs anew.
+/// SIGHUP reads the configuration again and opens the logs anew. SIGUSR2 replaces the process by a new one of the same command line,
+/// without losing a connection. See `rudy reload`.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -131,6 +134,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => init::fork_if_first().unwrap_or_else(|| run::serve(serve.into()).into()),
         Command::Check { config } => run::check(&config).into(),
         Command::Schema => run::schema().into(),
+        Command::Reload(reload) => rudy_server::reload::run(&reload.into()).into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),
         Command::Bench(bench) => bench.run().into(),

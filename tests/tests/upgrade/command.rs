@@ -1,1 +1,125 @@
+//! `rudy reload`, which signals a server and prints the outcome.
 
+use std::process::{Command, Output};
+
+use rudy_tests::binary;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::rig::{ANY, Rig, ended, text};
+
+fn reload(arguments: &[&str]) -> Output {
+    Command::new(binary()).arg("reload").args(arguments).output().expect("rudy can be started")
+}
+
+/// Its exit code, and what it wrote.
+fn told(output: &Output) -> (Option<i32>, String) {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+fn of(pid: Pid, more: &[&str]) -> (Option<i32>, String) {
+    let pid = pid.to_string();
+    told(&reload(&[&["--pid", &pid], more].concat()))
+}
+
+#[test]
+fn the_outcome_of_a_reload_is_printed() {
+    let rig = Rig::start(&text(ANY, "old", ""));
+    rig.rewrite(&text(ANY, "new", ""));
+    let (code, text) = of(rig.pid, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.starts_with("the configuration was read again"), "{text}");
+    assert_eq!(rig.get("/"), "new");
+    rig.rewrite("lisen = []\n");
+    let (code, text) = of(rig.pid, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    for part in
+        ["error: 1 error in the configuration; the configuration stays as it was", "`lisen`", "rudy.toml:1"]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn the_outcome_of_an_upgrade_is_printed() {
+    let mut rig = Rig::start(&text(ANY, "old", ""));
+    rig.rewrite(&text(ANY, "new", ""));
+    let (code, text) = of(rig.pid, &["--binary"]);
+    assert_eq!(code, Some(0), "{text}");
+    let old = rig.is_replaced();
+    assert_eq!(text, format!("process {} serves in place of process {old}\n", rig.pid));
+    assert_eq!(rig.get("/"), "new");
+    ended(old);
+    rig.rewrite("lisen = []\n");
+    let (code, text) = of(rig.pid, &["--binary"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("no upgrade: ") && text.contains("lisen"), "{text}");
+}
+
+#[test]
+fn the_old_process_may_be_named_until_it_has_ended() {
+    let mut rig = Rig::start(&text(ANY, "old", ""));
+    let mut upload = rig.server.connect();
+    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    let old = rig.upgrade();
+    rig.rewrite(&text(ANY, "new", ""));
+    let (code, text) = of(old, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(rig.get("/"), "new");
+}
+
+#[test]
+fn a_process_that_the_signal_would_end_is_left_alone() {
+    let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+    for more in [&[][..], &["--binary"]] {
+        let (code, text) = of(Pid::from_child(&sleeper), more);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("it is no `rudy serve`"), "{text}");
+    }
+    assert!(sleeper.try_wait().unwrap().is_none());
+    kill_process(Pid::from_child(&sleeper), Signal::KILL).unwrap();
+    sleeper.wait().unwrap();
+    let (code, text) = of(Pid::from_child(&sleeper), &[]);
+    assert_eq!(
+        (code, text.as_str()),
+        (Some(1), format!("error: there is no process {}\n", sleeper.id()).as_str())
+    );
+}
+
+#[test]
+fn several_servers_have_to_be_told_apart() {
+    let rigs = [Rig::start(&text(ANY, "one", "")), Rig::start(&text(ANY, "two", ""))];
+    let (code, text) = told(&reload(&[]));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("choose one with --pid PID"), "{text}");
+    for rig in rigs {
+        assert!(text.lines().any(|line| line.trim_start().starts_with(&format!("{} ", rig.pid))), "{text}");
+    }
+}
+
+/// In a namespace of its own, where no other test's servers are.
+#[test]
+fn the_only_server_is_found() {
+    if !rustix::process::geteuid().is_root() || rudy_tests::program("unshare").is_none() {
+        return rudy_tests::skip("only root can give a command a /proc of its own (unshare --pid)");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rudy.toml"), text(ANY, "hello", "")).unwrap();
+    let script = "\"$0\" reload; \"$0\" serve --config rudy.toml & \
+                  until \"$0\" reload 2>/dev/null; do sleep 0.05; done; \"$0\" reload --binary; kill -TERM $!; wait $!";
+    let output = Command::new("unshare")
+        .args(["--fork", "--pid", "--mount-proc", "--kill-child", "sh", "-c", script])
+        .arg(binary())
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let (code, text) = told(&output);
+    assert_eq!(code, Some(0), "{text}");
+    for part in [
+        "error: no `rudy serve` of this user runs",
+        "the configuration was read again",
+        " serves in place of process ",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}

@@ -28,6 +28,7 @@ use rudy_net::engine::Model;
 use rudy_net::listen::Address;
 
 use self::exit::Failure;
+pub(crate) use self::outcome::address as outcome_address;
 use self::server::Server;
 use crate::access_log::{Destination, Format};
 use crate::config::{AccessLogOptions, Config, FilePath, json_schema};

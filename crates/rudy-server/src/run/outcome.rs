@@ -7,10 +7,10 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
 };
-use rustix::process::geteuid;
+use rustix::process::{geteuid, getppid};
 
 use super::signals::Signals;
-use super::upgrade::Predecessor;
+use crate::reload::OUTCOME_BYTES_MAX;
 
 /// The name that the command listens on for the outcome of a signal to process `pid`.
 pub(crate) fn address(pid: u32) -> io::Result<SocketAddrUnix> {
@@ -24,8 +24,10 @@ pub(super) fn report(signals: &Signals, outcome: Result<&str, &str>) {
         Ok(text) => ('+', text),
         Err(text) => ('-', text),
     };
-    let before = signals.predecessor().map(Predecessor::pid);
-    for pid in [Some(process::id()), before].into_iter().flatten() {
+    let text = &text[..text.floor_char_boundary(OUTCOME_BYTES_MAX - 1)];
+    // The parent, because as process 1 of a container it only passes signals on.
+    let parent = getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    for pid in [Some(process::id()), signals.before(), parent].into_iter().flatten() {
         // Mostly no one listens. It is in the log as well.
         let _ = address(pid).and_then(|address| tell(&address, &format!("{mark}{text}")));
     }

@@ -16,13 +16,16 @@ impl Server {
     pub(super) fn reload(&mut self) {
         self.tell_service_manager(State::Reloading);
         if let Err(failure) = self.try_reload() {
-            let message = format!("SIGHUP: {}; the configuration stays as it was", failure.summary());
-            let errors = &self.context.errors;
-            match failure {
-                Failure::Config(diagnostics) => errors.error_with(&message, &diagnostics.render(false)),
-                _ => errors.error(&message),
+            let outcome = format!("{}; the configuration stays as it was", failure.summary());
+            let (message, errors) = (format!("SIGHUP: {outcome}"), &self.context.errors);
+            if let Failure::Config(diagnostics) = failure {
+                let text = diagnostics.render(false);
+                errors.error_with(&message, &text);
+                outcome::report(&self.signals, Err(&format!("{outcome}\n{}", text.trim_end())));
+            } else {
+                errors.error(&message);
+                outcome::report(&self.signals, Err(&outcome));
             }
-            outcome::report(&self.signals, Err(&message));
             // The old log is opened anew all the same: whoever renamed it waits for that.
             self.reopen_access_log();
         }
@@ -70,12 +73,12 @@ impl Server {
         if user_changes {
             self.context.errors.notice("`user` changes with the next start");
         }
-        let message = match self.options.source {
-            Source::Folder { .. } => "SIGHUP: there is no configuration to read; the logs were opened anew",
-            Source::File(_) => "SIGHUP: the configuration was read again and holds from the next request on",
+        let outcome = match self.options.source {
+            Source::Folder { .. } => "there is no configuration to read; the logs were opened anew",
+            Source::File(_) => "the configuration was read again and holds from the next request on",
         };
-        self.context.errors.notice(message);
-        outcome::report(&self.signals, Ok(message));
+        self.context.errors.notice(&format!("SIGHUP: {outcome}"));
+        outcome::report(&self.signals, Ok(outcome));
         Ok(())
     }
 

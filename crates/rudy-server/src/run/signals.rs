@@ -49,7 +49,9 @@ pub(super) struct Signals {
     interrupt: Signal,
     /// The server that this process replaces, until it has ended.
     predecessor: Option<Predecessor>,
-    /// An upgrade waits for that.
+    /// Its process id, also when it has ended.
+    before: Option<u32>,
+    /// An upgrade waits for its end.
     upgrade_waits: bool,
     /// A stop was asked for by a signal.
     was_signalled: bool,
@@ -70,6 +72,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             predecessor: None,
+            before: None,
             upgrade_waits: false,
             was_signalled: false,
             was_told: false,
@@ -78,7 +81,13 @@ impl Signals {
 
     /// Listens to the server that this process replaces, too.
     pub(super) fn follow(&mut self, predecessor: Option<Predecessor>) {
+        self.before = predecessor.as_ref().map(Predecessor::pid);
         self.predecessor = predecessor;
+    }
+
+    /// The process id of the server that this process replaces or has replaced.
+    pub(super) fn before(&self) -> Option<u32> {
+        self.before
     }
 
     /// The server that this process replaces, until it has ended.

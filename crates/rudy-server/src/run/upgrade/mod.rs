@@ -78,9 +78,9 @@ impl Server {
             }
             Ok((Start::Stop(stop), _)) => return Err(self.stop(stop)),
             Ok((Start::Failed(why), _)) | Err(why) => {
-                let message = format!("SIGUSR2: no upgrade: {why}; this process goes on as before");
-                self.context.errors.error(&message);
-                outcome::report(&self.signals, Err(&message));
+                let outcome = format!("no upgrade: {why}; this process goes on as before");
+                self.context.errors.error(&format!("SIGUSR2: {outcome}"));
+                outcome::report(&self.signals, Err(&outcome));
             }
         }
         self.tell_service_manager(State::Ready);
@@ -136,13 +136,12 @@ impl Server {
     ) -> Result<Self, Exit> {
         let (began, grace) = (Instant::now(), self.config.shutdown_timeout);
         self.runtime.block_on(self.engine.leave());
-        let message =
-            format!("SIGUSR2: process {} serves in place of process {}", successor.pid(), process::id());
+        let outcome = format!("process {} serves in place of process {}", successor.pid(), process::id());
         self.context.errors.notice(&format!(
-            "{message}; requests in progress here have {} s to finish",
+            "SIGUSR2: {outcome}; requests in progress here have {} s to finish",
             grace.as_secs_f32()
         ));
-        outcome::report(&self.signals, Ok(&message));
+        outcome::report(&self.signals, Ok(&outcome));
         self.tell_service_manager(State::Ready);
         for &asked in pending {
             if asked == Asked::ReopenLog {

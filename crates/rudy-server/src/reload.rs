@@ -1,0 +1,192 @@
+//! `rudy reload`: has a running server read its configuration again, or replace its process, and says what came of it.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketFlags, SocketType, accept_with, bind, listen, recv, socket_with,
+};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
+
+use crate::run::{Exit, outcome_address};
+
+/// How long the outcome may still come when the process that was signalled has ended: the one that took its place may tell it.
+const END_TIMEOUT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+/// Bytes of an outcome. Errors in a configuration are part of it; beyond this they are only in the log.
+pub(crate) const OUTCOME_BYTES_MAX: usize = 64 * 1024;
+
+/// What `rudy reload` is asked to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The process; if absent, the one `rudy serve` of this user.
+    pub pid: Option<u32>,
+    /// Whether the process is to be replaced.
+    pub binary: bool,
+}
+
+/// Signals the server and waits for the outcome.
+#[must_use]
+pub fn run(options: &Options) -> Exit {
+    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr().lock());
+    // No one is left to tell where they cannot be written to; the exit code says it too.
+    let (_, exit) = match reload(options) {
+        Ok(Ok(text)) => (writeln!(stdout, "{text}"), Exit::Done),
+        Ok(Err(text)) | Err(text) => (writeln!(stderr, "error: {text}"), Exit::CannotRun),
+    };
+    exit
+}
+
+/// The outcome that the server tells, or why there is none.
+fn reload(options: &Options) -> Result<Result<String, String>, String> {
+    let (signal, name) = if options.binary { (Signal::USR2, "SIGUSR2") } else { (Signal::HUP, "SIGHUP") };
+    let pid = options.pid.map_or_else(find, Ok)?;
+    let cannot = |error: Errno| match error {
+        Errno::SRCH => format!("there is no process {pid}"),
+        Errno::PERM => format!("no permission to signal process {pid}: it is another user's"),
+        error => format!("cannot signal process {pid}: {error}"),
+    };
+    let id = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| cannot(Errno::SRCH))?;
+    // Held from here on: what is seen of the process is of the one that is signalled.
+    let process = pidfd_open(id, PidfdFlags::empty()).map_err(cannot)?;
+    let user = fs::metadata(format!("/proc/{pid}")).map_err(|_| cannot(Errno::SRCH))?.uid();
+    if !catches(pid, signal) {
+        return Err(format!(
+            "process {pid} does not handle {name}: it is no `rudy serve`, or has just started"
+        ));
+    }
+    let outcome = if is_reachable(pid) { Some(Outcome::listen(pid)?) } else { None };
+    pidfd_send_signal(&process, signal).map_err(cannot)?;
+    match outcome {
+        Some(outcome) => outcome
+            .wait(&process, user)
+            .ok_or_else(|| format!("process {pid} has ended and told no outcome; its log says more")),
+        None => Ok(Ok(format!(
+            "{name} was sent to process {pid}, whose network namespace is another: the outcome is in its log"
+        ))),
+    }
+}
+
+/// The socket on which the server tells the outcome.
+struct Outcome(OwnedFd);
+
+impl Outcome {
+    fn listen(pid: u32) -> Result<Self, String> {
+        let open = || -> io::Result<OwnedFd> {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+            bind(&socket, &outcome_address(pid)?)?;
+            listen(&socket, 4)?;
+            Ok(socket)
+        };
+        open().map(Self).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!("another `rudy reload` waits for process {pid}; try again when it has ended")
+            }
+            _ => format!("cannot listen for the outcome: {error}"),
+        })
+    }
+
+    /// What the server says; nothing where it ends without a word. Any user can connect, so others than `user` and root are not
+    /// listened to.
+    fn wait(&self, process: &OwnedFd, user: u32) -> Option<Result<String, String>> {
+        let mut has_ended = false;
+        loop {
+            let mut ready = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(process, PollFlags::IN)];
+            let count = if has_ended { 1 } else { 2 };
+            match poll(&mut ready[..count], has_ended.then_some(&END_TIMEOUT)) {
+                Ok(0) => return None,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return None,
+            }
+            has_ended = has_ended || !ready[1].revents().is_empty();
+            if ready[0].revents().is_empty() {
+                continue;
+            }
+            if let Some(outcome) = self.accept(user) {
+                return Some(outcome);
+            }
+        }
+    }
+
+    fn accept(&self, user: u32) -> Option<Result<String, String>> {
+        let socket = accept_with(&self.0, SocketFlags::CLOEXEC).ok()?;
+        let peer = socket_peercred(&socket).ok()?.uid;
+        if !peer.is_root() && peer.as_raw() != user {
+            return None;
+        }
+        let mut buffer = vec![0; OUTCOME_BYTES_MAX];
+        // It was sent before the connection could be accepted, or right after: the server does nothing in between.
+        let (_, bytes) = recv(&socket, &mut buffer[..], RecvFlags::empty()).ok()?;
+        let text = String::from_utf8_lossy(&buffer[..bytes]).into_owned();
+        match text.split_at_checked(1)? {
+            ("+", text) => Some(Ok(text.to_owned())),
+            ("-", text) => Some(Err(text.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+/// The one server of this user. While a new process takes the place of an old one, which is its parent, the old one passes on what
+/// it is asked.
+fn find() -> Result<u32, String> {
+    let entries = fs::read_dir("/proc").map_err(|error| format!("cannot read /proc: {error}"))?;
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let servers: Vec<u32> = pids.filter(|&pid| is_server(pid)).collect();
+    let is_first = |&pid: &u32| parent(pid).is_none_or(|parent| !servers.contains(&parent));
+    let mut first = servers.iter().copied().filter(is_first).collect::<Vec<_>>();
+    first.sort_unstable();
+    match first[..] {
+        [] => Err("no `rudy serve` of this user runs; --pid PID names a process".to_owned()),
+        [pid] => Ok(pid),
+        _ => {
+            let lines = first.iter().map(|pid| format!("\n  {pid}  {}", command_line(*pid).join(" ")));
+            Err(format!("several servers run; choose one with --pid PID:{}", lines.collect::<String>()))
+        }
+    }
+}
+
+fn is_server(pid: u32) -> bool {
+    let is_ours = || {
+        let user = fs::metadata(format!("/proc/{pid}")).map(|metadata| metadata.uid());
+        geteuid().is_root() || user.is_ok_and(|user| user == geteuid().as_raw())
+    };
+    let line = command_line(pid);
+    let name = line.first().and_then(|program| Path::new(program).file_name()).and_then(|name| name.to_str());
+    name.is_some_and(|name| name == "rudy" || name.starts_with("rudy-"))
+        && line.get(1).is_some_and(|command| command == "serve")
+        && is_ours()
+}
+
+/// Empty of a process that has ended.
+fn command_line(pid: u32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+    words.take_while(|word| !word.is_empty()).collect()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    status(pid, "PPid:")?.parse().ok()
+}
+
+/// Whether a process handles a signal that would otherwise end it.
+fn catches(pid: u32, signal: Signal) -> bool {
+    let caught = status(pid, "SigCgt:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    caught.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
+}
+
+fn status(pid: u32, name: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+}
+
+/// Whether an abstract name here is one there. A namespace that may not be looked at is taken for our own.
+fn is_reachable(pid: u32) -> bool {
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    namespace(&pid.to_string()).is_none_or(|theirs| namespace("self") == Some(theirs))
+}
