@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rudy_tests::{Answer, Load, Server, binary};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Signal, kill_process};
 
 use crate::rig::{ANY, GOES_ON, Rig, ask, ended, link, text};
@@ -99,6 +101,41 @@ fn a_script_may_start_the_new_server() {
     assert_eq!(linked.rig.get("/"), "hello");
 }
 
+/// Its listening sockets are those of the old process too, so it must not end them.
+#[test]
+fn a_new_process_that_is_ready_too_late_ends_no_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, socket) = (folder.path().join("pipe"), folder.path().join("socket"));
+    let listen = format!("{ANY}, \"unix:{}\"", socket.display());
+    let config = text(&listen, "hello", "upgrade_timeout = \"500ms\"");
+    let mut rig = Rig::start(&config);
+    // The new process waits for what is written to the pipe.
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    fs::rename(&pipe, rig.server.path().join("rudy.toml")).unwrap();
+    rig.signal(Signal::USR2);
+    let late = rig.starting();
+    rig.server.wait_for_line(&format!("process {late} is asked to end"));
+    fs::write(rig.server.path().join("rudy.toml"), config).unwrap();
+    rig.server.wait_for_line(GOES_ON);
+    ended(late);
+    for _ in 0..20 {
+        assert_eq!(rig.get("/"), "hello");
+    }
+    UnixStream::connect(&socket).expect("the file is there, and is listened on");
+}
+
+#[test]
+fn process_1_is_not_replaced() {
+    if !rustix::process::geteuid().is_root() || rudy_tests::program("unshare").is_none() {
+        return rudy_tests::skip("only root can start a process with the id 1 (unshare --pid)");
+    }
+    let first = "exec unshare --fork --pid --mount-proc --kill-child \"$@\"";
+    let mut server = Server::build().config(&text(ANY, "hello", "")).through_shell(first).start();
+    kill_process(rudy_tests::children(server.pid())[0], Signal::USR2).unwrap();
+    server.wait_for_line("process 1 of a container ends the container");
+    assert_eq!(server.get("/").text(), "hello");
+}
+
 #[test]
 fn the_old_process_takes_over_again_if_the_new_one_is_killed_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,7 +153,7 @@ fn the_old_process_takes_over_again_if_the_new_one_is_killed_at_once() {
         }
         rig.server.wait_for_line(&format!("process {old} accepts connections again"));
         rig.pid = old;
-        std::os::unix::net::UnixStream::connect(&socket).expect("the file is there, and is listened on");
+        UnixStream::connect(&socket).expect("the file is there, and is listened on");
     }
     assert_eq!(ask(&mut kept, "/"), "hello", "a connection that was idle lives on");
     let old = rig.upgrade();

@@ -114,7 +114,9 @@ impl OpenListener {
     /// Leaves sockets and file to the process that shares them. Ready when nothing is accepted any more.
     async fn leave(mut self) {
         self.is_ours.store(false, Ordering::Release);
-        self.file.take().map(SocketFile::leave);
+        if let Some(file) = self.file.take() {
+            file.leave();
+        }
         self.begin_close();
         self.closed().await;
         self.state.is_left.store(true, Ordering::Release);

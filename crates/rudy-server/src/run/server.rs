@@ -149,13 +149,17 @@ impl Server {
                     return self.stop(Stop { name: "SIGHUP", number: 1 });
                 }
                 Asked::Reload => self.reload(),
-                Asked::Upgrade => match self.upgrade() {
-                    Ok(server) => self = server,
-                    Err(exit) => return exit,
-                },
+                Asked::OwnSockets => self.own_sockets(),
+                Asked::Upgrade => self.ask_for_upgrade(),
                 Asked::ReopenLog => {
                     self.reopen_access_log();
                     self.context.errors.notice("SIGUSR1: the access log was reopened");
+                }
+            }
+            if self.signals.take_upgrade() {
+                match self.upgrade() {
+                    Ok(server) => self = server,
+                    Err(exit) => return exit,
                 }
             }
         }
@@ -275,6 +279,7 @@ async fn second_stop(signals: &mut Signals, errors: &ErrorLog) -> Stop {
             Asked::Reload => errors.notice("SIGHUP: not heeded, the server is stopping"),
             Asked::ReopenLog => errors.notice("SIGUSR1: not heeded, the server is stopping"),
             Asked::Upgrade => errors.notice("SIGUSR2: ignored, the server is stopping"),
+            Asked::OwnSockets => {}
         }
     }
 }

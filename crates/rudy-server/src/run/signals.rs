@@ -1,6 +1,6 @@
 //! What the signals of an operator ask for.
 
-use std::io;
+use std::{future, io, mem};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -15,6 +15,8 @@ pub(super) enum Asked {
     ReopenLog,
     /// SIGUSR2: have a new process take the place of this one.
     Upgrade,
+    /// The server that this process replaces has left its sockets, or has ended.
+    OwnSockets,
     /// SIGTERM or SIGINT: stop.
     Stop(Stop),
 }
@@ -51,7 +53,7 @@ pub(super) struct Signals {
     predecessor: Option<Predecessor>,
     /// Its process id, also when it has ended.
     before: Option<u32>,
-    /// An upgrade waits for its end.
+    /// An upgrade was asked for.
     upgrade_waits: bool,
     /// A stop was asked for by a signal.
     was_signalled: bool,
@@ -95,10 +97,14 @@ impl Signals {
         self.predecessor.as_ref()
     }
 
-    /// Asks for an upgrade when the server that this process replaces has ended. Returns its process id; nothing where it has.
-    pub(super) fn wait_for_predecessor(&mut self) -> Option<u32> {
-        self.upgrade_waits = self.predecessor.is_some();
-        self.predecessor.as_ref().map(Predecessor::pid)
+    /// Has an upgrade be due, when the server that this process replaces has ended.
+    pub(super) fn ask_for_upgrade(&mut self) {
+        self.upgrade_waits = true;
+    }
+
+    /// Whether an upgrade is due, told once.
+    pub(super) fn take_upgrade(&mut self) -> bool {
+        self.predecessor.is_none() && mem::take(&mut self.upgrade_waits)
     }
 
     /// The next one.
@@ -135,7 +141,7 @@ impl Signals {
             Request::End => Some(Asked::Stop(Stop::named("SIGTERM"))),
             Request::Ended => {
                 self.predecessor = None;
-                self.upgrade_waits.then_some(Asked::Upgrade)
+                Some(Asked::OwnSockets)
             }
         }
     }

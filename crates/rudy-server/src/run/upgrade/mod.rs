@@ -38,6 +38,7 @@ const SOCKET: &str = "socket";
 const LISTENER: &str = "listener";
 const BEGIN: &str = "begin";
 const READY: &str = "ready";
+const YOURS: &str = "yours";
 const FAILED: &str = "failed";
 const RELOAD: &str = "reload";
 const REOPEN: &str = "reopen";
@@ -52,20 +53,25 @@ const TRIAL_TIME: Duration = Duration::from_secs(1);
 
 /// How the start of a new process ended.
 enum Start {
-    Ready(Successor),
+    Ready(Box<Successor>),
     Failed(String),
     Stop(Stop),
 }
 
 impl Server {
+    /// Has an upgrade begin, when the process before this one has ended.
+    pub(super) fn ask_for_upgrade(&mut self) {
+        self.signals.ask_for_upgrade();
+        if let Some(predecessor) = self.signals.predecessor() {
+            self.context.errors.notice(&format!(
+                "SIGUSR2: the upgrade begins when process {} has finished its requests and ended",
+                predecessor.pid()
+            ));
+        }
+    }
+
     /// Has another process take the place of this one. Returns the server where that fails, or the exit code.
     pub(super) fn upgrade(mut self) -> Result<Self, Exit> {
-        if let Some(pid) = self.signals.wait_for_predecessor() {
-            let message =
-                format!("SIGUSR2: the upgrade begins when process {pid} has finished its requests and ended");
-            self.context.errors.notice(&message);
-            return Ok(self);
-        }
         self.tell_service_manager(State::Reloading);
         let mut pending = Vec::new();
         let started = match self.engine.share() {
@@ -74,7 +80,7 @@ impl Server {
         };
         match started {
             Ok((Start::Ready(successor), listeners)) => {
-                return self.hand_over(successor, listeners, &pending);
+                return self.hand_over(*successor, listeners, &pending);
             }
             Ok((Start::Stop(stop), _)) => return Err(self.stop(stop)),
             Ok((Start::Failed(why), _)) | Err(why) => {
@@ -86,6 +92,8 @@ impl Server {
         self.tell_service_manager(State::Ready);
         if pending.contains(&Asked::Reload) {
             self.reload();
+        } else if pending.contains(&Asked::ReopenLog) {
+            self.reopen_access_log();
         }
         Ok(self)
     }
@@ -116,13 +124,17 @@ impl Server {
                         asked = signals.next() => match asked {
                             Asked::Stop(stop) => break Some(Start::Stop(stop)),
                             Asked::Upgrade => context.errors.notice("SIGUSR2: ignored, an upgrade is in progress"),
+                            asked if pending.contains(&asked) => {}
                             asked => pending.push(asked),
                         },
                     }
                 }
             };
-            let Some(start) = start else { return Ok(Start::Ready(successor)) };
-            successor.kill().await;
+            let Some(start) = start else { return Ok(Start::Ready(successor.into())) };
+            if !successor.has_ended() {
+                context.errors.notice(&format!("process {pid} is asked to end"));
+                successor.kill().await;
+            }
             Ok(start)
         })
     }
@@ -136,6 +148,7 @@ impl Server {
     ) -> Result<Self, Exit> {
         let (began, grace) = (Instant::now(), self.config.shutdown_timeout);
         self.runtime.block_on(self.engine.leave());
+        successor.owns_sockets();
         let outcome = format!("process {} serves in place of process {}", successor.pid(), process::id());
         self.context.errors.notice(&format!(
             "SIGUSR2: {outcome}; requests in progress here have {} s to finish",
@@ -231,7 +244,7 @@ impl Server {
         if self.engine.workers().iter().any(|worker| worker.is_stopping()) {
             let engine = start_engine(&self.config, &self.generations, &self.context)?;
             let old = mem::replace(&mut self.engine, engine);
-            // Its connections have the time that they were given.
+            // Its connections have the time that they were given. A stop of this process cuts those that are left.
             self.runtime.spawn(async move { old.ended().await });
         }
         let of_service_manager =
@@ -253,13 +266,16 @@ impl Server {
         Ok(())
     }
 
-    /// Says that this process serves: to the one that it replaces, or to the service manager. Then closes the sockets that it has
-    /// from that process and does not want.
+    /// Says that this process serves: to the one that it replaces, or to the service manager.
     pub(super) fn tell_ready(&self) {
-        let Some(predecessor) = self.signals.predecessor() else {
-            return self.tell_service_manager(State::Ready);
-        };
-        predecessor.ready();
+        match self.signals.predecessor() {
+            Some(predecessor) => predecessor.ready(),
+            None => self.tell_service_manager(State::Ready),
+        }
+    }
+
+    /// The process before this one has left its sockets, or has ended. Closes those that this one does not want.
+    pub(super) fn own_sockets(&self) {
         self.engine.claim();
         for listener in self.inherited.take_unused() {
             let address = listener.address().clone();
@@ -324,7 +340,7 @@ impl Beside<'_> {
                             return Ok(None);
                         }
                         Asked::ReopenLog => reopen_access_log(self.log, self.errors),
-                        Asked::Reload | Asked::Upgrade => {}
+                        Asked::Reload | Asked::Upgrade | Asked::OwnSockets => {}
                     }
                 }
             }

@@ -8,7 +8,9 @@ use rudy_net::listen::{Address, Inherited, Listener};
 use rustix::net::sockopt::socket_type;
 
 use super::channel::{Channel, Message};
-use super::{BEGIN, END, FAILED, LISTENER, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING, UPGRADE, VARIABLE};
+use super::{
+    BEGIN, END, FAILED, LISTENER, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING, UPGRADE, VARIABLE, YOURS,
+};
 use crate::run::exit::Failure;
 use crate::run::signals::{Asked, Stop};
 
@@ -20,8 +22,9 @@ pub(in crate::run) struct Predecessor {
 }
 
 /// What the server that is replaced asks for.
+#[derive(Clone, Copy)]
 pub(in crate::run) enum Request {
-    /// What a signal asked of it, which concerns both.
+    /// What a signal asked of it, which concerns both, or what it asks for itself.
     Signal(Asked),
     /// To end at once.
     End,
@@ -58,7 +61,9 @@ impl Predecessor {
             match text.split_once(' ').unwrap_or((&text, "")) {
                 (BEGIN, _) => break,
                 (SOCKET, name) => {
-                    descriptors.into_iter().for_each(|socket| inherited.add_socket(name.to_owned(), socket));
+                    for socket in descriptors {
+                        inherited.add_socket(name.to_owned(), socket);
+                    }
                 }
                 (LISTENER, address) => {
                     let address = address.parse::<Address>();
@@ -99,6 +104,7 @@ impl Predecessor {
             match (words.next().unwrap_or_default(), words.next()) {
                 (RELOAD, _) => return Request::Signal(Asked::Reload),
                 (REOPEN, _) => return Request::Signal(Asked::ReopenLog),
+                (YOURS, _) => return Request::Signal(Asked::OwnSockets),
                 (UPGRADE, _) => return Request::Signal(Asked::Upgrade),
                 (STOP, Some(name)) => return Request::Signal(Asked::Stop(Stop::named(name))),
                 (END, _) => return Request::End,

@@ -14,7 +14,9 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::channel::{Channel, DESCRIPTORS_MAX};
-use super::{BEGIN, END, FAILED, LISTENER, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING, UPGRADE, VARIABLE};
+use super::{
+    BEGIN, END, FAILED, LISTENER, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING, UPGRADE, VARIABLE, YOURS,
+};
 use crate::run::signals::{Asked, Stop};
 
 /// How long a new process that is not ready may take to end when it is asked to, before it is killed.
@@ -114,8 +116,15 @@ impl Successor {
             Asked::Reload => self.channel.tell(RELOAD),
             Asked::ReopenLog => self.channel.tell(REOPEN),
             Asked::Upgrade => self.channel.tell(UPGRADE),
+            // This process has no other before it.
+            Asked::OwnSockets => {}
             Asked::Stop(Stop { name, .. }) => self.channel.tell(&format!("{STOP} {name}")),
         }
+    }
+
+    /// Leaves the sockets to it. One that was given up just before it was ready never gets here, and ends none of them.
+    pub(super) fn owns_sockets(&self) {
+        self.channel.tell(YOURS);
     }
 
     /// Has it end at once.
