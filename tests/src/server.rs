@@ -108,8 +108,9 @@ impl Server {
     #[must_use]
     pub fn get(&self, target: &str) -> Answer {
         let mut connection = self.connect();
-        connection
-            .send(format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").as_bytes());
+        connection.send(
+            format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes(),
+        );
         connection.answer()
     }
 

@@ -107,11 +107,17 @@ fn wrong_flags_are_told_with_exit_code_2() {
         (&["serve", "--cores", "0"], str!["error: invalid value '0' for '--cores <N>'[..]\n..."]),
         (
             &["serve", "/tmp", "--config", "rudy.toml"],
-            str!["error: the argument '[DIR]' cannot be used with '--config <FILE>'\n..."],
+            str!["error: the argument '[DIR|FILE]' cannot be used with '--config <FILE>'\n..."],
         ),
         (
             &["serve", "--config", "rudy.toml", "--spa"],
             str!["error: the argument '--config <FILE>' cannot be used with '--spa'\n..."],
+        ),
+        (
+            &["serve", "--host", "http://a.test"],
+            str![
+                "error: invalid value 'http://a.test' for '--host <NAME>': expected the host alone, without the scheme\n..."
+            ],
         ),
         (
             &["serve", "--listen", "8080"],
@@ -170,11 +176,17 @@ fn what_cannot_be_served_is_told_with_exit_code_2() {
     let folder = folder_with(&[("rudy.toml", ""), ("page.html", "")]);
     for (arguments, expected) in [
         (&["serve", "nowhere"][..], "error: cannot serve nowhere: No such file or directory (os error 2)\n"),
-        (&["serve", "page.html"], "error: cannot serve page.html: it is not a folder\n"),
         (
-            &["serve", "rudy.toml"],
-            "error: cannot serve rudy.toml: it is not a folder: with a configuration it is `rudy serve --config \
-             rudy.toml`\n",
+            &["serve", "page.html"],
+            "error: cannot serve page.html: it is neither a folder nor a configuration, whose name ends in .toml\n",
+        ),
+        (
+            &["serve", "nowhere.toml"],
+            "error: cannot serve nowhere.toml: No such file or directory (os error 2)\n",
+        ),
+        (
+            &["serve", "rudy.toml", "--host", "a.test"],
+            "error: cannot serve rudy.toml: it is a configuration, and --browse, --spa and --host are for a folder\n",
         ),
         (
             &["serve", "--json-log"],
@@ -199,7 +211,7 @@ fn a_configuration_is_checked() {
 fn everything_wrong_with_a_configuration_is_told_at_once() {
     let wrong = format!("lisen = []\n{SITE}respond = {{ body = \"hello\", status = 99 }}\n");
     let folder = folder_with(&[("rudy.toml", &wrong)]);
-    for command in [&["check"][..], &["serve", "--config", "rudy.toml"]] {
+    for command in [&["check"][..], &["serve", "--config", "rudy.toml"], &["serve", "rudy.toml"]] {
         let (code, message) = failure(&rudy_in(folder.path(), command));
         assert_eq!(code, Some(2));
         assert_data_eq!(message, file!["cli/check-errors.txt"]);

@@ -36,7 +36,7 @@ fn serve_large_file() -> Server {
     server
 }
 
-const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\n\r\n";
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[test]
 fn a_folder_is_served_where_it_says() {
@@ -61,6 +61,34 @@ fn a_folder_is_listed_and_a_single_page_answers_only_if_asked() {
     let asked = Server::build().files(files).args(["--browse", "--spa"]).start();
     assert!(asked.get("/a/").text().contains("b.txt"));
     assert_eq!(asked.get("/client/route").text(), "page");
+}
+
+#[test]
+fn a_configuration_needs_no_flag_and_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("site.toml");
+    fs::write(&path, answering("first", "")).unwrap();
+    let mut server = Server::build().arg(&path).start();
+    assert_eq!(server.get("/").text(), "first");
+    fs::write(&path, answering("second", "")).unwrap();
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration was read again");
+    assert_eq!(server.get("/").text(), "second");
+    // It stays a configuration, whatever is at its path later.
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    server.signal(Signal::HUP);
+    server.wait_for_line("the configuration stays as it was");
+    assert_eq!(server.get("/").text(), "second");
+}
+
+#[test]
+fn a_folder_whose_name_ends_in_toml_is_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.toml");
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("index.html"), "page").unwrap();
+    assert_eq!(Server::folder(&path).get("/").text(), "page");
 }
 
 #[test]
@@ -130,7 +158,7 @@ fn an_access_log_that_cannot_be_opened_ends_it_with_exit_code_1() {
 fn an_answer_under_way_is_finished_after_sigterm() {
     let mut server = serve_large_file();
     let mut connection = server.connect();
-    connection.send(b"GET /large HTTP/1.1\r\nHost: test\r\n\r\n");
+    connection.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     connection.read_exactly(16);
     server.signal(Signal::TERM);
     server.wait_for_line("SIGTERM: stopping");
@@ -157,7 +185,7 @@ fn a_connection_that_waits_does_not_hold_up_the_end() {
 fn a_second_signal_ends_it_at_once_and_says_what_it_cut() {
     let mut server = serve_large_file();
     let mut connection = server.connect();
-    connection.send(b"GET /large HTTP/1.1\r\nHost: test\r\n\r\n");
+    connection.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     connection.read_exactly(16);
     server.signal(Signal::TERM);
     server.wait_for_line("SIGTERM: stopping");
@@ -174,7 +202,7 @@ fn what_outlasts_the_grace_time_is_cut() {
         Server::config("listen = [\"127.0.0.1:0\"]\nshutdown_timeout = \"1ms\"\n[[site]]\nroot = \".\"\n");
     make_large_file(server.path());
     let mut connection = server.connect();
-    connection.send(b"GET /large HTTP/1.1\r\nHost: test\r\n\r\n");
+    connection.send(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
     connection.read_exactly(16);
     server.signal(Signal::TERM);
     let (status, stderr) = server.wait();
@@ -306,7 +334,7 @@ fn the_access_log_tells_the_same_of_a_file_that_is_looked_for_and_of_one_that_is
     let log = folder.path().join("access.log");
     let server = Server::build().files(&[("a.txt", b"text")]);
     let server = server.args(["--json-log", "--access-log"]).arg(&log).start();
-    let request = b"GET /a.txt?b HTTP/1.1\r\nHost: test\r\nReferer: one\r\nReferer: two\r\nUser-Agent: me\r\nConnection: close\r\n\r\n";
+    let request = b"GET /a.txt?b HTTP/1.1\r\nHost: localhost\r\nReferer: one\r\nReferer: two\r\nUser-Agent: me\r\nConnection: close\r\n\r\n";
     for _ in 0..2 {
         assert!(server.exchange(request).ends_with(b"\r\n\r\ntext"));
     }
@@ -319,7 +347,7 @@ fn the_access_log_tells_the_same_of_a_file_that_is_looked_for_and_of_one_that_is
         });
         let expected = serde_json::json!({
             "client": "127.0.0.1", "method": "GET", "target": "/a.txt?b", "path": "/a.txt", "version": "HTTP/1.1",
-            "host": "test", "referer": "one", "user_agent": "me", "status": 200, "body_bytes": 4, "ended": "complete",
+            "host": "localhost", "referer": "one", "user_agent": "me", "status": 200, "body_bytes": 4, "ended": "complete",
         });
         assert_eq!(line, expected);
     }
@@ -340,7 +368,7 @@ fn the_log_of_an_old_configuration_is_open_as_long_as_its_last_exchange() {
     };
     let mut server = Server::config(&logging_to("old.log"));
     let mut connection = server.connect();
-    connection.send(b"GET /late HTTP/1.1\r\nHost: test\r\n\r\n");
+    connection.send(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(connection.head().status, 200);
     rewrite(&server, &logging_to("new.log"));
     server.signal(Signal::HUP);

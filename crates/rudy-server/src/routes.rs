@@ -16,7 +16,7 @@ use crate::compile::Target;
 use crate::files::access::{Access, on_pool};
 use crate::handlers::{Call, Vitals};
 use crate::methods::{answer_others, answer_unless_known, answer_unless_read};
-use crate::routing::{NotFound, Router, request_host};
+use crate::routing::{NotFound, Router, explain_rejected, request_host};
 use crate::topic::Topics;
 use crate::{internal_redirect, pages};
 
@@ -146,6 +146,9 @@ fn answer_nobody(request: &Request, why: NotFound) -> Response {
         match why {
             // RFC 9110 §7.4: a request for a host that nobody here answers for is misdirected.
             NotFound::Host => error(StatusCode::MISDIRECTED_REQUEST, "No site here is for this host."),
+            NotFound::RejectedHost => {
+                error(StatusCode::MISDIRECTED_REQUEST, &explain_rejected(request_host(request)))
+            }
             NotFound::Path => error(StatusCode::NOT_FOUND, "There is nothing at this address."),
             NotFound::Ambiguous(refusal) => error(StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
         }

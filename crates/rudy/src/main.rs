@@ -20,7 +20,7 @@ use clap::{Args, Parser, Subcommand};
 use rudy_net::engine::Model;
 use rudy_net::listen::Address;
 use rudy_server::access_log::Destination;
-use rudy_server::run::{self, Options, Source, init};
+use rudy_server::run::{self, AllowedHost, Options, Source, init};
 
 /// A web server: serves a folder, or what a rudy.toml says.
 #[derive(Debug, Parser)]
@@ -83,14 +83,14 @@ enum Command {
   rudy serve                                  the working folder, on this machine only
   rudy serve public -p 8000                   a folder at another port
   rudy serve public --browse --listen :8080   a folder with listings, for everybody
-  rudy serve --config rudy.toml               what the file says; see `rudy check`"
+  rudy serve rudy.toml                        what the file says; see `rudy check`"
 )]
 struct Serve {
-    /// The folder to serve [default: the working folder]
-    #[arg(value_name = "DIR", conflicts_with = "config")]
+    /// The folder to serve, or a configuration that ends in .toml [default: the working folder]
+    #[arg(value_name = "DIR|FILE", conflicts_with = "config")]
     folder: Option<PathBuf>,
-    /// Serve what this file says, instead of a folder
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["browse", "spa"])]
+    /// Serve what this file says, whatever its name
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["browse", "spa", "host"])]
     config: Option<PathBuf>,
     /// Listen on 127.0.0.1 at this port; may be given again
     #[arg(short, long, value_name = "PORT")]
@@ -104,6 +104,9 @@ struct Serve {
     /// Answer with index.html where there is no file: for single-page applications
     #[arg(long)]
     spa: bool,
+    /// Respond to this host name too: example.test, *.example.test, or '*' for all; may be given again
+    #[arg(long, value_name = "NAME")]
+    host: Vec<AllowedHost>,
     /// Write a line for each request to this file, or to standard output (-)
     #[arg(long, value_name = "PATH|-")]
     access_log: Option<PathBuf>,
@@ -154,6 +157,7 @@ impl From<Serve> for Options {
                 path: serve.folder.unwrap_or_else(|| PathBuf::from(".")),
                 browse: serve.browse,
                 spa: serve.spa,
+                hosts: serve.host,
             },
         };
         Self {

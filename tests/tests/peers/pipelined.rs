@@ -29,7 +29,7 @@ fn request(n: usize) -> String {
         9 => ("GET", 99, ""),
         _ => ("GET", n % FILES, ""),
     };
-    format!("{method} /{file}.bin HTTP/1.1\r\nHost: test\r\n{more}\r\n")
+    format!("{method} /{file}.bin HTTP/1.1\r\nHost: localhost\r\n{more}\r\n")
 }
 
 fn check(n: usize, contents: &[Vec<u8>], connection: &mut Connection) {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::io::FdFlags;
 use socket2::{Domain, Socket as RawSocket, Type};
 
-use super::{Address, ListenError, Listener, Socket};
+use super::{Address, Bound, ListenError, Listener, Socket};
 
 /// The first descriptor that is passed: `SD_LISTEN_FDS_START`.
 const FIRST_DESCRIPTOR: RawFd = 3;
@@ -90,6 +90,12 @@ impl Inherited {
     /// A list is changed in one step, so a panic elsewhere leaves nothing half done.
     fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the sockets of this name listen, or all of them. Nothing where [`Listener::bind`](super::Listener::bind) would fail.
+    #[must_use]
+    pub fn bound(&self, name: Option<&str>) -> Vec<Bound> {
+        self.find(name).map_or_else(|_| Vec::new(), |sockets| sockets.iter().map(Socket::bound).collect())
     }
 
     /// Copies of the sockets of this name, or of all. None is an error.

@@ -141,7 +141,7 @@ pub struct Route {
 }
 
 impl Config {
-    /// One site for every host that serves the files as `files` says, on 127.0.0.1:8080.
+    /// One site that serves the files as `files` says, on 127.0.0.1:8080: for every host until its `hosts` are set.
     ///
     /// # Panics
     /// Never: the pattern for everything is well formed.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use crate::config::written_as_text;
@@ -16,6 +17,9 @@ pub enum HostPattern {
     Exact(String),
     /// Every name below this one, however deep; not the name itself.
     Below(String),
+    /// A host that is not a name: every IP address, and a request without a host. No DNS server can give these another meaning.
+    /// Only flags mean it; it cannot be written.
+    Unnamed,
 }
 
 impl FromStr for HostPattern {
@@ -31,12 +35,12 @@ impl FromStr for HostPattern {
         let name = text.to_ascii_lowercase();
         if let Some(address) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             // One spelling for each address, so that `[::1]` and `[0:0:0:0:0:0:0:1]` are seen to be the same.
-            let address = address.parse::<std::net::Ipv6Addr>();
+            let address = address.parse::<Ipv6Addr>();
             return address
                 .map(|address| Self::Exact(format!("[{address}]")))
                 .map_err(|_| "expected an IPv6 address between the brackets, as in \"[::1]\"".to_owned());
         }
-        if name.parse::<std::net::Ipv6Addr>().is_ok() {
+        if name.parse::<Ipv6Addr>().is_ok() {
             return Err(format!("an IPv6 address stands in brackets: \"[{name}]\""));
         }
         if name.contains(':') {
@@ -71,6 +75,7 @@ impl fmt::Display for HostPattern {
         match self {
             Self::Exact(name) => f.write_str(name),
             Self::Below(parent) => write!(f, "*.{parent}"),
+            Self::Unnamed => f.write_str("IP addresses"),
         }
     }
 }
@@ -83,6 +88,7 @@ pub(crate) struct Hosts {
     exact: HashMap<Box<str>, usize>,
     /// `.example.org` and its site, the longest first: the most particular pattern wins.
     below: Vec<(Box<str>, usize)>,
+    unnamed: Option<usize>,
     default: Option<usize>,
 }
 
@@ -100,7 +106,13 @@ impl Hosts {
                 self.below.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
                 None
             }
+            HostPattern::Unnamed => self.unnamed.replace(site),
         }
+    }
+
+    /// Whether it is chosen by flags which names are responded to, and not by a configuration.
+    pub(crate) fn is_by_flags(&self) -> bool {
+        self.unnamed.is_some()
     }
 
     /// Sets the site for every other host; the one that already is, if there is one.
@@ -111,11 +123,14 @@ impl Hosts {
     /// The site for a host as it stands in a request: in any case, with or without a port and a dot at the end.
     /// It is only looked up where there is a choice.
     pub(crate) fn find<'h>(&self, host: impl FnOnce() -> &'h [u8]) -> Option<usize> {
-        if self.exact.is_empty() && self.below.is_empty() {
+        if self.exact.is_empty() && self.below.is_empty() && self.unnamed.is_none() {
             return self.default;
         }
+        let host = host();
         let mut buffer = [0; NAME_BYTES_MAX];
-        self.named(normalise(host(), &mut buffer)).or(self.default)
+        let name = normalise(host, &mut buffer);
+        let unnamed = || self.unnamed.filter(|_| host.is_empty() || is_ip_address(name));
+        self.named(name).or_else(unnamed).or(self.default)
     }
 
     fn named(&self, name: &str) -> Option<usize> {
@@ -136,6 +151,28 @@ fn normalise<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> &'a str {
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
     std::str::from_utf8(lower).unwrap_or("")
+}
+
+/// Only the spellings that every client takes for an address: a browser has turned `127.1` into `127.0.0.1` before it asks.
+fn is_ip_address(name: &str) -> bool {
+    match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => name.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+/// The explanation for a client whose host no flag allows.
+pub(crate) fn explain_rejected(host: &[u8]) -> String {
+    let host = String::from_utf8_lossy(without_port(host)).parse::<HostPattern>().ok();
+    let (this, name) = match host {
+        Some(HostPattern::Exact(name)) => (format!("\"{name}\""), name),
+        _ => ("this host".to_owned(), "NAME".to_owned()),
+    };
+    format!(
+        "Rudy responds here to IP addresses, localhost, the name of this machine, and names that --host allows; not to \
+         {this}. This protects local files from web pages whose name leads to this machine (DNS rebinding). Start Rudy \
+         with --host {name} to allow the name."
+    )
 }
 
 /// `example.org:80` to `example.org`, `[::1]:80` to `[::1]`.
@@ -188,6 +225,55 @@ mod tests {
         assert_eq!(hosts.find(|| b"example.com"), Some(9));
         assert_eq!(hosts.find(|| b""), Some(9));
         assert_eq!(hosts.find(|| &[b'a'; 300]), Some(9));
+    }
+
+    #[test]
+    fn a_host_without_a_name_is_an_address_or_absent() {
+        let mut hosts = hosts(&["localhost", "*.localhost"]);
+        assert!(!hosts.is_by_flags());
+        assert_eq!(hosts.find(|| b"127.0.0.1"), None);
+        assert_eq!(hosts.add(&HostPattern::Unnamed, 2), None);
+        assert!(hosts.is_by_flags());
+        for (host, site) in [
+            ("", Some(2)),
+            ("127.0.0.1", Some(2)),
+            ("127.0.0.1:8080", Some(2)),
+            ("192.0.2.1.", Some(2)),
+            ("[::1]:8080", Some(2)),
+            ("[::ffff:127.0.0.1]", Some(2)),
+            ("LocalHost:8080", Some(0)),
+            ("a.b.localhost.", Some(1)),
+            ("127.0.0.1.evil.example", None),
+            ("localhost.evil.example", None),
+            ("evillocalhost", None),
+            ("[evil.example]", None),
+            ("[127.0.0.1]", None),
+            ("127.0.0.1@evil.example", None),
+            ("0x7f.1", None),
+            ("127.1", None),
+            ("2130706433", None),
+            (".", None),
+            (":80", None),
+        ] {
+            assert_eq!(hosts.find(|| host.as_bytes()), site, "{host}");
+        }
+        assert_eq!(hosts.find(|| &[b'1'; 300]), None);
+        assert_eq!(hosts.find(|| b"\xff"), None);
+    }
+
+    #[test]
+    fn the_explanation_of_a_rejected_host_names_the_flag_and_only_what_a_flag_takes() {
+        let explained = explain_rejected(b"Evil.Example:8080");
+        assert!(
+            explained.contains("the host \"evil.example\"") && explained.ends_with("--host evil.example.")
+        );
+        for odd in [&b"<b>"[..], b"\xff", b"a b", b"*.example", b"a$(x)"] {
+            let explained = explain_rejected(odd);
+            assert!(
+                explained.contains("not to this host.") && explained.contains("--host NAME to"),
+                "{explained}"
+            );
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod host;
 mod path;
 
 pub use host::HostPattern;
-pub(crate) use host::{Hosts, without_port};
+pub(crate) use host::{Hosts, explain_rejected, without_port};
 pub use path::PathPattern;
 
 use http::header;
@@ -74,6 +74,8 @@ impl<H> Route<H> {
 pub(crate) enum NotFound {
     /// No site is for this host.
     Host,
+    /// Flags do not allow this host.
+    RejectedHost,
     /// The site has no route for this path.
     Path,
     /// The path reads in two ways, and they lead to different routes.
@@ -100,7 +102,8 @@ impl<H> Router<H> {
         host: impl FnOnce() -> &'h [u8],
         path: &RequestPath<'_>,
     ) -> Result<Found<'_, H>, NotFound> {
-        let site = self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(NotFound::Host)?;
+        let not_found = if self.hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
+        let site = self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(not_found)?;
         let first = |path: &RequestPath<'_>| {
             let mut taking = site.iter().filter_map(|route| Some((route, route.takes(path)?)));
             taking.next().ok_or(NotFound::Path)

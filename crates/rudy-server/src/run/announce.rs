@@ -42,7 +42,8 @@ pub(super) fn announce(
         if path.join("rudy.toml").exists() {
             writeln!(
                 out,
-                "There is a rudy.toml in it, which is not used, and served like any file: see --config."
+                "There is a rudy.toml in it, which is not used, and served like any file: `rudy serve {}` uses it.",
+                path.join("rudy.toml").display()
             )?;
         }
     }
@@ -74,9 +75,9 @@ pub(super) fn url(bound: &Bound) -> String {
 }
 
 /// Whether only this machine gets there.
-fn is_loopback(bound: &Bound) -> bool {
+pub(super) fn is_loopback(bound: &Bound) -> bool {
     match bound {
-        Bound::Ip(address) => address.ip().is_loopback(),
+        Bound::Ip(address) => address.ip().to_canonical().is_loopback(),
         Bound::Unix(_) => true,
     }
 }
@@ -106,6 +107,7 @@ mod tests {
             (Bound::Ip(([127, 0, 0, 1], 1).into()), true),
             (Bound::Ip("[::1]:1".parse().unwrap()), true),
             (Bound::Unix("/s".into()), true),
+            (Bound::Ip("[::ffff:127.0.0.1]:1".parse().unwrap()), true),
             (Bound::Ip("[::]:1".parse().unwrap()), false),
             (Bound::Ip(([192, 0, 2, 1], 1).into()), false),
         ] {

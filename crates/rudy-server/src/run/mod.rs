@@ -7,6 +7,7 @@ mod context;
 mod exit;
 mod generation;
 mod hand_over;
+mod hosts;
 pub mod init;
 mod outcome;
 mod privileges;
@@ -23,11 +24,13 @@ use std::path::{Path, PathBuf};
 
 pub use check::check;
 pub use exit::Exit;
+pub use hosts::AllowedHost;
 use http::StatusCode;
 use rudy_net::engine::Model;
-use rudy_net::listen::Address;
+use rudy_net::listen::{Address, Inherited};
 
 use self::exit::Failure;
+use self::hosts::{allowed_hosts, machine_name};
 pub(crate) use self::outcome::address as outcome_address;
 use self::server::Server;
 use crate::access_log::{Destination, Format};
@@ -58,7 +61,7 @@ pub struct Options {
 /// Where what is served comes from.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// A folder, with what the flags say.
+    /// A folder, with what the flags say; or a configuration, if it is a file that ends in `.toml`.
     Folder {
         /// The folder.
         path: PathBuf,
@@ -66,6 +69,8 @@ pub enum Source {
         browse: bool,
         /// Whether `index.html` answers for paths that are not there.
         spa: bool,
+        /// Hosts that are responded to beside those of this machine.
+        hosts: Vec<AllowedHost>,
     },
     /// A configuration file.
     File(PathBuf),
@@ -96,14 +101,32 @@ fn print(text: &str) -> Exit {
 }
 
 impl Options {
+    /// Takes a file in the place of the folder for the configuration that it is. This is decided once: a reload does not turn a
+    /// configuration into a folder.
+    fn settled(mut self) -> Result<Self, Failure> {
+        let Source::Folder { path, browse, spa, hosts } = &self.source else { return Ok(self) };
+        let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+        if is_toml && path.is_file() {
+            if *browse || *spa || !hosts.is_empty() {
+                let problem = "it is a configuration, and --browse, --spa and --host are for a folder";
+                return Err(Failure::Folder(path.clone(), problem.to_owned()));
+            }
+            self.source = Source::File(path.clone());
+        }
+        Ok(self)
+    }
+
     /// The configuration that these options mean now.
-    fn config(&self) -> Result<Config, Failure> {
+    fn config(&self, inherited: &Inherited) -> Result<Config, Failure> {
         let mut config = match &self.source {
-            Source::Folder { path, browse, spa } => Config::for_files(files(path, *browse, *spa)?),
+            Source::Folder { path, browse, spa, .. } => Config::for_files(files(path, *browse, *spa)?),
             Source::File(path) => Config::load(path).map_err(Failure::Config)?,
         };
         if !self.listen.is_empty() {
             config.listen.clone_from(&self.listen);
+        }
+        if let (Source::Folder { hosts, .. }, [site]) = (&self.source, &mut *config.sites) {
+            site.hosts = allowed_hosts(hosts, &config.listen, inherited, &machine_name());
         }
         if let Some(destination) = &self.access_log {
             let format = config.access_log.as_ref().map_or_else(Format::default, |log| log.format);
@@ -127,12 +150,9 @@ fn files(path: &Path, browse: bool, spa: bool) -> Result<FilesTable, Failure> {
     let refused = |problem: String| Failure::Folder(path.to_owned(), problem);
     let metadata = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
     if !metadata.is_dir() {
-        let hint = if path.extension().is_some_and(|extension| extension == "toml") {
-            format!(": with a configuration it is `rudy serve --config {}`", path.display())
-        } else {
-            String::new()
-        };
-        return Err(refused(format!("it is not a folder{hint}")));
+        return Err(refused(
+            "it is neither a folder nor a configuration, whose name ends in .toml".to_owned(),
+        ));
     }
     // Links in the path stay: a root that is one is followed when it is turned to another folder.
     let root = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;

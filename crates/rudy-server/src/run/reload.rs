@@ -39,8 +39,8 @@ impl Server {
     /// What was made until a failure ends when it is dropped: the log, and the application processes that only the new
     /// configuration has.
     fn try_reload(&mut self) -> Result<(), Failure> {
-        let options = self.options.clone();
-        let mut config = self.aside(move || options.config())?;
+        let (options, inherited) = (self.options.clone(), self.inherited.clone());
+        let mut config = self.aside(move || options.config(&inherited))?;
         let user_changes = config.user != self.config.user;
         config.user.clone_from(&self.config.user);
         let engine_changes = config.go_on_with(self.config.engine).map_err(Failure::Config)?;

@@ -28,7 +28,7 @@ pub(super) struct Server {
     pub(super) config: Config,
     pub(super) context: Context,
     pub(super) access_log: Option<AccessLog>,
-    pub(super) inherited: Inherited,
+    pub(super) inherited: Arc<Inherited>,
     pub(super) generations: Arc<Generations>,
     pub(super) engine: Box<dyn Engine>,
     pub(super) signals: Signals,
@@ -57,7 +57,8 @@ impl Server {
         if let Some(predecessor) = signals.predecessor() {
             runtime.block_on(predecessor.receive_sockets(&mut inherited))?;
         }
-        let config = options.config()?;
+        let (options, inherited) = (options.settled()?, Arc::new(inherited));
+        let config = options.config(&inherited)?;
         let descriptors = raise_descriptor_limit();
         let workers = config.engine.for_start().worker_count();
         // Root binds, and no other thread runs yet: see `privileges`.

@@ -1,6 +1,6 @@
 //! What the signals of an operator ask for.
 
-use std::{future, io, mem};
+use std::{io, mem};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

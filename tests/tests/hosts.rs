@@ -1,0 +1,155 @@
+//! The hosts that a folder is served for: a web page must not read local files through a name that leads here (DNS rebinding).
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use rudy_tests::Server;
+
+const PAGE: &[(&str, &[u8])] = &[("index.html", b"page")];
+
+/// The response to a whole request, sent as it is.
+fn exchange(server: &Server, request: &str) -> String {
+    String::from_utf8_lossy(&server.exchange(request.as_bytes())).into_owned()
+}
+
+fn status_for(server: &Server, host: &str) -> String {
+    let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    exchange(server, &request)[9..12].to_owned()
+}
+
+fn assert_statuses(server: &Server, expected: &[(&str, &str)]) {
+    for (host, status) in expected {
+        assert_eq!(status_for(server, host), *status, "{host}");
+    }
+}
+
+#[test]
+fn a_folder_for_this_machine_alone_responds_to_names_of_this_machine_alone() {
+    let server = Server::files(PAGE);
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    assert_statuses(
+        &server,
+        &[
+            ("127.0.0.1", "200"),
+            ("127.0.0.1:8080", "200"),
+            ("192.0.2.7", "200"),
+            ("[::1]:8080", "200"),
+            ("LOCALHOST.:1", "200"),
+            ("app.localhost", "200"),
+            (&name, "200"),
+            ("evil.example", "421"),
+            ("evil.example:80", "421"),
+            ("localhost.evil.example", "421"),
+            ("127.0.0.1.evil.example", "421"),
+            ("127.0.0.1@evil.example", "400"),
+            ("[::1].evil.example", "400"),
+            ("", "400"),
+        ],
+    );
+}
+
+#[test]
+fn the_host_of_an_absolute_target_is_what_counts() {
+    let server = Server::files(PAGE);
+    for (target, host, status) in [
+        ("http://evil.example/", "localhost", "421"),
+        ("http://localhost/", "evil.example", "200"),
+        ("http://localhost@evil.example/", "localhost", "400"),
+        ("http://localhost:80@evil.example/", "localhost", "400"),
+    ] {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(&exchange(&server, &request)[9..12], status, "{target} {host}");
+    }
+}
+
+#[test]
+fn a_request_without_a_host_gets_its_response() {
+    let server = Server::files(PAGE);
+    assert!(exchange(&server, "GET / HTTP/1.0\r\n\r\n").ends_with("\r\n\r\npage"));
+    let forged = exchange(&server, "GET / HTTP/1.0\r\nHost: evil.example\r\n\r\n");
+    assert!(forged.starts_with("HTTP/1.1 421 "), "{forged}");
+}
+
+#[test]
+fn the_page_for_another_host_names_the_flag_and_nothing_of_the_folder() {
+    let server = Server::files(&[("index.html", b"page"), ("404.html", b"page"), ("a.txt", b"page")]);
+    for target in ["/", "/a.txt", "/nowhere"] {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: Evil.example\r\nConnection: close\r\n\r\n");
+        let response = exchange(&server, &request);
+        assert!(response.starts_with("HTTP/1.1 421 "), "{response}");
+        assert!(response.contains("Start Rudy with --host evil.example to allow the name."), "{response}");
+        assert!(!response.contains("page\r\n") && !response.ends_with("page"), "{response}");
+    }
+}
+
+#[test]
+fn flags_allow_one_name_or_all() {
+    let one = Server::build().files(PAGE).args(["--host", "a.test", "--host=*.b.test"]).start();
+    assert_statuses(
+        &one,
+        &[
+            ("a.test", "200"),
+            ("x.b.test:1", "200"),
+            ("localhost", "200"),
+            ("b.test", "421"),
+            ("c.test", "421"),
+        ],
+    );
+    let all = Server::build().files(PAGE).args(["--host", "*"]).start();
+    assert_statuses(&all, &[("evil.example", "200"), ("localhost", "200")]);
+}
+
+#[test]
+fn a_folder_for_other_machines_responds_to_every_name_unless_some_are_given() {
+    let open = Server::build().files(PAGE).args(["--listen", ":0"]).start();
+    assert_statuses(&open, &[("evil.example", "200")]);
+    let named = Server::build().files(PAGE).args(["--listen", ":0", "--host", "a.test"]).start();
+    assert_statuses(&named, &[("evil.example", "421"), ("a.test", "200"), ("127.0.0.1", "200")]);
+}
+
+#[test]
+fn a_unix_socket_is_for_this_machine_alone() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let path = folder.path().join("sock");
+    let _server = Server::build().files(PAGE).arg("--listen").arg(format!("unix:{}", path.display())).start();
+    for (host, status) in [("evil.example", "421"), ("localhost", "200")] {
+        let mut socket = UnixStream::connect(&path).expect("it listens there");
+        write!(socket, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut response = String::new();
+        socket.read_to_string(&mut response).expect("it responds");
+        assert_eq!(&response[9..12], status, "{host}");
+    }
+}
+
+#[test]
+fn sockets_of_the_service_manager_count_by_where_they_listen() {
+    for (address, status) in [("127.0.0.1:0", "421"), ("0.0.0.0:0", "200")] {
+        let socket = TcpListener::bind(address).expect("a port is free");
+        let folder = tempfile::tempdir().expect("a temp folder can be made");
+        std::fs::write(folder.path().join("index.html"), "page").expect("it can be written");
+        let server = Server::build()
+            .arg(folder.path())
+            .args(["--listen", "systemd"])
+            .through_shell("exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"")
+            .stdin(OwnedFd::from(socket))
+            .start();
+        assert_statuses(&server, &[("evil.example", status), ("localhost", "200")]);
+    }
+}
+
+#[test]
+fn a_configured_site_is_for_every_host() {
+    let server = Server::config("listen = [\"127.0.0.1:0\"]\n[[site]]\nroot = \".\"\n");
+    std::fs::write(server.path().join("index.html"), "page").expect("it can be written");
+    assert_statuses(&server, &[("evil.example", "200")]);
+}
+
+#[test]
+fn the_hosts_stay_with_a_reload() {
+    let mut server = Server::build().files(PAGE).args(["--host", "a.test"]).start();
+    server.signal(rustix::process::Signal::HUP);
+    server.wait_for_line("SIGHUP");
+    assert_statuses(&server, &[("evil.example", "421"), ("a.test", "200")]);
+}
