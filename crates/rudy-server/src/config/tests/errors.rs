@@ -53,7 +53,7 @@ error: unknown key `colour`
 2 | colour = "red"
   | ^^^^^^ not known here
   |
-  = help: the keys known here are `access_log`, `buffer_dir`, `buffer_memory`, `buffer_total`, `client_address`, `cores`, `engine`, `include`, `keep_alive`, `limits`, `listen`, `shutdown_timeout`, `site`, `threads`, `trust_forwarded_host`, `trusted_proxies`
+  = help: the keys known here are `access_log`, `buffer_dir`, `buffer_memory`, `buffer_total`, `client_address`, `cores`, `engine`, `include`, `keep_alive`, `limits`, `listen`, `shutdown_timeout`, `site`, `threads`, `trust_forwarded_host`, `trusted_proxies`, `upgrade_timeout`, `user`
 
 error: unknown key `hed_timeout`
  --> rudy.toml:5:1
