@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,8 @@ use rudy_tests::fastcgi::{App, Peer, variable};
 use rudy_tests::{
     Answer, Connection, Curl, ReservedPort, Server, binary, engines, eventually, program, quiet_port,
 };
-use rustix::process::Signal;
+use rustix::net;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Tells who asks, to anyone. 127.0.0.1 is a trusted proxy, `[::1]` is not.
@@ -409,9 +410,23 @@ impl Nginx {
 impl Drop for Nginx {
     /// SIGTERM, with which it ends its workers.
     fn drop(&mut self) {
-        let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), Signal::TERM);
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }
+}
+
+/// What nginx answers to a client at another address of this machine.
+fn get_from(from: Ipv4Addr, address: SocketAddr, fields: &str) -> String {
+    let socket =
+        net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).expect("a socket can be made");
+    net::bind(&socket, &SocketAddrV4::new(from, 0)).expect("all of 127.0.0.0/8 is here");
+    net::connect(&socket, &address).expect("nginx listens");
+    let mut stream = TcpStream::from(socket);
+    let request = format!("GET / HTTP/1.1\r\nHost: own.test\r\n{fields}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("nginx reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("nginx answers");
+    text
 }
 
 #[test]
@@ -425,17 +440,19 @@ fn nginx_as_its_documentation_configures_it_names_the_client() {
     )) else {
         return;
     };
-    // The client of nginx is on this machine, too, and so a trusted address: a chain goes on behind it.
-    let answer = get(nginx.address, "/", "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https\r\n");
-    let text = answer.text();
-    assert!(
-        text.starts_with("REMOTE_ADDR=203.0.113.7\nREMOTE_PORT=\nREQUEST_SCHEME=http\nHTTPS=\n"),
-        "{text}"
-    );
-    assert!(text.ends_with("HTTP_HOST=own.test\n"), "{text}");
+    let forged = "X-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: forged\r\n";
+    let text = get_from([127, 0, 0, 2].into(), nginx.address, forged);
+    for expected in
+        ["REMOTE_ADDR=127.0.0.2\nREMOTE_PORT=\nREQUEST_SCHEME=http\nHTTPS=\n", "HTTP_HOST=own.test\n"]
+    {
+        assert!(text.contains(expected), "{text}");
+    }
     let line: Value =
         serde_json::from_str(&last_line(&server.path().join("access.log"))).expect("it is JSON");
-    assert_eq!((&line["client"], &line["proxy"]), (&"203.0.113.7".into(), &"127.0.0.1".into()));
+    assert_eq!((&line["client"], &line["proxy"]), (&"127.0.0.2".into(), &"127.0.0.1".into()));
+    // nginx and this client are at the same trusted address, so the chain goes on: the client is a proxy, too.
+    let text = get_from([127, 0, 0, 1].into(), nginx.address, forged);
+    assert!(text.contains("REMOTE_ADDR=203.0.113.7\n"), "{text}");
 }
 
 #[test]

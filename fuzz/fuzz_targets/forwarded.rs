@@ -1,0 +1,22 @@
+//! What proxies say of the client: whatever a client puts into the fields, what a proxy adds at their end is read.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rudy_http::semantics::forwarded::{Node, elements_from_right};
+
+fuzz_target!(|forged: &[u8]| {
+    let address = "2001:db8::7".parse().expect("an address");
+    for added in [&b"for=\"[2001:db8::7]:80\";proto=https"[..], b"x=\"\\\",\";For=\"[2001:db8::7]:80\""] {
+        let value = [forged, b",", added].concat();
+        let mut elements = elements_from_right(&value);
+        let last = elements.next().expect("there is one").expect("it is in order");
+        assert_eq!(last.node, Some(Node::Address(address, Some(80))));
+        // Each of the others takes a byte at least.
+        assert!(elements.count() <= forged.len());
+    }
+    for member in forged.split(|byte| *byte == b',') {
+        if let Some(Node::Address(address, _)) = Node::of_member(member) {
+            assert_eq!(address, address.to_canonical());
+        }
+    }
+});

@@ -1,0 +1,35 @@
+//! The header of the PROXY protocol: read or refused, the same in any pieces, and never a byte behind it.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rudy_net::proxy_header::{Progress, ProxyHeaderError, Sender, parse};
+
+/// As much as any header may have.
+const BYTES_MAX: usize = 4096;
+
+fuzz_target!(|bytes: &[u8]| {
+    let (whole, read) = read(bytes, usize::MAX);
+    let (pieces, read_in_pieces) = self::read(bytes, 1);
+    assert_eq!(whole, pieces);
+    if let Some(Ok(_)) = whole {
+        assert_eq!(read, read_in_pieces);
+    }
+});
+
+/// Reads at most `at_once` bytes at a time, and never more than the header needs. `None`: more would have to come.
+fn read(bytes: &[u8], at_once: usize) -> (Option<Result<Sender, ProxyHeaderError>>, usize) {
+    let mut read = 0;
+    loop {
+        match parse(&bytes[..read]) {
+            Ok(Progress::Whole(sender)) => return (Some(Ok(sender)), read),
+            Err(error) => return (Some(Err(error)), read),
+            Ok(Progress::Needs(needs)) => {
+                assert!(needs > 0 && read + needs <= BYTES_MAX, "{needs} more than {read}");
+                if read == bytes.len() {
+                    return (None, read);
+                }
+                read += needs.min(at_once).min(bytes.len() - read);
+            }
+        }
+    }
+}
