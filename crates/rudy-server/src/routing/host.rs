@@ -265,14 +265,12 @@ mod tests {
     fn the_explanation_of_a_rejected_host_names_the_flag_and_only_what_a_flag_takes() {
         let explained = explain_rejected(b"Evil.Example:8080");
         assert!(
-            explained.contains("the host \"evil.example\"") && explained.ends_with("--host evil.example.")
+            explained.contains("not to \"evil.example\".") && explained.contains("--host evil.example to")
         );
         for odd in [&b"<b>"[..], b"\xff", b"a b", b"*.example", b"a$(x)"] {
             let explained = explain_rejected(odd);
-            assert!(
-                explained.contains("not to this host.") && explained.contains("--host NAME to"),
-                "{explained}"
-            );
+            let is_general = explained.contains("not to this host.") && explained.contains("--host NAME to");
+            assert!(is_general, "{explained}");
         }
     }
 
