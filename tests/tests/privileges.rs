@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const USER: &str = "4000123:4000777";
 const UID: u32 = 4_000_123;
 const GID: u32 = 4_000_777;
-/// CAP_NET_BIND_SERVICE, the tenth bit, as `/proc` shows a set of capabilities.
+/// `CAP_NET_BIND_SERVICE`, the tenth bit, as `/proc` shows a set of capabilities.
 const NET_BIND_SERVICE: &str = "0000000000000400";
 
 /// Whether this is root; counts the test as skipped otherwise.
@@ -32,16 +32,16 @@ struct Place(TempDir);
 impl Place {
     /// `text` is the configuration but for its `listen`.
     fn new(text: &str) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
+        let place = Self(tempfile::tempdir().expect("a temp folder can be written"));
         place.set_mode(".", 0o755);
-        fs::create_dir(place.path("public")).unwrap();
-        fs::write(place.path("public/page.txt"), "hello").unwrap();
+        fs::create_dir(place.path("public")).expect("a temp folder can be written");
+        fs::write(place.path("public/page.txt"), "hello").expect("a temp folder can be written");
         place.write(&format!("listen = [\"127.0.0.1:0\"]\n{text}"));
         place
     }
 
     fn write(&self, text: &str) {
-        fs::write(self.path("rudy.toml"), text).unwrap();
+        fs::write(self.path("rudy.toml"), text).expect("a temp folder can be written");
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -49,14 +49,15 @@ impl Place {
     }
 
     fn set_mode(&self, name: &str, mode: u32) {
-        fs::set_permissions(self.path(name), Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(self.path(name), Permissions::from_mode(mode))
+            .expect("a temp folder can be written");
     }
 
     /// Makes a folder that belongs to the user.
     fn folder_of_user(&self, name: &str) -> PathBuf {
         let path = self.path(name);
-        fs::create_dir(&path).unwrap();
-        chown(&path, Some(UID), Some(GID)).unwrap();
+        fs::create_dir(&path).expect("a temp folder can be written");
+        chown(&path, Some(UID), Some(GID)).expect("a temp folder can be written");
         path
     }
 
@@ -73,20 +74,20 @@ impl Place {
     }
 
     fn check(&self) -> Output {
-        Command::new(binary()).arg("check").arg(self.path("rudy.toml")).output().unwrap()
+        Command::new(binary()).arg("check").arg(self.path("rudy.toml")).output().expect("rudy can be started")
     }
 
     /// What `rudy check` says is wrong.
     fn errors(&self) -> String {
         let output = self.check();
         assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
-        String::from_utf8(output.stderr).unwrap()
+        String::from_utf8(output.stderr).expect("text in UTF-8")
     }
 
     /// What `rudy check` warns of; it finds nothing wrong.
     fn warnings(&self) -> String {
         let output = self.check();
-        let stderr = String::from_utf8(output.stderr).unwrap();
+        let stderr = String::from_utf8(output.stderr).expect("text in UTF-8");
         assert_eq!(output.status.code(), Some(0), "{stderr}");
         stderr
     }
@@ -102,14 +103,14 @@ fn with_user(more: &str) -> String {
 fn app(place: &Path, more: &str) -> String {
     let copy = place.join("app");
     if !copy.exists() {
-        fs::copy(fastcgi_info(), &copy).unwrap();
+        fs::copy(fastcgi_info(), &copy).expect("a temp folder can be written");
     }
     format!("[[site.route]]\npath = \"/info\"\nfastcgi = {{ command = [\"{}\"]{more} }}\n", copy.display())
 }
 
 /// The words behind `name:` in the status of a process or thread.
 fn status(path: &Path, name: &str) -> Vec<String> {
-    let status = fs::read_to_string(path.join("status")).unwrap();
+    let status = fs::read_to_string(path.join("status")).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap_or_else(|| panic!("no {name}")).split_whitespace().map(str::to_owned).collect()
 }
@@ -117,11 +118,14 @@ fn status(path: &Path, name: &str) -> Vec<String> {
 /// Every thread of the server runs as the user, with one capability, and gets no other.
 fn assert_dropped(server: &Server) {
     let tasks = format!("/proc/{}/task", server.pid());
-    let threads: Vec<_> = fs::read_dir(tasks).unwrap().map(|task| task.unwrap().path()).collect();
+    let threads: Vec<_> = fs::read_dir(tasks)
+        .expect("the process runs")
+        .map(|task| task.expect("the process runs").path())
+        .collect();
     // Main, error log, two logs and an engine at least.
     assert!(threads.len() >= 3, "{threads:?}");
     for thread in threads {
-        let name = fs::read_to_string(thread.join("comm")).unwrap();
+        let name = fs::read_to_string(thread.join("comm")).expect("the process runs");
         assert_eq!(status(&thread, "Uid"), [UID; 4].map(|id| id.to_string()), "{name}");
         assert_eq!(status(&thread, "Gid"), [GID; 4].map(|id| id.to_string()), "{name}");
         assert_eq!(status(&thread, "Groups"), [GID.to_string()], "{name}");
@@ -256,6 +260,21 @@ fn a_reload_binds_a_port_below_1024() {
     connection.send(b"GET /page.txt HTTP/1.1\r\nHost: test\r\n\r\n");
     assert_eq!(connection.answer().text(), "hello");
     assert_dropped(&server);
+}
+
+#[test]
+fn a_reload_widens_an_address_that_the_server_has_itself() {
+    if !is_root() {
+        return;
+    }
+    let port = low_port();
+    let place = Place::new("");
+    let listen = |address: &str| place.write(&format!("listen = [\"{address}:{port}\"]\n{}", with_user("")));
+    listen("127.0.0.1");
+    let mut server = place.start();
+    listen("");
+    reload(&mut server, "the configuration was read again");
+    assert_eq!(server.get("/page.txt").text(), "hello");
 }
 
 #[test]
@@ -510,7 +529,7 @@ fn as_user(place: &Place, options: &str) -> Option<Builder> {
     let setpriv = program("setpriv")?;
     let rudy = place.path("rudy");
     if !rudy.exists() {
-        fs::copy(binary(), &rudy).unwrap();
+        fs::copy(binary(), &rudy).expect("a temp folder can be written");
     }
     let ids = format!("--reuid={UID} --regid={GID} --groups={GID} {options}");
     let script = format!("shift; exec {} {ids} {} \"$@\"", setpriv.display(), rudy.display());

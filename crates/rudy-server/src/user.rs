@@ -37,10 +37,10 @@ impl User {
         };
         let number = number(user)?;
         let entry = match number {
-            Some(uid) => unistd::User::from_uid(uid.into()),
-            None => unistd::User::from_name(user),
+            // A database that cannot be asked knows no groups of the user: it has fewer rights then, not more.
+            Some(uid) => unistd::User::from_uid(uid.into()).unwrap_or(None),
+            None => unistd::User::from_name(user).map_err(|error| failed("user", user, error))?,
         };
-        let entry = entry.map_err(|error| failed("user", user, error))?;
         let group = group.map(find_group).transpose()?;
         match (entry, number) {
             (Some(entry), _) => Self::known(entry, group),

@@ -48,13 +48,16 @@ impl Owner {
     }
 
     fn of_inode(inode: u64, user: Option<u32>) -> Self {
+        // First, and by this name: a process in a sandbox may see itself and no other.
+        if has_open("self", inode) {
+            return Self::Ourselves;
+        }
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pid = processes
             .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-            .find(|pid| has_open(*pid, inode));
+            .find(|pid| has_open(&pid.to_string(), inode));
         match pid {
             None => Self::Hidden { user },
-            Some(pid) if pid == std::process::id() => Self::Ourselves,
             Some(pid) => {
                 let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
                 Self::Process { pid, name: name.trim_end().to_owned() }
@@ -78,7 +81,7 @@ impl fmt::Display for Owner {
     }
 }
 
-fn has_open(pid: u32, inode: u64) -> bool {
+fn has_open(pid: &str, inode: u64) -> bool {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     descriptors
         .filter_map(|entry| fs::read_link(entry.path()).ok())

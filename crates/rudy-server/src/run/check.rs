@@ -32,10 +32,11 @@ fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
     let (conflicts, start) = (conflicts::check(&config), config.check_start());
     let user = Change::of(&config);
     let (made, lost) = match &user {
-        Ok(Change::To(user)) => match user.run(|| made_by(&config, &user.name, Given::of(&config))) {
-            Ok(found) => found,
-            Err(error) => (not_this_user(&config, &error), Vec::new()),
-        },
+        Ok(Change::To(user)) => {
+            let given = Given::of(&config);
+            user.run(|| made_by(&config, &user.name, given))
+                .unwrap_or_else(|error| (not_this_user(&config, &error), Vec::new()))
+        }
         _ => (App::new(&config, &Folders::default()).map(drop), Vec::new()),
     };
     let user = match user {

@@ -4,13 +4,13 @@
 //! followed anywhere in a path, a file is judged and given by its descriptor, and only what belongs to root is given.
 
 use std::env;
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rudy_net::listen::Address;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, openat2};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, openat2};
+use rustix::process::geteuid;
 
 use crate::access_log::Destination;
 use crate::config::Config;
@@ -70,17 +70,17 @@ enum Kind {
 impl Kind {
     /// Opens what may be given.
     fn open(self, path: &Path, create: bool) -> io::Result<OwnedFd> {
-        let flags = match self {
+        let how = match self {
             Self::Log if create => {
                 OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY
             }
+            Self::EmptyFolder => OFlags::RDONLY | OFlags::DIRECTORY,
             _ => OFlags::PATH,
-        } | OFlags::NOFOLLOW
-            | OFlags::CLOEXEC;
-        let mode = if flags.contains(OFlags::CREATE) { Mode::from_raw_mode(0o640) } else { Mode::empty() };
+        };
+        let mode = if how.contains(OFlags::CREATE) { Mode::from_raw_mode(0o640) } else { Mode::empty() };
+        let flags = how | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS)?;
-        let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-        if self.fits(&fstat(&file)?) && (!matches!(self, Self::EmptyFolder) || is_empty()) {
+        if self.fits(&fstat(&file)?) && (!matches!(self, Self::EmptyFolder) || is_empty(&file)?) {
             Ok(file)
         } else {
             Err(io::ErrorKind::InvalidInput.into())
@@ -95,27 +95,30 @@ impl Kind {
             Self::Socket => FileType::Socket,
             Self::Folder | Self::EmptyFolder => FileType::Directory,
         };
-        stat.st_uid == 0 && FileType::from_raw_mode(stat.st_mode) == expected
+        stat.st_uid == geteuid().as_raw() && FileType::from_raw_mode(stat.st_mode) == expected
     }
+}
+
+fn is_empty(folder: &OwnedFd) -> io::Result<bool> {
+    for entry in Dir::read_from(folder)? {
+        if ![&b"."[..], b".."].contains(&entry?.file_name().to_bytes()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{MetadataExt, symlink};
     use std::os::unix::net::UnixListener;
 
-    use rustix::process::geteuid;
-
     use super::*;
-
-    /// A folder of root; none where the tests have no root.
-    fn folder() -> Option<tempfile::TempDir> {
-        geteuid().is_root().then(|| tempfile::tempdir().unwrap())
-    }
 
     #[test]
     fn what_is_made_for_rudy_is_given() {
-        let Some(folder) = folder() else { return };
+        let folder = tempfile::tempdir().unwrap();
         let path = |name| folder.path().join(name);
         fs::create_dir(path("empty")).unwrap();
         fs::write(path("old"), "").unwrap();
@@ -135,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_may_be_another_file_of_root_is_not_given() {
-        let Some(folder) = folder() else { return };
+        let folder = tempfile::tempdir().unwrap();
         let path = |name| folder.path().join(name);
         fs::create_dir(path("full")).unwrap();
         fs::write(path("full/secret"), "").unwrap();
@@ -143,8 +146,13 @@ mod tests {
         symlink("nowhere", path("dangling")).unwrap();
         symlink("full", path("link to folder")).unwrap();
         fs::hard_link(path("full/secret"), path("hard link")).unwrap();
-        fs::write(path("theirs"), "").unwrap();
-        std::os::unix::fs::chown(path("theirs"), Some(4_000_123), None).unwrap();
+        // Root can give a file away; to others, the files of root are those of another user.
+        let theirs = if geteuid().is_root() { path("theirs") } else { "/etc/passwd".into() };
+        if geteuid().is_root() {
+            fs::write(&theirs, "").unwrap();
+            std::os::unix::fs::chown(&theirs, Some(4_000_123), None).unwrap();
+        }
+        assert!(Kind::Log.open(&theirs, false).is_err());
         let _socket = UnixListener::bind(path("socket")).unwrap();
         for (kind, name) in [
             (Kind::Log, "link"),
@@ -153,10 +161,9 @@ mod tests {
             (Kind::Log, "hard link"),
             (Kind::Log, "full"),
             (Kind::Log, "socket"),
-            (Kind::Log, "theirs"),
-            (Kind::Socket, "theirs"),
+            (Kind::Socket, "full/secret"),
             (Kind::Folder, "link to folder"),
-            (Kind::Folder, "theirs"),
+            (Kind::Folder, "full/secret"),
             (Kind::EmptyFolder, "full"),
         ] {
             assert!(kind.open(&path(name), true).is_err(), "{kind:?} {name}");

@@ -76,7 +76,9 @@ impl Drop for SocketFolder {
 pub(super) fn parent() -> PathBuf {
     let of_service = env::var_os("RUNTIME_DIRECTORY").and_then(|folders| env::split_paths(&folders).next());
     let of_session = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let usable = |folder: &PathBuf| access(folder.join("."), Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    // An empty variable is as good as none.
+    let usable =
+        |folder: &PathBuf| access(folder, Access::WRITE_OK | Access::EXEC_OK).is_ok() && folder.is_dir();
     of_service.into_iter().chain(of_session).find(usable).unwrap_or_else(env::temp_dir)
 }
 
