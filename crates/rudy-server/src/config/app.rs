@@ -22,11 +22,14 @@ pub struct AppTable {
     pub address: Option<OneOrMany<UpstreamAddress>>,
     /// The program to start it with, and its arguments, in place of an address: it is given its socket as descriptor 0. No
     /// shell reads them. Relative to the file that names it where it has a slash.
+    #[schemars(extend("examples" = [["./app", "--verbose"]]))]
     pub command: Option<Command>,
     /// How many processes of that program there are, and how they live.
+    #[schemars(extend("examples" = [{ "max": 4 }]))]
     pub processes: ProcessesTable,
     /// Connections to each address, name or process at once: as many as it serves at once, for php-fpm its `pm.max_children`.
     /// Further requests wait. If absent, 16 to an address, and 1 to a process; those of an app that multiplexes are shared.
+    #[schemars(extend("examples" = [20]))]
     pub connections: Option<Int<1, 65535>>,
     /// Requests that wait for a connection; a further one is answered 503.
     pub queue: Int<0, 1_000_000>,

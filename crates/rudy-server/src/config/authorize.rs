@@ -19,6 +19,7 @@ pub struct AuthorizeTable {
     #[schemars(flatten)]
     pub app: AppTable,
     /// Variables that the app is told in addition, or instead of what it would be told.
+    #[schemars(extend("examples" = [{ "REALM": "staff" }]))]
     pub params: BTreeMap<String, String>,
 }
 

@@ -41,9 +41,11 @@ pub struct MainFile {
     /// Bytes of bodies in memory, of all requests and responses together: those that wait for an application, and those that
     /// their client takes more slowly than the application sends them. Beyond it, a body goes to a file at once, otherwise
     /// beyond 64 KiB. 64 MiB if absent.
+    #[schemars(extend("examples" = ["128M"]))]
     pub buffer_memory: Option<Size>,
     /// Bytes of bodies in files, of all requests and responses together. Beyond it, a request gets 507, and a response is read
     /// as slowly as its client takes it. If absent, the smaller of 10 GiB and half of the free space of the file system.
+    #[schemars(extend("examples" = ["20G"]))]
     pub buffer_total: Option<Size>,
     /// The folder of these files, which have no names. Relative to this file. If absent, `$STATE_DIRECTORY`, which systemd
     /// sets, or else `/var/tmp`.
@@ -60,19 +62,24 @@ pub struct MainFile {
     /// one in `Host`.
     pub trust_forwarded_host: bool,
     /// Files that add sites, as a path whose last part may have `*`: `conf.d/*.toml`. Relative to this file.
+    #[schemars(extend("examples" = ["conf.d/*.toml"]))]
     pub include: Option<String>,
     /// What a peer may send, how slowly, and for how long.
+    #[schemars(extend("examples" = [{ "head_timeout": "5s", "connections": 10_000 }]))]
     pub limits: LimitsTable,
     /// Where a line for each request goes. No such lines if absent.
+    #[schemars(extend("examples" = ["/var/log/rudy/access.log"]))]
     pub access_log: Option<AccessLogTable>,
     /// How long requests in progress may take to finish after the server was asked to stop; then they are cut. 30 s if absent.
+    #[schemars(extend("examples" = ["1m"]))]
     pub shutdown_timeout: Option<Time>,
     /// How long a new process may take to be ready when it replaces the running one (SIGUSR2); then it is ended, and the old one
     /// goes on. 60 s if absent.
+    #[schemars(extend("examples" = ["2m"]))]
     pub upgrade_timeout: Option<Time>,
     /// The user that Rudy runs as once it has bound its addresses: `www-data`, `www-data:group` or numbers. Rudy must be started
     /// as root, and keeps the right to bind ports below 1024. The user it is started as if absent. Changes with the next start.
-    #[schemars(length(min = 1))]
+    #[schemars(extend("examples" = ["www-data"]))]
     pub user: Option<String>,
     /// The sites, each found by the host that a request names.
     pub site: Vec<At<SiteTable>>,
@@ -112,6 +119,7 @@ pub struct SiteTable {
     #[schemars(example = &"public")]
     pub php: Option<PhpTable>,
     /// An app that is asked before any route responds, and decides which requests are allowed. A route may ask another one, or none.
+    #[schemars(extend("examples" = [{ "address": "unix:/run/auth.sock" }]))]
     pub authorize: Option<AuthorizeTable>,
     /// Which handler responds to which path. The first that matches, in written order, is taken.
     pub route: Vec<At<RouteTable>>,

@@ -84,7 +84,7 @@ const OTHER_SERVERS: [(&str, &str); 41] = [
 /// A key that is not known, beside those that are.
 pub(super) fn unknown(place: &Place, key: &str, known: &[&'static str]) -> Problem {
     let problem = Problem::key(place, format!("unknown key `{key}`"));
-    let mut known: Vec<_> = known.iter().copied().filter(|key| !key.starts_with('$')).collect();
+    let known: Vec<_> = known.iter().copied().filter(|key| !key.starts_with('$')).collect();
     if let Some((_, new)) = REPLACED.iter().find(|(old, _)| *old == key) {
         return problem.label(format!("replaced by {new}"));
     }
@@ -97,7 +97,6 @@ pub(super) fn unknown(place: &Place, key: &str, known: &[&'static str]) -> Probl
     if let Some(near) = nearest(key, known.iter().copied()) {
         return problem.label(format!("did you mean `{near}`?"));
     }
-    known.sort_unstable();
     let names: Vec<_> = known.iter().map(|key| format!("`{key}`")).collect();
     problem.label("not known here").help(format!("the keys known here are {}", names.join(", ")))
 }

@@ -18,14 +18,19 @@ pub struct ProcessesTable {
     /// So many run at most. With 1 it is always the same process.
     pub max: Int<1, 10_000>,
     /// What they find in their environment beside `PATH`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `HOME`, `USER` and `LOGNAME`.
+    #[schemars(extend("examples" = [{ "APP_ENV": "production" }]))]
     pub environment: BTreeMap<String, String>,
     /// The user they run as, with all of that user's groups. To be another one needs root. As Rudy if absent.
+    #[schemars(extend("examples" = ["www-data"]))]
     pub user: Option<String>,
     /// The folder they run in. Relative to the file that names it; Rudy's own if absent.
+    #[schemars(extend("examples" = ["/srv/app"]))]
     pub folder: Option<FilePath>,
     /// One that had nothing to do for so long ends, as long as `min` are left. If absent none does.
+    #[schemars(extend("examples" = ["10m"]))]
     pub idle_timeout: Option<Timeout>,
     /// Requests after which one is replaced. If absent none is.
+    #[schemars(extend("examples" = [1000]))]
     pub requests: Option<Int<1, { u64::MAX }>>,
     /// How long one that is to be replaced may take for what it has under way.
     pub retire_timeout: Timeout,

@@ -24,12 +24,15 @@ pub struct FastcgiTable {
     pub app: AppTable,
     /// The folder of its scripts: `DOCUMENT_ROOT`, and the beginning of `SCRIPT_FILENAME`. Relative to the file that names
     /// it. What the `*` of a route such as `/app/*` stands for is looked up in it.
+    #[schemars(extend("examples" = ["/srv/app"]))]
     pub root: Option<FilePath>,
     /// The same folder as the app sees it, where that is another path: in a container.
+    #[schemars(extend("examples" = ["/var/www/html"]))]
     pub upstream_root: Option<PathBuf>,
     /// How the names of scripts end, as in `.php`: the path up to there is `SCRIPT_NAME`, the rest `PATH_INFO`; a path
     /// without such a part is not passed on (404). If absent, it is `.php` for routes such as `*.php`; for others
     /// `SCRIPT_NAME` is the path of the route, as `/app` of `/app/*`. `php` has its own rules.
+    #[schemars(extend("examples" = [".php"]))]
     pub script_suffix: Option<String>,
     /// Whether the app is asked only for scripts that are files in `root` (404 for others); needs `script_suffix`. `false` where they
     /// are on another machine, or where the app has one script for all paths.
@@ -38,8 +41,10 @@ pub struct FastcgiTable {
     pub follow_symlinks: bool,
     /// A folder whose files the app may have sent, by `X-Sendfile` or `X-Accel-Redirect` in its answer: it decides who may have
     /// a file, and the server sends it. Relative to the file that names it. Not allowed if absent.
+    #[schemars(extend("examples" = ["/srv/downloads"]))]
     pub sendfile_root: Option<FilePath>,
     /// Variables that the app is told in addition, or instead of what it would be told.
+    #[schemars(extend("examples" = [{ "APP_ENV": "production" }]))]
     pub params: BTreeMap<String, String>,
     /// Whether the whole body of a request is stored before the app is asked, so that a slow client holds no connection to it.
     /// `false` passes bodies with a length on as they come.

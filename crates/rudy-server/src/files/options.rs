@@ -105,9 +105,10 @@ pub struct FilesOptions {
     pub fallback: Option<String>,
     /// Pages below the root that are sent for errors, by status: `{ 404 = "not-found.html" }`.
     #[serde(deserialize_with = "error_pages")]
-    #[schemars(with = "BTreeMap<String, String>")]
+    #[schemars(with = "BTreeMap<String, String>", extend("examples" = [{ "404": "not-found.html" }]))]
     pub error_pages: Vec<(StatusCode, String)>,
     /// Which files get which `Cache-Control`; the first that matches counts.
+    #[schemars(extend("examples" = [[{ "pattern": "*.css", "value": "max-age=3600" }]]))]
     pub cache_control: Vec<CacheRule>,
     /// Fields added to every response.
     pub headers: Fields,

@@ -80,7 +80,11 @@ impl fmt::Display for HostPattern {
     }
 }
 
-written_as_text!(HostPattern, "a host (\"example.org\")", { "type": "string", "examples": ["example.org", "*.example.org"] });
+written_as_text!(HostPattern, "a host (\"example.org\")", {
+    "type": "string",
+    "description": "A host name or an IP address, or `*.` and the name that all names below it end in.",
+    "examples": ["example.org", "*.example.org"],
+});
 
 /// Sites by host.
 #[derive(Debug, Default)]

@@ -150,7 +150,11 @@ impl fmt::Display for PathPattern {
     }
 }
 
-written_as_text!(PathPattern, "a path (\"/docs/*\")", { "type": "string", "examples": ["/about", "/docs/*", "*.php", "/a/*/b.{jpg,png}"] });
+written_as_text!(PathPattern, "a path (\"/docs/*\")", {
+    "type": "string",
+    "description": "A path, a folder with everything below it, or a pattern.",
+    "examples": ["/about", "/docs/*", "*.php", "/a/*/b.{jpg,png}"],
+});
 
 #[cfg(test)]
 mod tests {

@@ -103,6 +103,22 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
     }
 }
 
+/// The schema of every [`Size`], whatever its bounds.
+struct SizeText;
+
+impl JsonSchema for SizeText {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A number of bytes, or a number and its unit: `k`, `M`, `G` or `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024), `kB`, `MB`, `GB` or `TB` (powers of 1000).",
+            "type": ["string", "integer"], "minimum": 0, "pattern": "^[0-9]+ *([kKMGT]?B|[KMGT]iB|[kKmMgG])?$", "examples": ["16k", "20M", "10MB", 4096]
+        })
+    }
+}
+
 impl<const MIN: u64, const MAX: u64> JsonSchema for Size<MIN, MAX> {
     fn inline_schema() -> bool {
         true
@@ -112,11 +128,8 @@ impl<const MIN: u64, const MAX: u64> JsonSchema for Size<MIN, MAX> {
         "Size".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["integer", "string"], "minimum": 0, "format": "size", "pattern": "^[0-9]+ *([kKMGT]?B|[KMGT]iB|[kKmMgG])?$",
-            "examples": ["64k", "20M", "1GiB"]
-        })
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<SizeText>()
     }
 }
 

@@ -100,10 +100,6 @@ macro_rules! written_as_text {
         }
 
         impl schemars::JsonSchema for $type {
-            fn inline_schema() -> bool {
-                true
-            }
-
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($type).into()
             }
@@ -116,11 +112,20 @@ macro_rules! written_as_text {
 }
 
 written_as_text!(ListenAddress, "an address to listen on (\"127.0.0.1:8080\")",
-    { "type": ["string", "integer"], "examples": [8080, "127.0.0.1:8080", "[::1]:80", ":8080", "unix:/run/rudy.sock", "systemd"] }
+    {
+        "type": ["string", "integer"],
+        "description": "An IP address and a port, a port on all addresses, a Unix socket, or sockets of systemd.",
+        "examples": [8080, "127.0.0.1:8080", "[::1]:80", ":8080", "unix:/run/rudy.sock", "systemd"]
+    }
     or_integer);
 
 written_as_text!(EngineName, "an engine (\"percore\")",
-    { "type": "string", "pattern": "^(serial|thread|pool:[0-9]+|task|mailbox|percore)$" });
+{
+    "type": "string",
+    "description": "The name of a concurrency model.",
+    "pattern": "^(serial|thread|pool:[0-9]+|task|mailbox|percore)$",
+    "examples": ["percore", "pool:16"]
+});
 
 pub(crate) use written_as_text;
 

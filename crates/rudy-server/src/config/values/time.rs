@@ -106,6 +106,22 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Time<MIN, MAX> {
     }
 }
 
+/// The schema of every [`Time`], whatever its bounds.
+struct TimeText;
+
+impl JsonSchema for TimeText {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Time".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A length of time: a number and its unit, which is `ms`, `s`, `m`, `h` or `d`; a number alone is seconds.",
+            "type": ["string", "number"], "minimum": 0, "examples": ["10s", "500ms", "5m", "1h", 75]
+        })
+    }
+}
+
 impl<const MIN: u64, const MAX: u64> JsonSchema for Time<MIN, MAX> {
     fn inline_schema() -> bool {
         true
@@ -115,8 +131,8 @@ impl<const MIN: u64, const MAX: u64> JsonSchema for Time<MIN, MAX> {
         "Time".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["number", "string"], "minimum": 0, "format": "time", "examples": ["500ms", "10s", "5m", "1h"] })
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<TimeText>()
     }
 }
 
