@@ -25,6 +25,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("php", "php-cli"),               // installs MediaWiki
     ("fcgiwrap", "fcgiwrap"),         // runs CGI programs behind it, git's among them
     ("git", "git"),
+    ("zsh", "zsh"),           // completes commands, as bash does
+    ("fish", "fish"),         // as well
+    ("mandoc", "mandoc"),     // reads the manual pages
     ("chromium", "chromium"), // shows the reports of the lab
 ];
 

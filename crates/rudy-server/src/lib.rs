@@ -17,6 +17,7 @@ mod local_time;
 mod methods;
 pub mod pages;
 mod php;
+mod reference;
 pub mod reload;
 mod routes;
 mod routing;

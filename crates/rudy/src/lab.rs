@@ -11,7 +11,11 @@ use rudy_load::Exit;
 /// A plan (TOML) says which servers, which loads, and what is compared with what. Each server is started afresh for each load
 /// and round, in an order that changes from round to round.
 #[derive(Debug, Args)]
-#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = "Example: rudy lab run files"
+)]
 pub(crate) struct Lab {
     #[command(subcommand)]
     command: LabCommand,
@@ -20,6 +24,7 @@ pub(crate) struct Lab {
 #[derive(Debug, Subcommand)]
 enum LabCommand {
     /// Name the plans that Rudy has with it
+    #[command(after_help = "Example: rudy lab list")]
     List,
     Run(Run),
     Report(Report),

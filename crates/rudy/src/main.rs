@@ -6,6 +6,7 @@ mod conns;
 mod flood;
 mod get;
 mod lab;
+mod manual;
 mod reload;
 mod tail;
 mod top;
@@ -47,6 +48,8 @@ enum Command {
     /// Print the JSON Schema of rudy.toml, for editors that complete and check it
     #[command(after_help = "Example: rudy schema > rudy.schema.json")]
     Schema,
+    Completions(manual::Completions),
+    Manual(manual::Manual),
     Reload(reload::Reload),
     Tail(tail::Tail),
     Get(Box<get::Get>),
@@ -137,6 +140,8 @@ fn main() -> ExitCode {
         Command::Serve(serve) => init::fork_if_first().unwrap_or_else(|| run::serve(serve.into()).into()),
         Command::Check { config } => run::check(&config).into(),
         Command::Schema => run::schema().into(),
+        Command::Completions(completions) => completions.run().into(),
+        Command::Manual(manual) => manual.run().into(),
         Command::Reload(reload) => rudy_server::reload::run(&reload.into()).into(),
         Command::Tail(tail) => rudy_server::tail::run(&tail.into()).into(),
         Command::Get(get) => rudy_load::get::get(&(*get).into()).into(),

@@ -21,7 +21,7 @@ pub fn check(path: &Path) -> Exit {
                 // If stderr cannot be written to, the rest is still of use.
                 let _ = writeln!(io::stderr().lock(), "warning: {warning}");
             }
-            print(&config.describe())
+            print(config.describe().as_bytes())
         }
         Err(diagnostics) => Failure::Config(diagnostics).tell(),
     }

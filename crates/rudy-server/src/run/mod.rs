@@ -9,6 +9,7 @@ mod generation;
 mod hand_over;
 mod hosts;
 pub mod init;
+mod manual;
 mod outcome;
 mod privileges;
 mod reload;
@@ -26,6 +27,7 @@ pub use check::check;
 pub use exit::Exit;
 pub use hosts::AllowedHost;
 use http::StatusCode;
+pub use manual::{Page, write_manual};
 use rudy_net::engine::Model;
 use rudy_net::listen::{Address, Inherited};
 
@@ -88,14 +90,22 @@ pub fn serve(options: Options) -> Exit {
 /// Prints the JSON Schema of the configuration.
 #[must_use]
 pub fn schema() -> Exit {
-    print(&json_schema())
+    print(json_schema().as_bytes())
 }
 
-fn print(text: &str) -> Exit {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+/// Says what cannot be done, and why, as the end of a command.
+#[must_use]
+pub fn cannot(what: &str) -> Exit {
+    Failure::Cannot(what.to_owned()).tell()
+}
+
+/// Prints what a command is for.
+#[must_use]
+pub fn print(text: &[u8]) -> Exit {
+    match io::stdout().lock().write_all(text) {
         // Whoever reads has seen enough: `rudy check | head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Err(error) => Failure::Cannot(format!("write to standard output: {error}")).tell(),
+        Err(error) => cannot(&format!("write to standard output: {error}")),
         Ok(()) => Exit::Done,
     }
 }

@@ -1,0 +1,54 @@
+//! Values as TOML has them, and lists in words.
+
+use serde_json::Value;
+
+/// A value on one line.
+pub(super) fn value(value: &Value) -> String {
+    match value {
+        Value::Array(items) => format!("[{}]", join(items.iter().map(self::value))),
+        Value::Object(entries) if entries.is_empty() => "{}".to_owned(),
+        Value::Object(entries) => {
+            let entries =
+                entries.iter().map(|(name, entry)| format!("{} = {}", key(name), self::value(entry)));
+            format!("{{ {} }}", join(entries))
+        }
+        // TOML knows every escape that JSON has written here, and does not allow DEL without one.
+        Value::String(_) => value.to_string().replace('\u{7f}', "\\u007F"),
+        _ => value.to_string(),
+    }
+}
+
+/// A key, in quotes if it needs them.
+pub(super) fn key(name: &str) -> String {
+    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !name.is_empty() && name.bytes().all(is_bare) { name.to_owned() } else { value(&name.into()) }
+}
+
+/// A value in backticks.
+pub(super) fn code(value: &Value) -> String {
+    format!("`{}`", self::value(value))
+}
+
+/// `a, b or c`, each of them once.
+pub(super) fn list(items: impl Iterator<Item = String>) -> String {
+    let mut unique: Vec<String> = Vec::new();
+    for item in items {
+        if !unique.contains(&item) {
+            unique.push(item);
+        }
+    }
+    match unique.pop() {
+        Some(last) if unique.is_empty() => last,
+        Some(last) => format!("{} or {last}", unique.join(", ")),
+        None => String::new(),
+    }
+}
+
+fn join(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(", ")
+}
+
+/// Several of a name: `time` to `times`.
+pub(super) fn plural(name: &str) -> String {
+    if name.ends_with('s') { format!("{name}es") } else { format!("{name}s") }
+}

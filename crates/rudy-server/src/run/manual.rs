@@ -1,0 +1,44 @@
+//! The manual pages, written into a folder.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::{Exit, cannot, print};
+use crate::config::json_schema;
+use crate::reference::man_page;
+
+/// A manual page.
+#[derive(Debug)]
+pub struct Page {
+    /// The name of its file: `rudy.1`.
+    pub name: String,
+    /// The section of the manual that it is in.
+    pub section: u8,
+    /// What the file holds.
+    pub text: Vec<u8>,
+}
+
+/// Writes pages and that of the configuration into `folder`, where `man` looks for them, and prints the names of the files.
+#[must_use]
+pub fn write_manual(folder: &Path, mut pages: Vec<Page>) -> Exit {
+    let schema = serde_json::from_str(&json_schema()).unwrap_or_default();
+    let text = man_page(&schema, &["rudy(1)", "rudy-serve(1)", "rudy-check(1)"]).into_bytes();
+    pages.push(Page { name: "rudy.toml.5".to_owned(), section: 5, text });
+    let mut names = Vec::new();
+    for page in pages {
+        let path = folder.join(format!("man{}", page.section)).join(&page.name);
+        if let Err(error) = write(&path, &page.text) {
+            return cannot(&format!("write {}: {error}", path.display()));
+        }
+        names.extend_from_slice(path.as_os_str().as_bytes());
+        names.push(b'\n');
+    }
+    print(&names)
+}
+
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::write(path, text)
+}

@@ -1,0 +1,130 @@
+//! Completions and manual pages, made from the definition of the command line.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, Command, CommandFactory, ValueHint};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+use rudy_server::run::{self, Exit, Page};
+
+use crate::CommandLine;
+
+/// Print a script with which a shell completes commands, flags and file names
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  rudy completions bash > ~/.local/share/bash-completion/completions/rudy
+  rudy completions zsh > ~/.zfunc/_rudy    with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  rudy completions fish > ~/.config/fish/completions/rudy.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(&self) -> Exit {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut CommandLine::command(), "rudy", &mut script);
+        run::print(&script)
+    }
+}
+
+/// Write the manual pages: of every command, and rudy.toml(5) with every key of the configuration
+///
+/// Those of section 1 go to DIR/man1, rudy.toml(5) goes to DIR/man5. Prints the names of the files. Folders that are missing are
+/// made, and pages that are there are replaced.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  rudy manual ~/.local/share/man      for `man rudy-serve` and `man rudy.toml`
+  rudy manual /usr/local/share/man    the same for every user")]
+pub(crate) struct Manual {
+    /// The folder
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    folder: PathBuf,
+}
+
+impl Manual {
+    pub(crate) fn run(&self) -> Exit {
+        let mut root = CommandLine::command().disable_help_subcommand(true);
+        root.build();
+        let mut pages = Vec::new();
+        match add_pages(&root, &mut pages) {
+            Ok(()) => run::write_manual(&self.folder, pages),
+            Err(error) => run::cannot(&format!("write the manual pages: {error}")),
+        }
+    }
+}
+
+/// The page of a command, and those of the commands below it.
+fn add_pages(command: &Command, pages: &mut Vec<Page>) -> io::Result<()> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    let version = env!("CARGO_PKG_VERSION");
+    // `render_title` names a command without those above it, and drops an empty date.
+    let mut text = format!(".TH {name} 1 \"\" \"rudy {version}\" \"User Commands\"\n").into_bytes();
+    let page = Man::new(command.clone());
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(&mut text)?;
+    }
+    last_sections(command, name).to_writer(&mut text)?;
+    pages.push(Page { name: format!("{name}.1"), section: 1, text });
+    command.get_subcommands().try_for_each(|inner| add_pages(inner, pages))
+}
+
+/// What `--help` shows at its end: examples, whose lines stay as they are, and remarks.
+fn last_sections(command: &Command, name: &str) -> Roff {
+    let mut roff = Roff::new();
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let (examples, remarks): (Vec<_>, Vec<_>) =
+        help.split("\n\n").filter(|part| !part.is_empty()).partition(|part| part.starts_with("Example"));
+    for (title, parts) in [("EXAMPLES", examples), ("NOTES", remarks)] {
+        if parts.is_empty() {
+            continue;
+        }
+        roff.control("SH", [title]).control("nf", []);
+        for part in parts {
+            let label = ["Examples:\n", "Example: "].iter().find_map(|label| part.strip_prefix(label));
+            label.unwrap_or(part).lines().for_each(|line| _ = roff.text([roman(line)]));
+        }
+        roff.control("fi", []);
+    }
+    let others = ["rudy(1)", "rudy.toml(5)"].into_iter().filter(|other| *other != format!("{name}(1)"));
+    roff.control("SH", ["SEE ALSO"]).text([roman(others.collect::<Vec<_>>().join(", "))]);
+    roff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_an_example() {
+        fn check(command: &Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example"), "`{}` has none", command.get_name());
+            command.get_subcommands().for_each(check);
+        }
+        let command = CommandLine::command();
+        command.clone().debug_assert();
+        check(&command);
+    }
+
+    #[test]
+    fn examples_and_remarks_are_sections_of_their_own() {
+        let command = Command::new("a").after_help("Examples:\n  a b   c\n  .d\n\nExit codes: 0\nor 1.");
+        let text = last_sections(&command, "rudy-a").to_roff();
+        assert_eq!(
+            text,
+            ".SH EXAMPLES\n.nf\n  a b   c\n  .d\n.fi\n.SH NOTES\n.nf\nExit codes: 0\nor 1.\n.fi\n\
+             .SH \"SEE ALSO\"\nrudy(1), rudy.toml(5)\n"
+        );
+        assert_eq!(
+            last_sections(&Command::new("rudy"), "rudy").to_roff(),
+            ".SH \"SEE ALSO\"\nrudy.toml(5)\n"
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! Completions and manual pages, read by the programs that they are for.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rudy_tests::{binary, program};
+
+/// Runs a command to its end; it must end well. What it wrote to stdout, and to stderr.
+fn run(command: &mut Command) -> (String, String) {
+    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().expect("it can be started");
+    let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(status.success(), "{command:?}\n{stdout}{stderr}");
+    (stdout, stderr)
+}
+
+fn rudy(arguments: &[&str]) -> String {
+    let (stdout, stderr) = run(Command::new(binary()).args(arguments));
+    assert_eq!(stderr, "");
+    stdout
+}
+
+/// Has a shell run `script` in an empty folder that holds the completions as `rudy`. What it printed, line by line.
+fn in_shell(shell: &Path, script: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let name = shell.file_name().and_then(|name| name.to_str()).expect("a shell has a name");
+    fs::write(folder.path().join("rudy"), rudy(&["completions", name])).expect("it can be written");
+    fs::create_dir(folder.path().join("public")).expect("it can be made");
+    // A shell that waits for what never comes is ended.
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(shell).args(["-c", script]).current_dir(folder.path()).env("HOME", folder.path());
+    let (stdout, stderr) = run(&mut command);
+    assert_eq!(stderr, "");
+    stdout.split_whitespace().map(str::to_owned).collect()
+}
+
+fn assert_has(words: &[String], expected: &[&str]) {
+    for word in expected {
+        assert!(words.iter().any(|known| known == word), "{word} is not in {words:?}");
+    }
+}
+
+#[test]
+fn bash_completes_commands_flags_and_folders() {
+    let Some(bash) = program("bash") else { return };
+    let complete = |line: &str| {
+        let script = format!(
+            "source ./rudy; COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _rudy rudy \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; echo \"${{COMPREPLY[@]}}\""
+        );
+        in_shell(&bash, &script)
+    };
+    assert_eq!(complete("rudy se"), ["serve"]);
+    assert_has(&complete("rudy \"\""), &["serve", "check", "completions", "manual", "bench"]);
+    assert_eq!(complete("rudy serve --lis"), ["--listen"]);
+    assert_eq!(complete("rudy serve --config pub"), ["public"]);
+    assert_has(&complete("rudy completions \"\""), &["bash", "fish", "zsh"]);
+}
+
+#[test]
+fn fish_completes_commands_and_flags() {
+    let Some(fish) = program("fish") else { return };
+    let complete = |line: &str| in_shell(&fish, &format!("source ./rudy; complete -C '{line}'"));
+    assert_has(&complete("rudy se"), &["serve"]);
+    assert_has(&complete("rudy serve --lis"), &["--listen"]);
+}
+
+#[test]
+fn zsh_completes_commands_and_flags() {
+    let Some(zsh) = program("zsh") else { return };
+    // A shell in a terminal of its own, since it completes nowhere else. Ctrl-X prints what stands on the line.
+    let complete = |line: &str| {
+        let script = format!(
+            "zmodload zsh/zpty; zpty shell 'zsh -f -i'
+             zpty -w shell 'PS1=; autoload -U compinit; compinit -u -D; source ./rudy; bindkey \"^I\" complete-word'
+             zpty -w shell 'finish() {{ print -r -- \"<<$BUFFER>>\"; exit }}; zle -N finish; bindkey \"^X\" finish'
+             zpty -w shell 'print ${{:-rea}}dy'
+             zpty -r -m shell before '*ready*'
+             zpty -n -w shell $'{line}\\t\\x18'
+             zpty -r -m shell out '*<<*>>*'; print -r -- $out"
+        );
+        in_shell(&zsh, &script).join(" ")
+    };
+    assert!(complete("rudy chec").contains("<<rudy check >>"));
+    assert!(complete("rudy serve --lis").contains("<<rudy serve --listen=>>"));
+}
+
+#[test]
+fn manual_pages_are_written_where_man_looks_and_have_no_mistakes() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    let target = folder.path().join("new/man");
+    let target = target.to_str().expect("a temp folder has a name in UTF-8");
+    // The second time they are replaced.
+    rudy(&["manual", target]);
+    let written = rudy(&["manual", target]);
+    let written: Vec<_> = written.lines().collect();
+    for name in ["man1/rudy.1", "man1/rudy-serve.1", "man1/rudy-lab-run.1", "man5/rudy.toml.5"] {
+        assert!(written.contains(&format!("{target}/{name}").as_str()), "{name} is not in {written:?}");
+    }
+    let page = fs::read_to_string(format!("{target}/man1/rudy-serve.1")).expect("it was written");
+    assert!(page.contains(".TH rudy-serve 1 ") && page.contains(".SH EXAMPLES\n"), "{page}");
+    let Some(mandoc) = program("mandoc") else { return };
+    for file in written {
+        let output =
+            Command::new(&mandoc).args(["-Tlint", "-Wwarning", file]).output().expect("it can be started");
+        let said = String::from_utf8_lossy(&output.stdout);
+        // A page without a date is the same in every build. The paragraphs are those of `clap_mangen` for lists of values.
+        let is_expected =
+            |line: &str| line.contains("missing date") || line.contains("skipping paragraph macro: br");
+        let mistakes: Vec<_> = said.lines().filter(|line| !is_expected(line)).collect();
+        assert!(mistakes.is_empty(), "{mistakes:?}");
+    }
+}
+
+#[test]
+fn pages_that_cannot_be_written_are_told() {
+    let folder = tempfile::tempdir().expect("a temp folder can be made");
+    fs::write(folder.path().join("file"), "").expect("it can be written");
+    let output = Command::new(binary()).args(["manual", "file"]).current_dir(folder.path()).output();
+    let output = output.expect("rudy can be started");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(message, "error: cannot write file/man1/rudy.1: Not a directory (os error 20)\n");
+}
