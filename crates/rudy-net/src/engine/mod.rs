@@ -70,6 +70,13 @@ impl Options {
         self.cores.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
     }
 
+    /// The same options with the number of threads written down: it comes from files of `/proc` and `/sys`, which a process
+    /// that has confined itself may not read.
+    #[must_use]
+    pub fn with_known_cores(self) -> Self {
+        Self { cores: NonZeroUsize::new(self.core_count()), ..self }
+    }
+
     /// The number of workers that the engine has: a [`Listener`] is bound for so many, which may be before it starts.
     #[must_use]
     pub fn worker_count(&self) -> usize {

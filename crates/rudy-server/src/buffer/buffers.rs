@@ -1,13 +1,12 @@
 //! What the buffers of all messages have in common: their bounds, and how much there is of them.
 
-use std::env;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::BufferError;
-use super::options::{Options, default_dir, default_total};
+use super::options::{Options, default_total};
 
 /// How long the free space of the file system counts as known.
 const FREE_SPACE_AGE: Duration = Duration::from_secs(1);
@@ -43,8 +42,7 @@ struct Files {
 
 impl From<Options> for Files {
     fn from(options: Options) -> Self {
-        let dir = options.dir.unwrap_or_else(|| default_dir(env::var_os("STATE_DIRECTORY")));
-        Self { dir, total: options.total, default_total: None }
+        Self { dir: options.dir(), total: options.total, default_total: None }
     }
 }
 

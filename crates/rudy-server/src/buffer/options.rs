@@ -1,5 +1,6 @@
 //! Where the bodies that do not fit into memory are stored, and how much there may be of them.
 
+use std::env;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,11 @@ pub struct Options {
 impl Options {
     /// Bytes in memory where nothing else is configured.
     pub const MEMORY: u64 = 64 << 20;
+
+    /// The folder of the files, the default one included.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.dir.clone().unwrap_or_else(|| default_dir(env::var_os("STATE_DIRECTORY")))
+    }
 }
 
 impl Default for Options {
@@ -67,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_files_may_take_half_of_the_free_space_and_no_more_than_10_gib() {
-        let dir = std::env::temp_dir();
+        let dir = env::temp_dir();
         assert_eq!(default_total(&dir, u64::MAX), TOTAL_MAX);
         assert!(default_total(Path::new("/proc"), 0) < TOTAL_MAX, "nothing is free there");
         assert_eq!(default_total(Path::new("/proc"), 1000), 500, "its own files do not lower the bound");

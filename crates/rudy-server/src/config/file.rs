@@ -81,6 +81,9 @@ pub struct MainFile {
     /// as root, and keeps the right to bind ports below 1024. The user it is started as if absent. Changes with the next start.
     #[schemars(extend("examples" = ["www-data"]))]
     pub user: Option<String>,
+    /// Whether Rudy confines itself, by Landlock, to the folders and files that this configuration names. It cannot start apps
+    /// then. Folders are added by a restart. Changes with the next start.
+    pub sandbox: bool,
     /// The sites, each found by the host that a request names.
     pub site: Vec<At<SiteTable>>,
 }

@@ -98,6 +98,7 @@ impl Loader {
             config.upgrade_timeout = timeout.0;
         }
         config.user = file.user;
+        config.sandbox = file.sandbox;
         config.access_log = file.access_log.map(|log| log_options(&log, folder));
         self.sites(file.site, wrong);
     }

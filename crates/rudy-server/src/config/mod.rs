@@ -80,6 +80,8 @@ pub struct Config {
     pub upgrade_timeout: Duration,
     /// The user to run as, and its group: `www-data`, `www-data:group`. The user of the process if absent.
     pub user: Option<String>,
+    /// Whether the process confines itself to the folders of the configuration.
+    pub sandbox: bool,
     /// The sites, in written order.
     pub sites: Vec<Site>,
     /// What was not taken, with the reason: files in an included folder.
@@ -175,6 +177,7 @@ impl Config {
             shutdown_timeout: SHUTDOWN_TIMEOUT,
             upgrade_timeout: UPGRADE_TIMEOUT,
             user: None,
+            sandbox: false,
             sites: Vec::new(),
             ignored: Vec::new(),
             not_permitted: Vec::new(),

@@ -103,6 +103,10 @@ impl Make for FastcgiTable {
         format!("{}{}", self.app.describe(), root.unwrap_or_default())
     }
 
+    fn reads(&self) -> Vec<PathBuf> {
+        self.root.iter().chain(&self.sendfile_root).map(|root| root.0.clone()).collect()
+    }
+
     fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let script_suffix = self.suffix(route.paths).map(str::to_owned);
         let table = Self { script_suffix, ..self.clone() };

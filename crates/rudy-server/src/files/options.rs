@@ -70,6 +70,10 @@ impl Make for FilesTable {
         details.join(", ")
     }
 
+    fn reads(&self) -> Vec<PathBuf> {
+        vec![self.root.0.clone()]
+    }
+
     /// Opens the folder. It is looked at even where the options are wrong, so that both are said at once.
     fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let options = FilesOptions { on_php_site: route.site.runs_php(), ..self.options.clone() };

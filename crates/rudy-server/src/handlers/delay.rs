@@ -1,6 +1,7 @@
 //! Gives an answer after a time, as one does that waits for a database: it is how many of them are under way at once that shows
 //! what an engine makes of waiting.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rudy_net::{Reply, Request};
@@ -45,6 +46,10 @@ impl Default for DelayTable {
 impl Make for DelayTable {
     fn describe(&self) -> String {
         format!("{} after {}", self.status.0, self.time)
+    }
+
+    fn reads(&self) -> Vec<PathBuf> {
+        self.body_file.iter().map(|file| file.0.clone()).collect()
     }
 
     fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {

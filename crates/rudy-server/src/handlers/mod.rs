@@ -15,6 +15,7 @@ mod tail;
 
 use std::fmt::Debug;
 use std::io;
+use std::path::PathBuf;
 
 use http::StatusCode;
 use rudy_http::h1::RequestHead;
@@ -112,6 +113,11 @@ pub(crate) trait Make {
         false
     }
 
+    /// The files and folders that it reads.
+    fn reads(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// The app that it passes requests to.
     fn app(&self) -> Option<&AppTable> {
         None
@@ -190,6 +196,10 @@ impl Make for Table {
 
     fn is_endless(&self) -> bool {
         self.table().is_endless()
+    }
+
+    fn reads(&self) -> Vec<PathBuf> {
+        self.table().reads()
     }
 
     fn app(&self) -> Option<&AppTable> {

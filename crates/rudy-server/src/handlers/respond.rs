@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -81,6 +81,10 @@ impl Make for RespondTable {
             (None, None) => String::new(),
         };
         format!("{}{body}", self.status.0)
+    }
+
+    fn reads(&self) -> Vec<PathBuf> {
+        self.body_file.iter().map(|file| file.0.clone()).collect()
     }
 
     fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {

@@ -1,5 +1,6 @@
 //! The lines of files as they are written: one look at the files, however many look on.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -75,6 +76,10 @@ impl Make for TailTable {
         format!("{} as {}, for {}", files.join(" "), self.format.describe(), self.allow)
     }
 
+    fn reads(&self) -> Vec<PathBuf> {
+        self.files.as_slice().iter().map(|file| before_pattern(file)).collect()
+    }
+
     fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Tail::new(self, route.place)?))
     }
@@ -92,6 +97,16 @@ impl Handler for Tail {
     fn start(&self, start: &Start<'_>) -> std::io::Result<()> {
         self.source.log.get_or_init(|| start.log.clone());
         Ok(())
+    }
+}
+
+/// The folder in which files that are followed come and go: the last one without a pattern in its path.
+fn before_pattern(files: &Path) -> PathBuf {
+    let is_pattern = |path: &Path| path.to_string_lossy().contains(['*', '?', '[', '{']) && !path.exists();
+    let folder = files.ancestors().skip(1).find(|folder| !is_pattern(folder));
+    match folder {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => ".".into(),
     }
 }
 
@@ -273,6 +288,21 @@ mod tests {
 
     use super::*;
     use crate::config::from_text;
+
+    #[test]
+    fn followed_files_are_in_the_last_folder_without_a_pattern() {
+        for (files, expected) in [
+            ("/var/log/app.log", "/var/log"),
+            ("/var/log/*.log", "/var/log"),
+            ("/var/log/*/app-[0-9].log", "/var/log"),
+            ("app.log", "."),
+            ("*.log", "."),
+            ("*/app.log", "."),
+            ("/*.log", "/"),
+        ] {
+            assert_eq!(before_pattern(Path::new(files)), Path::new(expected), "{files}");
+        }
+    }
 
     /// For this machine if the text does not say.
     fn table(folder: &Path, text: &str) -> TailTable {

@@ -75,6 +75,10 @@ impl Make for PhpTable {
         format!("{}{links}, run by {}", root.unwrap_or_default(), self.0.app.describe())
     }
 
+    fn reads(&self) -> Vec<PathBuf> {
+        self.0.reads()
+    }
+
     fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Php::new(self, route.place, route.folders)?))
     }

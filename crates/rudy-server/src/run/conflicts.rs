@@ -1,13 +1,42 @@
-//! What a configuration cannot have together with `user`.
+//! What a configuration cannot have together with `user` or `sandbox`.
 
+use super::sandbox;
 use crate::config::{AppTable, Config, Diagnostics, Place, Problem, RouteAuthorize};
 use crate::handlers::Make;
 use crate::user::User;
 
 /// Finds all of it. This looks users up, which may wait for the network.
 pub(super) fn check(config: &Config) -> Result<(), Diagnostics> {
-    let problems = other_users(config);
+    let mut problems = other_users(config);
+    if config.sandbox {
+        problems.extend(in_sandbox(config));
+        problems.extend(
+            sandbox::unsupported()
+                .map(|why| Problem::value(&Place::file(0).key("sandbox"), why).label("needs Landlock")),
+        );
+    }
+    all_of(config, problems)
+}
+
+/// Finds what cannot be had in the sandbox in which the server runs, whatever the configuration says of it.
+pub(super) fn check_in_sandbox(config: &Config) -> Result<(), Diagnostics> {
+    all_of(config, in_sandbox(config).collect())
+}
+
+fn all_of(config: &Config, problems: Vec<Problem>) -> Result<(), Diagnostics> {
     if problems.is_empty() { Ok(()) } else { Err(Diagnostics::new(config.sources.clone(), problems)) }
+}
+
+/// Apps that Rudy starts: an app would be confined as Rudy is, to files that are not its own.
+fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
+    started_apps(config).into_iter().map(|(_, place)| {
+        let problem = Problem::key(&place.key("command"), "an app cannot be started in the sandbox");
+        let problem =
+            problem.label("cannot be started").also(&Place::file(0).key("sandbox"), "because of this");
+        problem.help(
+            "start this app by a systemd unit of its own, and give Rudy its `address` in place of `command`",
+        )
+    })
 }
 
 /// Apps that would run as another user: Rudy cannot become that user once it has dropped root.

@@ -13,6 +13,7 @@ mod manual;
 mod outcome;
 mod privileges;
 mod reload;
+mod sandbox;
 mod server;
 mod service_manager;
 mod signals;

@@ -7,7 +7,7 @@ use rudy_net::listen::{Address, ListenError, Listener, Owner};
 use super::exit::Failure;
 use super::server::{Server, open_access_log};
 use super::service_manager::State;
-use super::{Source, announce, outcome};
+use super::{Source, announce, conflicts, outcome};
 use crate::access_log::AccessLog;
 use crate::error_log::ErrorLog;
 
@@ -43,6 +43,12 @@ impl Server {
         let mut config = self.aside(move || options.config(&inherited))?;
         let user_changes = config.user != self.config.user;
         config.user.clone_from(&self.config.user);
+        let sandbox_changes = config.sandbox != self.config.sandbox;
+        config.sandbox = self.config.sandbox;
+        if let Some(sandbox) = &self.sandbox {
+            conflicts::check_in_sandbox(&config).map_err(Failure::Config)?;
+            sandbox.check(&config)?;
+        }
         let engine_changes = config.go_on_with(self.config.engine).map_err(Failure::Config)?;
         let same_log = config.access_log == self.config.access_log;
         let access_log =
@@ -72,6 +78,9 @@ impl Server {
         }
         if user_changes {
             self.context.errors.notice("`user` changes with the next start");
+        }
+        if sandbox_changes {
+            self.context.errors.notice("`sandbox` changes with the next start");
         }
         let outcome = match self.options.source {
             Source::Folder { .. } => "there is no configuration to read; the logs were opened anew",

@@ -13,10 +13,11 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::generation::Generations;
 use super::privileges::{ROOT, is_root_by_default};
+use super::sandbox::Sandbox;
 use super::service_manager::{self, State};
 use super::signals::{Asked, Signals, Stop};
 use super::upgrade::{CommandLine, Predecessor};
-use super::{Options, announce, privileges};
+use super::{Options, announce, privileges, sandbox};
 use crate::access_log::AccessLog;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
@@ -29,6 +30,8 @@ pub(super) struct Server {
     pub(super) context: Context,
     pub(super) access_log: Option<AccessLog>,
     pub(super) inherited: Arc<Inherited>,
+    /// What the process is confined to, if it is.
+    pub(super) sandbox: Option<Sandbox>,
     pub(super) generations: Arc<Generations>,
     pub(super) engine: Box<dyn Engine>,
     pub(super) signals: Signals,
@@ -60,11 +63,13 @@ impl Server {
         let (options, inherited) = (options.settled()?, Arc::new(inherited));
         let config = options.config(&inherited)?;
         let descriptors = raise_descriptor_limit();
-        let workers = config.engine.for_start().worker_count();
+        let options_of_engine = config.engine.for_start().with_known_cores();
+        let workers = options_of_engine.worker_count();
         // Root binds, and no other thread runs yet: see `privileges`.
         let bind = |address| Listener::bind(address, workers, &inherited).map_err(Failure::Listen);
         let listeners = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         privileges::drop_root(&config)?;
+        let sandbox = config.sandbox.then(|| Sandbox::enter(&config)).transpose()?;
         let context = Context::new().map_err(Failure::cannot("write to standard error"))?;
         report_panics(&context.errors);
         context.buffers.set(config.buffer.clone());
@@ -76,7 +81,7 @@ impl Server {
         let (apps, app) = (context.apps.clone(), generations.current());
         let start = || {
             context.start_apps(&app)?;
-            let engine = start_engine(&config, &generations, &context)?;
+            let engine = start_engine(&options_of_engine, &generations, &context)?;
             let has_terminal = io::stderr().is_terminal();
             let (generations, context) = (generations.clone(), context);
             let server = Self {
@@ -85,6 +90,7 @@ impl Server {
                 context,
                 access_log,
                 inherited,
+                sandbox,
                 generations,
                 engine,
                 signals,
@@ -105,6 +111,9 @@ impl Server {
         }
         let bound: Vec<_> = self.engine.listening().into_iter().flat_map(|(_, bound)| bound).collect();
         self.tell_notices();
+        if self.sandbox.as_ref().is_some_and(Sandbox::is_partial) {
+            self.context.errors.notice(sandbox::PARTIAL);
+        }
         if is_root_by_default(&self.config) {
             self.context.errors.notice(ROOT);
         }
@@ -293,14 +302,14 @@ pub(super) fn open_access_log(config: &Config, errors: &ErrorLog) -> Result<Opti
 }
 
 pub(super) fn start_engine(
-    config: &Config,
+    options: &engine::Options,
     generations: &Arc<Generations>,
     context: &Context,
 ) -> Result<Box<dyn Engine>, Failure> {
     let reporter = reporter(&context.errors);
-    let engine = engine::start(&config.engine.for_start(), generations.clone(), reporter)
+    let engine = engine::start(options, generations.clone(), reporter)
         .map_err(Failure::cannot("start the threads that carry connections"))?;
-    context.vitals.set_engine(config.engine.model, engine.workers().to_vec());
+    context.vitals.set_engine(options.model, engine.workers().to_vec());
     Ok(engine)
 }
 

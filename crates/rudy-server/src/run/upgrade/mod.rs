@@ -242,7 +242,7 @@ impl Server {
     /// Accepts from the sockets that were left to a process that has ended.
     fn accept_again(&mut self, listeners: Vec<Listener>) -> Result<(), Failure> {
         if self.engine.workers().iter().any(|worker| worker.is_stopping()) {
-            let engine = start_engine(&self.config, &self.generations, &self.context)?;
+            let engine = start_engine(&self.config.engine.for_start(), &self.generations, &self.context)?;
             let old = mem::replace(&mut self.engine, engine);
             // Its connections have the time that they were given. A stop of this process cuts those that are left.
             self.runtime.spawn(async move { old.ended().await });

@@ -1,0 +1,359 @@
+//! A server that confines itself to the folders of its configuration: `sandbox = true`.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rudy_fastcgi::ProtocolStatus;
+use rudy_tests::fastcgi::App;
+use rudy_tests::{Server, binary, engines, eventually, program, quiet_port, skip};
+use rustix::process::{Signal, geteuid};
+use tempfile::TempDir;
+
+const TAKEN_OVER: &str = "the configuration was read again";
+const KEPT: &str = "the configuration stays as it was";
+const OUTSIDE: &str = "it needs a restart";
+
+/// Folders beside each other: `config` with the configuration, `site` with a page, `logs` and `bodies`, and `other`, which no
+/// configuration names. A link leads from the site to a file there.
+struct Place(TempDir);
+
+impl Place {
+    /// `None` where the test is skipped, because this kernel has no Landlock.
+    fn new() -> Option<Self> {
+        let place = Self(tempfile::tempdir().expect("a temp folder can be written"));
+        for folder in ["config", "site", "logs", "bodies", "other"] {
+            fs::create_dir(place.path(folder)).expect("a temp folder can be written");
+        }
+        fs::write(place.path("site/page.txt"), "hello").expect("a temp folder can be written");
+        fs::write(place.path("other/secret.txt"), "secret").expect("a temp folder can be written");
+        symlink(place.path("other/secret.txt"), place.path("site/link.txt"))
+            .expect("a temp folder can be written");
+        symlink(place.path("other"), place.path("site/folder")).expect("a temp folder can be written");
+        place.write("true", "");
+        let errors = String::from_utf8(place.check().stderr).expect("text in UTF-8");
+        if errors.contains("has no Landlock") {
+            skip("this kernel has no Landlock");
+            return None;
+        }
+        Some(place)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes the configuration as editors do, by putting another file in its place; `more` belongs to its site.
+    fn write(&self, sandbox: &str, more: &str) {
+        self.write_with("", sandbox, more);
+    }
+
+    fn write_with(&self, top: &str, sandbox: &str, more: &str) {
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\nsandbox = {sandbox}\nbuffer_dir = \"../bodies\"\n\
+             access_log = {{ path = \"../logs/access.log\" }}\n{top}\n[[site]]\n{more}\n[[site.route]]\npath = \"/*\"\n\
+             files = {{ root = \"../site\", follow_symlinks = true, browse = true, revalidate_after = \"0s\" }}\n"
+        );
+        fs::write(self.path("config/new.toml"), text).expect("a temp folder can be written");
+        fs::rename(self.path("config/new.toml"), self.path("config/rudy.toml"))
+            .expect("a temp folder can be written");
+    }
+
+    fn start(&self) -> Server {
+        Server::build().arg("--config").arg(self.path("config/rudy.toml")).start()
+    }
+
+    fn run(&self, command: &str) -> Output {
+        let mut rudy = Command::new(binary());
+        let config = self.path("config/rudy.toml");
+        match command {
+            "check" => rudy.arg("check").arg(config),
+            _ => rudy.args([command, "--config"]).arg(config),
+        };
+        rudy.output().expect("rudy can be started")
+    }
+
+    fn check(&self) -> Output {
+        self.run("check")
+    }
+}
+
+fn reload(server: &mut Server, outcome: &str) {
+    server.forget_lines();
+    server.signal(Signal::HUP);
+    server.wait_for_line(outcome);
+}
+
+fn route(path: &str, handler: &str) -> String {
+    format!("[[site.route]]\npath = \"{path}\"\n{handler}\n")
+}
+
+#[test]
+fn files_outside_are_closed_on_every_engine_and_files_inside_are_served() {
+    let Some(place) = Place::new() else { return };
+    for engine in engines() {
+        let start = || {
+            let build = Server::build().arg("--config").arg(place.path("config/rudy.toml"));
+            build.args(["--engine", &engine.to_string()]).start()
+        };
+        place.write("false", "");
+        let server = start();
+        // The links are followed where there is no sandbox.
+        assert_eq!(server.get("/link.txt").text(), "secret", "{engine}");
+        place.write("true", "");
+        let server = start();
+        assert_eq!(server.get("/page.txt").text(), "hello", "{engine}");
+        for path in ["/link.txt", "/folder/secret.txt", "/folder/", "/link.txt"] {
+            let status = server.get(path).status;
+            assert!([403, 404].contains(&status), "{engine} {path}: {status}");
+        }
+        assert!(server.get("/").text().contains("page.txt"), "{engine}");
+        fs::write(place.path("site/new.txt"), "new").unwrap();
+        assert_eq!(server.get("/new.txt").text(), "new", "{engine}");
+        fs::remove_file(place.path("site/new.txt")).unwrap();
+    }
+}
+
+#[test]
+fn the_log_is_opened_again_after_it_was_renamed() {
+    let Some(place) = Place::new() else { return };
+    let mut server = place.start();
+    let log = place.path("logs/access.log");
+    for number in 0..2 {
+        fs::rename(&log, place.path(&format!("logs/old.{number}"))).unwrap();
+        server.forget_lines();
+        server.signal(Signal::USR1);
+        server.wait_for_line("the access log was reopened");
+        assert_eq!(server.get("/page.txt").status, 200);
+        eventually("the line is written", || {
+            fs::read_to_string(&log).ok().filter(|text| text.contains("/page.txt"))
+        });
+    }
+}
+
+#[test]
+fn a_reload_that_adds_a_folder_needs_a_restart_and_others_are_taken() {
+    let Some(place) = Place::new() else { return };
+    fs::create_dir(place.path("site/inner")).unwrap();
+    fs::write(place.path("site/inner/page.txt"), "inner").unwrap();
+    let mut server = place.start();
+    let other = place.path("other");
+    let outside = [
+        route("/o/*", &format!("files = {{ root = \"{}\" }}", other.display())),
+        // The way there does not count.
+        route("/o/*", "files = { root = \"../site/folder\" }"),
+        route("/o/*", "files = { root = \"../site/../other\" }"),
+        route("/o", "respond = { body_file = \"../other/secret.txt\" }"),
+        route("/o", "tail = { files = \"../other/*.log\" }"),
+        route("/o", "fastcgi = { address = \"127.0.0.1:1\", sendfile_root = \"../other\" }"),
+    ];
+    for more in outside {
+        place.write("true", &more);
+        reload(&mut server, KEPT);
+        let line = server.wait_for_line(OUTSIDE);
+        assert!(line.contains("SIGHUP: cannot read "), "{line}");
+        assert_eq!(server.get("/page.txt").text(), "hello");
+    }
+    for (top, what) in [
+        ("access_log = { path = \"../other/access.log\" }", "logs/access.log"),
+        ("buffer_dir = \"../other\"", "bodies"),
+        ("listen = [\"127.0.0.1:0\", \"unix:../other/rudy.sock\"]", "listen"),
+    ] {
+        let key = top.split(' ').next().unwrap();
+        place.write("true", "");
+        let text = fs::read_to_string(place.path("config/rudy.toml")).unwrap();
+        let changed: Vec<_> =
+            text.lines().map(|line| if line.starts_with(key) { top } else { line }).collect();
+        fs::write(place.path("config/rudy.toml"), changed.join("\n")).unwrap();
+        reload(&mut server, KEPT);
+        let line = server.wait_for_line(OUTSIDE);
+        assert!(line.contains("write in ") && line.contains("other"), "{what}: {line}");
+    }
+    assert!(!place.path("other/rudy.sock").exists() && !place.path("other/access.log").exists());
+    place.write("true", &route("/i/*", "files = { root = \"../site/inner\" }"));
+    reload(&mut server, TAKEN_OVER);
+    assert_eq!(server.get("/i/page.txt").text(), "inner");
+    // Outside is outside after a reload too.
+    assert!([403, 404].contains(&server.get("/link.txt").status));
+}
+
+#[test]
+fn a_reload_does_not_open_the_sandbox() {
+    let Some(place) = Place::new() else { return };
+    let mut server = place.start();
+    place.write("false", "");
+    reload(&mut server, "`sandbox` changes with the next start");
+    assert!([403, 404].contains(&server.get("/link.txt").status));
+    place.write("false", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));
+    reload(&mut server, KEPT);
+    server.wait_for_line("an app cannot be started in the sandbox");
+    assert_eq!(server.get("/page.txt").text(), "hello");
+}
+
+#[test]
+fn a_body_file_that_was_replaced_needs_a_restart() {
+    let Some(place) = Place::new() else { return };
+    let body = place.path("other/body.txt");
+    fs::write(&body, "body").unwrap();
+    let more = route("/body", "respond = { body_file = \"../other/body.txt\" }");
+    place.write("true", &more);
+    let mut server = place.start();
+    assert_eq!(server.get("/body").text(), "body");
+    assert!([403, 404].contains(&server.get("/link.txt").status), "the file, and not its folder");
+    fs::write(&body, "changed").unwrap();
+    reload(&mut server, TAKEN_OVER);
+    assert_eq!(server.get("/body").text(), "changed");
+    fs::write(place.path("other/new.txt"), "new").unwrap();
+    fs::rename(place.path("other/new.txt"), &body).unwrap();
+    reload(&mut server, KEPT);
+    server.wait_for_line(OUTSIDE);
+    assert_eq!(server.get("/body").text(), "changed");
+}
+
+#[test]
+fn an_app_cannot_be_started_in_it() {
+    let Some(place) = Place::new() else { return };
+    place.write("true", &route("/app", "fastcgi = { command = [\"/bin/true\"] }"));
+    for command in ["check", "serve"] {
+        let output = place.run(command);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains("an app cannot be started in the sandbox"), "{stderr}");
+        assert!(stderr.contains("a systemd unit of its own"), "{stderr}");
+    }
+}
+
+#[test]
+fn an_app_is_asked_bodies_are_stored_and_its_files_are_sent() {
+    const LENGTH: usize = 4 << 20;
+    let Some(place) = Place::new() else { return };
+    fs::create_dir(place.path("files")).unwrap();
+    fs::write(place.path("files/sent.txt"), "sent").unwrap();
+    // Its socket is in a folder that the configuration does not name.
+    let app = App::start(|mut peer| {
+        while peer.request().is_some() {
+            let answer = match peer.body() {
+                Some(LENGTH) => "Status: 200\r\nX-Sendfile: sent.txt\r\n\r\n",
+                _ => "Status: 500\r\n\r\n",
+            };
+            peer.stdout(answer.as_bytes());
+            peer.stdout_end();
+            peer.end(ProtocolStatus::RequestComplete);
+        }
+    });
+    let table = format!("fastcgi = {{ address = \"{}\", sendfile_root = \"../files\" }}", app.address());
+    place.write_with("buffer_memory = 0", "true", &route("/app", &table));
+    let server = place.start();
+    let mut connection = server.connect();
+    let head = format!("POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: {LENGTH}\r\n\r\n");
+    connection.send(head.as_bytes());
+    connection.send(&vec![b'x'; LENGTH]);
+    assert_eq!(connection.answer().text(), "sent");
+}
+
+#[test]
+fn files_are_followed_over_a_rotation() {
+    let Some(place) = Place::new() else { return };
+    fs::create_dir(place.path("app")).unwrap();
+    let log = place.path("app/app.log");
+    fs::write(&log, "1\n").unwrap();
+    place.write("true", &route("/tail", "tail = { files = \"../app/*.log\", names = false }"));
+    let server = place.start();
+    let mut connection = server.connect();
+    connection.send(b"GET /tail HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(connection.head().status, 200);
+    let mut read = String::new();
+    let mut until = |end: &str| {
+        while !read.ends_with(end) {
+            read += &connection.chunk().unwrap_or_else(|| panic!("it ended after {read:?}"));
+        }
+    };
+    until("1\n");
+    let mut file = fs::OpenOptions::new().append(true).open(&log).unwrap();
+    file.write_all(b"2\n").unwrap();
+    until("2\n");
+    fs::rename(&log, place.path("app/app.log.1")).unwrap();
+    fs::write(&log, "3\n").unwrap();
+    until("3\n");
+}
+
+#[test]
+fn the_status_and_sockets_work_and_a_stop_leaves_no_file() {
+    let Some(place) = Place::new() else { return };
+    fs::create_dir(place.path("run")).unwrap();
+    let status = route("/status", "status = {}");
+    place.write("true", &status);
+    let text = fs::read_to_string(place.path("config/rudy.toml")).unwrap();
+    let listening = |sockets: &str| {
+        let text = text.replace("[\"127.0.0.1:0\"]", &format!("[\"127.0.0.1:0\", {sockets}]"));
+        fs::write(place.path("config/rudy.toml"), text).unwrap();
+    };
+    listening("\"unix:../run/one.sock\"");
+    let mut server = place.start();
+    let status: serde_json::Value = serde_json::from_str(server.get("/status").text()).unwrap();
+    assert!(status["memory"]["resident_bytes"].is_u64(), "{status}");
+    // Another socket in the same folder, in place of the first; and an address that only the server itself has, widened.
+    let port = quiet_port();
+    listening(&format!("\"unix:../run/two.sock\", \"127.0.0.1:{port}\""));
+    reload(&mut server, TAKEN_OVER);
+    listening(&format!("\"unix:../run/two.sock\", \":{port}\""));
+    reload(&mut server, TAKEN_OVER);
+    assert!(place.path("run/two.sock").exists() && !place.path("run/one.sock").exists());
+    server.signal(Signal::TERM);
+    let (status, stderr) = server.wait();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    assert_eq!(fs::read_dir(place.path("run")).unwrap().count(), 0);
+}
+
+#[test]
+fn it_goes_with_a_user() {
+    if !geteuid().is_root() {
+        return skip("only root can start a server that drops root");
+    }
+    let Some(place) = Place::new() else { return };
+    let open = |path: &Path, mode| fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    open(place.0.path(), 0o755);
+    open(&place.path("logs"), 0o777);
+    place.write_with("user = \"4000123\"", "true", "");
+    let mut server = place.start();
+    assert_eq!(server.get("/page.txt").text(), "hello");
+    assert!([403, 404].contains(&server.get("/link.txt").status));
+    fs::rename(place.path("logs/access.log"), place.path("logs/old")).unwrap();
+    reload(&mut server, TAKEN_OVER);
+    assert!(place.path("logs/access.log").exists());
+}
+
+/// Runs its arguments without the system calls of Landlock (444 to 446), as a kernel without it has none.
+const WITHOUT_LANDLOCK: &str = r#"
+import ctypes, os, struct, sys
+def op(code, jt, jf, k): return struct.pack("HBBI", code, jt, jf, k)
+# Load the number; up to 443 and from 447 on: allow; else fail with ENOSYS (38).
+code = op(0x20, 0, 0, 0) + op(0x35, 0, 2, 444) + op(0x35, 1, 0, 447) + op(6, 0, 0, 0x50000 + 38) + op(6, 0, 0, 0x7fff0000)
+buffer = ctypes.create_string_buffer(code)
+program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
+#[test]
+fn a_kernel_without_landlock_is_an_error_that_names_it() {
+    let Some(python) = program("python3") else { return };
+    let Some(place) = Place::new() else { return };
+    let config = place.path("config/rudy.toml");
+    for arguments in [&["check"][..], &["serve", "--config"]] {
+        let mut command = Command::new(&python);
+        command.args(["-c", WITHOUT_LANDLOCK]).arg(binary()).args(arguments).arg(&config);
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains("error: the kernel has no Landlock"), "{stderr}");
+    }
+    // It is not needed where nobody asks for it.
+    place.write("false", "");
+    let mut command = Command::new(python);
+    command.args(["-c", WITHOUT_LANDLOCK]).arg(binary()).arg("check").arg(&config);
+    assert!(command.output().unwrap().status.success());
+}
