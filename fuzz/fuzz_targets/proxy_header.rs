@@ -10,8 +10,10 @@ const BYTES_MAX: usize = 4096;
 fuzz_target!(|bytes: &[u8]| {
     let (whole, read) = read(bytes, usize::MAX);
     let (pieces, read_in_pieces) = self::read(bytes, 1);
+    // A line may be found too long before more of it comes, or before it is found malformed.
+    let (whole, pieces) = (whole.and_then(Result::ok), pieces.and_then(Result::ok));
     assert_eq!(whole, pieces);
-    if let Some(Ok(_)) = whole {
+    if whole.is_some() {
         assert_eq!(read, read_in_pieces);
     }
 });

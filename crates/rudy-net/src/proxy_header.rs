@@ -68,7 +68,7 @@ impl fmt::Display for ProxyHeaderError {
 ///
 /// # Errors
 ///
-/// The bytes are no header, whatever follows them.
+/// The bytes are no header, whatever follows them. Which error it is may depend on how many bytes are there.
 pub fn parse(bytes: &[u8]) -> Result<Progress, ProxyHeaderError> {
     if bytes.starts_with(&V2_SIGNATURE[..1]) { parse_v2(bytes) } else { parse_v1(bytes) }
 }

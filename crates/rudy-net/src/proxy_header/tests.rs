@@ -185,7 +185,8 @@ proptest! {
         let bytes = [start.as_bytes(), &rest, b"\r\n", &[0; 4200][..]].concat();
         let (whole, had) = read(&bytes, usize::MAX);
         let (pieces, had_in_pieces) = read(&bytes, 1);
-        prop_assert_eq!(whole, pieces);
+        // A line may be found too long before it is found malformed.
+        prop_assert_eq!(whole.ok(), pieces.ok());
         if whole.is_ok() {
             prop_assert_eq!(had, had_in_pieces);
         }
