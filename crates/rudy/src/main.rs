@@ -77,8 +77,8 @@ enum Command {
 ///
 /// SIGTERM and SIGINT (Ctrl-C) let what is under way finish and end with exit code 0, a second one ends at once.
 ///
-/// SIGHUP reads the configuration again and opens the logs anew. SIGUSR2 replaces the process by a new one of the same command line,
-/// without losing a connection. See `rudy reload`.
+/// SIGHUP reads the configuration again and opens the logs anew. SIGUSR2 replaces the process by a
+/// new one of the same command line, without losing a connection. See `rudy reload`.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,

@@ -154,6 +154,33 @@ fn a_second_stop_of_the_old_process_ends_both_at_once() {
 }
 
 #[test]
+fn a_reload_reaches_the_new_process_while_the_old_one_ends_its_apps() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = folder.path().join("asked");
+    // The app says that it is asked to end, and stays.
+    let script = format!("trap \"echo > {}\" TERM; while :; do sleep 1000 & wait; done", asked.display());
+    let app = format!(
+        "[[site.route]]\npath = \"/slow\"\nfastcgi = {{ command = [\"/bin/sh\", \"-c\", '''{script}'''], \
+         processes = {{ stop_timeout = \"1h\" }} }}\n"
+    );
+    let mut rig = Rig::start(&(text(ANY, "old", "") + &app));
+    rig.rewrite(&text(ANY, "old", ""));
+    let old = rig.upgrade();
+    rudy_tests::eventually("the old process ends its apps", || asked.exists().then_some(()));
+    rig.rewrite(&text(ANY, "new", ""));
+    kill_process(old, Signal::HUP).unwrap();
+    rig.server.wait_for_line("SIGHUP: the configuration was read again");
+    assert_eq!(rig.get("/"), "new");
+    for _ in 0..2 {
+        kill_process(old, Signal::TERM).unwrap();
+        rig.server.wait_for_line("SIGTERM: stopping, and process");
+    }
+    let (status, stderr) = rig.server.wait();
+    assert_eq!(status.code(), Some(143), "{stderr}");
+    ended(rig.pid);
+}
+
+#[test]
 fn signals_to_the_old_process_reach_the_new_one() {
     let (mut rig, mut upload, old) = both();
     rig.rewrite(&text(ANY, "new", ""));

@@ -5,12 +5,12 @@
 //! the one before it has ended. What a signal asks of the old process concerns both, and is passed on to the new one, so that a
 //! service manager may go on to signal the process that it knows.
 
+mod beside;
 mod channel;
 mod predecessor;
 mod successor;
 
-use std::future::pending;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 use std::{mem, process};
 
@@ -18,17 +18,15 @@ use rudy_net::engine::Stopped;
 use rudy_net::listen::{Address, Listener};
 use tokio::time::{sleep, timeout};
 
+use self::beside::{Beside, Watch};
 pub(super) use self::predecessor::{Predecessor, Request, next_of};
 pub(super) use self::successor::CommandLine;
-use self::successor::{News, Successor};
+use self::successor::Successor;
 use super::exit::{Exit, Failure};
 use super::outcome;
-use super::reload::reopen_access_log;
 use super::server::{Server, start_engine};
 use super::service_manager::State;
-use super::signals::{Asked, Signals, Stop};
-use crate::access_log::AccessLog;
-use crate::error_log::ErrorLog;
+use super::signals::{Asked, Stop};
 
 /// Set for a new process: the id of the process that it replaces. Their channel is its standard input.
 const VARIABLE: &str = "RUDY_UPGRADE";
@@ -213,7 +211,8 @@ impl Server {
 
     /// Ends this process when its connections have ended: the new one goes on by itself, or both end.
     fn end_beside(mut self, mut watch: Watch, stopped: Stopped) -> Exit {
-        let mut exit = self.end_apps(watch.second_stop.map_or(Exit::Done, |stop| Exit::Signal(stop.number)));
+        self.end_apps_beside(&mut watch);
+        let mut exit = watch.second_stop.map_or(Exit::Done, |stop| Exit::Signal(stop.number));
         let successor = &mut watch.successor;
         if watch.both_stop {
             // The service manager takes the end of this process for that of the service, and kills what is left.
@@ -229,7 +228,8 @@ impl Server {
                     }
                 }
             });
-        } else if successor.has_ended() {
+        } else if watch.is_alone || successor.has_ended() {
+            // Too late to accept again. With this exit code a service manager starts the server anew.
             self.context.errors.error(&format!("process {} has ended", successor.pid()));
             exit = Exit::CannotRun;
         } else {
@@ -237,6 +237,23 @@ impl Server {
             self.tell_service_manager(State::MainPid(successor.pid()));
         }
         self.close(exit, stopped)
+    }
+
+    /// Ends the application processes, and passes on what signals ask until they have ended.
+    fn end_apps_beside(&mut self, watch: &mut Watch) {
+        let Self { runtime, signals, context, access_log, .. } = self;
+        let mut beside = Beside { watch, signals, errors: &context.errors, log: access_log.as_ref() };
+        runtime.block_on(async {
+            let apps = context.apps.clone();
+            let mut ended = pin!(tokio::task::spawn_blocking(move || apps.stop()));
+            while beside.watch.second_stop.is_none() {
+                if let Ok(Some(_)) = beside.until(ended.as_mut()).await {
+                    return;
+                }
+            }
+            beside.watch.successor.end_at_once();
+            context.apps.kill();
+        });
     }
 
     /// Accepts from the sockets that were left to a process that has ended.
@@ -287,78 +304,6 @@ impl Server {
             self.engine.claim();
             self.runtime.block_on(self.engine.unlisten(&address));
             self.context.errors.notice(&format!("listens no longer on {address}"));
-        }
-    }
-}
-
-/// The new process, and what was asked of both while this one finishes.
-struct Watch {
-    successor: Successor,
-    /// Both processes end.
-    both_stop: bool,
-    /// A signal to stop has come here.
-    was_stopped: bool,
-    second_stop: Option<Stop>,
-    is_alone: bool,
-}
-
-impl Watch {
-    fn new(successor: Successor) -> Self {
-        Self { successor, both_stop: false, was_stopped: false, second_stop: None, is_alone: false }
-    }
-}
-
-/// What a wait needs in which signals and the new process are listened to.
-struct Beside<'a> {
-    watch: &'a mut Watch,
-    signals: &'a mut Signals,
-    errors: &'a ErrorLog,
-    log: Option<&'a AccessLog>,
-}
-
-impl Beside<'_> {
-    /// Waits for `end`, or a signal to stop: `None`. Fails, with the reason, if the new process ends by itself.
-    async fn until<T>(
-        &mut self,
-        mut end: Pin<&mut (impl Future<Output = T> + ?Sized)>,
-    ) -> Result<Option<T>, String> {
-        loop {
-            let Watch { successor, is_alone, .. } = &mut *self.watch;
-            let news = async { if *is_alone { pending().await } else { successor.next().await } };
-            tokio::select! {
-                end = end.as_mut() => return Ok(Some(end)),
-                news = news => match news {
-                    News::Stopping => self.watch.both_stop = true,
-                    News::Ended(why) if !self.watch.both_stop => return Err(why),
-                    News::Ended(_) => self.watch.is_alone = true,
-                },
-                asked = self.signals.next() => {
-                    self.watch.successor.pass_on(asked);
-                    match asked {
-                        Asked::Stop(stop) => {
-                            self.note_stop(stop);
-                            return Ok(None);
-                        }
-                        Asked::ReopenLog => reopen_access_log(self.log, self.errors),
-                        Asked::Reload | Asked::Upgrade | Asked::OwnSockets => {}
-                    }
-                }
-            }
-        }
-    }
-
-    fn note_stop(&mut self, stop: Stop) {
-        let watch = &mut *self.watch;
-        watch.both_stop = true;
-        if watch.was_stopped {
-            watch.second_stop = Some(stop);
-        } else {
-            watch.was_stopped = true;
-            let pid = watch.successor.pid();
-            self.errors.notice(&format!(
-                "{}: stopping, and process {pid} too; a second signal ends both at once",
-                stop.name
-            ));
         }
     }
 }
