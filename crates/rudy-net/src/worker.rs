@@ -37,6 +37,14 @@ impl Worker {
         self.timers.run(alarm).await;
     }
 
+    /// Whether a connection is open.
+    #[must_use]
+    pub fn has_connections(&self) -> bool {
+        // Closed first: a connection that comes and goes in between is not counted as less than none.
+        let closed = self.counters.closed.get();
+        self.counters.accepted.get() > closed
+    }
+
     /// Whether [`Self::stop`] was called.
     #[must_use]
     pub fn is_stopping(&self) -> bool {

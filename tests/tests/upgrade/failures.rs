@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rudy_tests::{Answer, Load, Server, binary};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::rig::{ANY, GOES_ON, Rig, ask, ended, link, text};
 
@@ -179,10 +179,20 @@ fn the_old_process_takes_over_again_while_it_finishes_its_requests() {
     assert_eq!(rig.get("/"), "hello");
     rig.server.wait_for_line(&format!("process {old} accepts connections again"));
     rig.pid = old;
-    upload.send(b"cd");
-    assert_eq!(upload.answer().status, 200);
     let load = Load::start(rig.server.address(), &[u64::MAX, 1], &["/", "/app"], check);
     let old = rig.upgrade();
-    ended(old);
     assert!(load.stop().answers > 10);
+    // Of both engines that the old process has had only the worker of the upload is left.
+    rudy_tests::eventually("all other connections have ended", || (workers(old) == 1).then_some(()));
+    upload.send(b"cd");
+    assert_eq!(upload.answer().status, 200);
+    drop(upload);
+    ended(old);
+}
+
+/// Threads of a process that carry connections.
+fn workers(pid: Pid) -> usize {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("rudy-core-")).count()
 }

@@ -4,6 +4,7 @@ mod announce;
 mod check;
 mod conflicts;
 mod context;
+mod engines;
 mod exit;
 mod generation;
 mod hand_over;

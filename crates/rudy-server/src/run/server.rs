@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 
 use super::check::lost_by;
 use super::context::Context;
+use super::engines::{cut_engines, stop_engines};
 use super::exit::{Exit, Failure};
 use super::generation::Generations;
 use super::privileges::{ROOT, is_root_by_default};
@@ -34,6 +35,8 @@ pub(super) struct Server {
     pub(super) sandbox: Option<Sandbox>,
     pub(super) generations: Arc<Generations>,
     pub(super) engine: Box<dyn Engine>,
+    /// Engines that finish their connections, each until its own time, and accept none.
+    pub(super) retired: Vec<Box<dyn Engine>>,
     pub(super) signals: Signals,
     pub(super) command_line: CommandLine,
     pub(super) runtime: Runtime,
@@ -93,6 +96,7 @@ impl Server {
                 sandbox,
                 generations,
                 engine,
+                retired: Vec::new(),
                 signals,
                 command_line,
                 runtime,
@@ -199,10 +203,9 @@ impl Server {
         ));
         let (exit, stopped) = self.runtime.block_on(async {
             tokio::select! {
-                stopped = self.engine.stop(grace) => (Exit::Done, stopped),
+                stopped = stop_engines(&*self.engine, &self.retired, grace) => (Exit::Done, stopped),
                 second = second_stop(&mut self.signals, &self.context.errors) => {
-                    self.engine.stop_now();
-                    (Exit::Signal(second.number), self.engine.ended().await)
+                    (Exit::Signal(second.number), cut_engines(&*self.engine, &self.retired).await)
                 }
             }
         });

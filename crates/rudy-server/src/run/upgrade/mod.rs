@@ -22,6 +22,7 @@ use self::beside::{Beside, Watch};
 pub(super) use self::predecessor::{Predecessor, Request, next_of};
 pub(super) use self::successor::CommandLine;
 use self::successor::Successor;
+use super::engines::{cut_engines, stop_engines};
 use super::exit::{Exit, Failure};
 use super::outcome;
 use super::server::{Server, start_engine};
@@ -189,18 +190,17 @@ impl Server {
         idle_until: Instant,
         until: Instant,
     ) -> Result<Stopped, String> {
-        let Self { runtime, signals, engine, context, access_log, .. } = self;
+        let Self { runtime, signals, engine, retired, context, access_log, .. } = self;
         let mut beside = Beside { watch, signals, errors: &context.errors, log: access_log.as_ref() };
         let left = |until: Instant| until.saturating_duration_since(Instant::now());
         runtime.block_on(async {
             // A signal to stop ends the trial: nobody takes over any more.
             beside.until(pin!(sleep(left(idle_until)))).await?;
-            let mut stop = engine.stop(left(until));
+            let mut stop = pin!(stop_engines(&**engine, retired, left(until)));
             loop {
                 if beside.watch.second_stop.is_some() {
-                    engine.stop_now();
                     beside.watch.successor.end_at_once();
-                    return Ok(engine.ended().await);
+                    return Ok(cut_engines(&**engine, retired).await);
                 }
                 if let Some(stopped) = beside.until(stop.as_mut()).await? {
                     return Ok(stopped);
@@ -260,9 +260,8 @@ impl Server {
     fn accept_again(&mut self, listeners: Vec<Listener>) -> Result<(), Failure> {
         if self.engine.workers().iter().any(|worker| worker.is_stopping()) {
             let engine = start_engine(&self.config.engine.for_start(), &self.generations, &self.context)?;
-            let old = mem::replace(&mut self.engine, engine);
-            // Its connections have the time that they were given. A stop of this process cuts those that are left.
-            self.runtime.spawn(async move { old.ended().await });
+            self.retired.retain(|engine| engine.workers().iter().any(|worker| worker.has_connections()));
+            self.retired.push(mem::replace(&mut self.engine, engine));
         }
         let of_service_manager =
             self.config.listen.iter().filter(|address| matches!(address, Address::Inherited { .. }));
