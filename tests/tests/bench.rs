@@ -178,7 +178,7 @@ fn a_socket_in_the_file_system_can_be_asked() {
     let socket = socket.to_str().expect("a plain path");
     let listen = format!("unix:{socket}");
     let _server = Server::build().arg(folder.path()).args(["--listen", &listen]).start();
-    let text = report(&["-n", "20", "-c", "2", "--unix-socket", socket, "http://any/"]);
+    let text = report(&["-n", "20", "-c", "2", "--unix-socket", socket, "http://localhost/"]);
     assert!(text.contains("100 % of 20 right"), "{text}");
 }
 
