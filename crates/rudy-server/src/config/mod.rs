@@ -42,7 +42,7 @@ use rudy_net::listen::Address;
 pub use schema::json_schema;
 pub(crate) use start::root_may;
 pub use values::{At, FilePath, Int, ListenAddress, OneOrMany, Size, Time};
-pub(crate) use values::{TextVisitor, as_size, as_time, count, short_form, written_as_text};
+pub(crate) use values::{TextVisitor, add_short_form, as_size, as_time, count, short_form, written_as_text};
 pub(crate) use variables::Placeholders;
 
 use crate::access_log::{Destination, Format};

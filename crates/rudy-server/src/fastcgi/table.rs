@@ -17,6 +17,7 @@ pub(crate) const PHP_SUFFIX: &str = ".php";
 /// An app that speaks FastCGI: php-fpm, or one in Perl, Python, Go, Rust.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("examples" = [{ "address": "127.0.0.1:9000" }]))]
 pub struct FastcgiTable {
     /// The app.
     #[serde(rename = "$app")]

@@ -29,6 +29,7 @@ use crate::handlers::{Handler, Make, Making};
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
+#[schemars(extend("examples" = [{ "root": "/srv/www", "browse": true }]))]
 pub struct FilesTable {
     /// The folder. Relative to the file that names it. What the `*` of a route such as `/docs/*` stands for is looked up in
     /// it; for other routes, the whole path is.

@@ -15,6 +15,7 @@ use crate::config::{Fields, FilePath, Place, Problem, Time};
 /// A response that comes after a time, so that many requests are in progress at once.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("examples" = [{ "time": "40ms" }]))]
 pub struct DelayTable {
     /// How long the response takes, from 1 ms to 10 min.
     pub time: Time<1, 600_000>,

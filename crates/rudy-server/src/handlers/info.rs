@@ -18,6 +18,7 @@ use crate::methods::answer_unless_read;
 /// Who serves the request, as text or, for clients that accept it, as JSON: process, thread, task, engine, connection, request.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("examples" = [{ "allow": "loopback" }]))]
 pub struct InfoTable {
     /// Which clients may see it, as in `status`.
     #[schemars(example = &"loopback")]

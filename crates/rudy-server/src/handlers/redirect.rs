@@ -24,6 +24,7 @@ use crate::routing::{PathPattern, request_host, without_port};
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
+#[schemars(extend("examples" = ["/new/{rest}"]))]
 pub struct RedirectTable {
     /// The other address: a path (`/new/{rest}`) or a URL (`https://{host}{path}{query}`). `{path}` is the path that was
     /// asked for; `{rest}` the part that the `*` of a route such as `/old/*` stands for, without its slash; `{query}` the

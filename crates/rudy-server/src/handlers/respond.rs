@@ -38,6 +38,7 @@ const NOT_OURS: [HeaderName; 6] = [
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
+#[schemars(extend("examples" = [{ "status": 404, "body": "Gone." }]))]
 pub struct RespondTable {
     /// The status.
     #[serde(default = "ok")]

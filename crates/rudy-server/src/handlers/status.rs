@@ -99,6 +99,7 @@ fn resident_bytes() -> Option<u64> {
 /// The server's counters as JSON: connections, requests, bytes, memory.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("examples" = [{ "allow": "loopback" }]))]
 pub struct StatusTable {
     /// Which clients may see it; others get 403: `"loopback"` (this machine, without a proxy), addresses and networks, or `"anyone"`.
     #[schemars(example = &"loopback")]

@@ -28,6 +28,7 @@ const DRAFT_BYTES: usize = 64 * 1024;
 /// The lines of files as they are written: one look at the files, whatever the number of clients.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("examples" = [{ "files": "/var/log/app/*.log", "allow": "loopback" }]))]
 pub struct TailTable {
     /// The files, each as a path whose parts may have `*`, `?`, `[ab]` and `{a,b}`: `/var/log/app/*.log`. Files that appear
     /// later are found. Relative to the file that names them.

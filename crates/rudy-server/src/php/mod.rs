@@ -35,6 +35,7 @@ use crate::routing::Found;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
+#[schemars(extend("examples" = [{ "root": "/srv/php", "address": "127.0.0.1:9000" }]))]
 pub struct PhpTable(pub FastcgiTable);
 
 short_form!(PhpTable, SHORT_PATH, "a folder (\"public\") or a table", r#"{ "type": "string", "minLength": 1 }"#, {

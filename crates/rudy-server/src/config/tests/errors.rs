@@ -53,7 +53,7 @@ error: unknown key `colour`
 2 | colour = "red"
   | ^^^^^^ not known here
   |
-  = help: the keys known here are `access_log`, `buffer_dir`, `buffer_memory`, `buffer_total`, `client_address`, `cores`, `engine`, `include`, `keep_alive`, `limits`, `listen`, `shutdown_timeout`, `site`, `threads`, `trust_forwarded_host`, `trusted_proxies`, `upgrade_timeout`, `user`
+  = help: the keys known here are `listen`, `engine`, `cores`, `threads`, `keep_alive`, `buffer_memory`, `buffer_total`, `buffer_dir`, `trusted_proxies`, `client_address`, `trust_forwarded_host`, `include`, `limits`, `access_log`, `shutdown_timeout`, `upgrade_timeout`, `user`, `sandbox`, `site`
 
 error: unknown key `hed_timeout`
  --> rudy.toml:5:1
@@ -256,7 +256,7 @@ error: unknown key `status`
 34 | status = {}
    | ^^^^^^ not known here
    |
-   = help: the keys known here are `authorize`, `browse`, `fallback`, `hosts`, `index`, `php`, `root`, `route`
+   = help: the keys known here are `hosts`, `root`, `index`, `browse`, `fallback`, `php`, `authorize`, `route`
 
 error: this site answers nothing
   --> rudy.toml:36:1

@@ -130,8 +130,8 @@ Site for every other host
   5  /*       respond  404
 
 Limits that are not the default
-  connections   1000  (default none)
   head_timeout  5s    (default 10s)
+  connections   1000  (default none)
 
 Running
   engine            percore

@@ -13,7 +13,7 @@ pub(crate) use int::count;
 pub use list::{At, OneOrMany};
 pub(crate) use path::Command;
 pub use path::FilePath;
-pub(crate) use short::short_form;
+pub(crate) use short::{add_short_form, short_form};
 pub use size::Size;
 pub(crate) use size::as_size;
 pub use text::ListenAddress;

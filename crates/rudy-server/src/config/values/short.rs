@@ -1,5 +1,20 @@
 //! Short forms of tables.
 
+use schemars::{Schema, json_schema};
+use serde_json::Value;
+
+/// Makes the schema of a table one of two: the short form and the table. What it is stays outside.
+pub(crate) fn add_short_form(schema: &mut Schema, short: Value) {
+    let mut table = std::mem::take(schema);
+    let about = ["description", "examples"].map(|key| (key, table.remove(key)));
+    *schema = json_schema!({ "anyOf": [short, table] });
+    for (key, value) in about {
+        if let Some(value) = value {
+            schema.insert(key.to_owned(), value);
+        }
+    }
+}
+
 /// Gives a table a short form: a value of another type that stands for it. The table itself derives `Deserialize` with
 /// `#[serde(remote = "Self")]`.
 macro_rules! short_form {
@@ -31,9 +46,8 @@ macro_rules! short_form {
         impl $type {
             /// Adds the short form to the schema of the table.
             fn with_short_form(schema: &mut schemars::Schema) {
-                let table = std::mem::take(schema);
-                let short: serde_json::Value = serde_json::from_str($kind).unwrap_or_default();
-                *schema = schemars::json_schema!({ "anyOf": [short, table] });
+                let short = serde_json::from_str($kind).unwrap_or_default();
+                $crate::config::add_short_form(schema, short);
             }
         }
     };

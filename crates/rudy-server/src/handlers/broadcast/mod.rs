@@ -29,6 +29,7 @@ const NAME_BYTES_MAX: usize = 256;
 /// listens there with GET. Each path of the route is a topic of its own.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("examples" = [{ "publish": "loopback" }]))]
 pub struct BroadcastTable {
     /// Which clients may publish; others get 403: `"loopback"` (this machine, without a proxy), addresses and networks, or `"anyone"`.
     #[schemars(example = &"loopback")]

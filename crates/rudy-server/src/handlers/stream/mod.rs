@@ -36,6 +36,7 @@ const PATH_BYTES_MAX: usize = 256;
 /// A stream that ticks: a welcome, then a chunk at each interval, each sent as it is due.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(extend("examples" = [{ "interval": "5s", "format": "sse" }]))]
 pub struct StreamTable {
     /// The time from chunk to chunk, from 10 ms to 1 h. Streams that are opened at once have their ticks spread over it.
     pub interval: Interval,

@@ -108,7 +108,8 @@ impl Name {
         } else if age < self.pace.pause {
             return;
         } else {
-            self.rounds.send_modify(|round| round.is_wanted = true);
+            // One that has begun meanwhile will do.
+            self.rounds.send_modify(|round| round.is_wanted = !round.is_running);
         }
         // After this time the request fails, as without the lookup.
         let _ = timeout(patience, rounds.wait_for(|round| round.ended > ended)).await;
