@@ -146,7 +146,7 @@ fn a_reload_that_adds_a_folder_needs_a_restart_and_others_are_taken() {
         route("/o/*", "files = { root = \"../site/folder\" }"),
         route("/o/*", "files = { root = \"../site/../other\" }"),
         route("/o", "respond = { body_file = \"../other/secret.txt\" }"),
-        route("/o", "tail = { files = \"../other/*.log\" }"),
+        route("/o", "tail = { files = \"../other/*.log\", allow = \"loopback\" }"),
         route("/o", "fastcgi = { address = \"127.0.0.1:1\", sendfile_root = \"../other\" }"),
     ];
     for more in outside {
@@ -259,7 +259,10 @@ fn files_are_followed_over_a_rotation() {
     fs::create_dir(place.path("app")).unwrap();
     let log = place.path("app/app.log");
     fs::write(&log, "1\n").unwrap();
-    place.write("true", &route("/tail", "tail = { files = \"../app/*.log\", names = false }"));
+    place.write(
+        "true",
+        &route("/tail", "tail = { files = \"../app/*.log\", names = false, allow = \"loopback\" }"),
+    );
     let server = place.start();
     let mut connection = server.connect();
     connection.send(b"GET /tail HTTP/1.1\r\nHost: test\r\n\r\n");
@@ -283,7 +286,7 @@ fn files_are_followed_over_a_rotation() {
 fn the_status_and_sockets_work_and_a_stop_leaves_no_file() {
     let Some(place) = Place::new() else { return };
     fs::create_dir(place.path("run")).unwrap();
-    let status = route("/status", "status = {}");
+    let status = route("/status", "status = { allow = \"loopback\" }");
     place.write("true", &status);
     let text = fs::read_to_string(place.path("config/rudy.toml")).unwrap();
     let listening = |sockets: &str| {

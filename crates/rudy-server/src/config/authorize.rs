@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
 use super::AppTable;
 use super::read::{ask, two_lines};
+use super::values::inline_schema;
 
 /// An app that speaks FastCGI in the role of an authorizer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -63,16 +64,6 @@ impl<'de> Deserialize<'de> for RouteAuthorize {
     }
 }
 
-impl JsonSchema for RouteAuthorize {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "RouteAuthorize".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "const": false }, generator.subschema_for::<AuthorizeTable>()] })
-    }
-}
+inline_schema!([] RouteAuthorize, |generator| {
+    json_schema!({ "anyOf": [{ "const": false }, generator.subschema_for::<AuthorizeTable>()] })
+});

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::json_schema;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 use super::read::two_lines;
+use super::values::inline_schema;
 
 /// Fields by name: `{ X-Frame-Options = "DENY" }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -99,18 +100,8 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-impl JsonSchema for Fields {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Fields".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "object", "additionalProperties": { "type": "string" }, "examples": [{ "X-Frame-Options": "DENY" }]
-        })
-    }
-}
+inline_schema!([] Fields, |_generator| {
+    json_schema!({
+        "type": "object", "additionalProperties": { "type": "string" }, "examples": [{ "X-Frame-Options": "DENY" }]
+    })
+});

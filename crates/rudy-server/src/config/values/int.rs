@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::json_schema;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,7 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Int<MIN, MAX> {
             }
 
             fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
-                Err(out_of_range(number, MIN, MAX))
+                self.visit_u64(u64::try_from(number).map_err(|_| out_of_range(number, MIN, MAX))?)
             }
         }
 
@@ -64,23 +64,13 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Int<MIN, MAX> {
     }
 }
 
-impl<const MIN: u64, const MAX: u64> JsonSchema for Int<MIN, MAX> {
-    fn inline_schema() -> bool {
-        true
+inline_schema!([const MIN: u64, const MAX: u64] Int<MIN, MAX>, |_generator| {
+    let mut schema = json_schema!({ "type": "integer", "minimum": MIN });
+    if MAX < u64::MAX {
+        schema.insert("maximum".to_owned(), MAX.into());
     }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Int".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let mut schema = json_schema!({ "type": "integer", "minimum": MIN });
-        if MAX < u64::MAX {
-            schema.insert("maximum".to_owned(), MAX.into());
-        }
-        schema
-    }
-}
+    schema
+});
 
 /// Reads a count from `MIN` to `MAX`.
 pub(crate) fn count<'de, D, const MIN: u64, const MAX: u64>(deserializer: D) -> Result<usize, D::Error>

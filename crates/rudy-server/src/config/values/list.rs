@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
@@ -60,20 +60,10 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        format!("OneOrMany_{}", T::schema_name()).into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<T>();
-        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
-    }
-}
+inline_schema!([T: JsonSchema] OneOrMany<T>, |generator| {
+    let one = generator.subschema_for::<T>();
+    json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+});
 
 /// A table with its place.
 #[derive(Debug, Clone)]
@@ -97,16 +87,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for At<T> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<T>()
-    }
-}
+inline_schema!([T: JsonSchema] At<T>, |generator| {
+    generator.subschema_for::<T>()
+});

@@ -1,5 +1,26 @@
 //! Values that are checked when they are read.
 
+/// Gives a type a schema that is written out wherever the type is used.
+macro_rules! inline_schema {
+    ([$($generics:tt)*] $type:ty, |$generator:ident| $schema:expr) => {
+        impl<$($generics)*> schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema($generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $schema
+            }
+        }
+    };
+}
+
+pub(super) use inline_schema;
+
 mod int;
 mod list;
 mod path;

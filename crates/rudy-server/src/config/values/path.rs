@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::json_schema;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
@@ -62,19 +62,9 @@ impl Visitor<'_> for Paths {
     }
 }
 
-impl JsonSchema for FilePath {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "FilePath".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 1 })
-    }
-}
+inline_schema!([] FilePath, |_generator| {
+    json_schema!({ "type": "string", "minLength": 1 })
+});
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,16 +103,6 @@ impl<'de> Deserialize<'de> for Command {
     }
 }
 
-impl JsonSchema for Command {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Command".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "array", "items": { "type": "string" }, "minItems": 1 })
-    }
-}
+inline_schema!([] Command, |_generator| {
+    json_schema!({ "type": "array", "items": { "type": "string" }, "minItems": 1 })
+});

@@ -4,7 +4,7 @@ use schemars::{Schema, json_schema};
 use serde_json::Value;
 
 /// Makes the schema of a table one of two: the short form and the table. What it is stays outside.
-pub(crate) fn add_short_form(schema: &mut Schema, short: Value) {
+pub(crate) fn add_short_form(schema: &mut Schema, short: &Value) {
     let mut table = std::mem::take(schema);
     let about = ["description", "examples"].map(|key| (key, table.remove(key)));
     *schema = json_schema!({ "anyOf": [short, table] });
@@ -47,7 +47,7 @@ macro_rules! short_form {
             /// Adds the short form to the schema of the table.
             fn with_short_form(schema: &mut schemars::Schema) {
                 let short = serde_json::from_str($kind).unwrap_or_default();
-                $crate::config::add_short_form(schema, short);
+                $crate::config::add_short_form(schema, &short);
             }
         }
     };

@@ -95,7 +95,8 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
             }
 
             fn visit_i64<E: Error>(self, bytes: i64) -> Result<Self::Value, E> {
-                Err(E::custom(two_lines(format_args!("{bytes} is not a size"), EXPECTED_SIZE)))
+                let not = |_| E::custom(two_lines(format_args!("{bytes} is not a size"), EXPECTED_SIZE));
+                self.visit_u64(u64::try_from(bytes).map_err(not)?)
             }
         }
 
@@ -119,19 +120,9 @@ impl JsonSchema for SizeText {
     }
 }
 
-impl<const MIN: u64, const MAX: u64> JsonSchema for Size<MIN, MAX> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Size".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<SizeText>()
-    }
-}
+inline_schema!([const MIN: u64, const MAX: u64] Size<MIN, MAX>, |generator| {
+    generator.subschema_for::<SizeText>()
+});
 
 impl<const MIN: u64, const MAX: u64> Serialize for Size<MIN, MAX> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

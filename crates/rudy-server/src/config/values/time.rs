@@ -122,19 +122,9 @@ impl JsonSchema for TimeText {
     }
 }
 
-impl<const MIN: u64, const MAX: u64> JsonSchema for Time<MIN, MAX> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Time".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<TimeText>()
-    }
-}
+inline_schema!([const MIN: u64, const MAX: u64] Time<MIN, MAX>, |generator| {
+    generator.subschema_for::<TimeText>()
+});
 
 impl<const MIN: u64, const MAX: u64> Serialize for Time<MIN, MAX> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
