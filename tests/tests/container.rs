@@ -260,9 +260,9 @@ fn a_server_starts_again_after_it_was_killed() {
 }
 
 fn response_over(socket: &Path) -> String {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    stream.write_all(b"GET /info HTTP/1.0\r\n\r\n").unwrap();
+    let mut stream = UnixStream::connect(socket).expect("the server responds");
+    stream.write_all(b"GET /info HTTP/1.0\r\n\r\n").expect("the server responds");
     let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
+    stream.read_to_string(&mut response).expect("the server responds");
     response
 }

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use rudy_net::engine::Model;
-use rudy_net::listen::Address;
+use rudy_net::listen::{Address, Endpoint};
 use rudy_server::access_log::Destination;
 use rudy_server::run::{self, AllowedHost, Options, Source, init};
 
@@ -131,7 +131,7 @@ struct Serve {
 }
 
 fn on_this_machine(port: u16) -> Address {
-    Address::Ip((Ipv4Addr::LOCALHOST, port).into())
+    Endpoint::Ip((Ipv4Addr::LOCALHOST, port).into()).into()
 }
 
 fn main() -> ExitCode {

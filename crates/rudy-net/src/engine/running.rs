@@ -17,7 +17,7 @@ use super::spawner::Spawner;
 use super::{Engine, Reporter, Source, Stopped, Wait};
 use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
-use crate::listen::{Address, Bound, Listener, Ownership, Socket};
+use crate::listen::{Address, Bound, Endpoint, Listener, Ownership, Socket};
 
 /// A longer grace time is taken for this one: as good as for ever, and no clock overflows.
 const GRACE_TIME_MAX: Duration = Duration::from_hours(24 * 365);
@@ -86,10 +86,11 @@ impl OpenListener {
 
     /// The sockets and the file are this process's alone from now on.
     fn claim(&mut self) {
-        if self.is_ours.load(Ordering::Acquire) || matches!(self.address, Address::Inherited { .. }) {
+        if self.is_ours.load(Ordering::Acquire) || matches!(self.address.endpoint, Endpoint::Inherited { .. })
+        {
             return;
         }
-        if let Address::Unix { path, mode } = &self.address {
+        if let Endpoint::Unix { path, mode } = &self.address.endpoint {
             // A file that was removed leaves nothing to be removed.
             self.file = SocketFile::adopt(path, *mode).ok();
         }
@@ -195,7 +196,7 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
         let is_ours = Arc::new(AtomicBool::new(is_ours));
         let (closing, state) = (watch::Sender::new(false), Arc::<ListenerState>::default());
         let mut acceptors = Vec::new();
-        let proxy_protocol = listener.address.has_proxy_protocol();
+        let proxy_protocol = listener.address.proxy_protocol;
         for (lane, sockets) in self.lanes.iter().zip(for_lanes) {
             for socket in sockets {
                 let options = (&is_ours, proxy_protocol);
@@ -221,8 +222,10 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
 
     fn share(&self) -> io::Result<Vec<Listener>> {
         let listeners = self.listeners();
-        let own =
-            listeners.iter().flatten().filter(|open| !matches!(open.address, Address::Inherited { .. }));
+        let own = listeners
+            .iter()
+            .flatten()
+            .filter(|open| !matches!(open.address.endpoint, Endpoint::Inherited { .. }));
         let shared: io::Result<Vec<_>> = own.map(OpenListener::share).collect();
         shared
             .map(|listeners| listeners.into_iter().filter(|listener| !listener.sockets.is_empty()).collect())

@@ -18,7 +18,16 @@ const UNIX_PATH_BYTES_MAX: usize = 107;
 /// | `systemd`, `systemd:NAME` | the sockets that the service manager passes: all, or those of this name |
 /// | `127.0.0.1:8080,proxy_protocol` | any of these, whose connections begin with a header of the PROXY protocol |
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Address {
+pub struct Address {
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// Whether each connection begins with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
+}
+
+/// Where connections are accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Endpoint {
     /// One IP address and port.
     Ip(SocketAddr),
     /// Every interface.
@@ -38,27 +47,14 @@ pub enum Address {
         /// Its `FileDescriptorName=`; `None` takes all of them.
         name: Option<String>,
     },
-    /// One of the others, whose connections begin with a header of the PROXY protocol.
-    ProxyProtocol(Box<Address>),
 }
 
 /// The option for it.
 const PROXY_PROTOCOL: &str = ",proxy_protocol";
 
-impl Address {
-    /// The address without the option `proxy_protocol`.
-    #[must_use]
-    pub fn without_options(&self) -> &Self {
-        match self {
-            Self::ProxyProtocol(address) => address,
-            other => other,
-        }
-    }
-
-    /// Whether its connections begin with a header of the PROXY protocol.
-    #[must_use]
-    pub fn has_proxy_protocol(&self) -> bool {
-        matches!(self, Self::ProxyProtocol(_))
+impl From<Endpoint> for Address {
+    fn from(endpoint: Endpoint) -> Self {
+        Self { endpoint, proxy_protocol: false }
     }
 }
 
@@ -67,8 +63,16 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         if let Some(text) = without_proxy_protocol(text) {
-            return Ok(Self::ProxyProtocol(Box::new(text.parse::<Self>()?.without_options().clone())));
+            return Ok(Self { proxy_protocol: true, ..text.parse()? });
         }
+        text.parse().map(|endpoint| Self { endpoint, proxy_protocol: false })
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
         if let Some(rest) = text.strip_prefix("unix:") {
             return parse_unix(rest).map_err(|problem| AddressError { given: text.to_owned(), problem });
         }
@@ -90,6 +94,13 @@ impl FromStr for Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let option = if self.proxy_protocol { PROXY_PROTOCOL } else { "" };
+        write!(f, "{}{option}", self.endpoint)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ip(address) => address.fmt(f),
             Self::AllInterfaces { port } => write!(f, "*:{port}"),
@@ -97,7 +108,6 @@ impl fmt::Display for Address {
             Self::Unix { path, mode: Some(mode) } => write!(f, "unix:{},mode={mode:o}", path.display()),
             Self::Inherited { name: None } => f.write_str("systemd"),
             Self::Inherited { name: Some(name) } => write!(f, "systemd:{name}"),
-            Self::ProxyProtocol(address) => write!(f, "{address}{PROXY_PROTOCOL}"),
         }
     }
 }
@@ -134,7 +144,7 @@ fn without_proxy_protocol(text: &str) -> Option<String> {
     Some(format!("{},mode={mode}", address.strip_suffix(PROXY_PROTOCOL)?))
 }
 
-fn parse_unix(rest: &str) -> Result<Address, String> {
+fn parse_unix(rest: &str) -> Result<Endpoint, String> {
     let (path, mode) = match rest.rsplit_once(",mode=") {
         Some((path, mode)) => (path, Some(parse_mode(mode)?)),
         None => (rest, None),
@@ -148,7 +158,7 @@ fn parse_unix(rest: &str) -> Result<Address, String> {
             path.len()
         ));
     }
-    Ok(Address::Unix { path: PathBuf::from(path), mode })
+    Ok(Endpoint::Unix { path: PathBuf::from(path), mode })
 }
 
 fn parse_mode(text: &str) -> Result<u32, String> {
@@ -216,8 +226,7 @@ mod tests {
             let address: Address = text.parse().unwrap();
             assert_eq!(address.to_string(), written);
             assert_eq!(written.parse::<Address>().unwrap(), address);
-            assert_eq!(address.has_proxy_protocol(), text.contains("proxy"));
-            assert!(!address.without_options().has_proxy_protocol());
+            assert_eq!(address.proxy_protocol, text.contains("proxy"));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::{fmt, io};
 
-use super::{Address, Owner};
+use super::{Address, Endpoint, Owner};
 
 /// Why nothing listens on an address.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl fmt::Display for ListenError {
             Self::InUse { address, owner } => {
                 write!(f, "cannot listen on {address}: it is in use by {owner}")
             }
-            Self::NotPermitted { address: address @ Address::Unix { .. } } => {
+            Self::NotPermitted { address: address @ Address { endpoint: Endpoint::Unix { .. }, .. } } => {
                 write!(f, "cannot listen on {address}: no permission to make the socket in its folder")
             }
             Self::NotPermitted { address } => write!(

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::io::FdFlags;
 use socket2::{Domain, Socket as RawSocket, Type};
 
-use super::{Address, Bound, ListenError, Listener, Socket};
+use super::{Address, Bound, Endpoint, ListenError, Listener, Socket};
 
 /// The first descriptor that is passed: `SD_LISTEN_FDS_START`.
 const FIRST_DESCRIPTOR: RawFd = 3;
@@ -74,11 +74,12 @@ impl Inherited {
         self.sockets.is_empty()
     }
 
-    /// The listener for `address`, where one was handed over. The permissions of a socket's file may differ.
+    /// The listener for `address`, where one was handed over. The permissions of a socket's file may differ, and
+    /// the options.
     pub(super) fn take_listener(&self, address: &Address) -> Option<Listener> {
-        let is_same = |listener: &Listener| match (&listener.address, address) {
-            (Address::Unix { path: own, .. }, Address::Unix { path, .. }) => own == path,
-            (own, address) => own == address,
+        let is_same = |listener: &Listener| match (&listener.address.endpoint, &address.endpoint) {
+            (Endpoint::Unix { path: own, .. }, Endpoint::Unix { path, .. }) => own == path,
+            (own, place) => own == place,
         };
         let mut listeners = self.listeners();
         let index = listeners.iter().position(is_same)?;

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::{fmt, io};
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, Endpoint};
 pub use error::ListenError;
 pub use inherited::Inherited;
 pub use rudy_observe::Owner;
@@ -39,29 +39,24 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds `address` for an engine of `cores` cores. An [`Address::Inherited`] is found in `inherited`, and so is an address
+    /// Binds `address` for an engine of `cores` cores. An [`Endpoint::Inherited`] is found in `inherited`, and so is an address
     /// whose sockets another process has handed over.
     pub fn bind(address: &Address, cores: usize, inherited: &Inherited) -> Result<Self, ListenError> {
         if let Some(listener) = inherited.take_listener(address) {
             return Ok(listener);
         }
-        let (bound, sockets, ownership) = match address {
-            Address::Ip(ip) => Self::tcp(address, &tcp::Place::one(*ip), cores)?,
-            Address::AllInterfaces { port } => {
+        let (bound, sockets, ownership) = match &address.endpoint {
+            Endpoint::Ip(ip) => Self::tcp(address, &tcp::Place::one(*ip), cores)?,
+            Endpoint::AllInterfaces { port } => {
                 Self::tcp(address, &tcp::Place::every_interface(*port), cores)?
             }
-            Address::Unix { path, mode } => {
+            Endpoint::Unix { path, mode } => {
                 let (socket, file) = unix::bind(path, *mode)?;
                 (vec![Bound::Unix(path.clone())], vec![Socket::Unix(socket)], Ownership::Unix(file))
             }
-            Address::Inherited { name } => {
+            Endpoint::Inherited { name } => {
                 let sockets = inherited.find(name.as_deref())?;
                 (sockets.iter().map(Socket::bound).collect(), sockets, Ownership::Inherited)
-            }
-            Address::ProxyProtocol(inner) => {
-                let mut listener = Self::bind(inner, cores, inherited)?;
-                listener.address = address.clone();
-                return Ok(listener);
             }
         };
         Ok(Self { address: address.clone(), bound, sockets, ownership })
@@ -76,14 +71,13 @@ impl Listener {
     }
 
     /// Whether `address` could be bound if no one else had it: what can be known without listening on it. Nothing is known of
-    /// [`Address::Inherited`].
+    /// [`Endpoint::Inherited`].
     pub fn check(address: &Address) -> Result<(), ListenError> {
-        let checked = match address {
-            Address::Ip(ip) => tcp::check(address, &tcp::Place::one(*ip)),
-            Address::AllInterfaces { port } => tcp::check(address, &tcp::Place::every_interface(*port)),
-            Address::Unix { path, mode } => unix::check(path, *mode),
-            Address::Inherited { .. } => Ok(()),
-            Address::ProxyProtocol(inner) => return Self::check(inner),
+        let checked = match &address.endpoint {
+            Endpoint::Ip(ip) => tcp::check(address, &tcp::Place::one(*ip)),
+            Endpoint::AllInterfaces { port } => tcp::check(address, &tcp::Place::every_interface(*port)),
+            Endpoint::Unix { path, mode } => unix::check(path, *mode),
+            Endpoint::Inherited { .. } => Ok(()),
         };
         match checked {
             Err(ListenError::InUse { .. }) => Ok(()),
@@ -124,7 +118,7 @@ impl Listener {
     /// connection wakes every lane that sleeps, and one of them gets it.
     pub(crate) fn for_lanes(&self, lanes: usize) -> io::Result<Vec<Vec<Socket>>> {
         let count = self.sockets.len();
-        let has_queues = matches!(self.address, Address::Ip(_) | Address::AllInterfaces { .. });
+        let has_queues = matches!(self.address.endpoint, Endpoint::Ip(_) | Endpoint::AllInterfaces { .. });
         let of_lane = |lane: usize| -> io::Result<Vec<Socket>> {
             let pairs = (0..lanes.max(count)).map(|n| (n % lanes, n % count.max(1)));
             let own = pairs.filter(|(owner, _)| *owner == lane).map(|(_, socket)| socket);

@@ -9,11 +9,11 @@ use std::path::Path;
 use rudy_socket_file::{BindError, SocketFile};
 use rustix::fs::{Access, access};
 
-use super::{Address, BACKLOG, ListenError, Owner};
+use super::{Address, BACKLOG, Endpoint, ListenError, Owner};
 
 /// Binds `path` and listens; the file is removed again when the [`SocketFile`] is dropped.
 pub(super) fn bind(path: &Path, mode: Option<u32>) -> Result<(UnixListener, SocketFile), ListenError> {
-    let address = || Address::Unix { path: path.to_owned(), mode };
+    let address = || Address::from(Endpoint::Unix { path: path.to_owned(), mode });
     rudy_socket_file::bind(path, mode, BACKLOG).map_err(|error| match error {
         BindError::InUse => ListenError::InUse { address: address(), owner: Owner::of_path(path) },
         BindError::NotASocket => ListenError::NotASocket { path: path.to_owned() },
@@ -23,7 +23,8 @@ pub(super) fn bind(path: &Path, mode: Option<u32>) -> Result<(UnixListener, Sock
 
 /// Whether the path is free, or will be when its listener is gone, and its folder can be written to.
 pub(super) fn check(path: &Path, mode: Option<u32>) -> Result<(), ListenError> {
-    let system = |error| ListenError::system(&Address::Unix { path: path.to_owned(), mode }, error);
+    let system =
+        |error| ListenError::system(&Address::from(Endpoint::Unix { path: path.to_owned(), mode }), error);
     match fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.file_type().is_socket() => {
             return Err(ListenError::NotASocket { path: path.to_owned() });

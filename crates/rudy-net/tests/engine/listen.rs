@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use rudy_net::engine::{Report, Stopped};
-use rudy_net::listen::{Address, Inherited, Listener};
+use rudy_net::listen::{Address, Endpoint, Inherited, Listener};
 use rudy_net::{Client, Limits, Outcome, Reply, Request, Response, Service};
 
 use crate::support::{
@@ -46,7 +46,7 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
     let path = folder.path().join("rudy.sock");
     let (engine, _) = greeter(Limits::default());
     let tcp: Address = format!("127.0.0.1:{}", listen_tcp(&*engine).port()).parse().unwrap();
-    let Address::Ip(to) = tcp else { panic!("it was written as an IP address") };
+    let Endpoint::Ip(to) = tcp.endpoint else { panic!("it was written as an IP address") };
     assert!(engine.unlisten(&"127.0.0.1:0".parse().unwrap()).await, "it is known by what was asked for");
     let unix: Address = format!("unix:{}", path.display()).parse().unwrap();
 

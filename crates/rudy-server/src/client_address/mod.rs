@@ -165,7 +165,7 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
         let help = "write the addresses of the proxies: trusted_proxies = [\"10.0.0.1\"]";
         problems.push(problem.label("no proxy is trusted").help(help));
     };
-    if config.listen.iter().any(rudy_net::listen::Address::has_proxy_protocol) {
+    if config.listen.iter().any(|address| address.proxy_protocol) {
         needs("listen", "proxy_protocol");
     }
     if *trust_host {

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use rudy_net::listen::Address;
+use rudy_net::listen::{Address, Endpoint};
 use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
@@ -232,11 +232,11 @@ fn log_options(log: &AccessLogTable, folder: &Path) -> AccessLogOptions {
 }
 
 fn resolve_address(address: &Address, folder: &Path) -> Address {
-    match address {
-        Address::Unix { path, mode } => Address::Unix { path: folder.join(path), mode: *mode },
-        Address::ProxyProtocol(address) => Address::ProxyProtocol(Box::new(resolve_address(address, folder))),
-        other => other.clone(),
+    let mut address = address.clone();
+    if let Endpoint::Unix { path, .. } = &mut address.endpoint {
+        *path = folder.join(&*path);
     }
+    address
 }
 
 fn read_text(path: &Path) -> Result<String, String> {

@@ -168,7 +168,7 @@ impl Config {
 
     fn empty() -> Self {
         Self {
-            listen: vec![Address::Ip(([127, 0, 0, 1], 8080).into())],
+            listen: vec![rudy_net::listen::Endpoint::Ip(([127, 0, 0, 1], 8080).into()).into()],
             engine: EngineOptions::default(),
             limits: rudy_net::Limits::default(),
             buffer: BufferOptions::default(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use rudy_net::listen::{Address, ListenError, Listener};
+use rudy_net::listen::{Endpoint, ListenError, Listener};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
@@ -92,15 +92,14 @@ impl Config {
 
     /// What only a start can find out.
     pub(super) fn unknown_before_start(&self) -> Vec<String> {
-        let addresses =
-            self.listen.iter().map(Address::without_options).filter_map(|address| match address {
-                Address::Ip(ip) if ip.port() == 0 => None,
-                Address::AllInterfaces { port: 0 } => None,
-                Address::Inherited { .. } => {
-                    Some(format!("whether the service manager passes a socket for {address}"))
-                }
-                _ => Some(format!("whether another program listens on {address}")),
-            });
+        let addresses = self.listen.iter().filter_map(|address| match &address.endpoint {
+            Endpoint::Ip(ip) if ip.port() == 0 => None,
+            Endpoint::AllInterfaces { port: 0 } => None,
+            Endpoint::Inherited { .. } => {
+                Some(format!("whether the service manager passes a socket for {address}"))
+            }
+            _ => Some(format!("whether another program listens on {address}")),
+        });
         let mut apps = Vec::new();
         for app in self.apps() {
             let unknown = match (&app.command, &app.processes.user) {

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rudy_net::listen::Address;
+use rudy_net::listen::Endpoint;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, openat2};
 use rustix::process::geteuid;
 
@@ -26,8 +26,8 @@ pub(super) fn hand_over(config: &Config, user: &User) {
     let of_service: Vec<PathBuf> =
         of_service.flat_map(|paths| env::split_paths(&paths).collect::<Vec<_>>()).collect();
     let of_service = of_service.iter().map(|path| (Kind::Folder, path.as_path()));
-    let sockets = config.listen.iter().filter_map(|address| match address {
-        Address::Unix { path, .. } => Some((Kind::Socket, path.as_path())),
+    let sockets = config.listen.iter().filter_map(|address| match &address.endpoint {
+        Endpoint::Unix { path, .. } => Some((Kind::Socket, path.as_path())),
         _ => None,
     });
     let log = access_log(config).map(|path| (Kind::Log, path));

@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use rudy_net::listen::{Address, Bound, Inherited};
+use rudy_net::listen::{Address, Bound, Endpoint, Inherited};
 
 use super::announce::is_loopback;
 use crate::routing::HostPattern;
@@ -62,12 +62,11 @@ pub(super) fn machine_name() -> String {
 
 /// Whether only this machine can connect to an address.
 fn is_only_here(address: &Address, inherited: &Inherited) -> bool {
-    match address {
-        Address::Ip(address) => is_loopback(&Bound::Ip(*address)),
-        Address::AllInterfaces { .. } => false,
-        Address::Unix { .. } => true,
-        Address::ProxyProtocol(address) => is_only_here(address, inherited),
-        Address::Inherited { name } => inherited.bound(name.as_deref()).iter().all(is_loopback),
+    match &address.endpoint {
+        Endpoint::Ip(address) => is_loopback(&Bound::Ip(*address)),
+        Endpoint::AllInterfaces { .. } => false,
+        Endpoint::Unix { .. } => true,
+        Endpoint::Inherited { name } => inherited.bound(name.as_deref()).iter().all(is_loopback),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use rudy_net::engine::{self, Engine, Report, Source as _, Stopped, raise_descriptor_limit};
-use rudy_net::listen::{Address, Inherited, ListenError, Listener};
+use rudy_net::listen::{Address, Endpoint, Inherited, ListenError, Listener};
 use tokio::runtime::Runtime;
 
 use super::check::lost_by;
@@ -122,7 +122,7 @@ impl Server {
             self.context.errors.notice(ROOT);
         }
         if !self.inherited.is_empty()
-            && !self.config.listen.iter().any(|a| matches!(a.without_options(), Address::Inherited { .. }))
+            && !self.config.listen.iter().any(|a| matches!(a.endpoint, Endpoint::Inherited { .. }))
         {
             let unused = "sockets of the service manager are not used: no address is `systemd`";
             self.context.errors.notice(unused);

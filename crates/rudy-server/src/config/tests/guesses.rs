@@ -1,7 +1,7 @@
 //! What a user writes first: accepted, or answered with the line to write.
 
 use rudy_http::semantics::negotiation::Coding;
-use rudy_net::listen::Address;
+use rudy_net::listen::Endpoint;
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn with_site(main: &str, site: &str) -> Result<Config, String> {
 fn a_port_alone_listens_on_all_addresses() {
     for listen in ["8080", "\":8080\"", "\"8080\"", "[8080]", "[\":8080\"]"] {
         let config = with_site(&format!("listen = {listen}"), "root = 'public'").unwrap();
-        assert_eq!(config.listen, [Address::AllInterfaces { port: 8080 }], "{listen}");
+        assert_eq!(config.listen, [Endpoint::AllInterfaces { port: 8080 }.into()], "{listen}");
     }
     let config = with_site("listen = \"127.0.0.1:1\"", "root = 'public'").unwrap();
     assert_eq!(config.listen, ["127.0.0.1:1".parse().unwrap()]);

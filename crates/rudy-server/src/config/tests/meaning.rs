@@ -22,7 +22,9 @@ fn included_files_add_sites_and_paths_go_by_the_file_that_names_them() {
     assert_eq!(hosts, &["b.org".parse().unwrap()]);
     let Table::Respond(respond) = &routes[0].handler else { panic!("respond") };
     assert!(respond.body_file.as_ref().unwrap().ends_with("conf.d/b.txt"));
-    assert!(matches!(&config.listen[0], Address::Unix { path, .. } if path.is_absolute()));
+    assert!(
+        matches!(&config.listen[0].endpoint, rudy_net::listen::Endpoint::Unix { path, .. } if path.is_absolute())
+    );
     assert_eq!(config.ignored.len(), 1, "{:?}", config.ignored);
 }
 

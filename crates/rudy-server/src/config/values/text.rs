@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 
 use rudy_net::engine::{Model, UnknownModel};
-use rudy_net::listen::Address;
+use rudy_net::listen::{Address, Endpoint};
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Serialize, Serializer};
 
@@ -20,7 +20,7 @@ impl FromStr for ListenAddress {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(port) = text.parse::<u16>() {
-            return Ok(Self(Address::AllInterfaces { port }));
+            return Ok(Self(Endpoint::AllInterfaces { port }.into()));
         }
         text.parse().map(Self).map_err(|error: rudy_net::listen::AddressError| error.problem().to_owned())
     }

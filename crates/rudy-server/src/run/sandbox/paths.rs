@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use landlock::{AccessFs, BitFlags, make_bitflags};
-use rudy_net::listen::Address;
+use rudy_net::listen::Endpoint;
 
 use crate::config::Config;
 use crate::handlers::Make;
@@ -82,7 +82,7 @@ pub(super) fn of_config(config: &Config) -> Vec<Wanted> {
     }
     want(config.buffer.dir(), BODIES);
     for address in &config.listen {
-        if let Address::Unix { path, .. } = address.without_options() {
+        if let Endpoint::Unix { path, .. } = &address.endpoint {
             want(folder_of(path), SOCKET);
         }
     }

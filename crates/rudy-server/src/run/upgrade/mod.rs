@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use std::{mem, process};
 
 use rudy_net::engine::Stopped;
-use rudy_net::listen::{Address, Listener};
+use rudy_net::listen::{Endpoint, Listener};
 use tokio::time::{sleep, timeout};
 
 use self::beside::{Beside, Watch};
@@ -263,8 +263,11 @@ impl Server {
             self.retired.retain(|engine| engine.workers().iter().any(|worker| worker.has_connections()));
             self.retired.push(mem::replace(&mut self.engine, engine));
         }
-        let of_service_manager =
-            self.config.listen.iter().filter(|address| matches!(address, Address::Inherited { .. }));
+        let of_service_manager = self
+            .config
+            .listen
+            .iter()
+            .filter(|address| matches!(address.endpoint, Endpoint::Inherited { .. }));
         let of_service_manager: Vec<_> = of_service_manager.cloned().collect();
         let listeners = listeners.into_iter().chain(self.bind(&of_service_manager)?);
         for listener in listeners {
