@@ -163,7 +163,8 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
         let problem =
             Problem::value(&Place::file(0).key(key), format!("`{needed_by}` needs `trusted_proxies`"));
         let help = "write the addresses of the proxies: trusted_proxies = [\"10.0.0.1\"]";
-        problems.push(problem.label("no proxy is trusted").help(help));
+        let problem = problem.label("no proxy is trusted").help(help);
+        problems.push(problem.unless(&Place::file(0).key("trusted_proxies")));
     };
     if config.listen.iter().any(|address| address.proxy_protocol) {
         needs("listen", "proxy_protocol");

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::processes::ProcessesTable;
 use super::values::{Command, Int, OneOrMany, Time, Timeout};
-use super::{Place, Problem};
+use super::{Place, Problem, missing};
 use crate::fastcgi::problems_of_processes;
 use crate::upstream::UpstreamAddress;
 
@@ -102,8 +102,9 @@ impl AppTable {
     pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
         let mut problems = self.problems_with_address(place);
         if self.address.is_none() && self.command.is_none() {
-            let problem = missing("address", place);
-            problems.push(problem.help("or `command`, if Rudy is to start the app"));
+            let problem = missing(place, "address");
+            let problem = problem.help("or `command`, if Rudy is to start the app");
+            problems.push(problem.unless(&place.key("command")));
         }
         problems
     }
@@ -120,7 +121,7 @@ impl AppTable {
             if self.processes != ProcessesTable::default() {
                 let problem =
                     Problem::key(&place.key("processes"), "there is no `command` to start processes with");
-                problems.push(problem.label("of no use without it"));
+                problems.push(problem.label("of no use without it").unless(&place.key("command")));
             }
             return;
         };
@@ -141,8 +142,4 @@ impl AppTable {
         self.processes.problems(&place.key("processes"), problems);
         problems.extend(problems_of_processes(self, place));
     }
-}
-
-pub(crate) fn missing(key: &str, place: &Place) -> Problem {
-    Problem::value(place, format!("the key `{key}` is missing")).label(format!("needs `{key}`"))
 }

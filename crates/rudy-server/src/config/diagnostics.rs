@@ -146,6 +146,8 @@ pub(crate) struct Problem {
     label: String,
     also: Option<(Place, String)>,
     help: Option<String>,
+    /// What would make it untrue.
+    unless: Option<Place>,
 }
 
 #[derive(Debug, Clone)]
@@ -172,7 +174,16 @@ impl Problem {
     }
 
     fn new(at: At, title: impl Into<String>) -> Self {
-        Self { title: visible(&title.into()), at, label: String::new(), also: None, help: None }
+        Self { title: visible(&title.into()), at, label: String::new(), also: None, help: None, unless: None }
+    }
+
+    /// Whether it is about something that is `wrong` and was left out.
+    pub(super) fn follows_from(&self, wrong: &[Place]) -> bool {
+        let about = match &self.at {
+            At::Value(place) | At::Key(place) => Some(place),
+            At::Span(..) => None,
+        };
+        about.into_iter().chain(&self.unless).any(|place| wrong.iter().any(|wrong| place.is_in(wrong)))
     }
 
     /// Without values that came from the environment.
@@ -184,6 +195,7 @@ impl Problem {
             also: self.also.map(|(place, label)| (place, mask(label))),
             help: self.help.map(mask),
             at: self.at,
+            unless: self.unless,
         }
     }
 
@@ -196,6 +208,12 @@ impl Problem {
     /// Another place that has to do with it.
     pub(crate) fn also(mut self, place: &Place, label: impl Into<String>) -> Self {
         self.also = Some((place.clone(), label.into()));
+        self
+    }
+
+    /// It would not be said if there were something at this place.
+    pub(crate) fn unless(mut self, place: &Place) -> Self {
+        self.unless = Some(place.clone());
         self
     }
 

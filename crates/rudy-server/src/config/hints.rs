@@ -126,8 +126,8 @@ fn has_key<T: JsonSchema>(key: &str) -> bool {
 }
 
 /// A key that is missing in the table at `place`.
-pub(super) fn missing(place: &Place, key: &str) -> Problem {
-    let problem = Problem::value(place, format!("the key `{key}` is missing"));
+pub(crate) fn missing(place: &Place, key: &str) -> Problem {
+    let problem = Problem::value(&place.key(key), format!("the key `{key}` is missing"));
     let handler = place.keys().rsplit('.').next().unwrap_or_default().to_owned();
     match (handler.as_str(), key) {
         ("status" | "info" | "tail", "allow") | ("broadcast", "publish") => {

@@ -27,14 +27,17 @@ impl Config {
     /// Reads a configuration file and what it includes. The errors are all there are, those included that
     /// [`App::new`](crate::App::new) finds.
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
-        let mut loader = Loader { sources: Sources::default(), problems: Vec::new(), config: Self::empty() };
+        let (sources, problems, wrong) = (Sources::default(), Vec::new(), Vec::new());
+        let mut loader = Loader { sources, problems, wrong, config: Self::empty() };
         loader.main_file(path);
-        let Loader { sources, mut problems, mut config } = loader;
+        let Loader { sources, mut problems, wrong, mut config } = loader;
         config.sources = Arc::new(sources);
         if problems.is_empty() {
             return Ok(config);
         }
-        problems.extend(crate::compile::compile(&config, &Folders::default()).err().unwrap_or_default());
+        let mut more = crate::compile::compile(&config, &Folders::default()).err().unwrap_or_default();
+        more.retain(|problem| !problem.follows_from(&wrong));
+        problems.extend(more);
         Err(Diagnostics::new(config.sources, problems))
     }
 }
@@ -45,14 +48,16 @@ const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 struct Loader {
     sources: Sources,
     problems: Vec<Problem>,
+    /// The places that were left out.
+    wrong: Vec<Place>,
     config: Config,
 }
 
 impl Loader {
     fn main_file(&mut self, path: &Path) {
-        if let Some((place, Outcome { value: Some(file), wrong })) = self.file::<MainFile>(path) {
+        if let Some((place, Some(file))) = self.file::<MainFile>(path) {
             let include = file.include.clone();
-            self.take_main(file, &place, &wrong, path.parent().unwrap_or(Path::new("")));
+            self.take_main(file, &place, path.parent().unwrap_or(Path::new("")));
             if let Some(pattern) = include {
                 self.include(path, &pattern, &place);
             }
@@ -65,7 +70,7 @@ impl Loader {
         }
     }
 
-    fn take_main(&mut self, file: MainFile, place: &Place, wrong: &[Place], folder: &Path) {
+    fn take_main(&mut self, file: MainFile, place: &Place, folder: &Path) {
         let config = &mut self.config;
         if let Some(listen) = &file.listen {
             let addresses = listen.as_slice().iter();
@@ -77,7 +82,7 @@ impl Loader {
             threads: file.threads.and_then(|threads| NonZeroUsize::new(threads.as_usize())),
             keep_alive: file.keep_alive,
         };
-        self.problems.extend(file.limits.problem(&place.key("limits"), wrong));
+        self.problems.extend(file.limits.problem(&place.key("limits"), &self.wrong));
         config.limits = file.limits.into();
         config.buffer = BufferOptions {
             memory: file.buffer_memory.map_or(BufferOptions::MEMORY, |size| size.0),
@@ -100,7 +105,7 @@ impl Loader {
         config.user = file.user;
         config.sandbox = file.sandbox;
         config.access_log = file.access_log.map(|log| log_options(&log, folder));
-        self.sites(file.site, wrong);
+        self.sites(file.site);
     }
 
     fn include(&mut self, path: &Path, pattern: &str, main: &Place) {
@@ -108,9 +113,8 @@ impl Loader {
             Ok(Included { files, notices }) => {
                 self.config.ignored.extend(notices);
                 for file in files {
-                    if let Some((_, Outcome { value: Some(file), wrong })) = self.file::<IncludedFile>(&file)
-                    {
-                        self.sites(file.site, &wrong);
+                    if let Some((_, Some(file))) = self.file::<IncludedFile>(&file) {
+                        self.sites(file.site);
                     }
                 }
             }
@@ -122,7 +126,7 @@ impl Loader {
     }
 
     /// Reads one file.
-    fn file<T: DeserializeOwned>(&mut self, path: &Path) -> Option<(Place, Outcome<T>)> {
+    fn file<T: DeserializeOwned>(&mut self, path: &Path) -> Option<(Place, Option<T>)> {
         let name = path.display().to_string();
         let text = match read_text(path) {
             Ok(text) => text,
@@ -149,15 +153,15 @@ impl Loader {
         expansion.table(document, &place);
         let expanded = expansion.expanded;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let outcome = read(document, &place, folder, &expanded, &mut self.problems);
-        Some((place, outcome))
+        let Outcome { value, wrong } = read(document, &place, folder, &expanded, &mut self.problems);
+        self.wrong.extend(wrong);
+        Some((place, value))
     }
 
-    fn sites(&mut self, sites: Vec<At<SiteTable>>, wrong: &[Place]) {
+    fn sites(&mut self, sites: Vec<At<SiteTable>>) {
         for At { place, value: site } in sites {
-            let has = |key: &str| wrong.iter().any(|wrong| wrong.is_in(&place.key(key)));
             let is_empty = site.route.is_empty() && site.root.is_none() && site.php.is_none();
-            if is_empty && !["route", "root", "php"].into_iter().any(has) {
+            if is_empty && !["route", "root", "php"].iter().any(|key| self.has_wrong(&place.key(key))) {
                 let problem = Problem::value(&place, "this site answers nothing");
                 let label = "expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]";
                 self.problems.push(problem.label(label));
@@ -167,10 +171,14 @@ impl Loader {
             let hosts = site.hosts.map_or_else(Vec::new, |hosts| hosts.as_slice().to_vec());
             let authorize = site.authorize.map(Box::new);
             // A site whose hosts are wrong would be taken for the default one.
-            if !has("hosts") {
+            if !self.has_wrong(&place.key("hosts")) {
                 self.config.sites.push(Site { hosts, routes, authorize, place });
             }
         }
+    }
+
+    fn has_wrong(&self, place: &Place) -> bool {
+        self.wrong.iter().any(|wrong| wrong.is_in(place))
     }
 
     /// What responds to every path that no route of the site takes.
@@ -180,7 +188,8 @@ impl Loader {
             ("browse", site.browse.is_some()),
             ("fallback", site.fallback.is_some()),
         ];
-        let settings = settings.into_iter().filter(|(_, is_given)| *is_given && site.root.is_none());
+        let has_no_root = site.root.is_none() && !self.has_wrong(&place.key("root"));
+        let settings = settings.into_iter().filter(|(_, is_given)| *is_given && has_no_root);
         self.problems.extend(settings.map(|(key, _)| {
             let problem = Problem::key(&place.key(key), format!("`{key}` is for the files of `root`"));
             problem.label("this site has no `root`")

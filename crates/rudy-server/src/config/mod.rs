@@ -27,13 +27,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use app::AppTable;
-pub(crate) use app::missing;
 pub use authorize::{AuthorizeTable, RouteAuthorize};
 pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{Place, Problem, Sources, visible};
 pub use engine::EngineOptions;
 pub use fields::Fields;
 pub(crate) use fields::field_value;
+pub(crate) use hints::missing;
 pub use processes::ProcessesTable;
 #[cfg(test)]
 pub(crate) use read::from_text;

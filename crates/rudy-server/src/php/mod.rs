@@ -53,7 +53,7 @@ impl PhpTable {
     fn problems(&self, place: &Place) -> Vec<Problem> {
         let mut problems = self.0.app.problems_with_address(place);
         if self.0.root.is_none() {
-            problems.push(missing("root", place));
+            problems.push(missing(place, "root"));
         }
         if self.0.script_suffix.is_some() {
             let problem = Problem::key(&place.key("script_suffix"), "`php` runs what ends in .php");

@@ -82,7 +82,8 @@ impl de::Error for Error {
             de::Unexpected::Bool(_) => "true or false",
             de::Unexpected::Seq => "a list",
             de::Unexpected::Map | de::Unexpected::NewtypeStruct => "a table",
-            _ => "a date",
+            de::Unexpected::Other(what) => what,
+            _ => "another value",
         };
         Self::custom(format_args!("expected {expected}, found {found}"))
     }

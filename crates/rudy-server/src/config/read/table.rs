@@ -95,7 +95,7 @@ impl Frame<'_> {
             &self.value,
             Some(self),
             self.table,
-            |key| fields.contains(&key),
+            |key| fields.contains(&key) && !key.starts_with('$'),
             fields,
         ))
     }

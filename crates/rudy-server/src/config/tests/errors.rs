@@ -804,3 +804,23 @@ const PIECES: &[&str] = &[
     "include = \"\\u001b[31m\"\n",
     "limits = 1979-05-27\n",
 ];
+
+#[test]
+fn what_follows_from_another_error_is_not_said() {
+    for text in [
+        "listen = '127.0.0.1:1,proxy_protocol'\ntrust_forwarded_host = true\ntrusted_proxies = '10.0.0'\n[[site]]\nroute = [{ path = '/', respond = 200 }]",
+        "[[site]]\nroot = 5\nindex = 'a'\nbrowse = true\nfallback = 'b'",
+        "[[site]]\nroute = [{ path = '/', fastcgi = { address = 5 } }]",
+        "[[site]]\nroute = [{ path = '/', fastcgi = { command = 5, processes = { max = 2 } } }]",
+        "[[site]]\nroute = [{ path = '/', respond = 200 }]\nauthorize = { address = 5 }",
+        "[[site]]\nroute = [{ path = '/', php = { root = 5 } }]",
+        "[[site]]\nroute = [{ path = '/', status = { allow = 'local' } }]",
+        "[[site]]\nroute = [{ path = '/', fastcgi = { address = '127.0.0.1:1', root = '.', script_suffix = 5 } }]",
+        "listen = \"\"\"a\nb\"\"\"\n[[site]]\nroute = [{ path = '/', respond = 200 }]",
+    ] {
+        let said = errors(text);
+        assert!(said.contains("\n1 error in"), "{text}\n{said}");
+    }
+    let said = errors("[[site]]\n[[site.route]]\npath = '/'\n'$handler' = 'files'");
+    assert!(said.contains("unknown key `$handler`"), "{said}");
+}

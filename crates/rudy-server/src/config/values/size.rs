@@ -7,6 +7,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::config::read::two_lines;
+use crate::config::visible;
 
 /// A number of bytes from `MIN` to `MAX`: `"16k"`, `"16KiB"` (× 1024), `"20M"` (× 1024²), or `"10MB"` (× 1,000,000).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,7 +87,9 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Size<MIN, MAX> {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                let not = || E::custom(two_lines(format_args!("\"{text}\" is not a size"), EXPECTED_SIZE));
+                let not = || {
+                    E::custom(two_lines(format_args!("\"{}\" is not a size", visible(text)), EXPECTED_SIZE))
+                };
                 Size::within(parse_size(text).ok_or_else(not)?).map_err(E::custom)
             }
 

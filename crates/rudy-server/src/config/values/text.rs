@@ -10,6 +10,7 @@ use serde::de::{Error, Unexpected, Visitor};
 use serde::{Serialize, Serializer};
 
 use crate::config::read::two_lines;
+use crate::config::visible;
 
 /// Where to accept connections, as [`rudy_net::listen`] reads it. A number is a port on all addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +80,9 @@ impl<T: FromStr<Err = String>> Visitor<'_> for TextVisitor<T> {
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
         // The label has an example already.
         let what = self.what.split(" (").next().unwrap_or_default();
-        text.parse().map_err(|why| E::custom(two_lines(format_args!("\"{text}\" is not {what}"), why)))
+        text.parse().map_err(|why: String| {
+            E::custom(two_lines(format_args!("\"{}\" is not {what}", visible(text)), visible(&why)))
+        })
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {

@@ -11,6 +11,7 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::config::read::two_lines;
+use crate::config::visible;
 
 /// A length of time in milliseconds from `MIN` to `MAX`, as in `"500ms"`, `"10s"`, `"1.5s"`, `"5m"`, `"1h 30m"` or `"1d"`; a number is
 /// seconds.
@@ -84,7 +85,9 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Time<MIN, MAX> {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                let not = || E::custom(two_lines(format_args!("\"{text}\" is not a time"), EXPECTED_TIME));
+                let not = || {
+                    E::custom(two_lines(format_args!("\"{}\" is not a time", visible(text)), EXPECTED_TIME))
+                };
                 Time::within(parse_time(text).ok_or_else(not)?).map_err(E::custom)
             }
 
