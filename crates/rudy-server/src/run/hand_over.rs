@@ -90,8 +90,8 @@ impl Kind {
     fn fits(self, stat: &Stat) -> bool {
         let expected = match self {
             // A second name would be a hard link that the user has made to a file of root.
-            Self::Log if stat.st_nlink == 1 => FileType::RegularFile,
-            Self::Log => return false,
+            Self::Log | Self::Socket if stat.st_nlink != 1 => return false,
+            Self::Log => FileType::RegularFile,
             Self::Socket => FileType::Socket,
             Self::Folder | Self::EmptyFolder => FileType::Directory,
         };

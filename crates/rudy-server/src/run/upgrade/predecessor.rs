@@ -68,7 +68,11 @@ impl Predecessor {
                 (LISTENER, address) => {
                     let address = address.parse::<Address>();
                     let address = address.map_err(|error| Failure::Cannot(error.to_string()))?;
-                    listeners.push((address, descriptors));
+                    // More sockets than one message holds come in several.
+                    match listeners.iter_mut().find(|(known, _)| *known == address) {
+                        Some((_, sockets)) => sockets.extend(descriptors),
+                        None => listeners.push((address, descriptors)),
+                    }
                 }
                 // Of a version that knows more.
                 _ => {}
