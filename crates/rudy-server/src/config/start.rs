@@ -35,8 +35,8 @@ impl Config {
         // Several apps may run as the same user.
         let users: BTreeSet<_> = self
             .apps()
-            .filter(|app| app.command.is_some())
-            .filter_map(|app| {
+            .filter(|(app, _)| app.command.is_some())
+            .filter_map(|(app, _)| {
                 let user = app.processes.user.as_deref().filter(|user| only_root_starts_as(user))?;
                 Some(format!("whether Rudy may start processes as {user} (you may not)"))
             })
@@ -86,7 +86,7 @@ impl Config {
 
     /// Names of apps that do not resolve: the server starts all the same. This waits for lookups, which a start does not.
     pub(super) fn unresolved_names(&self) -> Vec<String> {
-        let reached = self.apps().filter(|app| app.command.is_none());
+        let reached = self.apps().map(|(app, _)| app).filter(|app| app.command.is_none());
         crate::upstream::unresolved(reached.flat_map(AppTable::addresses))
     }
 
@@ -101,7 +101,7 @@ impl Config {
             _ => Some(format!("whether another program listens on {address}")),
         });
         let mut apps = Vec::new();
-        for app in self.apps() {
+        for (app, _) in self.apps() {
             let unknown = match (&app.command, &app.processes.user) {
                 (None, _) => {
                     app.addresses().iter().map(|at| format!("whether an app answers at {at}")).collect()
@@ -117,16 +117,16 @@ impl Config {
         addresses.chain(apps).chain(self.not_permitted.iter().cloned()).collect()
     }
 
-    /// The apps of all routes, in written order.
-    fn apps(&self) -> impl Iterator<Item = &AppTable> {
+    /// The apps of all routes, in written order, each with the place of its table.
+    pub(crate) fn apps(&self) -> impl Iterator<Item = (&AppTable, Place)> {
         self.sites.iter().flat_map(|site| {
-            let of_site = site.authorize.as_ref().map(|table| &table.app);
-            of_site.into_iter().chain(site.routes.iter().flat_map(|route| {
+            let of_site = site.authorize.iter().map(|table| (&table.app, site.place.key("authorize")));
+            of_site.chain(site.routes.iter().flat_map(|route| {
                 let authorizer = match &route.authorize {
-                    Some(RouteAuthorize::App(table)) => Some(&table.app),
+                    Some(RouteAuthorize::App(table)) => Some((&table.app, route.place.key("authorize"))),
                     _ => None,
                 };
-                let handler = route.handler.app();
+                let handler = route.handler.app().map(|app| (app, route.handler_place.clone()));
                 authorizer.into_iter().chain(handler)
             }))
         })

@@ -1,8 +1,7 @@
 //! What a configuration cannot have together with `user` or `sandbox`.
 
 use super::sandbox;
-use crate::config::{AppTable, Config, Diagnostics, Place, Problem, RouteAuthorize};
-use crate::handlers::Make;
+use crate::config::{AppTable, Config, Diagnostics, Place, Problem};
 use crate::user::User;
 
 /// Finds all of it. This looks users up, which may wait for the network.
@@ -29,7 +28,7 @@ fn all_of(config: &Config, problems: Vec<Problem>) -> Result<(), Diagnostics> {
 
 /// Apps that Rudy starts: an app would be confined as Rudy is, to files that are not its own.
 fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
-    started_apps(config).into_iter().map(|(_, place)| {
+    started_apps(config).map(|(_, place)| {
         let problem = Problem::key(&place.key("command"), "an app cannot be started in the sandbox");
         let problem =
             problem.label("cannot be started").also(&Place::file(0).key("sandbox"), "because of this");
@@ -42,8 +41,7 @@ fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
 /// Apps that would run as another user: Rudy cannot become that user once it has dropped root.
 fn other_users(config: &Config) -> Vec<Problem> {
     let Some(user) = &config.user else { return Vec::new() };
-    let apps = started_apps(config).into_iter();
-    let others = apps.filter_map(|(app, place)| {
+    let others = started_apps(config).filter_map(|(app, place)| {
         let other = app.processes.user.as_ref().filter(|other| is_another(other, user))?;
         let place = place.key("processes").key("user");
         let problem = Problem::value(&place, format!("Rudy runs as `{user}` and cannot start an app as `{other}`"));
@@ -64,17 +62,6 @@ fn is_another(one: &str, other: &str) -> bool {
 }
 
 /// The apps that Rudy starts, each with the place of its table.
-fn started_apps(config: &Config) -> Vec<(&AppTable, Place)> {
-    let mut apps = Vec::new();
-    for site in &config.sites {
-        apps.extend(site.authorize.iter().map(|table| (&table.app, site.place.key("authorize"))));
-        for route in &site.routes {
-            if let Some(RouteAuthorize::App(table)) = &route.authorize {
-                apps.push((&table.app, route.place.key("authorize")));
-            }
-            apps.extend(route.handler.app().map(|app| (app, route.handler_place.clone())));
-        }
-    }
-    apps.retain(|(app, _)| app.command.is_some());
-    apps
+fn started_apps(config: &Config) -> impl Iterator<Item = (&AppTable, Place)> {
+    config.apps().filter(|(app, _)| app.command.is_some())
 }
