@@ -4,12 +4,14 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use rudy_tests::{Builder, Server, children, eventually, fastcgi_info, program, skip};
+use rudy_tests::{
+    Builder, Connection, Load, PATIENCE, Server, binary, children, eventually, fastcgi_info, program, skip,
+};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
 
@@ -182,6 +184,161 @@ fn process_1_goes_on_with_the_successor_of_the_server() {
     assert_ne!(container.child(), server);
     fs::write(&fifo, "7\n").unwrap();
     assert_eq!(container.end().0, 7);
+}
+
+/// `/app` is an app that answers a POST when its body has come.
+fn with_upload() -> String {
+    format!(
+        "{SITE}{HELLO}[[site.route]]\npath = \"/app\"\nfastcgi = {{ command = [\"{}\"] }}\n",
+        fastcgi_info().display()
+    )
+}
+
+/// Begins a request that the server which is there now has to finish.
+fn begin_upload(container: &Container) -> Connection {
+    let mut upload = container.server.connect();
+    upload.send(b"POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nab");
+    upload
+}
+
+fn finish_upload(mut upload: Connection) {
+    upload.send(b"cd");
+    assert_eq!(upload.answer().status, 200);
+}
+
+#[test]
+fn the_server_is_replaced_twice_and_each_signal_comes_once() {
+    if !can_be_first() {
+        return;
+    }
+    let mut container = Container::start(Server::build().config(&with_upload()));
+    let load = Load::start(container.server.address(), &[u64::MAX, 1], &["/", "/app"], |target, answer| {
+        assert_eq!(answer.status, 200, "{target}: {}", answer.head);
+    });
+    for _ in 0..2 {
+        let old = container.child();
+        let upload = begin_upload(&container);
+        container.server.forget_lines();
+        container.signal(Signal::USR2);
+        container.server.wait_for_line(" serves in place of process ");
+        container.signal(Signal::HUP);
+        container.server.wait_for_line("SIGHUP: the configuration was read again");
+        container.signal(Signal::USR1);
+        container.server.wait_for_line("SIGUSR1: the access log was reopened");
+        assert_eq!(container.child(), old, "it finishes its requests");
+        finish_upload(upload);
+        eventually("the old server is reaped", || (children(container.first) != [old]).then_some(()));
+        let lines = container.server.take_lines().join("\n");
+        for signal in ["SIGHUP: ", "SIGUSR1: "] {
+            assert_eq!(lines.matches(signal).count(), 1, "{lines}");
+        }
+        assert_eq!(children(container.child()).len(), 1, "only the app is a child of the server");
+    }
+    assert!(load.stop().answers > 10);
+    container.signal(Signal::TERM);
+    let (code, stderr) = container.end();
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(stderr.matches("SIGTERM: ").count(), 1, "{stderr}");
+}
+
+#[test]
+fn a_stop_ends_both_servers_of_an_upgrade_and_finishes_requests() {
+    if !can_be_first() {
+        return;
+    }
+    for (second, expected) in [(None, 0), (Some(Signal::INT), 130)] {
+        let mut container = Container::start(Server::build().config(&with_upload()));
+        let old = begin_upload(&container);
+        container.signal(Signal::USR2);
+        container.server.wait_for_line(" serves in place of process ");
+        let new = begin_upload(&container);
+        container.signal(Signal::TERM);
+        container.server.wait_for_line("SIGTERM: stopping; ");
+        match second {
+            Some(signal) => container.signal(signal),
+            None => drop([old, new].map(finish_upload)),
+        }
+        let (code, stderr) = container.end();
+        assert_eq!(code, expected, "{stderr}");
+    }
+}
+
+#[test]
+fn a_signal_that_a_server_did_not_pass_on_is_for_its_successor() {
+    if !can_be_first() {
+        return;
+    }
+    // SIGQUIT ends a server, which therefore passes nothing on. The one after it gets the same.
+    let mut container = Container::start(Server::build().config(&with_upload()));
+    let _upload = begin_upload(&container);
+    container.signal(Signal::USR2);
+    container.server.wait_for_line(" serves in place of process ");
+    container.signal(Signal::QUIT);
+    assert_eq!(container.end().0, 131);
+}
+
+#[test]
+fn a_reload_inside_finds_the_server_and_tells_its_outcome() {
+    if !can_be_first() {
+        return;
+    }
+    let Some(nsenter) = program("nsenter") else { return };
+    let container = Container::start(Server::build().config(&with_upload()));
+    let inside = |arguments: &[&str]| {
+        let target = format!("--target={}", container.first);
+        let output = Command::new(&nsenter)
+            .args([&target, "--pid", "--mount"])
+            .arg(binary())
+            .arg("reload")
+            .args(arguments)
+            .output();
+        let output = output.unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(output.status.success(), "{text}");
+        text
+    };
+    let upload = begin_upload(&container);
+    assert!(inside(&["--binary"]).contains(" serves in place of process "));
+    for arguments in [&[][..], &["--pid", "1"]] {
+        assert!(inside(arguments).starts_with("the configuration was read again"));
+    }
+    finish_upload(upload);
+    assert!(inside(&["--pid", "1", "--binary"]).contains(" serves in place of process "));
+    // Outside, the server has another process id than for itself, so it cannot tell the outcome there.
+    for pid in [container.first, container.child()] {
+        let output = Command::new(binary()).args(["reload", "--pid", &pid.to_string()]).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(text.starts_with("SIGHUP was sent to process "), "{text}");
+        assert!(text.contains("the outcome is in its log"), "{text}");
+    }
+}
+
+#[test]
+fn a_service_manager_is_not_told_the_process_id_of_a_successor() {
+    if !can_be_first() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let script = format!("NOTIFY_SOCKET='{}' exec {UNSHARE} \"$@\"", path.display());
+    let mut container = Container::through_shell(Server::build().config(&format!("{SITE}{HELLO}")), &script);
+    for _ in 0..2 {
+        let old = container.child();
+        container.signal(Signal::USR2);
+        eventually("the old server is reaped", || (children(container.first) != [old]).then_some(()));
+    }
+    container.signal(Signal::TERM);
+    assert_eq!(container.end().0, 0);
+    let mut buffer = [0; 256];
+    let mut told = Vec::new();
+    while told.last().is_none_or(|last| last != "STOPPING=1") {
+        let bytes = socket.recv(&mut buffer).expect("it is told");
+        told.push(String::from_utf8_lossy(&buffer[..bytes]).lines().next().unwrap_or_default().to_owned());
+    }
+    let upgrade = ["RELOADING=1", "READY=1"];
+    assert_eq!(told, [&["READY=1"][..], &upgrade, &upgrade, &["STOPPING=1"]].concat());
 }
 
 #[test]

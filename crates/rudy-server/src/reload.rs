@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -45,7 +44,7 @@ pub fn run(options: &Options) -> Exit {
 /// The outcome that the server tells, or why there is none.
 fn reload(options: &Options) -> Result<Result<String, String>, String> {
     let (signal, name) = if options.binary { (Signal::USR2, "SIGUSR2") } else { (Signal::HUP, "SIGHUP") };
-    let pid = options.pid.map_or_else(find, Ok)?;
+    let pid = below_first(options.pid.map_or_else(find, Ok)?);
     let cannot = |error: Errno| match error {
         Errno::SRCH => format!("there is no process {pid}"),
         Errno::PERM => format!("no permission to signal process {pid}: it is another user's"),
@@ -54,7 +53,7 @@ fn reload(options: &Options) -> Result<Result<String, String>, String> {
     let id = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| cannot(Errno::SRCH))?;
     // Held from here on: what is seen of the process is of the one that is signalled.
     let process = pidfd_open(id, PidfdFlags::empty()).map_err(cannot)?;
-    let user = fs::metadata(format!("/proc/{pid}")).map_err(|_| cannot(Errno::SRCH))?.uid();
+    let user = user(pid).ok_or_else(|| cannot(Errno::SRCH))?;
     if !catches(pid, signal) {
         return Err(format!(
             "process {pid} does not handle {name}: it is no `rudy serve`, or has just started"
@@ -67,7 +66,7 @@ fn reload(options: &Options) -> Result<Result<String, String>, String> {
             .wait(&process, user)
             .ok_or_else(|| format!("process {pid} has ended and told no outcome; its log says more")),
         None => Ok(Ok(format!(
-            "{name} was sent to process {pid}, whose network namespace is another: the outcome is in its log"
+            "{name} was sent to process {pid}, which is in a container: the outcome is in its log"
         ))),
     }
 }
@@ -135,9 +134,7 @@ impl Outcome {
 /// The one server of this user. While a new process takes the place of an old one, which is its parent, the old one passes on what
 /// it is asked.
 fn find() -> Result<u32, String> {
-    let entries = fs::read_dir("/proc").map_err(|error| format!("cannot read /proc: {error}"))?;
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let servers: Vec<u32> = pids.filter(|&pid| is_server(pid)).collect();
+    let servers = servers()?;
     let is_first = |&pid: &u32| parent(pid).is_none_or(|parent| !servers.contains(&parent));
     let mut first = servers.iter().copied().filter(is_first).collect::<Vec<_>>();
     first.sort_unstable();
@@ -151,11 +148,23 @@ fn find() -> Result<u32, String> {
     }
 }
 
+/// The server below process 1 of a container, which only forwards signals; any other process itself.
+fn below_first(pid: u32) -> u32 {
+    if own_id(pid) != 1 {
+        return pid;
+    }
+    let servers = servers().unwrap_or_default().into_iter();
+    servers.filter(|&server| parent(server) == Some(pid)).min().unwrap_or(pid)
+}
+
+fn servers() -> Result<Vec<u32>, String> {
+    let entries = fs::read_dir("/proc").map_err(|error| format!("cannot read /proc: {error}"))?;
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    Ok(pids.filter(|&pid| is_server(pid)).collect())
+}
+
 fn is_server(pid: u32) -> bool {
-    let is_ours = || {
-        let user = fs::metadata(format!("/proc/{pid}")).map(|metadata| metadata.uid());
-        geteuid().is_root() || user.is_ok_and(|user| user == geteuid().as_raw())
-    };
+    let is_ours = || geteuid().is_root() || user(pid) == Some(geteuid().as_raw());
     let line = command_line(pid);
     let name = line.first().and_then(|program| Path::new(program).file_name()).and_then(|name| name.to_str());
     name.is_some_and(|name| name == "rudy" || name.starts_with("rudy-"))
@@ -174,6 +183,17 @@ fn parent(pid: u32) -> Option<u32> {
     status(pid, "PPid:")?.parse().ok()
 }
 
+/// The user that a process runs as. (The owner of its folder in `/proc` is root where its memory is closed.)
+fn user(pid: u32) -> Option<u32> {
+    status(pid, "Uid:")?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The id that a process has for itself: in a container another one than outside.
+fn own_id(pid: u32) -> u32 {
+    let own = || status(pid, "NSpid:")?.split_whitespace().next_back()?.parse().ok();
+    own().unwrap_or(pid)
+}
+
 /// Whether a process handles a signal that would otherwise end it.
 fn catches(pid: u32, signal: Signal) -> bool {
     let caught = status(pid, "SigCgt:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
@@ -185,8 +205,9 @@ fn status(pid: u32, name: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
 }
 
-/// Whether an abstract name here is one there. A namespace that may not be looked at is taken for our own.
+/// Whether an abstract name here is one there, and a process id too. (A process in another PID namespace would also see no id of this
+/// one, which rustix does not allow for.) A network namespace that may not be looked at is taken for our own.
 fn is_reachable(pid: u32) -> bool {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
-    namespace(&pid.to_string()).is_none_or(|theirs| namespace("self") == Some(theirs))
+    own_id(pid) == pid && namespace(&pid.to_string()).is_none_or(|theirs| namespace("self") == Some(theirs))
 }

@@ -125,18 +125,6 @@ fn a_new_process_that_is_ready_too_late_ends_no_socket() {
 }
 
 #[test]
-fn process_1_is_not_replaced() {
-    if !rustix::process::geteuid().is_root() || rudy_tests::program("unshare").is_none() {
-        return rudy_tests::skip("only root can start a process with the id 1 (unshare --pid)");
-    }
-    let first = "exec unshare --fork --pid --mount-proc --kill-child \"$@\"";
-    let mut server = Server::build().config(&text(ANY, "hello", "")).through_shell(first).start();
-    kill_process(rudy_tests::children(server.pid())[0], Signal::USR2).unwrap();
-    server.wait_for_line("process 1 of a container ends the container");
-    assert_eq!(server.get("/").text(), "hello");
-}
-
-#[test]
 fn the_old_process_takes_over_again_if_the_new_one_is_killed_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");

@@ -10,27 +10,33 @@
 //! A server is a child of process 1 in the process group of the first server. Applications have groups of their own. A server
 //! that replaces itself by another binary starts its successor in its own group. When the old server ends, the kernel makes
 //! the successor a child of process 1. Process 1 goes on as long as a server is left, and ends with the exit code of the last
-//! one. So an upgrade need not tell process 1 anything. Signals go to the whole group: the old server must ignore those that
-//! are for its successor.
+//! one. So an upgrade need not tell process 1 anything.
+//!
+//! Signals go to the child alone and not to the group. During an upgrade this is the old server, which passes them on as it does
+//! under any service manager. So no server gets a signal twice, and none gets one before it can handle it. A child that ends
+//! without having passed a signal on leaves it to the next one: see [`lost_with`].
 //!
 //! # systemd
 //!
 //! The process id of the server is not the one that a service manager started. `LISTEN_PID` is corrected here. Messages to
-//! `NOTIFY_SOCKET` come from the server, so the unit needs `NotifyAccess=all`. A server must not send `MAINPID` in a container:
-//! the main process is process 1, and its id outside of the container is unknown inside.
+//! `NOTIFY_SOCKET` come from the server, so the unit needs `NotifyAccess=all`. A server does not send `MAINPID` below process 1
+//! ([`is_below_first`]): the main process is process 1, and its id outside of the container is unknown inside.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::{env, mem, ptr};
+use std::{env, fs, mem, process, ptr};
 
 use libc::sigset_t;
 use rustix::process::{
-    Pid, RawPid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process_group, setpgid,
-    waitid, waitpid,
+    Pid, RawPid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpgrp, getpid, kill_process,
+    kill_process_group, setpgid, waitid, waitpid,
 };
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use super::exit::Failure;
+
+/// Set for the servers below process 1: the id of their process group. Other programs that inherit it have other groups.
+const VARIABLE: &str = "RUDY_CONTAINER_GROUP";
 
 /// What process 1 forwards to the server.
 const FORWARDED: [Signal; 7] =
@@ -47,8 +53,10 @@ pub fn fork_if_first() -> Option<ExitCode> {
     let signals = Signals::block();
     match fork() {
         Ok(None) => {
+            // Process 1 does it too: it holds for both from here on. It cannot fail, see there.
+            let _ = setpgid(None, None);
             signals.unblock();
-            correct_listen_pid();
+            set_environment();
             None
         }
         Ok(Some(server)) => {
@@ -59,9 +67,14 @@ pub fn fork_if_first() -> Option<ExitCode> {
     }
 }
 
+/// Whether this server is below process 1 that Rudy started it from.
+pub(super) fn is_below_first() -> bool {
+    env::var(VARIABLE).is_ok_and(|group| group == getpgrp().to_string())
+}
+
 /// Reaps and forwards until no server is left. Returns the exit code of the last one.
 fn run(servers: Pid, signals: &Signals) -> u8 {
-    let mut code = 0;
+    let (mut code, mut last, mut lost) = (0, None, None);
     loop {
         while let Some(child) = changed_child() {
             let is_server = group_of(child) == servers.as_raw_pid();
@@ -71,24 +84,45 @@ fn run(servers: Pid, signals: &Signals) -> u8 {
             };
             if is_server {
                 code = exit_code(status).unwrap_or(code);
+                lost = lost_with(status, last).or(lost);
             }
             // Ctrl-Z in the terminal: no shell is there to continue the server.
             if is_server && status.stopping_signal() == Some(Signal::TSTP.as_raw()) {
-                forward(servers, Signal::CONT);
+                told(Signal::CONT, kill_process_group(servers, Signal::CONT));
             }
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if waitid(WaitId::Pgid(Some(servers)), options).is_err() {
             return code;
         }
-        if let Some(signal) = signals.wait() {
-            forward(servers, signal);
+        if let Some(signal) = lost.take().or_else(|| signals.wait()) {
+            // Without /proc, an upgrade has both servers get it.
+            let sent = server_of(servers)
+                .map_or_else(|| kill_process_group(servers, signal), |server| kill_process(server, signal));
+            told(signal, sent);
+            last = Some(signal);
         }
     }
 }
 
-fn forward(servers: Pid, signal: Signal) {
-    if let Err(error) = kill_process_group(servers, signal) {
+/// What was last forwarded to a server that has ended, if it did not pass it on: a signal that has ended it, or one to stop. (A
+/// server that passes on a stop ends after its successor.)
+fn lost_with(status: WaitStatus, last: Option<Signal>) -> Option<Signal> {
+    last.filter(|&signal| {
+        status.terminating_signal() == Some(signal.as_raw())
+            || status.exited() && [Signal::TERM, Signal::INT].contains(&signal)
+    })
+}
+
+/// The child of process 1 that is a server. The kernel lists children by age.
+fn server_of(servers: Pid) -> Option<Pid> {
+    let children = fs::read_to_string("/proc/thread-self/children").ok()?;
+    let mut children = children.split(' ').filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
+    children.find(|&child| group_of(child) == servers.as_raw_pid())
+}
+
+fn told(signal: Signal, sent: rustix::io::Result<()>) {
+    if let Err(error) = sent {
         // Without CAP_KILL, root may not signal another user. If stderr fails, there is no other place to report this.
         let _ = writeln!(io::stderr(), "error: process 1 cannot forward {signal:?} to the server: {error}");
     }
@@ -112,12 +146,13 @@ fn make_foreground_group(server: Pid) {
 }
 
 /// The sockets that are for process 1 are for the server.
-fn correct_listen_pid() {
-    if env::var_os("LISTEN_PID").is_some_and(|pid| pid == "1") {
+fn set_environment() {
+    let sockets = env::var_os("LISTEN_PID").is_some_and(|pid| pid == "1").then_some("LISTEN_PID");
+    for name in sockets.into_iter().chain([VARIABLE]) {
         #[expect(unsafe_code, reason = "the environment is shared by all threads")]
         // SAFETY: this process has one thread.
         unsafe {
-            env::set_var("LISTEN_PID", std::process::id().to_string());
+            env::set_var(name, process::id().to_string());
         }
     }
 }

@@ -7,7 +7,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
 };
-use rustix::process::{geteuid, getppid};
+use rustix::process::geteuid;
 
 use super::signals::Signals;
 use crate::reload::OUTCOME_BYTES_MAX;
@@ -25,9 +25,7 @@ pub(super) fn report(signals: &Signals, outcome: Result<&str, &str>) {
         Err(text) => ('-', text),
     };
     let text = &text[..text.floor_char_boundary(OUTCOME_BYTES_MAX - 1)];
-    // The parent, because as process 1 of a container it only passes signals on.
-    let parent = getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
-    for pid in [Some(process::id()), signals.before(), parent].into_iter().flatten() {
+    for pid in [Some(process::id()), signals.before()].into_iter().flatten() {
         // Mostly no one listens. It is in the log as well.
         let _ = address(pid).and_then(|address| tell(&address, &format!("{mark}{text}")));
     }

@@ -13,6 +13,7 @@ use super::context::Context;
 use super::engines::{cut_engines, stop_engines};
 use super::exit::{Exit, Failure};
 use super::generation::Generations;
+use super::init::is_below_first;
 use super::privileges::{ROOT, is_root_by_default};
 use super::sandbox::Sandbox;
 use super::service_manager::{self, State};
@@ -264,6 +265,9 @@ impl Server {
     }
 
     pub(super) fn tell_service_manager(&self, state: State) {
+        if matches!(state, State::MainPid(_)) && is_below_first() {
+            return;
+        }
         if let Err(error) = service_manager::tell(state) {
             self.context.errors.repeated(
                 "the service manager cannot be told",
