@@ -193,6 +193,25 @@ fn a_reload_does_not_open_the_sandbox() {
 }
 
 #[test]
+fn an_upgrade_needs_a_restart_and_changes_nothing() {
+    let Some(place) = Place::new() else { return };
+    let mut server = place.start();
+    // What counts is the sandbox that was entered, and not the configuration of now.
+    for sandbox in ["true", "false"] {
+        place.write(sandbox, "");
+        let pid = server.pid().to_string();
+        let output = Command::new(binary()).args(["reload", "--binary", "--pid", &pid]).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        let expected = "no program can be started in the sandbox; a new binary needs a restart";
+        assert!(stderr.starts_with(&format!("error: no upgrade: {expected}")), "{stderr}");
+        server.wait_for_line("this process goes on as before");
+        assert_eq!(server.get("/page.txt").text(), "hello");
+        reload(&mut server, TAKEN_OVER);
+    }
+}
+
+#[test]
 fn a_body_file_that_was_replaced_needs_a_restart() {
     let Some(place) = Place::new() else { return };
     let body = place.path("other/body.txt");

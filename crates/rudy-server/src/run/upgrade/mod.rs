@@ -99,8 +99,8 @@ impl Server {
 
     /// Starts the new process and waits until it serves. Whatever else is asked meanwhile is done after that.
     fn start_successor(&mut self, listeners: &[Listener], pending: &mut Vec<Asked>) -> Result<Start, String> {
-        if process::id() == 1 {
-            return Err("process 1 of a container ends the container; start another container".to_owned());
+        if self.sandbox.is_some() {
+            return Err("no program can be started in the sandbox; a new binary needs a restart".to_owned());
         }
         let Self { runtime, signals, context, config, inherited, command_line, .. } = self;
         runtime.block_on(async {
