@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rudy_tests::{Builder, Server, binary, children, eventually, fastcgi_info, program, skip};
-use rustix::process::{Signal, geteuid, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
 /// A user and a group that no database knows, so that they own nothing.
@@ -117,7 +117,11 @@ fn status(path: &Path, name: &str) -> Vec<String> {
 
 /// Every thread of the server runs as the user, with one capability, and gets no other.
 fn assert_dropped(server: &Server) {
-    let tasks = format!("/proc/{}/task", server.pid());
+    assert_dropped_process(&server.pid().to_string());
+}
+
+fn assert_dropped_process(pid: &str) {
+    let tasks = format!("/proc/{pid}/task");
     let threads: Vec<_> = fs::read_dir(tasks)
         .expect("the process runs")
         .map(|task| task.expect("the process runs").path())
@@ -136,10 +140,12 @@ fn assert_dropped(server: &Server) {
     }
 }
 
-/// A port below 1024 that is free now.
+/// A port below 1024 that is free now. Tests that run beside each other begin the search at different ones.
 fn low_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    (600..1024).rev().find(is_free).expect("some port below 1024 is free")
+    let begin = std::process::id() % 424;
+    let ports = (0..424).map(|step| 600 + u16::try_from((begin + step) % 424).expect("it is below 424"));
+    ports.into_iter().find(is_free).expect("some port below 1024 is free")
 }
 
 fn reload(server: &mut Server, outcome: &str) {
@@ -587,4 +593,122 @@ fn a_check_by_an_ordinary_user_names_what_it_cannot_know() {
     let output = command.arg(rudy).arg("check").arg(place.path("rudy.toml")).output().unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(stdout.contains("whether Rudy may run as nobody (you may not)"), "{stdout}");
+}
+
+/// A copy of the program that the user can run, started as root with `arguments` behind `serve`.
+fn start_copy(place: &Place, arguments: &str) -> Server {
+    fs::copy(binary(), place.path("rudy")).expect("a temp folder can be written");
+    let script = format!("cd '{}' && exec ./rudy serve {arguments}", place.0.path().display());
+    place.build().through_shell(&script).start()
+}
+
+/// Has the server replaced, and waits until the old process has ended. Returns the new one.
+fn upgrade(server: &mut Server, old: Pid) -> Pid {
+    server.forget_lines();
+    kill_process(old, Signal::USR2).unwrap();
+    let line = server.wait_for_line(&format!(" serves in place of process {old}"));
+    let (before, _) = line.split_once(" serves in place").unwrap();
+    let new = before.rsplit(' ').next().and_then(|pid| Pid::from_raw(pid.parse().ok()?)).unwrap();
+    eventually("the old process ends", || has_ended(old).then_some(()));
+    new
+}
+
+/// Whether a process is gone, or a zombie.
+fn has_ended(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+}
+
+#[test]
+fn the_new_process_of_an_upgrade_is_the_user_with_its_capability() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("");
+    let logs = place.folder_of_user("logs");
+    let sockets = place.folder_of_user("sockets");
+    let (first, socket) = (low_port(), sockets.join("rudy.sock"));
+    let app = app(place.0.path(), "");
+    let write = |more: &str| {
+        let listen = format!("\"127.0.0.1:{first}\", \"unix:{}\"{more}", socket.display());
+        let top = "access_log = { path = \"logs/access.log\" }";
+        place.write(&format!("listen = [{listen}]\n{}{app}", with_user(top)));
+    };
+    write("");
+    let mut server = start_copy(&place, "--config rudy.toml");
+    let mut pid = Pid::from_raw(server.pid().cast_signed()).unwrap();
+    for _ in 0..2 {
+        let old = pid;
+        pid = upgrade(&mut server, old);
+        let stays_user = || {
+            eventually("the app responds", || (server.get("/info").status == 200).then_some(()));
+            assert_dropped_process(&pid.to_string());
+            let [app] = children(pid)[..] else { panic!("{:?}", children(pid)) };
+            let app = PathBuf::from(format!("/proc/{app}"));
+            assert_eq!(status(&app, "Uid"), [UID; 4].map(|id| id.to_string()));
+            assert_eq!(status(&app, "CapEff"), ["0000000000000000"]);
+        };
+        stays_user();
+        let memory = fs::metadata(format!("/proc/{pid}/environ")).unwrap();
+        assert_eq!(memory.uid(), 0, "its memory is closed");
+    }
+    let second = low_port();
+    write(&format!(", \"127.0.0.1:{second}\""));
+    // Root, as which the server was started, and the user itself may ask for it.
+    for command in [Command::new(binary()), command_as_user(&place)] {
+        let mut command = command;
+        let output = command.args(["reload", "--pid", &pid.to_string()]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut connection = rudy_tests::Connection::open(([127, 0, 0, 1], second).into());
+    connection.send(b"GET /page.txt HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(connection.answer().text(), "hello");
+    let (log, old_log) = (logs.join("access.log"), logs.join("old.log"));
+    fs::rename(&log, &old_log).unwrap();
+    kill_process(pid, Signal::USR1).unwrap();
+    server.wait_for_line("the access log was reopened");
+    assert_eq!(fs::metadata(&log).unwrap().uid(), UID);
+    kill_process(pid, Signal::TERM).unwrap();
+    eventually("it ends", || has_ended(pid).then_some(()));
+    assert!(!socket.exists());
+}
+
+/// The program, as the user of the server.
+fn command_as_user(place: &Place) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--reuid={UID}"), &format!("--regid={GID}"), "--clear-groups"]);
+    command.arg(place.path("rudy"));
+    command
+}
+
+#[test]
+fn a_folder_is_served_as_the_user_after_an_upgrade() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("");
+    let mut server = start_copy(&place, &format!("public --listen 127.0.0.1:0 --user {USER}"));
+    let old = Pid::from_raw(server.pid().cast_signed()).unwrap();
+    let pid = upgrade(&mut server, old);
+    assert_eq!(server.get("/page.txt").text(), "hello");
+    assert_dropped_process(&pid.to_string());
+    kill_process(pid, Signal::TERM).unwrap();
+}
+
+#[test]
+fn a_reload_by_another_user_is_an_error_that_names_the_reason() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new(&format!("user = \"root\"\n{SITE}"));
+    let server = start_copy(&place, "--config rudy.toml");
+    for more in [&[][..], &["--binary"]] {
+        let mut command = command_as_user(&place);
+        let output =
+            command.args(["reload", "--pid", &server.pid().to_string()]).args(more).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("no permission to signal process"), "{stderr}");
+    }
+    assert_eq!(server.get("/page.txt").text(), "hello");
 }
