@@ -80,9 +80,15 @@ impl ErrorLog {
         Ok(Self(Arc::new(Inner { writer, state: Mutex::new(state) })))
     }
 
-    /// Shows these placeholders in place of their values from now on.
-    pub(crate) fn mask(&self, placeholders: Placeholders) {
-        self.lock().placeholders = placeholders;
+    /// Shows these placeholders in place of their values from now on, and those of earlier calls: apps and requests of a
+    /// configuration before may still name its values. There are no more than variables in the environment, which does not change.
+    pub(crate) fn mask(&self, placeholders: &Placeholders) {
+        self.lock().placeholders.extend(placeholders);
+    }
+
+    /// A text that is shown elsewhere, as it would be in the log.
+    pub(crate) fn masked(&self, text: &str) -> String {
+        self.lock().placeholders.mask(text).into_owned()
     }
 
     /// Something happened that was meant to.
@@ -272,6 +278,19 @@ mod tests {
     #[test]
     fn a_message_stays_one_line() {
         assert_eq!(written(|log| log.error("a\nb\u{1b}[31m")), "error: a\\nb\\u{1b}[31m");
+    }
+
+    #[test]
+    fn placeholders_stay_when_others_come() {
+        let text = written(|log| {
+            for (value, placeholder) in [("secret", "${OLD}"), ("hidden", "${NEW}")] {
+                let mut placeholders = Placeholders::default();
+                placeholders.add(value, placeholder);
+                log.mask(&placeholders);
+            }
+            log.error("secret and hidden");
+        });
+        assert_eq!(text, "error: ${OLD} and ${NEW}");
     }
 
     #[test]

@@ -14,12 +14,16 @@ use super::diagnostics::{Place, Problem};
 pub(crate) struct Placeholders(Vec<(String, String)>);
 
 impl Placeholders {
-    pub(super) fn add(&mut self, value: &str, placeholder: &str) {
+    pub(crate) fn add(&mut self, value: &str, placeholder: &str) {
         let pair = (value.to_owned(), placeholder.to_owned());
         if !value.is_empty() && !self.0.contains(&pair) {
             self.0.push(pair);
             self.0.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
         }
+    }
+
+    pub(crate) fn extend(&mut self, others: &Self) {
+        others.0.iter().for_each(|(value, placeholder)| self.add(value, placeholder));
     }
 
     /// The text with placeholders in place of their values. A value counts where it is not a piece of a longer word or number.

@@ -36,7 +36,6 @@ impl Context {
 
     /// Makes a configuration ready to respond. Its apps are not started.
     pub(super) fn build_app(&self, config: &Config, log: Option<&AccessLog>) -> Result<App, Failure> {
-        self.errors.mask(config.placeholders().clone());
         let app = App::new(config, &self.folders).map_err(Failure::Config)?;
         let app = app.with_vitals(self.vitals.clone()).with_topics(self.topics.clone());
         let app = app.with_buffers(self.buffers.clone());

@@ -24,7 +24,7 @@ impl Server {
                 outcome::report(&self.signals, Err(&format!("{outcome}\n{}", text.trim_end())));
             } else {
                 errors.error(&message);
-                outcome::report(&self.signals, Err(&outcome));
+                outcome::report(&self.signals, Err(&errors.masked(&outcome)));
             }
             // The old log is opened anew all the same: whoever renamed it waits for that.
             self.reopen_access_log();
@@ -41,6 +41,8 @@ impl Server {
     fn try_reload(&mut self) -> Result<(), Failure> {
         let (options, inherited) = (self.options.clone(), self.inherited.clone());
         let mut config = self.aside(move || options.config(&inherited))?;
+        // From here on errors may name its values, also where it does not take over.
+        self.context.errors.mask(config.placeholders());
         let user_changes = config.user != self.config.user;
         config.user.clone_from(&self.config.user);
         let sandbox_changes = config.sandbox != self.config.sandbox;

@@ -76,6 +76,7 @@ impl Server {
         let sandbox = config.sandbox.then(|| Sandbox::enter(&config)).transpose()?;
         let context = Context::new().map_err(Failure::cannot("write to standard error"))?;
         report_panics(&context.errors);
+        context.errors.mask(config.placeholders());
         context.buffers.set(config.buffer.clone());
         let access_log = open_access_log(&config, &context.errors)?;
         let generations = Generations::new(context.build_app(&config, access_log.as_ref())?);
