@@ -102,9 +102,9 @@ impl AppTable {
     pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
         let mut problems = self.problems_with_address(place);
         if self.address.is_none() && self.command.is_none() {
-            let problem = missing(place, "address");
-            let problem = problem.help("or `command`, if Rudy is to start the app");
-            problems.push(problem.unless(&place.key("command")));
+            let problem = missing("address", place).unless_wrong(&place.key("address"));
+            let problem = problem.unless_wrong(&place.key("command"));
+            problems.push(problem.help("or `command`, if Rudy is to start the app"));
         }
         problems
     }
@@ -121,7 +121,8 @@ impl AppTable {
             if self.processes != ProcessesTable::default() {
                 let problem =
                     Problem::key(&place.key("processes"), "there is no `command` to start processes with");
-                problems.push(problem.label("of no use without it").unless(&place.key("command")));
+                let problem = problem.unless_wrong(&place.key("command"));
+                problems.push(problem.label("of no use without it"));
             }
             return;
         };

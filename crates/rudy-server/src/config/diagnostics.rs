@@ -9,6 +9,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::hints::nearest;
 use super::variables::Placeholders;
 
 /// The files that make up one configuration, with where each value stands in them.
@@ -114,6 +115,12 @@ impl Place {
             && rest.is_some_and(|rest| rest.is_empty() || other.pointer.is_empty() || rest.starts_with('.'))
     }
 
+    /// Whether it is a key of the same table, probably meant to be `other`.
+    pub(super) fn is_near(&self, other: &Self) -> bool {
+        let key = |place: &Self| place.pointer.rsplit('.').next().unwrap_or_default().to_owned();
+        self.parent() == other.parent() && nearest(&key(self), [key(other).as_str()].into_iter()).is_some()
+    }
+
     /// The keys that lead to it, as they stand in the header of a table: `site.route`.
     pub(super) fn keys(&self) -> String {
         let keys: Vec<_> = self.pointer.split('.').filter(|key| key.parse::<usize>().is_err()).collect();
@@ -146,8 +153,8 @@ pub(crate) struct Problem {
     label: String,
     also: Option<(Place, String)>,
     help: Option<String>,
-    /// What would make it untrue.
-    unless: Option<Place>,
+    /// What it follows from, if one of these is wrong.
+    causes: Vec<Place>,
 }
 
 #[derive(Debug, Clone)]
@@ -174,16 +181,14 @@ impl Problem {
     }
 
     fn new(at: At, title: impl Into<String>) -> Self {
-        Self { title: visible(&title.into()), at, label: String::new(), also: None, help: None, unless: None }
-    }
-
-    /// Whether it is about something that is `wrong` and was left out.
-    pub(super) fn follows_from(&self, wrong: &[Place]) -> bool {
-        let about = match &self.at {
-            At::Value(place) | At::Key(place) => Some(place),
-            At::Span(..) => None,
-        };
-        about.into_iter().chain(&self.unless).any(|place| wrong.iter().any(|wrong| place.is_in(wrong)))
+        Self {
+            title: visible(&title.into()),
+            at,
+            label: String::new(),
+            also: None,
+            help: None,
+            causes: Vec::new(),
+        }
     }
 
     /// Without values that came from the environment.
@@ -195,7 +200,7 @@ impl Problem {
             also: self.also.map(|(place, label)| (place, mask(label))),
             help: self.help.map(mask),
             at: self.at,
-            unless: self.unless,
+            causes: self.causes,
         }
     }
 
@@ -211,10 +216,16 @@ impl Problem {
         self
     }
 
-    /// It would not be said if there were something at this place.
-    pub(crate) fn unless(mut self, place: &Place) -> Self {
-        self.unless = Some(place.clone());
+    /// It is not said if something is wrong at this place.
+    pub(crate) fn unless_wrong(mut self, cause: &Place) -> Self {
+        self.causes.push(cause.clone());
         self
+    }
+
+    /// Whether it follows from what was said of these places.
+    pub(super) fn follows_from(&self, wrong: &[Place]) -> bool {
+        let is_wrong = |cause: &Place| wrong.iter().any(|wrong| wrong.is_in(cause) || wrong.is_near(cause));
+        self.causes.iter().any(is_wrong)
     }
 
     /// What to do next.
@@ -223,6 +234,9 @@ impl Problem {
         self
     }
 }
+
+/// The most problems that are shown: people read no more, and each is looked for in the whole text of its file.
+const SHOWN_MAX: usize = 100;
 
 /// Everything that is wrong with a configuration.
 #[derive(Debug)]
@@ -254,7 +268,7 @@ impl Diagnostics {
         self.problems.len()
     }
 
-    /// All of them as text for people, in the order of the files; `colour` is for terminals.
+    /// All of them as text for people, in the order of the files, or the first hundred; `colour` is for terminals.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
@@ -262,13 +276,15 @@ impl Diagnostics {
             self.problems.iter().map(|problem| (self.locate(&problem.at), problem)).collect();
         problems.sort_by_key(|(at, _)| at.as_ref().map(|(source, span)| (*source, span.start)));
         let mut text = String::new();
-        for (at, problem) in problems {
+        for (at, problem) in problems.into_iter().take(SHOWN_MAX) {
             text.push_str(&renderer.render(&self.report(at, problem)));
             text.push_str("\n\n");
         }
         let count = self.count();
         let plural = if count == 1 { "" } else { "s" };
-        text + &format!("{count} error{plural} in the configuration\n")
+        let rest =
+            if count > SHOWN_MAX { format!(", the first {SHOWN_MAX} are shown") } else { String::new() };
+        text + &format!("{count} error{plural} in the configuration{rest}\n")
     }
 
     fn report<'a>(&'a self, at: Option<(usize, Range<usize>)>, problem: &'a Problem) -> Vec<Group<'a>> {

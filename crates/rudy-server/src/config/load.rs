@@ -27,17 +27,20 @@ impl Config {
     /// Reads a configuration file and what it includes. The errors are all there are, those included that
     /// [`App::new`](crate::App::new) finds.
     pub fn load(path: &Path) -> Result<Self, Diagnostics> {
-        let (sources, problems, wrong) = (Sources::default(), Vec::new(), Vec::new());
-        let mut loader = Loader { sources, problems, wrong, config: Self::empty() };
+        let mut loader = Loader {
+            sources: Sources::default(),
+            problems: Vec::new(),
+            wrong: Vec::new(),
+            config: Self::empty(),
+        };
         loader.main_file(path);
         let Loader { sources, mut problems, wrong, mut config } = loader;
         config.sources = Arc::new(sources);
         if problems.is_empty() {
             return Ok(config);
         }
-        let mut more = crate::compile::compile(&config, &Folders::default()).err().unwrap_or_default();
-        more.retain(|problem| !problem.follows_from(&wrong));
-        problems.extend(more);
+        let more = crate::compile::compile(&config, &Folders::default()).err().unwrap_or_default();
+        problems.extend(more.into_iter().filter(|problem| !problem.follows_from(&wrong)));
         Err(Diagnostics::new(config.sources, problems))
     }
 }
@@ -48,7 +51,7 @@ const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 struct Loader {
     sources: Sources,
     problems: Vec<Problem>,
-    /// The places that were left out.
+    /// The places that are left out, of all files.
     wrong: Vec<Place>,
     config: Config,
 }
@@ -149,19 +152,22 @@ impl Loader {
             placeholders: &mut self.sources.placeholders,
             problems: &mut self.problems,
             expanded: Vec::new(),
+            wrong: Vec::new(),
         };
         expansion.table(document, &place);
-        let expanded = expansion.expanded;
+        let Expansion { expanded, wrong, .. } = expansion;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Outcome { value, wrong } = read(document, &place, folder, &expanded, &mut self.problems);
-        self.wrong.extend(wrong);
-        Some((place, value))
+        let outcome = read(document, &place, folder, &expanded, wrong, &mut self.problems);
+        self.wrong.extend_from_slice(&outcome.wrong);
+        Some((place, outcome))
     }
 
     fn sites(&mut self, sites: Vec<At<SiteTable>>) {
         for At { place, value: site } in sites {
             let is_empty = site.route.is_empty() && site.root.is_none() && site.php.is_none();
-            if is_empty && !["route", "root", "php"].iter().any(|key| self.has_wrong(&place.key(key))) {
+            // A key that is wrong or not known may be meant to respond.
+            let is_elsewhere = |wrong: &Place| wrong.is_in(&place) && !wrong.is_in(&place.key("hosts"));
+            if is_empty && !wrong.iter().any(is_elsewhere) {
                 let problem = Problem::value(&place, "this site answers nothing");
                 let label = "expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]";
                 self.problems.push(problem.label(label));
@@ -265,11 +271,18 @@ fn read_text(path: &Path) -> Result<String, String> {
 /// the first is the one that counts.
 fn syntax_errors(source: usize, text: &str, errors: &[toml::de::Error]) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut last_line = None;
+    let (mut last_line, mut line, mut end) = (None, 0, 0);
     let mut errors: Vec<_> = errors.iter().map(|error| (error.span().unwrap_or_default(), error)).collect();
     errors.sort_by_key(|(span, _)| span.start);
     for (span, error) in errors {
-        let line = text.bytes().take(span.start).filter(|byte| *byte == b'\n').count();
+        line += text
+            .as_bytes()
+            .get(end..span.start)
+            .unwrap_or_default()
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        end = span.start;
         if last_line.is_none_or(|last| line > last + 1) {
             problems.push(Problem::span(source, span, error.message()));
         }

@@ -65,6 +65,8 @@ pub(super) struct Expansion<'a> {
     pub(super) problems: &'a mut Vec<Problem>,
     /// Where a placeholder was.
     pub(super) expanded: Vec<Place>,
+    /// Where a placeholder has no value.
+    pub(super) wrong: Vec<Place>,
 }
 
 impl Expansion<'_> {
@@ -87,7 +89,10 @@ impl Expansion<'_> {
                     *text = Cow::Owned(new);
                     self.expanded.push(place.clone());
                 }
-                Err((title, label)) => self.problems.push(Problem::value(place, title).label(label)),
+                Err((title, label)) => {
+                    self.problems.push(Problem::value(place, title).label(label));
+                    self.wrong.push(place.clone());
+                }
             },
             _ => {}
         }
@@ -159,6 +164,7 @@ mod tests {
             placeholders: &mut placeholders,
             problems: &mut problems,
             expanded: Vec::new(),
+            wrong: Vec::new(),
         };
         let text = expansion.text(text).map_err(|(title, _)| title)?;
         Ok((text, placeholders))

@@ -54,15 +54,17 @@ struct Reader<'a> {
     wrong: RefCell<Vec<Place>>,
 }
 
-/// Reads a file into a `T`. `folder` is what relative paths start from; what is wrong goes to `problems`.
+/// Reads a file into a `T`. `folder` is what relative paths start from; `wrong` is left out, and what else is
+/// wrong goes to `problems`.
 pub(super) fn read<T: DeserializeOwned>(
     document: &DeTable<'_>,
     place: &Place,
     folder: &Path,
     expanded: &[Place],
+    wrong: Vec<Place>,
     problems: &mut Vec<Problem>,
 ) -> Outcome<T> {
-    let reader = Reader { folder, expanded, problems: RefCell::default(), wrong: RefCell::default() };
+    let reader = Reader { folder, expanded, problems: RefCell::default(), wrong: RefCell::new(wrong) };
     let document = DeValue::Table(document.clone());
     let value = loop {
         match T::deserialize(Value::new(&reader, &document, place.clone())) {
@@ -87,7 +89,7 @@ pub(super) fn read<T: DeserializeOwned>(
 pub(crate) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Vec<Problem>> {
     let document = DeTable::parse(text).unwrap();
     let mut problems = Vec::new();
-    let outcome = read(document.get_ref(), &Place::nowhere(), Path::new(""), &[], &mut problems);
+    let outcome = read(document.get_ref(), &Place::nowhere(), Path::new(""), &[], Vec::new(), &mut problems);
     outcome.value.filter(|_| problems.is_empty()).ok_or(problems)
 }
 
@@ -107,7 +109,9 @@ impl Reader<'_> {
 
     /// Turns an error of serde into a problem, unless it follows from what was said before.
     fn note(&self, error: error::Error, at: &Place) {
-        let is_consequence = error.missing().is_some_and(|key| self.has_wrong(&at.key(key)));
+        let is_misspelt = |key: &str| self.wrong.borrow().iter().any(|wrong| wrong.is_near(&at.key(key)));
+        let is_consequence =
+            error.missing().is_some_and(|key| self.has_wrong(&at.key(key)) || is_misspelt(key));
         if !is_consequence && let Some(problem) = error.into_problem(at) {
             self.say(problem);
         }

@@ -83,7 +83,12 @@ impl<'r> Value<'r> {
 
     fn list<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Error> {
         let DeValue::Array(array) = self.content else { return Err(self.not("a list")) };
-        visitor.visit_seq(Elements { list: self, rest: array.iter().enumerate(), is_whole: true })
+        visitor.visit_seq(Elements {
+            list: self,
+            rest: array.iter().enumerate(),
+            is_whole: true,
+            has_any: array.is_empty(),
+        })
     }
 
     fn any<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Error> {
@@ -177,11 +182,13 @@ impl<'de> Deserializer<'de> for Value<'_> {
 }
 
 /// The elements of a list. Those that are wrong are left out; where they are no tables, the whole list is, in the end, because the
-/// others would have another number.
+/// others would have another number. So is a list of which nothing is left.
 struct Elements<'r, 'l> {
     list: &'l Value<'r>,
     rest: std::iter::Enumerate<std::slice::Iter<'r, Spanned<DeValue<'r>>>>,
     is_whole: bool,
+    /// Whether an element was right, or there are none.
+    has_any: bool,
 }
 
 impl<'de> SeqAccess<'de> for Elements<'_, '_> {
@@ -191,10 +198,11 @@ impl<'de> SeqAccess<'de> for Elements<'_, '_> {
         for (index, element) in self.rest.by_ref() {
             let place = self.list.place.index(index);
             if !self.list.reader.is_wrong(&place) {
+                self.has_any = true;
                 return seed.deserialize(Value::new(self.list.reader, element.get_ref(), place)).map(Some);
             }
             self.is_whole &= element.get_ref().is_table();
         }
-        if self.is_whole { Ok(None) } else { Err(Error::said(&self.list.place)) }
+        if self.is_whole && self.has_any { Ok(None) } else { Err(Error::said(&self.list.place)) }
     }
 }

@@ -244,12 +244,6 @@ error: the host "a.org" is given twice
 31 | hosts = ["*.b.org", "a.org"]
    |                     ^^^^^^^ the second
 
-error: this site answers nothing
-  --> rudy.toml:33:1
-   |
-33 | [[site]]
-   | ^^^^^^^^ expected `root = "..."`, `php = "..."` or a [[site.route]]
-
 error: unknown key `status`
   --> rudy.toml:34:1
    |
@@ -273,7 +267,7 @@ error: two sites are the default one
 36 | [[site]]
    | ^^^^^^^^ this has no `hosts` either
 
-15 errors in the configuration
+14 errors in the configuration
 
 "#]]
     );
@@ -806,21 +800,10 @@ const PIECES: &[&str] = &[
 ];
 
 #[test]
-fn what_follows_from_another_error_is_not_said() {
-    for text in [
-        "listen = '127.0.0.1:1,proxy_protocol'\ntrust_forwarded_host = true\ntrusted_proxies = '10.0.0'\n[[site]]\nroute = [{ path = '/', respond = 200 }]",
-        "[[site]]\nroot = 5\nindex = 'a'\nbrowse = true\nfallback = 'b'",
-        "[[site]]\nroute = [{ path = '/', fastcgi = { address = 5 } }]",
-        "[[site]]\nroute = [{ path = '/', fastcgi = { command = 5, processes = { max = 2 } } }]",
-        "[[site]]\nroute = [{ path = '/', respond = 200 }]\nauthorize = { address = 5 }",
-        "[[site]]\nroute = [{ path = '/', php = { root = 5 } }]",
-        "[[site]]\nroute = [{ path = '/', status = { allow = 'local' } }]",
-        "[[site]]\nroute = [{ path = '/', fastcgi = { address = '127.0.0.1:1', root = '.', script_suffix = 5 } }]",
-        "listen = \"\"\"a\nb\"\"\"\n[[site]]\nroute = [{ path = '/', respond = 200 }]",
-    ] {
-        let said = errors(text);
-        assert!(said.contains("\n1 error in"), "{text}\n{said}");
-    }
-    let said = errors("[[site]]\n[[site.route]]\npath = '/'\n'$handler' = 'files'");
-    assert!(said.contains("unknown key `$handler`"), "{said}");
+fn of_very_many_errors_the_first_hundred_are_shown() {
+    let keys: Vec<_> = (0..300).map(|number| format!("wrong{number} = 1")).collect();
+    let said = errors(&format!("{}\n[[site]]\nroot = '.'\n", keys.join("\n")));
+    assert_eq!(said.matches("unknown key").count(), 100);
+    assert!(said.contains("`wrong99`") && !said.contains("`wrong100`"));
+    assert!(said.ends_with("300 errors in the configuration, the first 100 are shown\n"));
 }

@@ -194,3 +194,24 @@ fn every_old_key_names_the_new_one() {
         assert!(error.contains(&format!("replaced by {new}")), "{error}");
     }
 }
+
+#[test]
+fn what_follows_from_an_error_is_not_said() {
+    for (main, site, says) in [
+        ("", "root = 'public'\nhosts = '${RUDY_TEST_UNSET}'", "`RUDY_TEST_UNSET` is not set"),
+        ("", "root = 'public'\nhosts = ['a.org', '${RUDY_TEST_UNSET}']", "`RUDY_TEST_UNSET` is not set"),
+        ("listen = [{ address = ':80' }]", "root = 'public'", "expected an address to listen on"),
+        ("", "rot = 'public'", "did you mean `root`?"),
+        ("", "proxy_pass = 'x'", "Rudy is no reverse proxy yet"),
+        ("", "route = [{ path = '/', tail = { file = '/x', allow = 'anyone' } }]", "did you mean `files`?"),
+        ("", "route = [{ pth = '/', respond = 404 }]", "did you mean `path`?"),
+        ("", "route = [{ path = '/', fastcgi = { command = 'app' } }]", "expected a list"),
+        ("", "route = [{ path = '/', fastcgi = { comand = ['app'] } }]", "did you mean `command`?"),
+        ("", "route = [{ path = '/', fastcgi = { adress = 'x:9' } }]", "did you mean `address`?"),
+    ] {
+        let error = with_site(main, site).unwrap_err();
+        assert!(error.contains(says) && error.contains("1 error in"), "{main} {site}:\n{error}");
+    }
+    let error = with_site("", "hosts = 'a b'").unwrap_err();
+    assert!(error.contains("\"a b\" is not a host") && error.contains("answers nothing"), "{error}");
+}
