@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::diagnostics::{Place, Problem};
-use super::file::MainFile;
+use super::file::{MainFile, RouteTable, SiteTable};
+use super::limits::LimitsTable;
 use super::schema::schema_of;
 use crate::files::FilesTable;
 
@@ -34,47 +35,88 @@ const REPLACED: [(&str, &str); 20] = [
 ];
 
 const NO_TLS: &str = "Rudy has no TLS yet: put a server that has it in front";
+const NO_PASSWORDS: &str = "Rudy checks no passwords: `authorize` asks an app";
+const NO_ADDRESSES: &str =
+    "only `status`, `info`, `tail` and `broadcast` have lists of addresses; `authorize` asks an app";
+const NO_RATE: &str =
+    "Rudy has no limit on requests per second; `limits = { connections_per_address = 100 }` is near";
+const NO_ERROR_LOG: &str = "errors go to standard error, and systemd stores them: leave this out";
+const NO_HTTP2: &str = "Rudy speaks HTTP/1.1: leave this out";
+const ONE_TIMEOUT: &str =
+    "write `limits = { head_timeout = \"10s\", idle_timeout = \"75s\" }` at the top of the main file";
+const TRUSTED: &str = "write `trusted_proxies = [\"10.0.0.0/8\"]` at the top of the main file";
 const NO_PROXY: &str = "Rudy is no reverse proxy yet: `fastcgi` and `php` pass requests to applications";
 
 /// Names that nginx, Caddy and Apache have for something, in lower case, and what to write here.
-const OTHER_SERVERS: [(&str, &str); 41] = [
+const OTHER_SERVERS: [(&str, &str); 72] = [
     ("add_header", "write `headers = { Name = \"value\" }` in `files` or `respond`"),
     ("alias", "write `files = { root = \"...\" }` in a [[site.route]] with `path = \"/docs/*\"`"),
+    ("allow", NO_ADDRESSES),
+    ("auth", NO_PASSWORDS),
+    ("auth_basic", NO_PASSWORDS),
     ("autoindex", "write `browse = true`"),
+    ("basic_auth", NO_PASSWORDS),
+    ("basicauth", NO_PASSWORDS),
     ("bind", "write `listen = \"127.0.0.1:8080\"` at the top of the main file"),
+    ("brotli", "write `br`"),
     ("certificate", NO_TLS),
+    ("client_body_timeout", "write `limits = { body_rate_min = 500 }` at the top of the main file"),
+    ("client_header_timeout", "write `limits = { head_timeout = \"10s\" }` at the top of the main file"),
     ("client_max_body_size", "write `limits = { body_bytes = \"16M\" }` at the top of the main file"),
+    ("deny", NO_ADDRESSES),
     ("directoryindex", "write `index = [\"index.html\"]`"),
+    ("document_root", "write `root = \"public\"`"),
     ("documentroot", "write `root = \"public\"`"),
     ("encode", "write `compression = true` in `files`"),
+    ("env", "write `params = { NAME = \"value\" }` in `fastcgi` or `php`"),
+    ("error_log", NO_ERROR_LOG),
     ("error_page", "write `error_pages = { 404 = \"404.html\" }` in `files`"),
     ("errordocument", "write `error_pages = { 404 = \"404.html\" }` in `files`"),
+    ("errorlog", NO_ERROR_LOG),
+    ("every", "write `interval`"),
     ("expires", "write `cache_control = [{ pattern = \"*.css\", value = \"max-age=3600\" }]` in `files`"),
     ("fastcgi_pass", "write `fastcgi = { address = \"127.0.0.1:9000\" }` in a [[site.route]]"),
+    ("fastcgi_read_timeout", "write `response_timeout = \"60s\"` in `fastcgi` or `php`"),
     ("file_server", "write `root = \"public\"`"),
+    ("group", "write `user = \"www-data:www-data\"`"),
     ("gzip", "write `compression = true` in `files`"),
+    ("handle", "write [[site.route]] and `path = \"/docs/*\"`"),
     ("host", "write `hosts = \"example.org\"` in a [[site]]"),
     ("http", "there is no such table: its keys are at the top of the main file"),
+    ("http2", NO_HTTP2),
     ("keepalive_timeout", "write `limits = { idle_timeout = \"75s\" }` at the top of the main file"),
+    ("limit_req", NO_RATE),
     ("location", "write [[site.route]] and `path = \"/docs/*\"`"),
     ("log", "write `access_log = \"access.log\"` at the top of the main file"),
+    ("log_level", NO_ERROR_LOG),
+    ("match", "write `path = \"/docs/*\"`"),
     ("php_fastcgi", "write `php = { root = \"public\", address = \"127.0.0.1:9000\" }`"),
     ("port", "write `listen = 8080` at the top of the main file"),
     ("proxy", NO_PROXY),
     ("proxy_pass", NO_PROXY),
+    ("proxy_protocol", "write `listen = \"127.0.0.1:8080,proxy_protocol\"` at the top of the main file"),
     ("proxypass", NO_PROXY),
+    ("rate_limit", NO_RATE),
+    ("real_ip_header", "write `client_address = \"x-forwarded-for\"` at the top of the main file"),
     ("redir", "write `redirect = \"/new\"` in a [[site.route]]"),
     ("return", "write `redirect = \"/new\"` or `respond = 404` in a [[site.route]]"),
     ("reverse_proxy", NO_PROXY),
     ("rewrite", "write `redirect = \"/new/{rest}\"` in a [[site.route]] with `path = \"/old/*\"`"),
     ("scriptalias", "write `fastcgi = { address = \"...\" }` in a [[site.route]]"),
+    ("send_timeout", "write `limits = { send_stall_timeout = \"30s\" }` at the top of the main file"),
     ("server", "write [[site]]; `listen` is at the top of the main file"),
     ("server_name", "write `hosts = [\"example.org\"]`"),
     ("serveralias", "write `hosts = [\"example.org\", \"www.example.org\"]`"),
     ("servername", "write `hosts = [\"example.org\"]`"),
+    ("set_real_ip_from", TRUSTED),
+    ("socket", "write `address = \"unix:/run/php/php-fpm.sock\"`"),
+    ("spa", "write `fallback = \"index.html\"`"),
     ("ssl_certificate", NO_TLS),
     ("sslcertificatefile", NO_TLS),
+    ("timeout", ONE_TIMEOUT),
+    ("timeouts", ONE_TIMEOUT),
     ("tls", NO_TLS),
+    ("trusted_hosts", "write `hosts = [\"example.org\"]` in a [[site]]"),
     ("upstream", "write `address = [\"127.0.0.1:9000\", \"127.0.0.1:9001\"]` in `fastcgi`"),
     ("virtualhost", "write [[site]]"),
     ("worker_connections", "write `limits = { connections = 10000 }` at the top of the main file"),
@@ -106,14 +148,29 @@ fn elsewhere(place: &Place, key: &str) -> Option<String> {
     let table = place.parent()?.keys();
     let is_main = has_key::<MainFile>(key);
     match table.as_str() {
-        "" if is_main => Some("write this in the main file: an included file has sites only".to_owned()),
+        "limits" if is_main => Some("write this above [limits]".to_owned()),
+        _ if is_main && table.is_empty() => {
+            Some("write this in the main file: an included file has sites only".to_owned())
+        }
         "site" | "site.route" if is_main => Some("write this before the first [[site]]".to_owned()),
         "site" if has_key::<FilesTable>(key) => Some(format!(
             "write [[site.route]], `path = \"/*\"` and `files = {{ root = \"...\", {key} = ... }}` in place of `root`"
         )),
+        "site.route" if key == "root" => Some("write `files = \"public\"`".to_owned()),
         "site.route" if has_key::<FilesTable>(key) => {
             Some(format!("write `files = {{ root = \"...\", {key} = ... }}`"))
         }
+        "" | "site" if has_key::<LimitsTable>(key) => {
+            Some(format!("write `limits = {{ {key} = ... }}` at the top of the main file"))
+        }
+        "" if has_key::<SiteTable>(key) => Some("write [[site]] above this".to_owned()),
+        "" if has_key::<FilesTable>(key) => {
+            Some(format!("write `files = {{ root = \"...\", {key} = ... }}` in a [[site.route]]"))
+        }
+        "" | "site" if has_variant::<RouteTable>(key) => {
+            Some(format!("write [[site.route]], `path = \"/*\"` and `{key} = ...`"))
+        }
+        "" | "site" if has_key::<RouteTable>(key) => Some("write [[site.route]] above this".to_owned()),
         _ => None,
     }
 }
@@ -123,6 +180,25 @@ fn has_key<T: JsonSchema>(key: &str) -> bool {
     // A table with a short form is one of two.
     let forms = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
     forms.chain([&schema]).any(|form| form.get("properties").is_some_and(|keys| keys.get(key).is_some()))
+}
+
+/// Whether one of the tables that `T` is chosen from has the key.
+fn has_variant<T: JsonSchema>(key: &str) -> bool {
+    let schema = schema_of::<T>();
+    let variants = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    variants.into_iter().any(|variant| variant.get("properties").is_some_and(|keys| keys.get(key).is_some()))
+}
+
+/// A value of another type than `expected`: how its key is written.
+pub(super) fn example(place: &Place, expected: &str) -> Option<String> {
+    let keys = place.keys();
+    let (name, example) = crate::reference::example(&schema_of::<MainFile>(), keys.rsplit('.').next()?)?;
+    let is_that = match expected {
+        "a table" => example.starts_with('{'),
+        "a list" => example.starts_with('['),
+        _ => false,
+    };
+    is_that.then(|| format!("write `{name} = {example}`"))
 }
 
 /// A key that is missing in the table at `place`.
@@ -149,11 +225,11 @@ pub(super) fn no_variant(place: &Place, names: &[String]) -> Problem {
     problem.label(format!("expected {} or {last}", before.join(", ")))
 }
 
-/// The candidate that `text` was probably meant to be: at most one slip in three letters.
+/// The candidate that `text` was probably meant to be: at most one slip in three letters, and one in a short word.
 pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let with_distance = candidates.map(|candidate| (strsim::osa_distance(text, candidate), candidate));
     let (distance, candidate) = with_distance.min()?;
-    (distance <= text.chars().count().max(candidate.chars().count()).div_ceil(3)).then_some(candidate)
+    (distance <= (text.chars().count().max(candidate.chars().count()) / 3).max(1)).then_some(candidate)
 }
 
 #[cfg(test)]
@@ -170,6 +246,7 @@ mod tests {
             ("idle_tiemout", Some("idle_timeout")),
             ("rot", Some("root")),
             ("frobnicate", None),
+            ("auth", None),
             ("", None),
         ] {
             assert_eq!(nearest(text, known.into_iter()), near, "{text}");

@@ -132,6 +132,11 @@ impl Expansion<'_> {
                 "expected \"${NAME}\" or \"${NAME:-default}\"; `$${` is a `${` as text".to_owned(),
             ));
         }
+        // The first brace would end it.
+        if default.is_some_and(|default| default.contains("${")) {
+            let label = "write the default without a placeholder".to_owned();
+            return Err(("a default holds no other placeholder".to_owned(), label));
+        }
         // As a shell has it: a default also stands in for an empty value.
         let value = (self.lookup)(name).filter(|value| default.is_none() || !value.is_empty());
         match (value, default) {
@@ -183,6 +188,7 @@ mod tests {
             ("$${PORT}", Ok("${PORT}")),
             ("${NONE}", Err("the environment variable `NONE` is not set")),
             ("${PORT", Err("a placeholder is not closed")),
+            ("${NONE:-${PORT}}", Err("a default holds no other placeholder")),
             ("${}", Err("\"\" is not the name of a variable")),
             ("${1A}", Err("\"1A\" is not the name of a variable")),
             ("${A B}", Err("\"A B\" is not the name of a variable")),

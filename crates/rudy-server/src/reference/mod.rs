@@ -89,6 +89,23 @@ struct Type {
     examples: Vec<Value>,
 }
 
+/// The key `name`, in whichever table it is found first, as it is written, and an example of its value.
+pub(crate) fn example(root: &Value, name: &str) -> Option<(String, String)> {
+    let example = schema::Schemas { root }.example(property(root, name)?)?;
+    Some((notation::key(name), notation::value(&example)))
+}
+
+fn property<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
+    match schema {
+        Value::Array(parts) => parts.iter().find_map(|part| property(part, name)),
+        Value::Object(parts) => {
+            let own = parts.get("properties").and_then(|keys| keys.get(name));
+            own.or_else(|| parts.values().find_map(|part| property(part, name)))
+        }
+        _ => None,
+    }
+}
+
 impl Reference {
     fn table(&self, id: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.id == id)

@@ -74,6 +74,18 @@ impl de::Error for Error {
         Self { missing: Some(key), ..Self::custom("") }
     }
 
+    fn invalid_value(unexpected: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
+        match unexpected {
+            de::Unexpected::Signed(number) => {
+                Self::custom(two_lines(format_args!("{number} is out of range"), "expected 0 or more"))
+            }
+            de::Unexpected::Unsigned(number) => {
+                Self::custom(two_lines(format_args!("{number} is out of range"), "expected a smaller number"))
+            }
+            other => Self::custom(format_args!("expected {expected}, found {other}")),
+        }
+    }
+
     fn invalid_type(unexpected: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
         let found = match unexpected {
             de::Unexpected::Str(_) => "a string",

@@ -12,7 +12,7 @@ use super::error::Error;
 use super::table::{Entries, Located};
 use super::{Reader, ask};
 use crate::config::diagnostics::{Place, Problem};
-use crate::config::hints::nearest;
+use crate::config::hints::{self, nearest};
 
 /// A value of a file.
 #[derive(Clone)]
@@ -43,7 +43,13 @@ impl<'r> Value<'r> {
             DeValue::Table(_) if expected == "a list" => {
                 Error::custom(super::two_lines(message, format_args!("write [[{}]]", self.place.keys())))
             }
-            _ => Error::custom(message),
+            DeValue::Integer(number) if expected == "a string" => {
+                Error::custom(super::two_lines(message, format_args!("write \"{}\"", number.as_str())))
+            }
+            _ => match hints::example(&self.place, expected) {
+                Some(line) => Error::custom(super::two_lines(message, line)),
+                None => Error::custom(message),
+            },
         }
         .at(&self.place)
     }

@@ -248,9 +248,7 @@ error: unknown key `status`
   --> rudy.toml:34:1
    |
 34 | status = {}
-   | ^^^^^^ not known here
-   |
-   = help: the keys known here are `hosts`, `root`, `index`, `browse`, `fallback`, `php`, `authorize`, `route`
+   | ^^^^^^ write [[site.route]], `path = "/*"` and `status = ...`
 
 error: this site answers nothing
   --> rudy.toml:36:1

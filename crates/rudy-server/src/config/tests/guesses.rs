@@ -215,3 +215,35 @@ fn what_follows_from_an_error_is_not_said() {
     let error = with_site("", "hosts = 'a b'").unwrap_err();
     assert!(error.contains("\"a b\" is not a host") && error.contains("answers nothing"), "{error}");
 }
+
+#[test]
+fn a_guess_that_is_not_taken_is_answered_with_what_to_write() {
+    for (main, site, says) in [
+        ("root = 'public'", "root = 'public'", "write [[site]] above this"),
+        ("respond = 404", "root = 'public'", "write [[site.route]], `path = \"/*\"` and `respond = ...`"),
+        ("compression = true", "root = 'public'", "compression = ... }` in a [[site.route]]"),
+        ("head_timeout = 5", "root = 'public'", "write `limits = { head_timeout = ... }` at the top"),
+        ("limits = { user = 'x' }", "root = 'public'", "write this above [limits]"),
+        ("limits = { send_timeout = 5 }", "root = 'public'", "send_stall_timeout"),
+        ("timeouts = {}", "root = 'public'", "limits = { head_timeout"),
+        ("proxy_protocol = true", "root = 'public'", "write `listen = \"127.0.0.1:8080,proxy_protocol\"`"),
+        ("user = 1000", "root = 'public'", "write \"1000\""),
+        ("limits = { body_rate_min = -1 }", "root = 'public'", "-1 is out of range"),
+        ("limits = { body_rate_min = 99999999999 }", "root = 'public'", "99999999999 is out of range"),
+        ("", "route = [{ path = '/', root = 'public' }]", "write `files = \"public\"`"),
+        ("", "root = 'public'\nauth = 1", "Rudy checks no passwords"),
+        ("", "root = 'public'\nrespond = 404", "write [[site.route]], `path = \"/*\"` and `respond = ...`"),
+        ("", "route = [{ path = '/', status = true }]", "write `status = { allow = \"loopback\" }`"),
+        ("", "route = [{ path = '/', delay = '2s' }]", "write `delay = { time = \"40ms\" }`"),
+        (
+            "",
+            "route = [{ path = '/', fastcgi = 'php' }]",
+            "write `fastcgi = { address = \"127.0.0.1:9000\" }`",
+        ),
+        ("", "route = [{ path = '/', fastcgi = { command = 'app' } }]", "write `command = ["),
+        ("", "root = 'public'\nhosts = '${A:-${B}}'", "a default holds no other placeholder"),
+    ] {
+        let error = with_site(main, site).unwrap_err();
+        assert!(error.contains(says) && error.contains("1 error in"), "{main} {site}:\n{error}");
+    }
+}
