@@ -65,12 +65,15 @@ impl Audience {
     }
 }
 
+/// The fields of standards (RFC 7239, RFC 9110 §7.6.3, RFC 8586), of nginx's examples, and of CDNs and tunnels.
+const FORWARDING_FIELDS: [&str; 7] =
+    ["forwarded", "via", "cdn-loop", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip"];
+
 /// A field that proxies add. A client may add one, too, and is refused for it.
 fn forwarding_field(headers: &HeaderMap) -> Option<&HeaderName> {
-    headers.keys().find(|name| {
-        matches!(name.as_str(), "forwarded" | "x-real-ip" | "via")
-            || name.as_str().starts_with("x-forwarded-")
-    })
+    headers
+        .keys()
+        .find(|name| FORWARDING_FIELDS.contains(&name.as_str()) || name.as_str().starts_with("x-forwarded-"))
 }
 
 impl fmt::Display for Audience {
@@ -154,6 +157,10 @@ mod tests {
                 "X-Forwarded-Prefix",
                 "X-Real-IP",
                 "Via",
+                "CDN-Loop",
+                "CF-Connecting-IP",
+                "True-Client-IP",
+                "X-Client-IP",
             ] {
                 let told = told(peer, &[field]);
                 assert!(
