@@ -38,7 +38,7 @@ enum Command {
     /// Print what a rudy.toml means, or everything that is wrong with it
     ///
     /// Prints which addresses are listened on and which handler answers which path, in the order in which they are
-    /// tried. If anything is wrong, all of it is said and the exit code is 2.
+    /// tried. If anything is wrong, it prints all errors, and the exit code is 2.
     #[command(after_help = "Example: rudy check /etc/rudy/rudy.toml")]
     Check {
         /// The file
@@ -75,9 +75,9 @@ enum Command {
 ///
 /// Without --listen or --port it is served on 127.0.0.1:8080, where only this machine can reach it.
 ///
-/// SIGTERM and SIGINT (Ctrl-C) let what is under way finish and end with exit code 0, a second one ends at once.
+/// After SIGTERM or SIGINT (Ctrl-C) Rudy finishes requests in progress and exits with code 0. After a second one it exits at once.
 ///
-/// SIGHUP reads the configuration again and opens the logs anew. SIGUSR2 replaces the process by a
+/// SIGHUP reads the configuration again and opens the logs again. SIGUSR2 replaces the process by a
 /// new one of the same command line, without losing a connection. See `rudy reload`.
 #[derive(Debug, Args)]
 #[command(
