@@ -15,11 +15,14 @@ pub(crate) struct Placeholders(Vec<(String, String)>);
 
 impl Placeholders {
     pub(crate) fn add(&mut self, value: &str, placeholder: &str) {
-        let pair = (value.to_owned(), placeholder.to_owned());
-        if !value.is_empty() && !self.0.contains(&pair) {
-            self.0.push(pair);
-            self.0.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        // Hosts are kept in lower case.
+        for value in [value.to_owned(), value.to_ascii_lowercase()] {
+            let pair = (value, placeholder.to_owned());
+            if !pair.0.is_empty() && !self.0.contains(&pair) {
+                self.0.push(pair);
+            }
         }
+        self.0.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
     }
 
     pub(crate) fn extend(&mut self, others: &Self) {
@@ -99,7 +102,7 @@ impl Expansion<'_> {
     }
 
     fn text(&mut self, text: &str) -> Result<String, (String, String)> {
-        let mut out = String::new();
+        let (mut out, mut is_secret) = (String::new(), false);
         let mut rest = text;
         while let Some(at) = rest.find("${") {
             if rest[..at].ends_with('$') {
@@ -111,14 +114,21 @@ impl Expansion<'_> {
             out.push_str(&rest[..at]);
             let unclosed = || ("a placeholder is not closed".to_owned(), "expected \"${NAME}\"".to_owned());
             let end = rest[at..].find('}').map(|length| at + length).ok_or_else(unclosed)?;
-            out.push_str(&self.variable(rest, at..end)?);
+            let (value, is_default) = self.variable(rest, at..end)?;
+            out.push_str(&value);
+            is_secret |= !is_default;
             rest = &rest[end + 1..];
         }
-        Ok(out + rest)
+        out.push_str(rest);
+        // In the middle of a word a value alone would not be found.
+        if is_secret {
+            self.placeholders.add(&out, text);
+        }
+        Ok(out)
     }
 
-    /// The value of the placeholder at `range` of `text`, which ends before its brace.
-    fn variable(&mut self, text: &str, range: Range<usize>) -> Result<String, (String, String)> {
+    /// The value of the placeholder at `range` of `text`, which ends before its brace; and whether it is the default.
+    fn variable(&mut self, text: &str, range: Range<usize>) -> Result<(String, bool), (String, String)> {
         let inner = &text[range.start + 2..range.end];
         let (name, default) = match inner.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
@@ -142,9 +152,9 @@ impl Expansion<'_> {
         match (value, default) {
             (Some(value), _) => {
                 self.placeholders.add(&value, &text[range.start..=range.end]);
-                Ok(value)
+                Ok((value, false))
             }
-            (None, Some(default)) => Ok(default.to_owned()),
+            (None, Some(default)) => Ok((default.to_owned(), true)),
             (None, None) => Err((
                 format!("the environment variable `{name}` is not set"),
                 format!("set it, or write \"${{{name}:-default}}\""),
@@ -161,6 +171,7 @@ mod tests {
         let (mut placeholders, mut problems) = (Placeholders::default(), Vec::new());
         let lookup = |name: &str| match name {
             "PORT" => Some("8080".to_owned()),
+            "NAME" => Some("Secret".to_owned()),
             "EMPTY" => Some(String::new()),
             _ => None,
         };
@@ -209,6 +220,14 @@ mod tests {
             ("8080", "${PORT}"),
             ("18080 80801 8080a", "18080 80801 8080a"),
             ("8080,8080", "${PORT},${PORT}"),
+        ] {
+            assert_eq!(placeholders.mask(text), shown);
+        }
+        let (_, placeholders) = expand("/srv/app${NAME}s/${NONE:-x}").unwrap();
+        for (text, shown) in [
+            ("cannot open /srv/appSecrets/x: no", "cannot open /srv/app${NAME}s/${NONE:-x}: no"),
+            ("secret.org", "${NAME}.org"),
+            ("secrets.org", "secrets.org"),
         ] {
             assert_eq!(placeholders.mask(text), shown);
         }

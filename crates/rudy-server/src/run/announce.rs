@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, absolute};
 
 use rudy_net::engine::Model;
-use rudy_net::listen::Bound;
+use rudy_net::listen::{Address, Bound};
 
 use super::{Options, Source};
 use crate::config::Config;
@@ -17,7 +17,7 @@ pub(super) fn announce(
     out: &mut impl Write,
     options: &Options,
     config: &Config,
-    bound: &[Bound],
+    listening: &[(Address, Vec<Bound>)],
 ) -> io::Result<()> {
     match &options.source {
         Source::Folder { path, .. } => {
@@ -26,15 +26,18 @@ pub(super) fn announce(
         }
         Source::File(path) => writeln!(out, "Rudy serves {} at", described(config.sites.len(), path))?,
     }
-    for place in bound {
-        writeln!(out, "  {}", url(place))?;
+    for (address, bound) in listening {
+        for bound in bound {
+            writeln!(out, "  {}", url(address, bound))?;
+        }
     }
     if config.engine.model != Model::default() {
         let answers = if config.engine.keeps_alive() { "" } else { ", one answer for each connection" };
         writeln!(out, "Engine: {}{answers}.", config.engine.model)?;
     }
     if let Source::Folder { path, browse, .. } = &options.source {
-        writeln!(out, "{}", if bound.iter().all(is_loopback) { ONLY_HERE } else { EVERYBODY })?;
+        let is_only_here = listening.iter().flat_map(|(_, bound)| bound).all(is_loopback);
+        writeln!(out, "{}", if is_only_here { ONLY_HERE } else { EVERYBODY })?;
         writeln!(out, "Not served: hidden files, PHP source, and links that lead out of the folder.")?;
         if !browse {
             writeln!(out, "Folders without an index.html are not listed: --browse lists them.")?;
@@ -64,12 +67,19 @@ fn described(sites: usize, path: &Path) -> String {
 }
 
 /// An address as a browser takes it. One that stands for all is shown as one of them.
-pub(super) fn url(bound: &Bound) -> String {
+pub(super) fn url(address: &Address, bound: &Bound) -> String {
+    if let Address::ProxyProtocol(address) = address {
+        return format!("{} (with the PROXY protocol only)", url(address, bound));
+    }
     match bound {
-        Bound::Ip(address) if address.ip().is_unspecified() => {
-            format!("http://127.0.0.1:{}/ and at every other address of this machine", address.port())
+        // A written `[::]` takes IPv6 alone.
+        Bound::Ip(ip) if ip.ip().is_unspecified() && ip.is_ipv6() && matches!(address, Address::Ip(_)) => {
+            format!("http://[::1]:{}/ and at every other IPv6 address of this machine", ip.port())
         }
-        Bound::Ip(address) => format!("http://{address}/"),
+        Bound::Ip(ip) if ip.ip().is_unspecified() => {
+            format!("http://127.0.0.1:{}/ and at every other address of this machine", ip.port())
+        }
+        Bound::Ip(ip) => format!("http://{ip}/"),
         Bound::Unix(_) => bound.to_string(),
     }
 }
@@ -88,17 +98,22 @@ mod tests {
 
     #[test]
     fn an_address_is_shown_as_a_browser_takes_it() {
-        for (bound, shown) in [
-            (Bound::Ip(([127, 0, 0, 1], 8080).into()), "http://127.0.0.1:8080/"),
-            (Bound::Ip("[::1]:80".parse().unwrap()), "http://[::1]:80/"),
+        for (address, bound, shown) in [
+            ("127.0.0.1:80", "127.0.0.1:80", "http://127.0.0.1:80/"),
+            ("[::1]:80", "[::1]:80", "http://[::1]:80/"),
+            (":80", "[::]:80", "http://127.0.0.1:80/ and at every other address of this machine"),
+            (":80", "0.0.0.0:80", "http://127.0.0.1:80/ and at every other address of this machine"),
+            ("[::]:80", "[::]:80", "http://[::1]:80/ and at every other IPv6 address of this machine"),
             (
-                Bound::Ip("[::]:80".parse().unwrap()),
-                "http://127.0.0.1:80/ and at every other address of this machine",
+                "127.0.0.1:80,proxy_protocol",
+                "127.0.0.1:80",
+                "http://127.0.0.1:80/ (with the PROXY protocol only)",
             ),
-            (Bound::Unix("/run/rudy.sock".into()), "unix:/run/rudy.sock"),
         ] {
-            assert_eq!(url(&bound), shown);
+            assert_eq!(url(&address.parse().unwrap(), &Bound::Ip(bound.parse().unwrap())), shown);
         }
+        let unix = Bound::Unix("/run/rudy.sock".into());
+        assert_eq!(url(&"unix:/run/rudy.sock".parse().unwrap(), &unix), "unix:/run/rudy.sock");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use rudy_net::listen::ListenError;
 
-use crate::config::Diagnostics;
+use crate::config::{Diagnostics, Placeholders};
 
 /// The exit codes of Rudy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,17 @@ impl Failure {
     pub(super) fn cannot(what: &str) -> impl FnOnce(io::Error) -> Self {
         let what = what.to_owned();
         move |error| Self::Cannot(format!("{what}: {error}"))
+    }
+
+    /// Without values that came from the environment.
+    pub(super) fn masked(self, placeholders: &Placeholders) -> Self {
+        match self {
+            Self::Listen(_) | Self::Cannot(_) => {
+                let text = self.summary();
+                Self::Cannot(placeholders.mask(text.strip_prefix("cannot ").unwrap_or(&text)).into_owned())
+            }
+            other => other,
+        }
     }
 
     /// In one line; a configuration's errors are only counted.
@@ -101,6 +112,27 @@ impl Failure {
         match self {
             Self::Config(_) | Self::Folder(..) | Self::JsonLogOfNothing => Exit::BadInput,
             Self::Listen(_) | Self::Cannot(_) => Exit::CannotRun,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rudy_net::listen::{Inherited, Listener};
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_done_keeps_placeholders() {
+        let mut placeholders = Placeholders::default();
+        placeholders.add("secret", "${NAME}");
+        let listen = Listener::bind(&"unix:/nonexistent/secret".parse().unwrap(), 1, &Inherited::default());
+        for (failure, shown) in [
+            (Failure::Listen(listen.unwrap_err()), "cannot listen on unix:/nonexistent/${NAME}: "),
+            (Failure::Cannot("run as `secret`".to_owned()), "cannot run as `${NAME}`"),
+        ] {
+            let summary = failure.masked(&placeholders).summary();
+            assert!(summary.starts_with(shown), "{summary}");
         }
     }
 }

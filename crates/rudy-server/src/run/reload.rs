@@ -9,6 +9,7 @@ use super::server::{Server, open_access_log};
 use super::service_manager::State;
 use super::{Source, announce, conflicts, outcome};
 use crate::access_log::AccessLog;
+use crate::config::Config;
 use crate::error_log::ErrorLog;
 
 impl Server {
@@ -40,9 +41,12 @@ impl Server {
     /// configuration has.
     fn try_reload(&mut self) -> Result<(), Failure> {
         let (options, inherited) = (self.options.clone(), self.inherited.clone());
-        let mut config = self.aside(move || options.config(&inherited))?;
-        // From here on errors may name its values, also where it does not take over.
-        self.context.errors.mask(config.placeholders());
+        let config = self.aside(move || options.config(&inherited))?;
+        let placeholders = config.placeholders().clone();
+        self.replace_by(config).map_err(|failure| failure.masked(&placeholders))
+    }
+
+    fn replace_by(&mut self, mut config: Config) -> Result<(), Failure> {
         let user_changes = config.user != self.config.user;
         config.user.clone_from(&self.config.user);
         let sandbox_changes = config.sandbox != self.config.sandbox;
@@ -137,7 +141,8 @@ impl Server {
     fn listen(&self, listeners: Vec<Listener>) -> Result<(), Failure> {
         let mut listening: Vec<(Address, String)> = Vec::new();
         for listener in listeners {
-            let shown: Vec<_> = listener.bound().iter().map(announce::url).collect();
+            let shown: Vec<_> =
+                listener.bound().iter().map(|bound| announce::url(listener.address(), bound)).collect();
             let (address, shown) = (listener.address().clone(), shown.join(", "));
             if let Err(error) = self.engine.listen(listener) {
                 let accepted: Vec<_> = listening.into_iter().map(|(address, _)| address).collect();
@@ -170,7 +175,7 @@ pub(super) fn reopen_access_log(log: Option<&AccessLog>, errors: &ErrorLog) {
         && let Err(error) = log.reopen()
     {
         errors.error(&format!(
-            "cannot open the access log {} anew: {error}; the file that was open is still written",
+            "cannot open the access log {} again: {error}; Rudy still writes to the file that was open",
             log.destination()
         ));
     }

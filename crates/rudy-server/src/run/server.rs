@@ -66,6 +66,19 @@ impl Server {
         }
         let (options, inherited) = (options.settled()?, Arc::new(inherited));
         let config = options.config(&inherited)?;
+        let placeholders = config.placeholders().clone();
+        Self::start_configured(config, options, inherited, command_line, runtime, signals)
+            .map_err(|failure| failure.masked(&placeholders))
+    }
+
+    fn start_configured(
+        config: Config,
+        options: Options,
+        inherited: Arc<Inherited>,
+        command_line: CommandLine,
+        runtime: Runtime,
+        signals: Signals,
+    ) -> Result<Self, Failure> {
         let descriptors = raise_descriptor_limit();
         let options_of_engine = config.engine.for_start().with_known_cores();
         let workers = options_of_engine.worker_count();
@@ -115,7 +128,7 @@ impl Server {
         for listener in listeners {
             self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
         }
-        let bound: Vec<_> = self.engine.listening().into_iter().flat_map(|(_, bound)| bound).collect();
+        let listening = self.engine.listening();
         self.tell_notices();
         if self.sandbox.as_ref().is_some_and(Sandbox::is_partial) {
             self.context.errors.notice(sandbox::PARTIAL);
@@ -130,7 +143,7 @@ impl Server {
             self.context.errors.notice(unused);
         }
         // A server that cannot say so serves all the same.
-        let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.config, &bound);
+        let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.config, &listening);
         self.tell_ready();
         Ok(())
     }
