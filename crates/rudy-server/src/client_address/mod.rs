@@ -164,7 +164,7 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
             Problem::value(&Place::file(0).key(key), format!("`{needed_by}` needs `trusted_proxies`"));
         let help = "write the addresses of the proxies: trusted_proxies = [\"10.0.0.1\"]";
         let problem = problem.label("no proxy is trusted").help(help);
-        problems.push(problem.unless(&Place::file(0).key("trusted_proxies")));
+        problems.push(problem.unless_wrong(&Place::file(0).key("trusted_proxies")));
     };
     if config.listen.iter().any(|address| address.proxy_protocol) {
         needs("listen", "proxy_protocol");

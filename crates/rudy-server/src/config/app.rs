@@ -102,7 +102,7 @@ impl AppTable {
     pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
         let mut problems = self.problems_with_address(place);
         if self.address.is_none() && self.command.is_none() {
-            let problem = missing("address", place).unless_wrong(&place.key("address"));
+            let problem = missing(place, "address").unless_wrong(&place.key("address"));
             let problem = problem.unless_wrong(&place.key("command"));
             problems.push(problem.help("or `command`, if Rudy is to start the app"));
         }

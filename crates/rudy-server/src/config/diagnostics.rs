@@ -225,7 +225,9 @@ impl Problem {
     /// Whether it follows from what was said of these places.
     pub(super) fn follows_from(&self, wrong: &[Place]) -> bool {
         let is_wrong = |cause: &Place| wrong.iter().any(|wrong| wrong.is_in(cause) || wrong.is_near(cause));
-        self.causes.iter().any(is_wrong)
+        let is_left_out = |about: &Place| wrong.iter().any(|wrong| about.is_in(wrong));
+        let (At::Value(about) | At::Key(about)) = &self.at else { return false };
+        is_left_out(about) || self.causes.iter().any(is_wrong)
     }
 
     /// What to do next.

@@ -157,9 +157,9 @@ impl Loader {
         expansion.table(document, &place);
         let Expansion { expanded, wrong, .. } = expansion;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let outcome = read(document, &place, folder, &expanded, wrong, &mut self.problems);
-        self.wrong.extend_from_slice(&outcome.wrong);
-        Some((place, outcome))
+        let Outcome { value, wrong } = read(document, &place, folder, &expanded, wrong, &mut self.problems);
+        self.wrong.extend(wrong);
+        Some((place, value))
     }
 
     fn sites(&mut self, sites: Vec<At<SiteTable>>) {
@@ -167,7 +167,7 @@ impl Loader {
             let is_empty = site.route.is_empty() && site.root.is_none() && site.php.is_none();
             // A key that is wrong or not known may be meant to respond.
             let is_elsewhere = |wrong: &Place| wrong.is_in(&place) && !wrong.is_in(&place.key("hosts"));
-            if is_empty && !wrong.iter().any(is_elsewhere) {
+            if is_empty && !self.wrong.iter().any(is_elsewhere) {
                 let problem = Problem::value(&place, "this site answers nothing");
                 let label = "expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]";
                 self.problems.push(problem.label(label));

@@ -92,7 +92,7 @@ impl FastcgiTable {
             let problem = Problem::value(&place.key("root"), title).label("scripts here cannot be checked");
             let help = "add `script_suffix = \".cgi\"` (how the names of scripts end), or `check_scripts = false` if the app has one \
                         script for all paths";
-            problems.push(problem.help(help).unless(&place.key("script_suffix")));
+            problems.push(problem.help(help).unless_wrong(&place.key("script_suffix")));
         }
         problems
     }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, absolute};
 
 use rudy_net::engine::Model;
-use rudy_net::listen::{Address, Bound};
+use rudy_net::listen::{Address, Bound, Endpoint};
 
 use super::{Options, Source};
 use crate::config::Config;
@@ -68,12 +68,12 @@ fn described(sites: usize, path: &Path) -> String {
 
 /// An address as a browser takes it. One that stands for all is shown as one of them.
 pub(super) fn url(address: &Address, bound: &Bound) -> String {
-    if let Address::ProxyProtocol(address) = address {
-        return format!("{} (with the PROXY protocol only)", url(address, bound));
-    }
-    match bound {
+    let option = if address.proxy_protocol { " (with the PROXY protocol only)" } else { "" };
+    let url = match bound {
         // A written `[::]` takes IPv6 alone.
-        Bound::Ip(ip) if ip.ip().is_unspecified() && ip.is_ipv6() && matches!(address, Address::Ip(_)) => {
+        Bound::Ip(ip)
+            if ip.ip().is_unspecified() && ip.is_ipv6() && matches!(address.endpoint, Endpoint::Ip(_)) =>
+        {
             format!("http://[::1]:{}/ and at every other IPv6 address of this machine", ip.port())
         }
         Bound::Ip(ip) if ip.ip().is_unspecified() => {
@@ -81,7 +81,8 @@ pub(super) fn url(address: &Address, bound: &Bound) -> String {
         }
         Bound::Ip(ip) => format!("http://{ip}/"),
         Bound::Unix(_) => bound.to_string(),
-    }
+    };
+    url + option
 }
 
 /// Whether only this machine gets there.
