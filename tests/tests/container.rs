@@ -58,6 +58,13 @@ impl Container {
         server
     }
 
+    /// Waits until the successor of a server is the only child.
+    fn has_reaped(&self, old: Pid) {
+        eventually("the old server is reaped", || {
+            matches!(children(self.first)[..], [server] if server != old).then_some(())
+        });
+    }
+
     /// The exit code of process 1, and what was written to stderr.
     fn end(&mut self) -> (i32, String) {
         let (status, stderr) = self.server.wait();
@@ -227,7 +234,7 @@ fn the_server_is_replaced_twice_and_each_signal_comes_once() {
         container.server.wait_for_line("SIGUSR1: the access log was reopened");
         assert_eq!(container.child(), old, "it finishes its requests");
         finish_upload(upload);
-        eventually("the old server is reaped", || (children(container.first) != [old]).then_some(()));
+        container.has_reaped(old);
         let lines = container.server.take_lines().join("\n");
         for signal in ["SIGHUP: ", "SIGUSR1: "] {
             assert_eq!(lines.matches(signal).count(), 1, "{lines}");
@@ -327,7 +334,7 @@ fn a_service_manager_is_not_told_the_process_id_of_a_successor() {
     for _ in 0..2 {
         let old = container.child();
         container.signal(Signal::USR2);
-        eventually("the old server is reaped", || (children(container.first) != [old]).then_some(()));
+        container.has_reaped(old);
     }
     container.signal(Signal::TERM);
     assert_eq!(container.end().0, 0);
