@@ -602,13 +602,24 @@ fn start_copy(place: &Place, arguments: &str) -> Server {
     place.build().through_shell(&script).start()
 }
 
+/// A process that replaced another one. It is killed when this is dropped.
+struct Successor(Pid);
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        // It fails where it has ended.
+        let _ = kill_process(self.0, Signal::KILL);
+    }
+}
+
 /// Has the server replaced, and waits until the old process has ended. Returns the new one.
-fn upgrade(server: &mut Server, old: Pid) -> Pid {
+fn upgrade(server: &mut Server, old: Pid) -> Successor {
     server.forget_lines();
-    kill_process(old, Signal::USR2).unwrap();
+    kill_process(old, Signal::USR2).expect("it runs");
     let line = server.wait_for_line(&format!(" serves in place of process {old}"));
-    let (before, _) = line.split_once(" serves in place").unwrap();
-    let new = before.rsplit(' ').next().and_then(|pid| Pid::from_raw(pid.parse().ok()?)).unwrap();
+    let (before, _) = line.split_once(" serves in place").expect("it was just found");
+    let new = before.rsplit(' ').next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    let new = Successor(new.expect("a process id"));
     eventually("the old process ends", || has_ended(old).then_some(()));
     new
 }
@@ -637,9 +648,10 @@ fn the_new_process_of_an_upgrade_is_the_user_with_its_capability() {
     write("");
     let mut server = start_copy(&place, "--config rudy.toml");
     let mut pid = Pid::from_raw(server.pid().cast_signed()).unwrap();
+    let mut started = Vec::new();
     for _ in 0..2 {
-        let old = pid;
-        pid = upgrade(&mut server, old);
+        started.push(upgrade(&mut server, pid));
+        pid = started[started.len() - 1].0;
         let stays_user = || {
             eventually("the app responds", || (server.get("/info").status == 200).then_some(()));
             assert_dropped_process(&pid.to_string());
@@ -689,10 +701,9 @@ fn a_folder_is_served_as_the_user_after_an_upgrade() {
     let place = Place::new("");
     let mut server = start_copy(&place, &format!("public --listen 127.0.0.1:0 --user {USER}"));
     let old = Pid::from_raw(server.pid().cast_signed()).unwrap();
-    let pid = upgrade(&mut server, old);
+    let new = upgrade(&mut server, old);
     assert_eq!(server.get("/page.txt").text(), "hello");
-    assert_dropped_process(&pid.to_string());
-    kill_process(pid, Signal::TERM).unwrap();
+    assert_dropped_process(&new.0.to_string());
 }
 
 #[test]
