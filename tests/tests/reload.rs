@@ -3,8 +3,9 @@
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Command;
 
-use rudy_tests::{Answer, Connection, Load, Server, children, eventually, fastcgi_info, quiet_port};
+use rudy_tests::{Answer, Connection, Load, Server, binary, children, eventually, fastcgi_info, quiet_port};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
 const KEPT: &str = "the configuration stays as it was";
@@ -114,6 +115,26 @@ fn a_configuration_that_does_not_compile_changes_nothing() {
     let no_user = changed(ANY, "").replace("\"3\"]", "\"3\"], processes.user = \"nosuchuser\"");
     for (bad, why) in [(no_folder, "nowhere"), (no_user, "nosuchuser")] {
         Rig::start(ANY).fails(&bad, why, true);
+    }
+}
+
+#[test]
+fn values_of_every_configuration_stay_hidden_after_a_reload_that_failed() {
+    let text = |folder: &str| text(ANY, "old", &format!("access_log = {{ path = \"{folder}/access.log\" }}"));
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().to_str().unwrap();
+    let build = Server::build().config(&text("${OLD}")).env("OLD", old).env("NEW", "/nowhere/new");
+    let mut server = build.start();
+    for (bad, shown) in [("${NEW}", "${NEW}/access.log"), (&format!("{old}/none"), "${OLD}/none/access.log")]
+    {
+        rewrite(&server, &text(bad));
+        server.forget_lines();
+        let output =
+            Command::new(binary()).args(["reload", "--pid", &server.pid().to_string()]).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("cannot open the access log {shown}: ");
+        assert!(told.starts_with(&format!("error: {expected}")), "{told}");
+        server.wait_for_line(&format!("SIGHUP: {expected}"));
     }
 }
 

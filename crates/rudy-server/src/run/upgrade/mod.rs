@@ -85,7 +85,7 @@ impl Server {
             Ok((Start::Failed(why), _)) | Err(why) => {
                 let outcome = format!("no upgrade: {why}; this process goes on as before");
                 self.context.errors.error(&format!("SIGUSR2: {outcome}"));
-                outcome::report(&self.signals, Err(&outcome));
+                outcome::report(&self.signals, Err(&self.context.errors.masked(&outcome)));
             }
         }
         self.tell_service_manager(State::Ready);
