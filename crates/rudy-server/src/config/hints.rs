@@ -1,14 +1,13 @@
 //! What to write instead of a key that is not known: the nearest name, the new name of an old key, the right table for a key that
 //! is in the wrong one, and our word for what other servers call otherwise.
 
-use schemars::JsonSchema;
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 use super::diagnostics::{Place, Problem};
-use super::file::{MainFile, RouteTable, SiteTable};
-use super::limits::LimitsTable;
+use super::file::MainFile;
 use super::schema::schema_of;
-use crate::files::FilesTable;
 
 /// Keys that had another name, or were in another place, in earlier versions.
 const REPLACED: [(&str, &str); 20] = [
@@ -146,53 +145,58 @@ pub(super) fn unknown(place: &Place, key: &str, known: &[&'static str]) -> Probl
 /// Where a key belongs that is known in another table.
 fn elsewhere(place: &Place, key: &str) -> Option<String> {
     let table = place.parent()?.keys();
-    let is_main = has_key::<MainFile>(key);
+    let is_main = has_main_key(key);
     match table.as_str() {
         "limits" if is_main => Some("write this above [limits]".to_owned()),
         _ if is_main && table.is_empty() => {
             Some("write this in the main file: an included file has sites only".to_owned())
         }
         "site" | "site.route" if is_main => Some("write this before the first [[site]]".to_owned()),
-        "site" if has_key::<FilesTable>(key) => Some(format!(
+        "site" if has_key("FilesTable", key) => Some(format!(
             "write [[site.route]], `path = \"/*\"` and `files = {{ root = \"...\", {key} = ... }}` in place of `root`"
         )),
         "site.route" if key == "root" => Some("write `files = \"public\"`".to_owned()),
-        "site.route" if has_key::<FilesTable>(key) => {
+        "site.route" if has_key("FilesTable", key) => {
             Some(format!("write `files = {{ root = \"...\", {key} = ... }}`"))
         }
-        "" | "site" if has_key::<LimitsTable>(key) => {
+        "" | "site" if has_key("LimitsTable", key) => {
             Some(format!("write `limits = {{ {key} = ... }}` at the top of the main file"))
         }
-        "" if has_key::<SiteTable>(key) => Some("write [[site]] above this".to_owned()),
-        "" if has_key::<FilesTable>(key) => {
+        "" if has_key("SiteTable", key) => Some("write [[site]] above this".to_owned()),
+        "" if has_key("FilesTable", key) => {
             Some(format!("write `files = {{ root = \"...\", {key} = ... }}` in a [[site.route]]"))
         }
-        "" | "site" if has_variant::<RouteTable>(key) => {
+        "" | "site" if is_handler(key) => {
             Some(format!("write [[site.route]], `path = \"/*\"` and `{key} = ...`"))
         }
-        "" | "site" if has_key::<RouteTable>(key) => Some("write [[site.route]] above this".to_owned()),
+        "" | "site" if has_key("RouteTable", key) => Some("write [[site.route]] above this".to_owned()),
         _ => None,
     }
 }
 
-fn has_key<T: JsonSchema>(key: &str) -> bool {
-    let schema = schema_of::<T>();
-    // A table with a short form is one of two.
-    let forms = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
-    forms.chain([&schema]).any(|form| form.get("properties").is_some_and(|keys| keys.get(key).is_some()))
+/// The schema of the main file, which takes milliseconds to make.
+static SCHEMA: LazyLock<Value> = LazyLock::new(schema_of::<MainFile>);
+
+fn has_main_key(key: &str) -> bool {
+    SCHEMA["properties"].get(key).is_some()
 }
 
-/// Whether one of the tables that `T` is chosen from has the key.
-fn has_variant<T: JsonSchema>(key: &str) -> bool {
-    let schema = schema_of::<T>();
-    let variants = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
-    variants.into_iter().any(|variant| variant.get("properties").is_some_and(|keys| keys.get(key).is_some()))
+/// Whether the table of this type has the key. One with a short form is one of two.
+fn has_key(table: &str, key: &str) -> bool {
+    let schema = &SCHEMA["$defs"][table];
+    let forms = schema["anyOf"].as_array().into_iter().flatten();
+    forms.chain([schema]).any(|form| form["properties"].get(key).is_some())
+}
+
+fn is_handler(key: &str) -> bool {
+    let handlers = SCHEMA["$defs"]["RouteTable"]["oneOf"].as_array().into_iter().flatten();
+    handlers.into_iter().any(|handler| handler["properties"].get(key).is_some())
 }
 
 /// A value of another type than `expected`: how its key is written.
 pub(super) fn example(place: &Place, expected: &str) -> Option<String> {
     let keys = place.keys();
-    let (name, example) = crate::reference::example(&schema_of::<MainFile>(), keys.rsplit('.').next()?)?;
+    let (name, example) = crate::reference::example(&SCHEMA, keys.rsplit('.').next()?)?;
     let is_that = match expected {
         "a table" => example.starts_with('{'),
         "a list" => example.starts_with('['),

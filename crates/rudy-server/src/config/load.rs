@@ -275,13 +275,7 @@ fn syntax_errors(source: usize, text: &str, errors: &[toml::de::Error]) -> Vec<P
     let mut errors: Vec<_> = errors.iter().map(|error| (error.span().unwrap_or_default(), error)).collect();
     errors.sort_by_key(|(span, _)| span.start);
     for (span, error) in errors {
-        line += text
-            .as_bytes()
-            .get(end..span.start)
-            .unwrap_or_default()
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count();
+        line += text.get(end..span.start).unwrap_or_default().matches('\n').count();
         end = span.start;
         if last_line.is_none_or(|last| line > last + 1) {
             problems.push(Problem::span(source, span, error.message()));
