@@ -38,7 +38,7 @@ enum Command {
     /// Print what a rudy.toml means, or everything that is wrong with it
     ///
     /// Prints which addresses are listened on and which handler answers which path, in the order in which they are
-    /// tried. If anything is wrong, it prints all errors, and the exit code is 2.
+    /// tried. If anything is wrong, it prints the errors, and the exit code is 2.
     #[command(after_help = "Example: rudy check /etc/rudy/rudy.toml")]
     Check {
         /// The file
