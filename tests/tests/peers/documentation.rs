@@ -54,7 +54,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 fn fetch(address: SocketAddr, root: &Path, files: &[PathBuf]) {
     let mut connection = Connection::open(address);
     let mut compare = |target: &str, content: &[u8]| {
-        connection.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
+        connection.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
         let answer = connection.answer();
         assert_eq!(answer.status, 200, "{target}");
         assert!(answer.body == content, "{target} comes with other content");
