@@ -27,7 +27,7 @@ pub use descriptors::descriptors;
 pub use engines::engines;
 pub use load::{Load, Tally};
 pub use port::{ReservedPort, quiet_port};
-pub use program::{flup, go_httpbin, long, php_fpm, program, redbot, skip};
+pub use program::{flup, go_httpbin, long, php_fpm, program, redbot, skip, skip_here};
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
 pub use wait::{children, eventually};

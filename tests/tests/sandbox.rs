@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use rudy_fastcgi::ProtocolStatus;
 use rudy_tests::fastcgi::App;
-use rudy_tests::{Server, binary, engines, eventually, program, quiet_port, skip};
+use rudy_tests::{Server, binary, engines, eventually, program, quiet_port, skip, skip_here};
 use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
@@ -35,7 +35,7 @@ impl Place {
         place.write("true", "");
         let errors = String::from_utf8(place.check().stderr).expect("text in UTF-8");
         if errors.contains("has no Landlock") {
-            skip("this kernel has no Landlock");
+            skip_here("this kernel has no Landlock");
             return None;
         }
         Some(place)

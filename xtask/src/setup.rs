@@ -28,6 +28,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("zsh", "zsh"),           // completes commands, as bash does
     ("fish", "fish"),         // as well
     ("mandoc", "mandoc"),     // reads the manual pages
+    ("setfacl", "acl"),       // gives a folder an access control list
     ("chromium", "chromium"), // shows the reports of the lab
 ];
 

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use rudy_net::engine::Model;
 use rudy_tests::fastcgi::{App, variable};
-use rudy_tests::{PATIENCE, Server, binary, eventually, quiet_port, skip};
+use rudy_tests::{PATIENCE, Server, binary, eventually, quiet_port, skip, skip_here};
 use rustix::fs::{FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -147,7 +147,7 @@ fn becomes(server: &Server, host: IpAddr) {
 fn has_ipv6() -> bool {
     let has = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
     if !has {
-        skip("this machine has no IPv6");
+        skip_here("this machine has no IPv6");
     }
     has
 }
