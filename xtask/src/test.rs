@@ -10,7 +10,7 @@ use crate::{Outcome, command, setup, tidy, workspace};
 const FUZZ_SECONDS: &str = "5";
 
 /// The fuzz targets of the whole server, whose build with a sanitizer takes five minutes: they run with the long checks.
-const SERVER_TARGETS: &[&str] = &["access_log", "config", "router"];
+const SERVER_TARGETS: &[&str] = &["access_log", "config", "proxy_header", "router"];
 
 /// A step's name, what it does, and what to do where it fails.
 struct Step {
