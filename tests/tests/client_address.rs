@@ -106,7 +106,7 @@ fn a_forwarded_host_chooses_the_site_where_it_is_trusted() {
     assert_eq!(get(v6_address(&server), "/", field).text(), "own");
 }
 
-/// Allows everything, and says whom it was asked about.
+/// Allows everything, and names the client that it was asked about.
 fn authorizer(mut peer: Peer) {
     while let Some(params) = peer.request() {
         let seen = [variable(&params, "REMOTE_ADDR"), variable(&params, "REQUEST_SCHEME")].join(" ");
@@ -222,7 +222,7 @@ fn fields_behind_a_proxy_protocol_header_are_believed_of_the_client_that_it_name
         (V1.to_vec(), "203.0.113.7:4711"),
         // Another proxy behind the first.
         (v2([10, 1, 2, 3], 80), "192.0.2.9"),
-        // Whoever it is, it is not the proxy that the header came from.
+        // It is not the proxy that sent the header.
         (b"PROXY UNKNOWN\r\n".to_vec(), "unknown client of 127.0.0.1"),
     ] {
         assert_eq!(fact(&ask_behind(server.address(), &header, field), "client"), client);

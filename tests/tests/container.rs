@@ -341,7 +341,7 @@ fn a_service_manager_is_not_told_the_process_id_of_a_successor() {
     let mut buffer = [0; 256];
     let mut told = Vec::new();
     while told.last().is_none_or(|last| last != "STOPPING=1") {
-        let bytes = socket.recv(&mut buffer).expect("it is told");
+        let bytes = socket.recv(&mut buffer).expect("a message comes");
         told.push(String::from_utf8_lossy(&buffer[..bytes]).lines().next().unwrap_or_default().to_owned());
     }
     let upgrade = ["RELOADING=1", "READY=1"];

@@ -386,7 +386,7 @@ fn folders_of_the_service_and_of_bodies_and_sockets_are_given() {
     assert_eq!(apps.len(), 1);
     assert_eq!(apps[0].metadata().unwrap().uid(), UID);
     drop(server);
-    // What others use as well is not given, and the reason of the failure is told.
+    // What others use as well is not given, and the log has the reason of the failure.
     place.write(&text("shared"));
     assert!(place.errors().contains("cannot write to "), "{}", place.errors());
     let output = build().command().output().unwrap();

@@ -373,7 +373,7 @@ fn a_kernel_without_landlock_is_an_error_that_names_it() {
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(stderr.contains("error: the kernel has no Landlock"), "{stderr}");
     }
-    // It is not needed where nobody asks for it.
+    // It is not needed without `sandbox`.
     place.write("false", "");
     let mut command = Command::new(python);
     command.args(["-c", WITHOUT_LANDLOCK]).arg(binary()).arg("check").arg(&config);

@@ -60,7 +60,7 @@ impl Client<'_> {
 /// What a trusted proxy says of a request that it passes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarded {
-    /// Whom the request came from.
+    /// The address of the client.
     pub address: Peer,
     /// The scheme that the client used, if the proxy names one.
     pub scheme: Option<Scheme>,

@@ -22,13 +22,13 @@ const V2_FIXED_BYTES: usize = 16;
 /// How far a header has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// At least so many more bytes belong to it. A reader that reads no more than these reads nothing of what follows the header.
+    /// At least this number of further bytes belongs to the header. A reader that reads no more reads nothing behind the header.
     Needs(usize),
     /// It is whole.
     Whole(Sender),
 }
 
-/// For whom a proxy has opened a connection.
+/// The client for which a proxy has opened a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
     /// For the client at this address, IPv4 as such even if it was mapped to IPv6.
@@ -107,7 +107,7 @@ fn needs_of_v1(line: &[u8]) -> Result<Progress, ProxyHeaderError> {
 /// §2.1: one space between the parts, and nothing else.
 fn parse_v1_line(line: &str) -> Option<Sender> {
     let parts = line.strip_prefix("PROXY ")?;
-    // What follows it is to be passed over, whatever it is.
+    // The specification (§2.1) has the rest of an UNKNOWN line ignored.
     if parts == "UNKNOWN" || parts.starts_with("UNKNOWN ") {
         return Some(Sender::Unknown);
     }

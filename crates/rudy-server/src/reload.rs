@@ -25,7 +25,7 @@ pub(crate) const OUTCOME_BYTES_MAX: usize = 64 * 1024;
 pub struct Options {
     /// The process; if absent, the one `rudy serve` of this user.
     pub pid: Option<u32>,
-    /// Whether the process is to be replaced.
+    /// Whether a new process replaces this one.
     pub binary: bool,
 }
 

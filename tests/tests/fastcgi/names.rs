@@ -131,7 +131,7 @@ impl Instance {
     }
 }
 
-/// Nobody listens once the test is over.
+/// No process listens once the test is over.
 fn tell_test(tell: &Sender<&'static str>, what: &'static str) {
     let _ = tell.send(what);
 }

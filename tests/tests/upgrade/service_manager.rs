@@ -1,4 +1,4 @@
-//! What a service manager is told.
+//! The messages to a service manager.
 
 use std::os::unix::net::UnixDatagram;
 
@@ -9,7 +9,7 @@ use crate::rig::{ANY, GOES_ON, Rig, ended, text};
 
 fn next(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 256];
-    let bytes = socket.recv(&mut buffer).expect("it is told");
+    let bytes = socket.recv(&mut buffer).expect("a message comes");
     String::from_utf8(buffer[..bytes].to_vec()).unwrap()
 }
 

@@ -157,7 +157,7 @@ fn a_second_stop_of_the_old_process_ends_both_at_once() {
 fn a_reload_reaches_the_new_process_while_the_old_one_ends_its_apps() {
     let folder = tempfile::tempdir().unwrap();
     let asked = folder.path().join("asked");
-    // The app says that it is asked to end, and stays.
+    // The app logs the request to end, and stays.
     let script = format!("trap \"echo > {}\" TERM; while :; do sleep 1000 & wait; done", asked.display());
     let app = format!(
         "[[site.route]]\npath = \"/slow\"\nfastcgi = {{ command = [\"/bin/sh\", \"-c\", '''{script}'''], \

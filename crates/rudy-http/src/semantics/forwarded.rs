@@ -1,4 +1,4 @@
-//! Whom a proxy had a request from, as it says: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
+//! The sender of a request, as a proxy names it: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
 //!
 //! Both are lists to which each proxy adds at the end, so they are read from the right: what a client has forged is to the left of
 //! what the first proxy has added. Reading from the right also keeps a quotation mark that a client leaves open from swallowing
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::syntax::{is_token, parse_digits};
 
-/// Whom a request came from.
+/// The sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
     /// An address, IPv4 as such even if it was mapped to IPv6, and the port if there is one.
@@ -68,7 +68,7 @@ fn is_obfuscated(name: &[u8]) -> bool {
 /// An element of `Forwarded`: what one proxy says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Element<'a> {
-    /// `for`: whom it had the request from.
+    /// `for`: the sender of the request to this proxy.
     pub node: Option<Node>,
     /// `proto`: the scheme that was used to reach it.
     pub proto: Option<Cow<'a, [u8]>>,

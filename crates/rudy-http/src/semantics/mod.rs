@@ -4,7 +4,7 @@
 //! - [`etag`]: entity tags, strong and weak (§8.8.3).
 //! - [`conditional`]: the five conditions, in their order (§13).
 //! - [`field`]: the fields that decide about most responses.
-//! - [`forwarded`]: whom a proxy had a request from (RFC 7239).
+//! - [`forwarded`]: the sender of a request, as a proxy names it (RFC 7239).
 //! - [`range`]: byte ranges and the multipart answer (§14).
 //! - [`negotiation`]: `Accept-Encoding` and `Accept` (§12.5).
 //! - [`media_type`]: what a file name says of its content (§8.3).

@@ -77,7 +77,7 @@ impl Options {
         Self { cores: NonZeroUsize::new(self.core_count()), ..self }
     }
 
-    /// The number of workers that the engine has: a [`Listener`] is bound for so many, which may be before it starts.
+    /// The number of workers of the engine. A [`Listener`] is bound for this number, which may be before the engine starts.
     #[must_use]
     pub fn worker_count(&self) -> usize {
         if self.model.has_thread_per_connection() { 1 } else { self.core_count() }

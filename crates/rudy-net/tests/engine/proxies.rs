@@ -293,7 +293,7 @@ fn the_limit_by_address_counts_whom_the_header_names_and_no_proxy() {
         next.write_all(&[header_of("192.0.2.7").as_bytes(), LAST_REQUEST].concat()).unwrap();
         read_all(next).starts_with("HTTP/1.1 200 ")
     });
-    // Whoever is not trusted is counted as ever.
+    // A peer that is not trusted counts as before.
     let _third = begin(connect_from([127, 0, 0, 3], plain), "");
     assert_unavailable(&read_all(connect_from([127, 0, 0, 3], plain)));
 }

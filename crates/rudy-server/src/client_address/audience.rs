@@ -23,7 +23,7 @@ pub struct Audience(OneOrMany<Group>);
 pub enum Group {
     /// Everyone who can reach the server.
     Anyone,
-    /// Whoever connects from this machine, by a loopback address or a Unix socket, without a proxy.
+    /// Clients on this machine: they connect by a loopback address or a Unix socket, without a proxy.
     Loopback,
     /// Clients at these addresses.
     Network(Network),
@@ -135,7 +135,7 @@ mod tests {
         Peer::Ip(format!("{address}:5000").parse().unwrap())
     }
 
-    /// What a client at `peer` is told whose request has these fields; nothing if it may.
+    /// The explanation for a client at `peer` whose request has these fields; empty if it is allowed.
     fn told(allow: &str, client: &Client<'_>, fields: &[&str]) -> String {
         let names = fields.iter().map(|name| (name.parse().unwrap(), HeaderValue::from_static("x")));
         match audience(allow).refuse(&names.collect(), client).map(|response| response.body) {

@@ -1,6 +1,6 @@
 //! Who has sent a request: the peer, or the client for which a trusted proxy passed it on.
 //!
-//! Each proxy adds to a list whom it had the request from. The list is read from the right, as long as the address to the left is that
+//! Each proxy adds the sender of the request to a list. The list is read from the right, as long as the address to the left is that
 //! of a trusted proxy; the first address that is not is the client's. What a client has forged is to the left of that. If all are
 //! trusted, the client is the leftmost. An element that is malformed or names no address ends the walk: the client is unknown
 //! ([`Peer::Unnamed`]), shown as the proxy that added the element, and in no list of addresses.

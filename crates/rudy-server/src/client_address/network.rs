@@ -76,7 +76,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// A proxy that is believed: an address or a network of them, or whoever connects to a Unix socket.
+/// A proxy that is believed: an address or a network of them, or all connections to a Unix socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrustedProxy {
     /// At one of these addresses.

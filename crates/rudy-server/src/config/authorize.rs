@@ -19,7 +19,7 @@ pub struct AuthorizeTable {
     #[serde(rename = "$app")]
     #[schemars(flatten)]
     pub app: AppTable,
-    /// Variables that the app is told in addition, or instead of what it would be told.
+    /// Variables for the app, in addition to the usual ones or in place of them.
     #[schemars(extend("examples" = [{ "REALM": "staff" }]))]
     pub params: BTreeMap<String, String>,
 }

@@ -44,7 +44,7 @@ pub struct FastcgiTable {
     /// a file, and the server sends it. Relative to the file that names it. Not allowed if absent.
     #[schemars(extend("examples" = ["/srv/downloads"]))]
     pub sendfile_root: Option<FilePath>,
-    /// Variables that the app is told in addition, or instead of what it would be told.
+    /// Variables for the app, in addition to the usual ones or in place of them.
     #[schemars(extend("examples" = [{ "APP_ENV": "production" }]))]
     pub params: BTreeMap<String, String>,
     /// Whether the whole body of a request is stored before the app is asked, so that a slow client holds no connection to it.

@@ -123,7 +123,7 @@ impl Table {
         self.places.iter().skip(1).map(Place::heading).collect()
     }
 
-    /// What is said about it. The outermost table has the description of the file, which is said before all tables.
+    /// Its description. That of the outermost table is the description of the file, which comes before all tables.
     fn own_description(&self) -> Option<&str> {
         let is_outermost = self.places.iter().any(|place| place.path.is_empty());
         (!is_outermost && !self.description.is_empty()).then_some(&self.description)
@@ -194,7 +194,7 @@ impl Key {
         }
     }
 
-    /// The values that it lists, as far as their meaning is said.
+    /// The values that it lists and describes.
     fn explained_values(&self) -> impl Iterator<Item = (String, &str)> {
         let explained = self.kind.values().iter().filter(|(_, meaning)| !meaning.is_empty());
         explained.map(|(value, meaning)| (notation::code(value), meaning.as_str()))

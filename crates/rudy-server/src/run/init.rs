@@ -205,7 +205,7 @@ impl Signals {
                 libc::sigaddset(&raw mut awaited, signal.as_raw());
             }
             libc::sigprocmask(libc::SIG_BLOCK, &raw const awaited, &raw mut before);
-            // If whoever started this process ignores it, the kernel keeps no exit codes.
+            // If the parent of this process ignores it, the kernel keeps no exit codes.
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             Self { awaited, before }
         }

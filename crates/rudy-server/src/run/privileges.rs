@@ -19,7 +19,7 @@ use super::hand_over::hand_over;
 use crate::config::Config;
 use crate::user::{User, may_change_user};
 
-/// What is said where root serves although no one asked for that.
+/// The warning where Rudy serves as root and the configuration does not say so.
 pub(super) const ROOT: &str = "Rudy stays root, which it needs for no request: set `user = \"www-data\"` in the configuration, or `User=` in its systemd unit";
 
 /// What `user` means for this process.

@@ -89,7 +89,7 @@ impl Server {
             self.context.errors.notice("`sandbox` changes with the next start");
         }
         let outcome = match self.options.source {
-            Source::Folder { .. } => "there is no configuration to read; the logs were opened anew",
+            Source::Folder { .. } => "there is no configuration to read; the logs were reopened",
             Source::File(_) => "the configuration was read again and holds from the next request on",
         };
         self.context.errors.notice(&format!("SIGHUP: {outcome}"));

@@ -228,7 +228,7 @@ impl Server {
         self.close(exit, stopped)
     }
 
-    /// Ends the application processes: what they had under way is over, or was cut.
+    /// Ends the application processes: their requests are finished, or were cut.
     pub(super) fn end_apps(&mut self, exit: Exit) -> Exit {
         if matches!(exit, Exit::Signal(_)) {
             self.context.apps.kill();

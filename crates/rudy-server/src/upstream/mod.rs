@@ -84,7 +84,7 @@ impl<C: Connection> Upstream<C> {
         &self.pool
     }
 
-    /// Looks up the names among its members, from now on and as long as it is there. `log` is told what does not resolve.
+    /// Looks up the names among its members, from now on and as long as it is there. A name that does not resolve is logged to `log`.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Reads a file into structs, by serde, and says everything that is wrong with it at once, each with its place.
 //!
 //! serde stops at the first error. [`read`] notes the place of the error, and reads the file again without what is there, until
-//! no error is left. What comes of it has all values that are right, so that more can be checked before all is said.
+//! no error is left. What comes of it has all values that are right, so that more can be checked before the errors are shown.
 
 mod error;
 mod table;

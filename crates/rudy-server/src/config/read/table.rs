@@ -27,7 +27,7 @@ struct Frame<'r> {
     is_complete: Cell<bool>,
 }
 
-/// An entry that is to be read next.
+/// An entry to read next.
 enum Entry<'r> {
     Key(&'r str, &'r DeValue<'r>),
     Part(&'static str),
@@ -173,7 +173,7 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
         self.0.struct_of(fields, visitor).map_err(|error| error.at(&self.0.value.place))
     }
 
-    /// The variant whose key is there. Of several, the second is said.
+    /// The variant whose key is there. Of several, the second is an error.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _name: &'static str,

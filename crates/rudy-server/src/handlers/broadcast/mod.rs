@@ -54,7 +54,7 @@ pub struct BroadcastOptions {
     pub history: Int<1, 1_000_000>,
     /// The bytes of a topic's messages that are kept at most, as they are sent.
     pub history_bytes: Size,
-    /// A topic to which nobody listens is forgotten when nothing was published to it for so long.
+    /// A topic without listeners is forgotten when nothing was published to it for this time.
     pub history_timeout: Time,
     /// Topics of one site that were published to; publishing to a further one is rejected with 503. Listening alone makes
     /// no topic that counts.

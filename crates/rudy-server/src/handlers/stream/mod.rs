@@ -50,7 +50,7 @@ pub struct StreamTable {
     pub count: Option<Int<1, { u64::MAX }>>,
     /// How it is written.
     pub format: StreamFormat,
-    /// Chunks that may be due and wait for a client that does not read; with so many it is dropped.
+    /// Chunks that may wait for a client that does not read; beyond this number the client is dropped.
     pub queue: Int<1, 1_000_000>,
 }
 

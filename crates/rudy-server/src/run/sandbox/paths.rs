@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::handlers::Make;
 use crate::run::hand_over::access_log;
 
-/// A file or folder, and what is to be done with it or in it.
+/// A file or folder, and the access that Rudy needs.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) path: PathBuf,

@@ -44,7 +44,7 @@ impl Channel {
         UnixStream::from_std(socket.into()).map(Self)
     }
 
-    /// Sends a text, cut to what fits, with so many descriptors at most as [`DESCRIPTORS_MAX`] says.
+    /// Sends a text, cut to what fits, with at most [`DESCRIPTORS_MAX`] descriptors.
     pub(super) async fn send(&self, text: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         self.0.async_io(Interest::WRITABLE, || try_send(&self.0, text, descriptors)).await
     }
@@ -121,7 +121,7 @@ mod tests {
         let second = theirs.receive().await.unwrap().unwrap();
         assert_eq!(second.text.len(), MESSAGE_BYTES_MAX);
         assert!(theirs.receive().await.unwrap().is_none());
-        theirs.tell("nobody reads this");
+        theirs.tell("not read");
     }
 
     #[tokio::test]

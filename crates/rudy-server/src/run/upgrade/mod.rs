@@ -194,7 +194,7 @@ impl Server {
         let mut beside = Beside { watch, signals, errors: &context.errors, log: access_log.as_ref() };
         let left = |until: Instant| until.saturating_duration_since(Instant::now());
         runtime.block_on(async {
-            // A signal to stop ends the trial: nobody takes over any more.
+            // A signal to stop ends the trial: no process takes over after it.
             beside.until(pin!(sleep(left(idle_until)))).await?;
             let mut stop = pin!(stop_engines(&**engine, retired, left(until)));
             loop {
@@ -229,7 +229,7 @@ impl Server {
                 }
             });
         } else if watch.is_alone || successor.has_ended() {
-            // Too late to accept again. With this exit code a service manager starts the server anew.
+            // Too late to accept again. With this exit code a service manager restarts the server.
             self.context.errors.error(&format!("process {} has ended", successor.pid()));
             exit = Exit::CannotRun;
         } else {

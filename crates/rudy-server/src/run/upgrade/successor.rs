@@ -25,7 +25,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// The command line that this process was started with.
 #[derive(Debug)]
 pub(in crate::run) struct CommandLine {
-    /// The path as it was given to the kernel: a link is followed anew. (`/proc/self/exe` is the file that was started, which may
+    /// The path as it was given to the kernel: a link is followed again. (`/proc/self/exe` is the file that was started, which may
     /// have been replaced.)
     program: PathBuf,
     /// With the name of the program.
@@ -80,7 +80,7 @@ impl Successor {
         listeners: &[Listener],
         inherited: &Inherited,
     ) -> Result<(), String> {
-        // It fails where the new process ends, which is told below.
+        // It fails where the new process ends, which is logged below.
         let _ = self.hand_over(listeners, inherited).await;
         loop {
             match self.channel.receive().await {

@@ -36,7 +36,7 @@ pub(super) fn list(addresses: &[SocketAddr]) -> String {
     shown.join(", ") + &more
 }
 
-/// What is said of a name without an address.
+/// The log line for a name without an address.
 pub(super) fn unresolved_line(name: impl fmt::Display, why: &str) -> String {
     format!("{name} does not resolve: {why}; requests to it get 502 until it does")
 }
