@@ -4,6 +4,7 @@
 mod documents;
 mod layers;
 mod sources;
+mod words;
 
 use crate::{Outcome, workspace};
 
@@ -13,6 +14,7 @@ pub(crate) fn run() -> Outcome {
     let sources = read_all("rs")?;
     let manifests = read_all("toml")?;
     let documents = read_all("md")?;
+    let texts = read_each(words::EXTENSIONS)?;
     let checks = [
         ("crates depend only downward", layers::upward(&graph)),
         ("layer 0 is free of runtimes and sockets", layers::impure(&graph)),
@@ -21,6 +23,8 @@ pub(crate) fn run() -> Outcome {
         ("connections end in one place", sources::closes(&sources)),
         ("files hold one idea", sources::too_long(&sources)),
         ("nothing is left for later", sources::left_for_later(&sources)),
+        ("texts are in plain words", words::phrases(&texts)),
+        ("names are the glossary's", words::names(&sources)),
         ("every direct dependency has its reason", documents::dependencies(&graph, &documents)),
         ("every relative link leads somewhere", documents::dead_links(&documents)),
     ];
@@ -46,6 +50,11 @@ fn read_all(extension: &str) -> Outcome<Vec<File>> {
         Ok(File { text: workspace::read(&path)?, path: path.to_string_lossy().into_owned() })
     };
     workspace::files(extension)?.into_iter().map(read).collect()
+}
+
+fn read_each(extensions: &[&str]) -> Outcome<Vec<File>> {
+    let files: Outcome<Vec<_>> = extensions.iter().map(|extension| read_all(extension)).collect();
+    Ok(files?.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
