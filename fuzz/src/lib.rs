@@ -14,7 +14,7 @@ use rudy_http::{Limits, RawTarget};
 /// What became of a conversation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Transcript {
-    /// Requests, whole bodies and refusals, as text.
+    /// Requests, whole bodies and rejections, as text.
     pub events: Vec<String>,
     /// What was answered.
     pub output: Vec<u8>,
@@ -82,11 +82,11 @@ impl<'a> Driver<'a> {
             match self.machine.receive(std::mem::take(&mut input), self.now, self.limits) {
                 Ok(Some(event)) => self.handle(event),
                 Ok(None) => break,
-                Err(refusal) => {
-                    self.events.push(format!("refused: {refusal}"));
+                Err(rejection) => {
+                    self.events.push(format!("rejected: {rejection}"));
                     let date = DateLine::new(SystemTime::UNIX_EPOCH);
-                    self.machine.refuse(refusal, &date, &mut self.out);
-                    assert_eq!(self.machine.phase(), Phase::Close, "a refusal closes");
+                    self.machine.reject(rejection, &date, &mut self.out);
+                    assert_eq!(self.machine.phase(), Phase::Close, "a rejection closes");
                 }
             }
         }

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use http::request;
 use rudy_http::Limits;
 use rudy_http::h1::{
-    AnswerHead, BodyLength, DateLine, Event, LengthError, Pace, Phase, Refusal, ServerConnection, Timeout,
+    AnswerHead, BodyLength, DateLine, Event, LengthError, Pace, Phase, Rejection, ServerConnection, Timeout,
 };
 
 use super::site::{self, Answer, AnswerBody, WholeBody};
@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
             match self.machine.receive(std::mem::take(&mut bytes), self.now, self.limits) {
                 Ok(Some(event)) => self.handle(event),
                 Ok(None) => break,
-                Err(refusal) => self.refuse(refusal),
+                Err(rejection) => self.reject(rejection),
             }
             if self.end != End::Open {
                 return;
@@ -151,8 +151,8 @@ impl<'a> Run<'a> {
         self.machine.finish(trailers, self.now, &mut self.output)
     }
 
-    fn refuse(&mut self, refusal: Refusal) {
-        self.machine.refuse(refusal, &self.date, &mut self.output);
+    fn reject(&mut self, rejection: Rejection) {
+        self.machine.reject(rejection, &self.date, &mut self.output);
         self.end = End::Closed;
     }
 
@@ -169,10 +169,10 @@ impl<'a> Run<'a> {
             let Some(due) = due else { break };
             self.now = due;
             match self.machine.timeout(due, self.limits) {
-                Timeout::NotYet if self.reading.is_some() => self.refuse(Refusal::BodyTooSlow),
+                Timeout::NotYet if self.reading.is_some() => self.reject(Rejection::BodyTooSlow),
                 Timeout::NotYet => unreachable!("its deadline has come"),
-                Timeout::Silent => self.end = End::Closed,
-                Timeout::Refuse(refusal) => self.refuse(refusal),
+                Timeout::Close => self.end = End::Closed,
+                Timeout::Reject(rejection) => self.reject(rejection),
             }
         }
         self.now = until;

@@ -8,7 +8,7 @@
 //! [`ServerConnection::piece`] and [`ServerConnection::finish`]; [`ServerConnection::deadline`] says until when it is willing to
 //! wait.
 //!
-//! Both are strict where laxness is an attack: what they do not understand exactly they refuse, with a [`Refusal`] or a
+//! Both are strict where laxness is an attack: what they do not understand exactly they refuse, with a [`Rejection`] or a
 //! [`client::Fault`] that says why, and after that they never read on.
 
 pub mod client;
@@ -31,6 +31,6 @@ pub use host::is_host;
 pub use length::{BodyLength, Framing};
 pub use pace::Pace;
 pub use server::{
-    AnswerHead, DateLine, Event, FieldValue, LengthError, Phase, Prepared, Refusal, RequestHead,
+    AnswerHead, DateLine, Event, FieldValue, LengthError, Phase, Prepared, Rejection, RequestHead,
     ServerConnection, SuspendedConnection, Timeout,
 };

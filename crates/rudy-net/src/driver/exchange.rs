@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use rudy_http::h1::{Phase, Refusal};
+use rudy_http::h1::{Phase, Rejection};
 
 use super::input::{Input, InputFault};
 use super::output::Output;
@@ -91,8 +91,8 @@ impl Handler {
     ) -> Poll<State> {
         match self.exchange.poll_input(connection, turn, &mut scratch.out) {
             Poll::Pending => {}
-            Poll::Ready(InputFault::Refused(refusal)) => {
-                return Poll::Ready(self.refuse(refusal, connection, turn.now, scratch));
+            Poll::Ready(InputFault::Refused(rejection)) => {
+                return Poll::Ready(self.reject(rejection, connection, turn.now, scratch));
             }
             Poll::Ready(InputFault::Incomplete) => {
                 return Poll::Ready(self.exchange.end(Fault(Ended::PeerGone, Ending::Quiet)));
@@ -122,27 +122,27 @@ impl Handler {
         scratch: &mut Scratch,
     ) -> Option<State> {
         if self.exchange.has_slow_upload(connection, turn.now) {
-            return Some(self.refuse(Refusal::BodyTooSlow, connection, turn.now, scratch));
+            return Some(self.reject(Rejection::BodyTooSlow, connection, turn.now, scratch));
         }
         self.exchange.check_time(connection, turn).map(|fault| self.exchange.end(fault))
     }
 
     /// The client is refused in the middle of its request. Drops the service's future, and with it whatever it was doing for it.
-    fn refuse<S: Source>(
+    fn reject<S: Source>(
         &mut self,
-        refusal: Refusal,
+        rejection: Rejection,
         connection: &mut Connection<S>,
         now: Instant,
         scratch: &mut Scratch,
     ) -> State {
         connection.context.worker.counters.refused.add(1);
-        connection.machine.refuse(refusal, &scratch.date, &mut scratch.out);
+        connection.machine.reject(rejection, &scratch.date, &mut scratch.out);
         let mut exchange = std::mem::take(&mut self.exchange);
         let details = exchange.details.get_or_insert_default();
         details.input.upload = None;
         match &mut details.record {
-            Some(record) => record.begin(refusal.status()),
-            None => refused(&*connection.look_up(), &connection.client(), refusal, now),
+            Some(record) => record.begin(rejection.status()),
+            None => refused(&*connection.look_up(), &connection.client(), rejection, now),
         }
         exchange.output.push(&mut scratch.out, Vec::new());
         State::Body(Box::new(exchange))

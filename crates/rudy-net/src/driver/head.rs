@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, StatusCode};
-use rudy_http::h1::{AnswerHead, BodyLength, DateLine, Event, Phase, Refusal, RequestHead, Timeout};
+use rudy_http::h1::{AnswerHead, BodyLength, DateLine, Event, Phase, Rejection, RequestHead, Timeout};
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Handler};
@@ -134,9 +134,9 @@ impl<S: Source> Connection<S> {
         match self.machine.timeout(now, &self.facts.limits.http) {
             // Nothing waits here without a deadline. If it does, it is a bug, and ends.
             Timeout::NotYet => Poll::Ready(State::Close(Ending::Cut)),
-            Timeout::Silent => Poll::Ready(State::Close(Ending::Quiet)),
-            Timeout::Refuse(refusal) => {
-                self.refuse(refusal, date, out);
+            Timeout::Close => Poll::Ready(State::Close(Ending::Quiet)),
+            Timeout::Reject(rejection) => {
+                self.reject(rejection, date, out);
                 Poll::Ready(State::Body(Box::new(Exchange::flush(out, Vec::new()))))
             }
         }
@@ -163,15 +163,15 @@ impl<S: Source> Connection<S> {
                 Ok(Some(Event::Request(head))) => match self.exchange(&service, head, pass) {
                     Ok(Some(next)) => return Answered::Next(next),
                     Ok(None) => {}
-                    Err(refusal) => {
-                        self.refuse(refusal, pass.date, pass.out);
+                    Err(rejection) => {
+                        self.reject(rejection, pass.date, pass.out);
                         return Answered::All;
                     }
                 },
                 // Pieces of a body come only during its exchange.
                 Ok(None | Some(_)) => return Answered::All,
-                Err(refusal) => {
-                    self.refuse(refusal, pass.date, pass.out);
+                Err(rejection) => {
+                    self.reject(rejection, pass.date, pass.out);
                     return Answered::All;
                 }
             }
@@ -186,7 +186,7 @@ impl<S: Source> Connection<S> {
         service: &S::Service,
         head: RequestHead<'_>,
         pass: &mut Pass<'_, '_>,
-    ) -> Result<Option<State>, Refusal> {
+    ) -> Result<Option<State>, Rejection> {
         self.context.worker.counters.requests.add(1);
         if self.timer.begin_request() {
             self.machine.close_after_answer();
@@ -285,12 +285,12 @@ impl<S: Source> Connection<S> {
         Some(whole.len() as u64)
     }
 
-    /// Encodes a refusal, and tells the service.
-    fn refuse(&mut self, refusal: Refusal, date: &DateLine, out: &mut BytesMut) {
+    /// Encodes a rejection, and tells the service.
+    fn reject(&mut self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
         let since = self.machine.waiting_since();
         self.context.worker.counters.refused.add(1);
-        self.machine.refuse(refusal, date, out);
-        refused(&*self.look_up(), &self.client(), refusal, since);
+        self.machine.reject(rejection, date, out);
+        refused(&*self.look_up(), &self.client(), rejection, since);
     }
 
     /// Gives a request the body that its head announces: as bytes, if all of it came with the head.
@@ -298,7 +298,7 @@ impl<S: Source> Connection<S> {
         &mut self,
         request: Request<BodyLength>,
         now: Instant,
-    ) -> Result<(crate::Request, Option<Upload>), Refusal> {
+    ) -> Result<(crate::Request, Option<Upload>), Rejection> {
         let (parts, length) = request.into_parts();
         let (body, upload) = match length {
             BodyLength::Known(0) => (RequestBody::empty(), None),
@@ -312,7 +312,7 @@ impl<S: Source> Connection<S> {
     }
 
     /// The body, if all of it is there.
-    fn take_whole_body(&mut self, length: u64, now: Instant) -> Result<Option<Bytes>, Refusal> {
+    fn take_whole_body(&mut self, length: u64, now: Instant) -> Result<Option<Bytes>, Rejection> {
         if (self.machine.pending_bytes() as u64) < length {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use rudy_http::Limits;
-use rudy_http::h1::{Phase, Refusal};
+use rudy_http::h1::{Phase, Rejection};
 use tokio::io::ReadBuf;
 
 use super::Connection;
@@ -34,7 +34,7 @@ pub(super) struct Input {
 /// Why the exchange ends early.
 pub(super) enum InputFault {
     /// The rest of the request breaks the protocol or a limit.
-    Refused(Refusal),
+    Refused(Rejection),
     /// The client has closed in the middle of its request.
     Incomplete,
     /// The client is gone.
@@ -64,8 +64,8 @@ impl Input {
         }
         if let Some(upload) = &mut self.upload {
             match upload.poll(connection, turn, out) {
-                Poll::Ready(Err(UploadFault::Refused(refusal))) => {
-                    return Poll::Ready(InputFault::Refused(refusal));
+                Poll::Ready(Err(UploadFault::Refused(rejection))) => {
+                    return Poll::Ready(InputFault::Refused(rejection));
                 }
                 Poll::Ready(Err(UploadFault::PeerGone)) => return Poll::Ready(InputFault::Incomplete),
                 Poll::Pending if !upload.is_on_hold() => return Poll::Pending,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use http::StatusCode;
-use rudy_http::h1::Refusal;
+use rudy_http::h1::Rejection;
 
 use crate::{Client, Ended, Observer, Outcome, Service};
 
@@ -52,8 +52,8 @@ pub(super) fn closed_unanswered<S: Service>(service: &S, client: &Client<'_>, re
 }
 
 /// Tells the service of a peer that was refused before there was a request to answer.
-pub(super) fn refused<S: Service>(service: &S, client: &Client<'_>, refusal: Refusal, since: Instant) {
+pub(super) fn refused<S: Service>(service: &S, client: &Client<'_>, rejection: Rejection, since: Instant) {
     let mut record = Record::new(None, since);
-    record.status = Some(refusal.status());
-    service.refused(client, &refusal.to_string(), &record.outcome(Ended::Complete));
+    record.status = Some(rejection.status());
+    service.refused(client, &rejection.to_string(), &record.outcome(Ended::Complete));
 }

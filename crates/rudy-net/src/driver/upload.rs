@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use rudy_http::Limits;
-use rudy_http::h1::{Event, Pace, Refusal};
+use rudy_http::h1::{Event, Pace, Rejection};
 use tokio::io::ReadBuf;
 
 use super::Connection;
@@ -28,7 +28,7 @@ pub(super) struct Upload {
 /// Why the rest of a body will not come.
 #[derive(Debug)]
 pub(super) enum UploadFault {
-    Refused(Refusal),
+    Refused(Rejection),
     PeerGone,
 }
 
@@ -120,8 +120,8 @@ impl UploadFault {
     fn for_service(&self) -> RequestBodyError {
         match self {
             Self::PeerGone => RequestBodyError::PeerGone,
-            Self::Refused(Refusal::BodyTooLarge) => RequestBodyError::TooLarge,
-            Self::Refused(refusal) => RequestBodyError::Malformed(refusal.to_string()),
+            Self::Refused(Rejection::BodyTooLarge) => RequestBodyError::TooLarge,
+            Self::Refused(rejection) => RequestBodyError::Malformed(rejection.to_string()),
         }
     }
 }

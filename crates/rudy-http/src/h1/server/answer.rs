@@ -10,7 +10,7 @@ use super::body::BodyDecoder;
 use super::event::LengthError;
 use super::head_lines::HeadLines;
 use super::receive::asks_for_head;
-use super::{DateLine, Receiving, Refusal, Sending, ServerConnection};
+use super::{DateLine, Receiving, Rejection, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::Framing;
 use crate::h1::encode::{encode_last_chunk, put_chunk_size};
@@ -163,19 +163,20 @@ impl ServerConnection {
 
     /// Encodes the answer to a peer that is refused, after which the connection closes. Where an answer has begun, nothing
     /// is encoded: it can only be cut.
-    pub fn refuse(&mut self, refusal: Refusal, date: &DateLine, out: &mut BytesMut) {
+    pub fn reject(&mut self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
         if matches!(self.sending, Sending::Nothing | Sending::Owed) {
-            self.encode_refusal(refusal, date, out);
+            self.encode_rejection(rejection, date, out);
         }
         self.request.keep_alive = false;
         self.sending = Sending::Close;
     }
 
-    fn encode_refusal(&self, refusal: Refusal, date: &DateLine, out: &mut BytesMut) {
-        let status = refusal.status();
-        let text = format!("{} {}: {refusal}\n", status.as_str(), reason_phrase(status).unwrap_or_default());
+    fn encode_rejection(&self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
+        let status = rejection.status();
+        let text =
+            format!("{} {}: {rejection}\n", status.as_str(), reason_phrase(status).unwrap_or_default());
         let length = text.len() as u64;
-        AnswerHead::Fields(status, &refusal.fields()).encode(out);
+        AnswerHead::Fields(status, &rejection.fields()).encode(out);
         encode_head_end(Framing::Length(length), Some(length), Some("close"), date, out);
         // RFC 9110 §9.3.2: no content for HEAD, even one that was only begun.
         let is_begun = self.sending == Sending::Nothing && asks_for_head(self.pending.as_slice());

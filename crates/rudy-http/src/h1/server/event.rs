@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::{Refusal, RequestHead};
+use super::{Rejection, RequestHead};
 
 /// What the bytes received so far amount to.
 #[derive(Debug)]
@@ -51,9 +51,9 @@ pub enum Timeout {
     /// It has not.
     NotYet,
     /// Nobody is asking for anything: close without a word.
-    Silent,
+    Close,
     /// Tell the peer, then close.
-    Refuse(Refusal),
+    Reject(Rejection),
 }
 
 /// A body that is not as long as its head promised. The connection must be cut: the peer would take what follows for

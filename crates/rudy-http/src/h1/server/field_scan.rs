@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use http::Version;
 
-use super::Refusal;
+use super::Rejection;
 use crate::Limits;
 use crate::h1::BodyLength;
 use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
@@ -103,39 +103,39 @@ impl FieldScan {
     }
 
     /// RFC 9112 §3.2: exactly one Host on HTTP/1.1, never two, always a valid one.
-    pub(super) fn check_host(&self, version: Version, needs_host: bool) -> Result<(), Refusal> {
+    pub(super) fn check_host(&self, version: Version, needs_host: bool) -> Result<(), Rejection> {
         match self.host {
-            _ if self.places.is_repeated(KnownField::Host) => Err(Refusal::RepeatedHost),
-            Host::Missing if version == Version::HTTP_11 => Err(Refusal::MissingHost),
-            Host::Empty if needs_host => Err(Refusal::BadHost),
-            Host::Bad => Err(Refusal::BadHost),
+            _ if self.places.is_repeated(KnownField::Host) => Err(Rejection::RepeatedHost),
+            Host::Missing if version == Version::HTTP_11 => Err(Rejection::MissingHost),
+            Host::Empty if needs_host => Err(Rejection::BadHost),
+            Host::Bad => Err(Rejection::BadHost),
             Host::Missing | Host::Empty | Host::Named => Ok(()),
         }
     }
 
     /// RFC 9112 §6.3, for requests; §6.1: chunked is the final coding, once, and the only one known here.
-    pub(super) fn body_length(&self, version: Version, limits: &Limits) -> Result<BodyLength, Refusal> {
+    pub(super) fn body_length(&self, version: Version, limits: &Limits) -> Result<BodyLength, Rejection> {
         match (self.connection.coding, self.connection.length) {
             (Coding::Absent, Length::Absent) => Ok(BodyLength::Known(0)),
             (Coding::Absent, Length::Once(length)) if length > limits.body_bytes => {
-                Err(Refusal::BodyTooLarge)
+                Err(Rejection::BodyTooLarge)
             }
             (Coding::Absent, Length::Once(length)) => Ok(BodyLength::Known(length)),
-            (Coding::Absent, Length::Bad | Length::Repeated) => Err(Refusal::BadContentLength),
-            (_, Length::Once(_) | Length::Bad | Length::Repeated) => Err(Refusal::AmbiguousLength),
-            (_, Length::Absent) if version == Version::HTTP_10 => Err(Refusal::BadTransferCoding),
+            (Coding::Absent, Length::Bad | Length::Repeated) => Err(Rejection::BadContentLength),
+            (_, Length::Once(_) | Length::Bad | Length::Repeated) => Err(Rejection::AmbiguousLength),
+            (_, Length::Absent) if version == Version::HTTP_10 => Err(Rejection::BadTransferCoding),
             (Coding::Chunked, Length::Absent) => Ok(BodyLength::Chunked),
-            (Coding::OthersThenChunked, Length::Absent) => Err(Refusal::UnsupportedTransferCoding),
+            (Coding::OthersThenChunked, Length::Absent) => Err(Rejection::UnsupportedTransferCoding),
             (Coding::Empty | Coding::Others | Coding::Misplaced, Length::Absent) => {
-                Err(Refusal::BadTransferCoding)
+                Err(Rejection::BadTransferCoding)
             }
         }
     }
 
     /// RFC 9110 §10.1.1; the field means nothing on HTTP/1.0.
-    pub(super) fn expects_continue(&self, version: Version) -> Result<bool, Refusal> {
+    pub(super) fn expects_continue(&self, version: Version) -> Result<bool, Rejection> {
         match self.expects_continue {
-            Some(false) if version == Version::HTTP_11 => Err(Refusal::ExpectationFailed),
+            Some(false) if version == Version::HTTP_11 => Err(Rejection::ExpectationFailed),
             expects => Ok(version == Version::HTTP_11 && expects == Some(true)),
         }
     }

@@ -1,6 +1,6 @@
 //! Finds the end of a request's head, line by line, as the bytes come.
 
-use super::Refusal;
+use super::Rejection;
 use super::field_scan::FieldScan;
 use super::request_line::RequestLine;
 use crate::Limits;
@@ -42,14 +42,14 @@ impl HeadLines {
     /// Looks for the end of a head in `bytes`, which begin where the head begins and have only grown since the last call. The
     /// fields are looked at on the way if the whole head is there at once, and otherwise in the end, so that nothing of them
     /// need be kept meanwhile.
-    pub(super) fn find(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<WholeHead>, Refusal> {
+    pub(super) fn find(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<WholeHead>, Rejection> {
         let room = self.room(limits);
         let mut scan = self.is_untouched().then(FieldScan::default);
         loop {
             if self.request_line.is_none() && self.is_tls(bytes, room) {
-                return Err(Refusal::TlsOnPlainPort);
+                return Err(Rejection::TlsOnPlainPort);
             }
-            let line = self.lines.next_line(bytes, room).map_err(|what| self.refusal(what, bytes, room))?;
+            let line = self.lines.next_line(bytes, room).map_err(|what| self.rejection(what, bytes, room))?;
             let Some(line) = line else { return Ok(None) };
             if !line.is_empty() {
                 if self.request_line.is_none() {
@@ -87,10 +87,10 @@ impl HeadLines {
     }
 
     /// A request line that fills the whole head has a target that is too long, or not even that.
-    fn refusal(&self, malformed: Malformed, bytes: &[u8], room: usize) -> Refusal {
+    fn rejection(&self, malformed: Malformed, bytes: &[u8], room: usize) -> Rejection {
         let line = bytes.get(self.lines.start()..room).unwrap_or_default();
         if malformed == Malformed::SectionTooLarge && self.request_line.is_none() && line.contains(&b' ') {
-            Refusal::TargetTooLong
+            Rejection::TargetTooLong
         } else {
             malformed.into()
         }
@@ -129,7 +129,7 @@ mod tests {
             assert!(lines.find(b"\r\n", &limits).unwrap().is_none());
             assert_eq!(lines.skip_empty_lines(b"\r\n"), 2);
         }
-        assert_eq!(lines.find(b"\r\n", &limits).unwrap_err(), Refusal::HeadTooLarge);
+        assert_eq!(lines.find(b"\r\n", &limits).unwrap_err(), Rejection::HeadTooLarge);
     }
 
     #[test]

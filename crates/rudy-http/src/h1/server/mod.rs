@@ -12,7 +12,7 @@ mod prepared;
 #[cfg(test)]
 mod properties;
 mod receive;
-mod refusal;
+mod rejection;
 mod request_head;
 mod request_line;
 mod suspended;
@@ -28,7 +28,7 @@ pub use self::answer_head::AnswerHead;
 pub use self::date::DateLine;
 pub use self::event::{Event, LengthError, Phase, Timeout};
 pub use self::prepared::Prepared;
-pub use self::refusal::Refusal;
+pub use self::rejection::Rejection;
 pub use self::request_head::{FieldValue, RequestHead};
 pub use self::suspended::SuspendedConnection;
 
@@ -236,8 +236,8 @@ impl ServerConnection {
             return Timeout::NotYet;
         }
         match self.phase() {
-            Phase::Head => Timeout::Refuse(Refusal::HeadTooSlow),
-            _ => Timeout::Silent,
+            Phase::Head => Timeout::Reject(Rejection::HeadTooSlow),
+            _ => Timeout::Close,
         }
     }
 

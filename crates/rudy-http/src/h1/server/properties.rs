@@ -177,8 +177,8 @@ impl Driver {
             match self.machine.receive(std::mem::take(&mut input), self.now, &LIMITS) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                Err(refusal) => {
-                    self.machine.refuse(refusal, date, &mut self.out);
+                Err(rejection) => {
+                    self.machine.reject(rejection, date, &mut self.out);
                     assert_eq!(self.machine.phase(), Phase::Close);
                 }
             }

@@ -8,7 +8,7 @@ use http::Method;
 use super::body::BodyDecoder;
 use super::event::Event;
 use super::head_lines::HeadLines;
-use super::{Receiving, Refusal, RequestFacts, RequestHead, Sending, ServerConnection};
+use super::{Receiving, Rejection, RequestFacts, RequestHead, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::chunked::Decoded;
 
@@ -18,14 +18,14 @@ impl ServerConnection {
     ///
     /// # Errors
     ///
-    /// The peer broke the protocol or a limit. Pass the refusal to [`Self::refuse`], unless an answer has begun: then the
+    /// The peer broke the protocol or a limit. Pass the rejection to [`Self::reject`], unless an answer has begun: then the
     /// connection has to be cut.
     pub fn receive<'a>(
         &mut self,
         input: &'a [u8],
         now: Instant,
         limits: &Limits,
-    ) -> Result<Option<Event<'a>>, Refusal> {
+    ) -> Result<Option<Event<'a>>, Rejection> {
         let event = if self.sending == Sending::Close {
             Ok(None)
         } else if self.pending.is_empty() {
@@ -61,7 +61,7 @@ impl ServerConnection {
         input: &'a [u8],
         now: Instant,
         limits: &Limits,
-    ) -> Result<Option<Event<'a>>, Refusal> {
+    ) -> Result<Option<Event<'a>>, Rejection> {
         let mut used = 0;
         let event = self.advance(input, &mut used, now, limits);
         if event.is_ok() && used < input.len() {
@@ -76,13 +76,13 @@ impl ServerConnection {
         input: &[u8],
         now: Instant,
         limits: &Limits,
-    ) -> Result<Option<Event<'static>>, Refusal> {
+    ) -> Result<Option<Event<'static>>, Rejection> {
         let mut pending = std::mem::take(&mut self.pending);
         pending.push(input);
         let mut used = 0;
         let event = self.advance(pending.as_slice(), &mut used, now, limits);
         let event = event.map(|event| event.map(Event::into_owned));
-        // After a refusal nothing is read on.
+        // After a rejection nothing is read on.
         if event.is_ok() {
             pending.consume(used);
             self.pending = pending;
@@ -97,7 +97,7 @@ impl ServerConnection {
         used: &mut usize,
         now: Instant,
         limits: &Limits,
-    ) -> Result<Option<Event<'a>>, Refusal> {
+    ) -> Result<Option<Event<'a>>, Rejection> {
         *used = self.drain(bytes, now, limits);
         let rest = &bytes[*used..];
         match &mut self.receiving {
@@ -152,7 +152,7 @@ impl ServerConnection {
         bytes: &'a [u8],
         used: &mut usize,
         limits: &Limits,
-    ) -> Result<Option<Event<'a>>, Refusal> {
+    ) -> Result<Option<Event<'a>>, Rejection> {
         let Receiving::Head(lines) = &mut self.receiving else { return Ok(None) };
         let Some(whole) = lines.find(bytes, limits)? else {
             *used += lines.skip_empty_lines(bytes);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::{Method, Request, Version};
 
-use super::Refusal;
+use super::Rejection;
 use super::field_scan::Places;
 use super::head_lines::WholeHead;
 use super::request_line::RequestLine;
@@ -47,14 +47,14 @@ pub enum FieldValue<'a> {
 
 impl<'a> RequestHead<'a> {
     /// Checks what `whole` has found in `bytes`, of which all belong to the head.
-    pub(super) fn new(bytes: &'a [u8], whole: WholeHead, limits: &Limits) -> Result<Self, Refusal> {
+    pub(super) fn new(bytes: &'a [u8], whole: WholeHead, limits: &Limits) -> Result<Self, Rejection> {
         let WholeHead { line, section, scan } = whole;
         let method = line.method(bytes)?;
-        let target = TargetParts::find(bytes, line.target(), &method).ok_or(Refusal::BadTarget)?;
+        let target = TargetParts::find(bytes, line.target(), &method).ok_or(Rejection::BadTarget)?;
         scan.check_lines(section.fields)?;
         scan.check_host(line.version, target.needs_host)?;
         if method == Method::CONNECT {
-            return Err(Refusal::ConnectNotAllowed);
+            return Err(Rejection::ConnectNotAllowed);
         }
         let body = scan.body_length(line.version, limits)?;
         let expects_continue = scan.expects_continue(line.version)?;
@@ -193,7 +193,7 @@ mod tests {
     use crate::h1::server::head_lines::HeadLines;
 
     /// Reads a request with these field lines.
-    fn read(version: &str, lines: &[&[u8]]) -> Result<RequestHead<'static>, Refusal> {
+    fn read(version: &str, lines: &[&[u8]]) -> Result<RequestHead<'static>, Rejection> {
         let mut head = format!("POST / HTTP/{version}\r\n").into_bytes();
         for line in lines {
             head.extend_from_slice(line);
@@ -205,7 +205,7 @@ mod tests {
         RequestHead::new(&head, whole, &limits).map(RequestHead::into_owned)
     }
 
-    fn body(lines: &[&[u8]]) -> Result<BodyLength, Refusal> {
+    fn body(lines: &[&[u8]]) -> Result<BodyLength, Rejection> {
         let lines: Vec<&[u8]> = [&b"Host: a"[..]].into_iter().chain(lines.iter().copied()).collect();
         read("1.1", &lines).map(|head| head.body_length())
     }
@@ -215,13 +215,13 @@ mod tests {
         assert_eq!(body(&[]), Ok(BodyLength::Known(0)));
         assert_eq!(body(&[b"content-length:7"]), Ok(BodyLength::Known(7)));
         assert_eq!(body(&[b"Content-Length:\t 16777216 "]), Ok(BodyLength::Known(16_777_216)));
-        assert_eq!(body(&[b"Content-Length: 16777217"]), Err(Refusal::BodyTooLarge));
-        assert_eq!(body(&[b"Content-Length: 18446744073709551615"]), Err(Refusal::BodyTooLarge));
+        assert_eq!(body(&[b"Content-Length: 16777217"]), Err(Rejection::BodyTooLarge));
+        assert_eq!(body(&[b"Content-Length: 18446744073709551615"]), Err(Rejection::BodyTooLarge));
         assert_eq!(body(&[b"Transfer-Encoding: CHUNKED"]), Ok(BodyLength::Chunked));
         assert_eq!(body(&[b"Transfer-Encoding: ,", b"Transfer-Encoding: chunked"]), Ok(BodyLength::Chunked));
         for wrong in ["18446744073709551616", "", "-1", "+1", "1,1", "1 1", "1.0", "0x1", "\u{661}"] {
             let line = format!("Content-Length: {wrong}");
-            assert_eq!(body(&[line.as_bytes()]), Err(Refusal::BadContentLength), "{wrong}");
+            assert_eq!(body(&[line.as_bytes()]), Err(Rejection::BadContentLength), "{wrong}");
         }
     }
 
@@ -231,7 +231,7 @@ mod tests {
             let line = format!("Transfer-Encoding: {coding}");
             assert_eq!(
                 body(&[line.as_bytes(), b"Content-Length: 0"]),
-                Err(Refusal::AmbiguousLength),
+                Err(Rejection::AmbiguousLength),
                 "{coding}"
             );
         }
@@ -290,10 +290,10 @@ mod tests {
         };
         let fields = |count| (0..count).map(|number| format!("a{number}:\r\n")).collect::<Vec<_>>().concat();
         assert_eq!(build(fields(6000)), Ok(6000));
-        assert_eq!(build(fields(6001)), Err(Refusal::HeadTooLarge));
-        assert_eq!(build("a:\r\n".repeat(40_000)), Err(Refusal::HeadTooLarge));
+        assert_eq!(build(fields(6001)), Err(Rejection::HeadTooLarge));
+        assert_eq!(build("a:\r\n".repeat(40_000)), Err(Rejection::HeadTooLarge));
         assert_eq!(build(format!("{}:\r\n", "a".repeat(65_535))), Ok(1));
-        assert_eq!(build(format!("{}:\r\n", "a".repeat(65_536))), Err(Refusal::InvalidField));
+        assert_eq!(build(format!("{}:\r\n", "a".repeat(65_536))), Err(Rejection::InvalidField));
     }
 
     const KNOWN: [(KnownField, &str); KnownField::COUNT] = [

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use http::{Method, Version};
 
-use super::Refusal;
+use super::Rejection;
 use crate::Limits;
 
 /// Where the parts of a request line lie in the head, and the version it names.
@@ -18,16 +18,16 @@ pub(super) struct RequestLine {
 
 impl RequestLine {
     /// Splits the line that lies at `line` in `head`.
-    pub(super) fn split(head: &[u8], line: Range<usize>, limits: &Limits) -> Result<Self, Refusal> {
+    pub(super) fn split(head: &[u8], line: Range<usize>, limits: &Limits) -> Result<Self, Rejection> {
         let bytes = &head[line.clone()];
-        let (method, rest) = split_at_space(bytes).ok_or(Refusal::BadRequestLine)?;
+        let (method, rest) = split_at_space(bytes).ok_or(Rejection::BadRequestLine)?;
         let Some((target, version)) = split_at_space(rest) else {
             // RFC 1945 §4.1, a Simple-Request: "GET" SP Request-URI CRLF.
             let is_simple = method == b"GET" && rest.first() == Some(&b'/');
-            return Err(if is_simple { Refusal::Http09 } else { Refusal::BadRequestLine });
+            return Err(if is_simple { Rejection::Http09 } else { Rejection::BadRequestLine });
         };
         if target.len() > limits.target_bytes {
-            return Err(Refusal::TargetTooLong);
+            return Err(Rejection::TargetTooLong);
         }
         Ok(Self {
             start: narrow(line.start)?,
@@ -45,9 +45,10 @@ impl RequestLine {
 
     /// The method. Any token will do: which ones are known is for the handlers to say, so that a gateway can pass on
     /// what it does not know (RFC 9110 §9.1).
-    pub(super) fn method(&self, head: &[u8]) -> Result<Method, Refusal> {
+    pub(super) fn method(&self, head: &[u8]) -> Result<Method, Rejection> {
         let start = self.start as usize;
-        Method::from_bytes(&head[start..start + self.method_length as usize]).map_err(|_| Refusal::BadMethod)
+        Method::from_bytes(&head[start..start + self.method_length as usize])
+            .map_err(|_| Rejection::BadMethod)
     }
 
     /// Where the target is.
@@ -64,7 +65,7 @@ fn split_at_space(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// `HTTP/` DIGIT `.` DIGIT. A higher minor version than ours is answered as ours (RFC 9110 §2.5).
-fn parse_version(version: &[u8]) -> Result<Version, Refusal> {
+fn parse_version(version: &[u8]) -> Result<Version, Rejection> {
     match version {
         b"HTTP/1.1" => Ok(Version::HTTP_11),
         b"HTTP/1.0" => Ok(Version::HTTP_10),
@@ -72,25 +73,25 @@ fn parse_version(version: &[u8]) -> Result<Version, Refusal> {
             if major.is_ascii_digit() && minor.is_ascii_digit() =>
         {
             match major {
-                b'0' => Err(Refusal::Http09),
+                b'0' => Err(Rejection::Http09),
                 b'1' => Ok(Version::HTTP_11),
-                _ => Err(Refusal::UnsupportedVersion),
+                _ => Err(Rejection::UnsupportedVersion),
             }
         }
-        _ => Err(Refusal::BadRequestLine),
+        _ => Err(Rejection::BadRequestLine),
     }
 }
 
 /// Lengths within a head; a head is far smaller than 4 GiB.
-fn narrow(length: usize) -> Result<u32, Refusal> {
-    u32::try_from(length).map_err(|_| Refusal::HeadTooLarge)
+fn narrow(length: usize) -> Result<u32, Rejection> {
+    u32::try_from(length).map_err(|_| Rejection::HeadTooLarge)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn split(line: &[u8]) -> Result<RequestLine, Refusal> {
+    fn split(line: &[u8]) -> Result<RequestLine, Rejection> {
         RequestLine::split(line, 0..line.len(), &Limits::default())
     }
 
@@ -101,9 +102,9 @@ mod tests {
         for minor in 1..=9 {
             assert_eq!(version(&format!("HTTP/1.{minor}")), Ok(Version::HTTP_11));
         }
-        assert_eq!(version("HTTP/0.9"), Err(Refusal::Http09));
-        assert_eq!(version("HTTP/2.0"), Err(Refusal::UnsupportedVersion));
-        assert_eq!(version("HTTP/9.9"), Err(Refusal::UnsupportedVersion));
+        assert_eq!(version("HTTP/0.9"), Err(Rejection::Http09));
+        assert_eq!(version("HTTP/2.0"), Err(Rejection::UnsupportedVersion));
+        assert_eq!(version("HTTP/9.9"), Err(Rejection::UnsupportedVersion));
         for wrong in [
             "",
             "http/1.1",
@@ -115,7 +116,7 @@ mod tests {
             "HTTP 1.1",
             "HTTPS/1.1",
         ] {
-            assert_eq!(version(wrong), Err(Refusal::BadRequestLine), "{wrong}");
+            assert_eq!(version(wrong), Err(Rejection::BadRequestLine), "{wrong}");
         }
     }
 

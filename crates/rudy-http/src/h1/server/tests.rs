@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::ServerConnection;
 use crate::Limits;
-use crate::h1::{AnswerHead, DateLine, Event, LengthError, Phase, Refusal, Timeout};
+use crate::h1::{AnswerHead, DateLine, Event, LengthError, Phase, Rejection, Timeout};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
@@ -31,7 +31,7 @@ impl Bench {
         Self { machine, limits: Limits::default(), now, out: BytesMut::new() }
     }
 
-    fn receive<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Event<'a>>, Refusal> {
+    fn receive<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Event<'a>>, Rejection> {
         self.suspend();
         self.machine.receive(bytes, self.now, &self.limits)
     }
@@ -66,9 +66,9 @@ impl Bench {
         self.out.windows(19).any(|line| line == b"connection: close\r\n")
     }
 
-    fn refuse(&mut self, refusal: Refusal) {
+    fn reject(&mut self, rejection: Rejection) {
         self.out.clear();
-        self.machine.refuse(refusal, &DateLine::new(SystemTime::UNIX_EPOCH), &mut self.out);
+        self.machine.reject(rejection, &DateLine::new(SystemTime::UNIX_EPOCH), &mut self.out);
     }
 }
 
@@ -155,7 +155,7 @@ fn an_answer_that_has_begun_is_never_followed_by_a_refusal() {
     let mut bench = Bench::new();
     bench.receive_request(POST);
     bench.begin(StatusCode::OK);
-    bench.refuse(Refusal::BodyTooSlow);
+    bench.reject(Rejection::BodyTooSlow);
     assert!(bench.out.is_empty());
     assert_eq!(bench.machine.phase(), Phase::Close);
 }
@@ -164,15 +164,15 @@ fn an_answer_that_has_begun_is_never_followed_by_a_refusal() {
 fn a_body_that_looks_like_a_head_does_not_take_the_words_from_a_refusal() {
     let mut bench = Bench::new();
     bench.receive_request(&[POST, b"HEAD / HTTP/1.1\r\n"].concat());
-    bench.refuse(Refusal::BodyTooSlow);
+    bench.reject(Rejection::BodyTooSlow);
     assert!(bench.out.ends_with(b"minimum rate\n"));
 }
 
 #[test]
 fn nothing_is_read_behind_a_refusal() {
     let mut bench = Bench::new();
-    let refusal = bench.receive(b"GET  / HTTP/1.1\r\n").unwrap_err();
-    bench.refuse(refusal);
+    let rejection = bench.receive(b"GET  / HTTP/1.1\r\n").unwrap_err();
+    bench.reject(rejection);
     assert!(bench.receive(GET).unwrap().is_none());
     assert!(bench.machine.pending.is_empty(), "nothing is kept of what comes after");
 }
@@ -240,7 +240,7 @@ fn the_first_request_has_a_timeout_of_its_own() {
     let (accepted, first, next) = (bench.now, Duration::from_secs(3), Duration::from_secs(50));
     (bench.limits.first_request_timeout, bench.limits.idle_timeout) = (first, next);
     assert_eq!(bench.machine.deadline(&bench.limits), Some(accepted + first));
-    assert_eq!(bench.machine.timeout(accepted + first, &bench.limits), Timeout::Silent);
+    assert_eq!(bench.machine.timeout(accepted + first, &bench.limits), Timeout::Close);
     bench.now += Duration::from_secs(2);
     bench.receive_request(GET);
     bench.answer();

@@ -12,10 +12,10 @@ use crate::h1::malformed::Malformed;
 /// application any. TRACE is not among them: it would send credentials back.
 const ALLOWED: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
-/// What a peer did that it gets no service for. After a refusal the connection is always closed: where its next message
+/// What a peer did that it gets no service for. After a rejection the connection is always closed: where its next message
 /// would begin is not known, or not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum Rejection {
     /// Both Content-Length and Transfer-Encoding (RFC 9112 §6.1: request smuggling).
     AmbiguousLength,
     /// A chunk that breaks RFC 9112 §7.1; the words say how.
@@ -38,7 +38,7 @@ pub enum Refusal {
     BodyTooLarge,
     /// A body slower than the minimum rate.
     BodyTooSlow,
-    /// CONNECT: this server is not a proxy (RFC 9110 §9.3.6). The one refusal of a request that is well formed, because
+    /// CONNECT: this server is not a proxy (RFC 9110 §9.3.6). The one rejection of a request that is well formed, because
     /// its target is no resource that a service could answer for.
     ConnectNotAllowed,
     /// An Expect other than `100-continue` (RFC 9110 §10.1.1).
@@ -69,7 +69,7 @@ pub enum Refusal {
     UnsupportedVersion,
 }
 
-impl Refusal {
+impl Rejection {
     /// The fields of the response, but those of every one.
     pub(super) fn fields(self) -> HeaderMap {
         let mut fields = HeaderMap::new();
@@ -97,7 +97,7 @@ impl Refusal {
     }
 }
 
-impl From<Malformed> for Refusal {
+impl From<Malformed> for Rejection {
     fn from(malformed: Malformed) -> Self {
         match malformed {
             Malformed::BadChunk(how) => Self::BadChunk(how),
@@ -111,7 +111,7 @@ impl From<Malformed> for Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AmbiguousLength => "both Content-Length and Transfer-Encoding are given",
@@ -145,4 +145,4 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for Rejection {}
