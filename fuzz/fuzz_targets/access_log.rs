@@ -19,7 +19,8 @@ static ERRORS: LazyLock<ErrorLog> = LazyLock::new(|| ErrorLog::stderr().expect("
 
 fuzz_target!(|parts: (&[u8], &[u8], &[u8], &[u8])| {
     let (method, target, referer, agent) = parts;
-    let line = [method, b" ", target, b" HTTP/1.1\r\nHost: a\r\nReferer: ", referer, b"\r\nUser-Agent: ", agent];
+    let line =
+        [method, b" ", target, b" HTTP/1.1\r\nHost: a\r\nReferer: ", referer, b"\r\nUser-Agent: ", agent];
     let bytes = [line.concat(), b"\r\n\r\n".to_vec()].concat();
     let now = Instant::now();
     let mut connection = ServerConnection::new(now);

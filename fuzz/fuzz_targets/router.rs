@@ -41,9 +41,7 @@ fuzz_target!(|target: &str| {
     let closed = is_secret(uri.path());
     let request = http::Request::get(uri).header("host", "a").body(RequestBody::empty()).expect("a request");
     let client = Client::new(Peer::Unix, 1, 1);
-    let Reply::Now(response) = APP.call(request, &client) else {
-        panic!("nothing here waits")
-    };
+    let Reply::Now(response) = APP.call(request, &client) else { panic!("nothing here waits") };
     let status = response.status();
     assert!(matches!(status.as_u16(), 200 | 400 | 403), "{status} for {target:?}");
     assert!(!closed || status != StatusCode::OK, "{target:?} gets into the closed folder");

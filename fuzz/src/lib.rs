@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
-use rudy_http::h1::{AnswerHead, BodyLength, DateLine, Event, Phase, ServerConnection};
+use rudy_http::h1::{BodyLength, DateLine, Event, Phase, ResponseHead, ServerConnection};
 use rudy_http::{Limits, RawTarget};
 
 /// What became of a conversation.
@@ -140,7 +140,7 @@ impl<'a> Driver<'a> {
         let mut fields = HeaderMap::new();
         fields.insert("x-fields", HeaderValue::from(request.headers().len()));
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
-        self.machine.begin(AnswerHead::Fields(status, &fields), length, self.limits, &date, &mut self.out);
+        self.machine.begin(ResponseHead::Fields(status, &fields), length, self.limits, &date, &mut self.out);
         if body.len() % 2 == 1 && self.machine.sends_body() {
             self.machine.raw_piece(body.len() as u64, &mut self.out).expect("its length was promised");
             self.out.extend_from_slice(body);

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use proptest::prelude::*;
 use rudy_http::Limits;
-use rudy_http::h1::{AnswerHead, DateLine, Phase, ServerConnection};
+use rudy_http::h1::{DateLine, Phase, ResponseHead, ServerConnection};
 use rudy_tests::conformance::wire::{WireAnswer, read_answers};
 use rudy_tests::conformance::{Case, End, Expected, Seen, Step, pure};
 
@@ -234,7 +234,7 @@ fn encode(asked: &Asked, answer: &Answer) -> (Vec<u8>, Phase) {
     let status = StatusCode::from_u16(answer.status).expect("three digits");
     let length = answer.length_is_known.then(|| answer.pieces.iter().map(|piece| piece.len() as u64).sum());
     let date = DateLine::new(SystemTime::UNIX_EPOCH);
-    machine.begin(AnswerHead::Fields(status, &fields), length, &limits, &date, &mut out);
+    machine.begin(ResponseHead::Fields(status, &fields), length, &limits, &date, &mut out);
     for piece in &answer.pieces {
         machine.piece(piece, &mut out).expect("as long as promised");
     }

@@ -48,7 +48,7 @@ impl Limits {
     /// For the client role, which looks at the sizes of heads, bodies and chunk extensions alone: when to give up waiting is
     /// its driver's to say. A body may be of any size, because nothing of it is kept.
     #[must_use]
-    pub fn of_answers() -> Self {
+    pub fn for_responses() -> Self {
         Self {
             // Servers that set many long cookies send heads that no browser would.
             head_bytes: 64 * 1024,

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 use rudy_http::Limits;
-use rudy_http::h1::{AnswerHead, DateLine, Event, ServerConnection};
+use rudy_http::h1::{DateLine, Event, ResponseHead, ServerConnection};
 
 use crate::counting::HELD;
 
@@ -68,7 +68,7 @@ fn connection(mut sent: &[u8], answered: usize) -> ServerConnection {
         let is_request = matches!(event, Some(Event::Request(_)));
         if is_request && left > 0 {
             left -= 1;
-            let head = AnswerHead::Fields(StatusCode::OK, &HeaderMap::new());
+            let head = ResponseHead::Fields(StatusCode::OK, &HeaderMap::new());
             machine.begin(head, Some(0), &limits, &date, &mut out);
             machine.finish(None, now, &mut out).expect("nothing was promised");
             out.clear();

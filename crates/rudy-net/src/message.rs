@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use rudy_http::h1::Prepared;
+use rudy_http::h1::PreparedHead;
 
 use crate::{Body, RequestBody, Upgrade};
 
@@ -59,7 +59,7 @@ impl Response {
 
     /// An answer whose head was encoded beforehand.
     #[must_use]
-    pub fn prepared(head: Arc<Prepared>, body: Body) -> Self {
+    pub fn prepared(head: Arc<PreparedHead>, body: Body) -> Self {
         Self { head: Head::Prepared(head), body, upgrade: None }
     }
 
@@ -112,5 +112,5 @@ pub enum Head {
     /// Status and fields, encoded when they are sent.
     Fields(StatusCode, HeaderMap),
     /// Already encoded; shared by everybody who gets this answer.
-    Prepared(Arc<Prepared>),
+    Prepared(Arc<PreparedHead>),
 }

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use http::request;
 use rudy_http::Limits;
 use rudy_http::h1::{
-    AnswerHead, BodyLength, DateLine, Event, LengthError, Pace, Phase, Rejection, ServerConnection, Timeout,
+    BodyLength, DateLine, Event, LengthError, Pace, Phase, Rejection, ResponseHead, ServerConnection, Timeout,
 };
 
 use super::site::{self, Answer, AnswerBody, WholeBody};
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
     }
 
     fn send(&mut self, answer: &Answer) -> Result<(), LengthError> {
-        let head = AnswerHead::Fields(answer.status, &answer.fields);
+        let head = ResponseHead::Fields(answer.status, &answer.fields);
         let (length, pieces, trailers) = match &answer.body {
             AnswerBody::Whole(bytes) => (Some(bytes.len() as u64), vec![bytes.clone()], None),
             AnswerBody::Promised(length, bytes) => (Some(*length), vec![bytes.clone()], None),

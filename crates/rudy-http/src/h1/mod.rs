@@ -31,6 +31,6 @@ pub use host::is_host;
 pub use length::{BodyLength, Framing};
 pub use pace::Pace;
 pub use server::{
-    AnswerHead, DateLine, Event, FieldValue, LengthError, Phase, Prepared, Rejection, RequestHead,
+    DateLine, Event, FieldValue, LengthError, Phase, PreparedHead, Rejection, RequestHead, ResponseHead,
     ServerConnection, SuspendedConnection, Timeout,
 };

@@ -89,7 +89,7 @@ impl<'p> Fleet<'p> {
             gate,
             mix: plan.mix.unshared(),
             poller: Poller::new()?,
-            limits: Limits::of_answers(),
+            limits: Limits::for_responses(),
             slots: (0..mine).map(|_| Slot::default()).collect(),
             idle: VecDeque::new(),
             busy: VecDeque::new(),

@@ -49,7 +49,7 @@ impl<'p> Crowd<'p> {
             plan,
             start,
             poller: Poller::new()?,
-            limits: Limits::of_answers(),
+            limits: Limits::for_responses(),
             places: Vec::with_capacity(plan.connections.get() as usize),
             busy: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES].into(),

@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
             options,
             waiter,
             output,
-            limits: Limits::of_answers(),
+            limits: Limits::for_responses(),
             scratch: vec![0; SCRATCH_BYTES],
             tls: None,
             held: None,

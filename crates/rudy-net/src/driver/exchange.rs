@@ -246,7 +246,7 @@ impl Exchange {
             }
         }
         if self.pump.is_live() && connection.context.worker.is_stopping() {
-            connection.machine.close_after_answer();
+            connection.machine.close_after_response();
             self.pump.end_body();
         }
         let Connection { io, machine, .. } = connection;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, StatusCode};
-use rudy_http::h1::{AnswerHead, BodyLength, DateLine, Event, Phase, Rejection, RequestHead, Timeout};
+use rudy_http::h1::{BodyLength, DateLine, Event, Phase, Rejection, RequestHead, ResponseHead, Timeout};
 use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Handler};
@@ -189,7 +189,7 @@ impl<S: Source> Connection<S> {
     ) -> Result<Option<State>, Rejection> {
         self.context.worker.counters.requests.add(1);
         if self.timer.begin_request() {
-            self.machine.close_after_answer();
+            self.machine.close_after_response();
         }
         let forwarded = self.call(|| service.forwarded(&head, &self.facts.peer)).flatten().map(Arc::new);
         let client = Client { forwarded: forwarded.clone(), ..self.client() };
@@ -254,11 +254,11 @@ impl<S: Source> Connection<S> {
             *response = self.bug();
         }
         if self.context.ends_connections() {
-            self.machine.close_after_answer();
+            self.machine.close_after_response();
         }
         let head = match &response.head {
-            Head::Fields(status, headers) => AnswerHead::Fields(*status, headers),
-            Head::Prepared(prepared) => AnswerHead::Prepared(prepared),
+            Head::Fields(status, headers) => ResponseHead::Fields(*status, headers),
+            Head::Prepared(prepared) => ResponseHead::Prepared(prepared),
         };
         self.machine.begin(head, response.body.length(), &self.facts.limits.http, date, out);
         response.status()

@@ -75,7 +75,7 @@ impl Input {
         if self.reads_nothing(connection) {
             return self.poll_hang_up(connection, turn.now);
         }
-        if connection.machine.awaits_answer_only() {
+        if connection.machine.awaits_response_only() {
             match connection.poll_read_ahead(turn.cx, turn.now) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(())) => {
@@ -143,7 +143,7 @@ impl Input {
 impl<S: Source> Connection<S> {
     /// Whether there is room for what a client sends ahead of its response.
     fn reads_ahead(&self) -> bool {
-        self.machine.awaits_answer_only() && self.machine.wants_input(&self.facts.limits.http)
+        self.machine.awaits_response_only() && self.machine.wants_input(&self.facts.limits.http)
     }
 
     /// Reads what a client sends ahead of its response, as far as there is room, to notice when it goes away. Ready when it

@@ -285,7 +285,7 @@ impl<S: Source> Connection<S> {
 
     /// The response in place of one that cannot be given. What led to it is not trusted any further.
     fn bug(&mut self) -> Response {
-        self.machine.close_after_answer();
+        self.machine.close_after_response();
         Response::text(
             StatusCode::INTERNAL_SERVER_ERROR,
             "text/plain; charset=utf-8",

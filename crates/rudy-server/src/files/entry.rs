@@ -10,7 +10,7 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
-use rudy_http::h1::Prepared;
+use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::conditional::Validators;
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::semantics::etag::EntityTag;
@@ -66,8 +66,8 @@ pub(super) enum Coded {
 pub(super) struct Representation {
     pub(super) content: Content,
     pub(super) validators: Validators,
-    pub(super) whole: Arc<Prepared>,
-    pub(super) not_modified: Arc<Prepared>,
+    pub(super) whole: Arc<PreparedHead>,
+    pub(super) not_modified: Arc<PreparedHead>,
 }
 
 /// Where the bytes are.
@@ -217,8 +217,8 @@ impl Representation {
         Self {
             content,
             validators,
-            whole: Arc::new(Prepared::new(StatusCode::OK, headers)),
-            not_modified: Arc::new(Prepared::new(StatusCode::NOT_MODIFIED, common)),
+            whole: Arc::new(PreparedHead::new(StatusCode::OK, headers)),
+            not_modified: Arc::new(PreparedHead::new(StatusCode::NOT_MODIFIED, common)),
         }
     }
 }

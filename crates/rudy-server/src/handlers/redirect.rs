@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use rudy_http::h1::Prepared;
+use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode_query;
 use rudy_http::semantics::reason::reason_phrase;
@@ -82,7 +82,7 @@ impl Handler for Redirect {
 #[derive(Debug)]
 pub(crate) enum Redirect {
     /// Encoded once.
-    Fixed(Arc<Prepared>, Bytes),
+    Fixed(Arc<PreparedHead>, Bytes),
     /// With places to fill in.
     Template(StatusCode, Vec<Piece>),
 }
@@ -113,7 +113,7 @@ impl Redirect {
         }
         // What is visible ASCII is fit for a field.
         let location = HeaderValue::from_str(&table.to).map_err(|_| wrong(unfit()))?;
-        Ok(Self::Fixed(Arc::new(Prepared::new(status, fields(location))), note(status)))
+        Ok(Self::Fixed(Arc::new(PreparedHead::new(status, fields(location))), note(status)))
     }
 
     /// Answers a request. Every method that exists is redirected: the statuses say themselves what becomes of it.

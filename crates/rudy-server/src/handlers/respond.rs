@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
-use rudy_http::h1::{Prepared, RequestHead};
+use rudy_http::h1::{PreparedHead, RequestHead};
 use rudy_http::semantics::media_type;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Body, Reply, Request, Response};
@@ -106,7 +106,7 @@ impl Handler for Respond {
 /// One answer, made ready.
 #[derive(Debug)]
 pub(crate) struct Respond {
-    head: Arc<Prepared>,
+    head: Arc<PreparedHead>,
     body: Bytes,
 }
 
@@ -132,7 +132,7 @@ impl Respond {
             fields.insert(header::CONTENT_TYPE, content_type(table.body_file.as_deref()));
         }
         if problems.is_empty() {
-            Ok(Self { head: Arc::new(Prepared::new(status, fields)), body })
+            Ok(Self { head: Arc::new(PreparedHead::new(status, fields)), body })
         } else {
             Err(problems)
         }

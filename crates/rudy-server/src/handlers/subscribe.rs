@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use rudy_http::h1::Prepared;
+use rudy_http::h1::PreparedHead;
 use rudy_net::{Body, Request, Response};
 
 use super::StreamFormat;
@@ -28,7 +28,7 @@ pub(super) fn retry() -> Time {
 /// What all who listen through one route are told alike.
 #[derive(Debug)]
 pub(super) struct Subscribe {
-    head: Arc<Prepared>,
+    head: Arc<PreparedHead>,
     hello: String,
     heartbeat: Option<Duration>,
     last: u64,
@@ -51,7 +51,7 @@ impl Subscribe {
             return Err(vec![problem.help("\"0s\" switches it off")]);
         }
         Ok(Self {
-            head: Arc::new(Prepared::new(StatusCode::OK, fields(format))),
+            head: Arc::new(PreparedHead::new(StatusCode::OK, fields(format))),
             hello: framing(format).hello(retry.0.as_millis()),
             heartbeat: (!is_off).then_some(heartbeat.0),
             last: last.into(),

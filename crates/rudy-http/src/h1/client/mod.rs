@@ -39,7 +39,7 @@ use crate::Limits;
 /// use rudy_http::Limits;
 /// use rudy_http::h1::client::{Answer, Asked, ClientConnection};
 ///
-/// let limits = Limits::of_answers();
+/// let limits = Limits::for_responses();
 /// let mut connection = ClientConnection::new();
 /// connection.ask(Asked::default());
 /// let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"[..];
@@ -145,7 +145,7 @@ impl ClientConnection {
     /// Says what `bytes` begin with, and how many of them that is. The rest is to be given again, with more behind it; call
     /// it until it answers [`Answer::More`], because an end needs no bytes of its own.
     ///
-    /// Of the limits, those of heads, bodies and chunk extensions hold here; see [`Limits::of_answers`].
+    /// Of the limits, those of heads, bodies and chunk extensions hold here; see [`Limits::for_responses`].
     ///
     /// # Errors
     ///

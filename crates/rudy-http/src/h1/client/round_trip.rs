@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{Answer, ClientConnection, InputEnd, RequestHead, encode_chunk, encode_last_chunk};
 use crate::Limits;
-use crate::h1::{AnswerHead, BodyLength, DateLine, Event, Framing, Phase, ServerConnection};
+use crate::h1::{BodyLength, DateLine, Event, Framing, Phase, ResponseHead, ServerConnection};
 
 /// One exchange: what is asked and answered.
 #[derive(Debug, Clone)]
@@ -175,7 +175,7 @@ impl Pair {
     fn answer(&mut self, exchange: &Exchange) {
         let pieces = &exchange.answer_body;
         let length = exchange.are_lengths_known.1.then(|| pieces.concat().len() as u64);
-        let head = AnswerHead::Fields(exchange.status, &exchange.answer_fields);
+        let head = ResponseHead::Fields(exchange.status, &exchange.answer_fields);
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
         let is_sent = self.server.interim(StatusCode::EARLY_HINTS, &exchange.answer_fields, &mut self.wire);
         assert_eq!(is_sent, exchange.version == Version::HTTP_11);
@@ -203,7 +203,7 @@ impl Pair {
         for available in sizes {
             loop {
                 let input = &bytes[begin..available];
-                let (used, answer) = self.client.decode(input, &Limits::of_answers()).expect("in order");
+                let (used, answer) = self.client.decode(input, &Limits::for_responses()).expect("in order");
                 begin += used;
                 match answer {
                     Answer::Informational(head) => {

@@ -16,7 +16,7 @@ pub(super) fn small_limits() -> Limits {
         head_fields: 3,
         body_bytes: 64,
         chunk_extension_bytes: 8,
-        ..Limits::of_answers()
+        ..Limits::for_responses()
     }
 }
 
@@ -481,7 +481,7 @@ fn a_head_is_a_view_of_what_came() {
     let input = b"HTTP/1.0 404 Not \xe4here\r\nA: \t b c\t \r\nd:\r\na: 2\r\nContent-Length: 7\r\n\r\nrest";
     let mut connection = ClientConnection::new();
     connection.ask(GET);
-    let (used, answer) = connection.decode(input, &Limits::of_answers()).unwrap();
+    let (used, answer) = connection.decode(input, &Limits::for_responses()).unwrap();
     let Answer::Head(head) = answer else { panic!("the head is whole") };
     assert_eq!(used, input.len() - 4);
     assert_eq!(head.raw(), &input[..used]);
@@ -504,7 +504,7 @@ fn a_phrase_that_is_left_out_is_empty() {
         let input = format!("{line}A: b\r\n\r\n");
         let mut connection = ClientConnection::new();
         connection.ask(GET);
-        let (_, answer) = connection.decode(input.as_bytes(), &Limits::of_answers()).unwrap();
+        let (_, answer) = connection.decode(input.as_bytes(), &Limits::for_responses()).unwrap();
         let Answer::Head(head) = answer else { panic!("the head is whole") };
         assert_eq!((head.reason(), head.fields().count()), (&b""[..], 1));
     }
@@ -516,7 +516,7 @@ fn faults_say_what_came_and_what_was_expected() {
         let mut connection = ClientConnection::new();
         connection.ask(GET);
         loop {
-            match connection.decode(input.as_bytes(), &Limits::of_answers()) {
+            match connection.decode(input.as_bytes(), &Limits::for_responses()) {
                 Ok((0, _)) => break connection.end_of_input().unwrap_err().to_string(),
                 Ok(_) => {}
                 Err(fault) => break fault.to_string(),

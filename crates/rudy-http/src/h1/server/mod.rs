@@ -1,7 +1,5 @@
 //! The server's side of one HTTP/1.1 connection, from its first byte to its last.
 
-mod answer;
-mod answer_head;
 mod body;
 mod date;
 mod event;
@@ -15,6 +13,8 @@ mod receive;
 mod rejection;
 mod request_head;
 mod request_line;
+mod response;
+mod response_head;
 mod suspended;
 #[cfg(test)]
 mod tests;
@@ -24,12 +24,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::Version;
 
-pub use self::answer_head::AnswerHead;
 pub use self::date::DateLine;
 pub use self::event::{Event, LengthError, Phase, Timeout};
-pub use self::prepared::Prepared;
+pub use self::prepared::PreparedHead;
 pub use self::rejection::Rejection;
 pub use self::request_head::{FieldValue, RequestHead};
+pub use self::response_head::ResponseHead;
 pub use self::suspended::SuspendedConnection;
 
 use self::body::BodyDecoder;
@@ -46,7 +46,7 @@ use crate::Limits;
 /// ```
 /// use std::time::{Instant, SystemTime};
 /// use rudy_http::Limits;
-/// use rudy_http::h1::{AnswerHead, DateLine, Event, ServerConnection};
+/// use rudy_http::h1::{ResponseHead, DateLine, Event, ServerConnection};
 /// # #[allow(clippy::disallowed_methods)] let now = Instant::now();
 /// # let date = DateLine::new(SystemTime::UNIX_EPOCH);
 ///
@@ -56,7 +56,7 @@ use crate::Limits;
 /// assert!(matches!(event, Some(Event::Request(head)) if head.path() == b"/"));
 ///
 /// let mut out = bytes::BytesMut::new();
-/// let head = AnswerHead::Fields(http::StatusCode::OK, &http::HeaderMap::new());
+/// let head = ResponseHead::Fields(http::StatusCode::OK, &http::HeaderMap::new());
 /// connection.begin(head, Some(2), &limits, &date, &mut out);
 /// connection.piece(b"hi", &mut out)?;
 /// connection.finish(None, now, &mut out)?;
@@ -109,7 +109,7 @@ enum Sending {
     /// No request is waiting for an answer.
     Nothing,
     /// A request is, and has none of it yet.
-    Owed,
+    Due,
     Body(Framing),
     /// The connection ends once what is encoded has been sent.
     Close,
@@ -183,8 +183,8 @@ impl ServerConnection {
     /// Whether the whole request is there and its answer is not finished: what comes now belongs to later requests, and is
     /// only kept.
     #[must_use]
-    pub fn awaits_answer_only(&self) -> bool {
-        matches!(self.receiving, Receiving::Done) && matches!(self.sending, Sending::Owed | Sending::Body(_))
+    pub fn awaits_response_only(&self) -> bool {
+        matches!(self.receiving, Receiving::Done) && matches!(self.sending, Sending::Due | Sending::Body(_))
     }
 
     /// The peer will send nothing more; call it when [`Self::receive`] finds no event in what is there. True if that is in
@@ -209,7 +209,7 @@ impl ServerConnection {
         match (&self.sending, &self.receiving) {
             (Sending::Close, _) => Phase::Close,
             (Sending::Upgrade, _) => Phase::Upgrade,
-            (Sending::Owed | Sending::Body(_), _) => Phase::Exchange,
+            (Sending::Due | Sending::Body(_), _) => Phase::Exchange,
             (Sending::Nothing, Receiving::Head(_)) if self.pending.is_empty() => Phase::Idle,
             (Sending::Nothing, Receiving::Head(_)) => Phase::Head,
             (Sending::Nothing, _) => Phase::Drain,
@@ -243,7 +243,7 @@ impl ServerConnection {
 
     /// The connection ends after the answer under way or, if a part of a head has come, after the answer to that; at once
     /// if there is neither.
-    pub fn close_after_answer(&mut self) {
+    pub fn close_after_response(&mut self) {
         self.closing = true;
         self.request.keep_alive = false;
         if matches!(self.phase(), Phase::Idle | Phase::Drain) {

@@ -12,13 +12,13 @@ use crate::semantics::reason::reason_phrase;
 /// `Date`, `Connection`, `Content-Length` and `Transfer-Encoding` are not part of it: the connection adds them, because
 /// only it knows them. They are dropped if given.
 #[derive(Debug, Clone)]
-pub struct Prepared {
+pub struct PreparedHead {
     status: StatusCode,
     headers: HeaderMap,
     encoded: Bytes,
 }
 
-impl Prepared {
+impl PreparedHead {
     /// Encodes `status` and `headers` for HTTP/1.1 once and for all.
     #[must_use]
     pub fn new(status: StatusCode, mut headers: HeaderMap) -> Self {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{Receiving, Sending, ServerConnection};
 use crate::Limits;
-use crate::h1::{AnswerHead, DateLine, Phase};
+use crate::h1::{DateLine, Phase, ResponseHead};
 
 /// Small, so that inputs of a few hundred bytes reach them.
 const LIMITS: Limits = Limits {
@@ -145,9 +145,9 @@ impl Driver {
                 let _ = self.machine.interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut self.out);
             }
             // One answer to each request.
-            Call::Begin(status, length) if self.machine.sending == Sending::Owed => {
+            Call::Begin(status, length) if self.machine.sending == Sending::Due => {
                 let status = StatusCode::from_u16(status).unwrap();
-                let head = AnswerHead::Fields(status, &HeaderMap::new());
+                let head = ResponseHead::Fields(status, &HeaderMap::new());
                 self.machine.begin(head, length, &LIMITS, &date, &mut self.out);
             }
             Call::Begin(..) => {}
@@ -160,7 +160,7 @@ impl Driver {
                 self.now += Duration::from_secs(seconds);
                 let _ = self.machine.timeout(self.now, &LIMITS);
             }
-            Call::Stop => self.machine.close_after_answer(),
+            Call::Stop => self.machine.close_after_response(),
         }
     }
 

@@ -169,7 +169,7 @@ impl ServerConnection {
             body_is_unwanted: false,
         };
         self.receiving = body.map_or(Receiving::Done, Receiving::Body);
-        self.sending = Sending::Owed;
+        self.sending = Sending::Due;
         self.requests += 1;
         *used += length;
         Ok(Some(Event::Request(head)))

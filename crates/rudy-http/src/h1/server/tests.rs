@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::ServerConnection;
 use crate::Limits;
-use crate::h1::{AnswerHead, DateLine, Event, LengthError, Phase, Rejection, Timeout};
+use crate::h1::{DateLine, Event, LengthError, Phase, Rejection, ResponseHead, Timeout};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
@@ -49,7 +49,7 @@ impl Bench {
     }
 
     fn begin(&mut self, status: StatusCode) {
-        let head = AnswerHead::Fields(status, &HeaderMap::new());
+        let head = ResponseHead::Fields(status, &HeaderMap::new());
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
         self.machine.begin(head, Some(0), &self.limits, &date, &mut self.out);
     }
@@ -76,7 +76,7 @@ impl Bench {
 fn a_stop_while_a_head_comes_in_makes_its_answer_the_last() {
     let mut bench = Bench::new();
     assert!(bench.receive(b"GET / HT").unwrap().is_none());
-    bench.machine.close_after_answer();
+    bench.machine.close_after_response();
     assert_eq!(bench.machine.phase(), Phase::Head);
     bench.receive_request(&GET[8..]);
     assert!(bench.answer());
@@ -86,14 +86,14 @@ fn a_stop_while_a_head_comes_in_makes_its_answer_the_last() {
 #[test]
 fn a_stop_closes_an_idle_connection_at_once_and_one_that_drains() {
     let mut bench = Bench::new();
-    bench.machine.close_after_answer();
+    bench.machine.close_after_response();
     assert_eq!(bench.machine.phase(), Phase::Close);
 
     let mut bench = Bench::new();
     bench.receive_request(POST);
     assert!(!bench.answer());
     assert_eq!(bench.machine.phase(), Phase::Drain);
-    bench.machine.close_after_answer();
+    bench.machine.close_after_response();
     assert_eq!(bench.machine.phase(), Phase::Close);
 }
 
@@ -102,7 +102,7 @@ fn a_stop_after_the_head_of_an_answer_closes_behind_it() {
     let mut bench = Bench::new();
     bench.receive_request(GET);
     bench.begin(StatusCode::OK);
-    bench.machine.close_after_answer();
+    bench.machine.close_after_response();
     bench.finish();
     assert_eq!(bench.machine.phase(), Phase::Close);
 }
@@ -296,7 +296,7 @@ fn rfc9112_7_1_a_chunk_that_is_sent_past_the_machine_is_framed_as_any_other() {
     let mut bench = Bench::new();
     bench.receive_request(GET);
     let date = DateLine::new(SystemTime::UNIX_EPOCH);
-    let head = AnswerHead::Fields(StatusCode::OK, &HeaderMap::new());
+    let head = ResponseHead::Fields(StatusCode::OK, &HeaderMap::new());
     bench.machine.begin(head, None, &bench.limits, &date, &mut bench.out);
     bench.out.clear();
     bench.machine.raw_piece(0, &mut bench.out).unwrap();
@@ -323,7 +323,7 @@ fn what_is_sent_past_the_machine_counts_towards_the_length() {
     let mut bench = Bench::new();
     bench.receive_request(GET);
     let date = DateLine::new(SystemTime::UNIX_EPOCH);
-    let head = AnswerHead::Fields(StatusCode::OK, &HeaderMap::new());
+    let head = ResponseHead::Fields(StatusCode::OK, &HeaderMap::new());
     bench.machine.begin(head, Some(3), &bench.limits, &date, &mut bench.out);
     bench.out.clear();
     bench.machine.raw_piece(2, &mut bench.out).unwrap();

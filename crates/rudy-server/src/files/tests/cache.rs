@@ -8,7 +8,7 @@ use rudy_net::Head;
 use super::*;
 use crate::error_log::ErrorLog;
 
-fn head_of(site: &Site, path: &str) -> Arc<rudy_http::h1::Prepared> {
+fn head_of(site: &Site, path: &str) -> Arc<rudy_http::h1::PreparedHead> {
     let Reply::Now(response) = site.send_get(path) else { panic!("a file needs no waiting") };
     let Head::Prepared(head) = response.head else { panic!("the head was encoded beforehand") };
     head

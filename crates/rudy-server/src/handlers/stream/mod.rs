@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use rudy_http::h1::Prepared;
+use rudy_http::h1::PreparedHead;
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::syntax::parse_digits;
 use rudy_net::{Body, Reply, Request, Response};
@@ -117,7 +117,7 @@ impl Handler for Stream {
 /// Streams of one kind.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    head: Arc<Prepared>,
+    head: Arc<PreparedHead>,
     settings: Arc<Settings>,
     spread: Spread,
     /// Whether the path is shown, and so has to be kept.
@@ -158,7 +158,7 @@ impl Stream {
         };
         let shows_path = settings.welcome.as_ref().is_some_and(Template::shows_path);
         Ok(Self {
-            head: Arc::new(Prepared::new(StatusCode::OK, fields(table.format))),
+            head: Arc::new(PreparedHead::new(StatusCode::OK, fields(table.format))),
             spread: Spread::new(Instant::now(), settings.interval_ns),
             keeps_path: shows_path || settings.text.shows_path(),
             settings: Arc::new(settings),

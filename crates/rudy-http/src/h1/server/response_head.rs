@@ -4,20 +4,20 @@ use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 
 use super::prepared::encode_head;
-use super::{DateLine, Prepared};
+use super::{DateLine, PreparedHead};
 use crate::h1::Framing;
 use crate::h1::encode::put_content_length;
 
 /// The head of an answer, encoded beforehand or not.
 #[derive(Debug, Clone, Copy)]
-pub enum AnswerHead<'a> {
+pub enum ResponseHead<'a> {
     /// Encoded now.
     Fields(StatusCode, &'a HeaderMap),
     /// Encoded beforehand.
-    Prepared(&'a Prepared),
+    Prepared(&'a PreparedHead),
 }
 
-impl AnswerHead<'_> {
+impl ResponseHead<'_> {
     /// The status.
     #[must_use]
     pub fn status(&self) -> StatusCode {

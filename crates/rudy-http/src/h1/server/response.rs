@@ -5,11 +5,11 @@ use std::time::Instant;
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode, Version};
 
-use super::answer_head::{AnswerHead, encode_head_end};
 use super::body::BodyDecoder;
 use super::event::LengthError;
 use super::head_lines::HeadLines;
 use super::receive::asks_for_head;
+use super::response_head::{ResponseHead, encode_head_end};
 use super::{DateLine, Receiving, Rejection, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::Framing;
@@ -19,7 +19,7 @@ use crate::semantics::reason::reason_phrase;
 impl ServerConnection {
     /// The service wants the request's body: tells a client that waits for that (RFC 9110 §10.1.1).
     pub fn want_body(&mut self, out: &mut BytesMut) {
-        if std::mem::take(&mut self.request.expects_continue) && self.sending == Sending::Owed {
+        if std::mem::take(&mut self.request.expects_continue) && self.sending == Sending::Due {
             out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
     }
@@ -30,10 +30,10 @@ impl ServerConnection {
     #[must_use]
     pub fn interim(&self, status: StatusCode, headers: &HeaderMap, out: &mut BytesMut) -> bool {
         let is_allowed = (102..=199).contains(&status.as_u16())
-            && self.sending == Sending::Owed
+            && self.sending == Sending::Due
             && self.request.version == Version::HTTP_11;
         if is_allowed {
-            AnswerHead::Fields(status, headers).encode(out);
+            ResponseHead::Fields(status, headers).encode(out);
             out.extend_from_slice(b"\r\n");
         }
         is_allowed
@@ -48,13 +48,13 @@ impl ServerConnection {
     /// Encodes the head of the answer. `length` is the body's, if it is known; for HEAD it is what GET would have got.
     pub fn begin(
         &mut self,
-        head: AnswerHead<'_>,
+        head: ResponseHead<'_>,
         length: Option<u64>,
         limits: &Limits,
         date: &DateLine,
         out: &mut BytesMut,
     ) {
-        debug_assert_eq!(self.sending, Sending::Owed, "one answer to each request");
+        debug_assert_eq!(self.sending, Sending::Due, "one answer to each request");
         let status = head.status();
         let framing = self.framing(status, length);
         self.decide_keep_alive(framing, limits);
@@ -164,7 +164,7 @@ impl ServerConnection {
     /// Encodes the answer to a peer that is refused, after which the connection closes. Where an answer has begun, nothing
     /// is encoded: it can only be cut.
     pub fn reject(&mut self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
-        if matches!(self.sending, Sending::Nothing | Sending::Owed) {
+        if matches!(self.sending, Sending::Nothing | Sending::Due) {
             self.encode_rejection(rejection, date, out);
         }
         self.request.keep_alive = false;
@@ -176,7 +176,7 @@ impl ServerConnection {
         let text =
             format!("{} {}: {rejection}\n", status.as_str(), reason_phrase(status).unwrap_or_default());
         let length = text.len() as u64;
-        AnswerHead::Fields(status, &rejection.fields()).encode(out);
+        ResponseHead::Fields(status, &rejection.fields()).encode(out);
         encode_head_end(Framing::Length(length), Some(length), Some("close"), date, out);
         // RFC 9110 §9.3.2: no content for HEAD, even one that was only begun.
         let is_begun = self.sending == Sending::Nothing && asks_for_head(self.pending.as_slice());
