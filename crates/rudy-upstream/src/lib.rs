@@ -4,8 +4,8 @@
 //! Nothing here opens a socket, reads a clock, or knows of an async runtime: the pool is generic over the address and the
 //! connection, the caller opens and closes connections, and passes the time in.
 //!
-//! - [`Pool::checkout`] gives a request a [`Grant`]: a kept connection, or room for a new one. Where there is neither it
-//!   gives a place in the queue, [`Waiting`].
+//! - [`Pool::checkout`] gives a request a [`PooledConnection`]: a kept connection, or room for a new one. Where there is neither it
+//!   gives a place in the queue, [`QueuedCheckout`].
 //! - [`Permit`] counts the connection. It is [released](Permit::release) with a connection that takes another request;
 //!   dropped, its room is free.
 //! - [`Member`] is what the pool knows of an address or a process.
@@ -35,15 +35,15 @@
 //! let pool = Pool::new(Options { workers: 1, queue: 100, requests_per_member: None }, None);
 //! pool.add(0, "app:9000", 1, now);
 //!
-//! let Checkout::Granted(grant) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("there is room") };
-//! assert!(grant.connection.is_none(), "the caller opens a new connection");
-//! let connection = format!("a connection to {}", grant.permit.member().address());
-//! let Checkout::Waiting(waiting) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("the limit is 1") };
-//! drop(waiting);
+//! let Checkout::Ready(pooled) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("there is room") };
+//! assert!(pooled.connection.is_none(), "the caller opens a new connection");
+//! let connection = format!("a connection to {}", pooled.permit.member().address());
+//! let Checkout::Queued(queued) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("the limit is 1") };
+//! drop(queued);
 //!
-//! grant.permit.release(connection, now);
-//! let Checkout::Granted(grant) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("one is idle") };
-//! assert_eq!(grant.connection.as_deref(), Some("a connection to app:9000"));
+//! pooled.permit.release(connection, now);
+//! let Checkout::Ready(pooled) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("one is idle") };
+//! assert_eq!(pooled.connection.as_deref(), Some("a connection to app:9000"));
 //! # Ok(())
 //! # }
 //! ```
@@ -55,14 +55,14 @@ mod member;
 mod permit;
 mod pool;
 mod queue;
+mod queued;
 mod release;
 mod sync;
 #[cfg(test)]
 mod tests;
-mod waiting;
 mod worker;
 
 pub use member::Member;
-pub use permit::{Grant, Permit};
+pub use permit::{Permit, PooledConnection};
 pub use pool::{Checkout, OnEnd, Options, Pool, QueueFull, Wanted};
-pub use waiting::{Rejected, Waiting};
+pub use queued::{QueuedCheckout, Rejected};

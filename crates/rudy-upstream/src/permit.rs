@@ -10,7 +10,7 @@ use crate::worker::Idle;
 
 /// A connection for one request, or room for one.
 #[derive(Debug)]
-pub struct Grant<A, C> {
+pub struct PooledConnection<A, C> {
     // Before the permit, so that it is closed first when both are dropped.
     /// A kept connection. It may belong to the runtime of another worker, from which the caller moves it. `None`: the caller
     /// opens a new one to the [member's address](Member::address).

@@ -6,11 +6,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use crate::member::Member;
-use crate::permit::{Grant, Permit};
-use crate::queue::{Granted, Queue};
+use crate::permit::{Permit, PooledConnection};
+use crate::queue::{Assignment, Queue};
+use crate::queued::QueuedCheckout;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Mutex, MutexGuard};
-use crate::waiting::Waiting;
 use crate::worker::{Idle, Worker};
 
 /// The bounds of a pool.
@@ -38,9 +38,9 @@ pub enum Wanted {
 #[derive(Debug)]
 pub enum Checkout<A, C> {
     /// A connection.
-    Granted(Grant<A, C>),
+    Ready(PooledConnection<A, C>),
     /// A place in the queue.
-    Waiting(Waiting<A, C>),
+    Queued(QueuedCheckout<A, C>),
 }
 
 /// As many requests wait as [`Options::queue`] allows.
@@ -104,7 +104,7 @@ impl<A, C> Pool<A, C> {
             && self.queued.load(SeqCst) == 0
             && let Some(idle) = self.take_own(worker)
         {
-            return Ok(Checkout::Granted(self.use_kept(worker, idle)));
+            return Ok(Checkout::Ready(self.use_kept(worker, idle)));
         }
         self.checkout_slowly(worker, wanted, now)
     }
@@ -123,11 +123,11 @@ impl<A, C> Pool<A, C> {
         let found = if waiters == 0 { self.find(&queue, worker, wanted, now) } else { None };
         if found.is_none() && waiters < self.options.queue {
             let key = queue.push(worker, now);
-            return Ok(Checkout::Waiting(Waiting::new(self.clone(), worker, key)));
+            return Ok(Checkout::Queued(QueuedCheckout::new(self.clone(), worker, key)));
         }
         self.queued.fetch_sub(1, SeqCst);
         drop(queue);
-        found.map(|found| Checkout::Granted(self.use_found(worker, found))).ok_or(QueueFull)
+        found.map(|found| Checkout::Ready(self.use_found(worker, found))).ok_or(QueueFull)
     }
 
     /// Finds a connection or room for one, and counts it for the worker. The caller holds the queue's lock.
@@ -162,7 +162,7 @@ impl<A, C> Pool<A, C> {
         }
     }
 
-    fn use_found(self: &Arc<Self>, worker: usize, found: Found<A, C>) -> Grant<A, C> {
+    fn use_found(self: &Arc<Self>, worker: usize, found: Found<A, C>) -> PooledConnection<A, C> {
         let member = match found {
             Found::Kept(idle) => return self.use_kept(worker, idle),
             Found::Room(member) => member,
@@ -171,29 +171,33 @@ impl<A, C> Pool<A, C> {
                 member
             }
         };
-        Grant { connection: None, permit: Permit::new(self.clone(), member, worker) }
+        PooledConnection { connection: None, permit: Permit::new(self.clone(), member, worker) }
     }
 
-    fn use_kept(self: &Arc<Self>, worker: usize, idle: Idle<A, C>) -> Grant<A, C> {
+    fn use_kept(self: &Arc<Self>, worker: usize, idle: Idle<A, C>) -> PooledConnection<A, C> {
         let permit = Permit::new(self.clone(), idle.member, worker);
-        Grant { connection: Some(idle.connection), permit }
+        PooledConnection { connection: Some(idle.connection), permit }
     }
 
-    pub(crate) fn grant(self: &Arc<Self>, worker: usize, granted: Granted<A, C>) -> Grant<A, C> {
-        let permit = Permit::new(self.clone(), granted.member, worker);
-        Grant { connection: granted.connection, permit }
+    pub(crate) fn assign(
+        self: &Arc<Self>,
+        worker: usize,
+        assignment: Assignment<A, C>,
+    ) -> PooledConnection<A, C> {
+        let permit = Permit::new(self.clone(), assignment.member, worker);
+        PooledConnection { connection: assignment.connection, permit }
     }
 
     /// Gives up a place in the queue, and returns what was granted to it meanwhile.
-    pub(crate) fn leave_queue(&self, worker: usize, key: u64) -> Option<Granted<A, C>> {
+    pub(crate) fn leave_queue(&self, worker: usize, key: u64) -> Option<Assignment<A, C>> {
         let mut queue = self.queue();
         let waiter = queue.remove(worker, key);
         if waiter.is_some() {
             self.queued.fetch_sub(1, SeqCst);
         }
-        let granted = queue.pick_up(key);
+        let assignment = queue.take_assignment(key);
         drop(queue);
-        granted
+        assignment
     }
 
     /// Sends all waiters away, for instance when no process can be started: their polls fail.

@@ -15,7 +15,7 @@ pub(crate) struct Queue<A, C> {
     /// By worker, the oldest at the front, so that keys increase.
     waiters: Vec<VecDeque<Waiter>>,
     /// By the key of the waiter.
-    granted: HashMap<u64, Granted<A, C>>,
+    assignments: HashMap<u64, Assignment<A, C>>,
     next_key: u64,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Waiter {
 
 /// A connection, or room for one, that counts as in use. It holds no pool, which would hold itself by it.
 #[derive(Debug)]
-pub(crate) struct Granted<A, C> {
+pub(crate) struct Assignment<A, C> {
     pub(crate) member: Arc<Member<A>>,
     pub(crate) connection: Option<C>,
     /// When it was granted.
@@ -39,7 +39,7 @@ pub(crate) struct Granted<A, C> {
 impl<A, C> Queue<A, C> {
     pub(crate) fn new(workers: usize) -> Self {
         let waiters = (0..workers).map(|_| VecDeque::new()).collect();
-        Self { members: Vec::new(), waiters, granted: HashMap::new(), next_key: 0 }
+        Self { members: Vec::new(), waiters, assignments: HashMap::new(), next_key: 0 }
     }
 
     pub(crate) fn member(&self, id: u64) -> Option<&Arc<Member<A>>> {
@@ -73,15 +73,15 @@ impl<A, C> Queue<A, C> {
     }
 
     /// Grants the oldest waiter of a worker a connection or room. Returns its waker, to be woken without the lock.
-    pub(crate) fn grant(&mut self, worker: usize, granted: Granted<A, C>) -> Option<Waker> {
+    pub(crate) fn assign(&mut self, worker: usize, assignment: Assignment<A, C>) -> Option<Waker> {
         let waiter = self.waiters[worker].pop_front()?;
-        self.granted.insert(waiter.key, granted);
+        self.assignments.insert(waiter.key, assignment);
         Some(waiter.waker)
     }
 
     /// The grant of a waiter, once.
-    pub(crate) fn pick_up(&mut self, key: u64) -> Option<Granted<A, C>> {
-        self.granted.remove(&key)
+    pub(crate) fn take_assignment(&mut self, key: u64) -> Option<Assignment<A, C>> {
+        self.assignments.remove(&key)
     }
 
     /// A waiter that still waits.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::decide::{self, Front};
 use crate::member::Member;
 use crate::pool::Pool;
-use crate::queue::{Granted, Queue};
+use crate::queue::{Assignment, Queue};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::worker::{Idle, Worker};
@@ -79,7 +79,7 @@ impl<A, C> Pool<A, C> {
             self.workers[next].gain();
         }
         let Idle { member, connection, since } = idle;
-        self.grant_oldest(queue, next, Granted { member, connection: Some(connection), since });
+        self.assign_oldest(queue, next, Assignment { member, connection: Some(connection), since });
     }
 
     fn close_released(&self, worker: usize, Idle { member, connection, since }: Idle<A, C>) {
@@ -134,7 +134,7 @@ impl<A, C> Pool<A, C> {
         // Without a clock, the time at which the waiter came decides whether a member is backed off.
         let Some(member) = queue.reserve(since) else { return false };
         self.workers[worker].gain();
-        self.grant_oldest(queue, worker, Granted { member, connection: None, since });
+        self.assign_oldest(queue, worker, Assignment { member, connection: None, since });
         true
     }
 
@@ -144,8 +144,13 @@ impl<A, C> Pool<A, C> {
     }
 
     /// Grants the oldest waiter of a worker a connection, and wakes it without the lock.
-    fn grant_oldest(&self, mut queue: MutexGuard<'_, Queue<A, C>>, worker: usize, granted: Granted<A, C>) {
-        let waker = queue.grant(worker, granted);
+    fn assign_oldest(
+        &self,
+        mut queue: MutexGuard<'_, Queue<A, C>>,
+        worker: usize,
+        assignment: Assignment<A, C>,
+    ) {
+        let waker = queue.assign(worker, assignment);
         self.queued.fetch_sub(1, SeqCst);
         drop(queue);
         waker.into_iter().for_each(Waker::wake);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use shuttle::future::block_on;
 
-use crate::{Checkout, Grant, Options, Permit, Pool, Rejected, Waiting, Wanted};
+use crate::{Checkout, Options, Permit, Pool, PooledConnection, QueuedCheckout, Rejected, Wanted};
 
 /// Member 0, and further ones with their limits.
 type TestPool = Arc<Pool<Upstream, Connection>>;
@@ -77,36 +77,39 @@ fn take(
     wanted: Wanted,
     ms: u64,
 ) -> (Connection, Permit<Upstream, Connection>) {
-    let grant = match pool.checkout(worker, wanted, at(ms)).unwrap() {
-        Checkout::Granted(grant) => grant,
-        Checkout::Waiting(mut waiting) => block_on(poll_fn(|cx| waiting.poll(cx))).unwrap(),
+    let pooled = match pool.checkout(worker, wanted, at(ms)).unwrap() {
+        Checkout::Ready(pooled) => pooled,
+        Checkout::Queued(mut queued) => block_on(poll_fn(|cx| queued.poll(cx))).unwrap(),
     };
-    opened(grant, 0)
+    opened(pooled, 0)
 }
 
-fn opened(grant: Grant<Upstream, Connection>, name: u32) -> (Connection, Permit<Upstream, Connection>) {
-    let connection = grant.connection.unwrap_or_else(|| grant.permit.member().address().connect(name));
-    (connection, grant.permit)
+fn opened(
+    pooled: PooledConnection<Upstream, Connection>,
+    name: u32,
+) -> (Connection, Permit<Upstream, Connection>) {
+    let connection = pooled.connection.unwrap_or_else(|| pooled.permit.member().address().connect(name));
+    (connection, pooled.permit)
 }
 
-fn granted(checkout: Checkout<Upstream, Connection>) -> Grant<Upstream, Connection> {
+fn ready(checkout: Checkout<Upstream, Connection>) -> PooledConnection<Upstream, Connection> {
     match checkout {
-        Checkout::Granted(grant) => grant,
-        Checkout::Waiting(waiting) => panic!("{waiting:?}"),
+        Checkout::Ready(pooled) => pooled,
+        Checkout::Queued(queued) => panic!("{queued:?}"),
     }
 }
 
-fn waiting(checkout: Checkout<Upstream, Connection>) -> Waiting<Upstream, Connection> {
+fn queued(checkout: Checkout<Upstream, Connection>) -> QueuedCheckout<Upstream, Connection> {
     match checkout {
-        Checkout::Waiting(waiting) => waiting,
-        Checkout::Granted(grant) => panic!("{grant:?}"),
+        Checkout::Queued(queued) => queued,
+        Checkout::Ready(pooled) => panic!("{pooled:?}"),
     }
 }
 
-type Polled = Poll<Result<Grant<Upstream, Connection>, Rejected>>;
+type Polled = Poll<Result<PooledConnection<Upstream, Connection>, Rejected>>;
 
-fn poll(waiting: &mut Waiting<Upstream, Connection>) -> Polled {
-    waiting.poll(&mut Context::from_waker(Waker::noop()))
+fn poll(queued: &mut QueuedCheckout<Upstream, Connection>) -> Polled {
+    queued.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Nothing is in use, nothing waits, and every connection that lives is idle.

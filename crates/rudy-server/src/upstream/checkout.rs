@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::error::CheckoutError;
 use super::{Connection, Endpoint, Upstream, sweep, worker};
 use rudy_net::{Deadline, poll_time};
-use rudy_upstream::{Checkout as Requested, Grant, Permit, Waiting};
+use rudy_upstream::{Checkout as Requested, Permit, PooledConnection, QueuedCheckout};
 
 /// How long other members are preferred to one that could not be connected to.
 const BACK_OFF: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ enum Step<C> {
     Begin,
     /// In the queue.
     Waiting {
-        waiting: Waiting<Endpoint, C>,
+        queued: QueuedCheckout<Endpoint, C>,
         deadline: Deadline,
         timeout: Duration,
     },
@@ -66,8 +66,8 @@ enum Step<C> {
 }
 
 impl<C> Step<C> {
-    fn wait(waiting: Waiting<Endpoint, C>, timeout: Duration) -> Self {
-        Self::Waiting { waiting, deadline: Deadline::at(poll_time() + timeout), timeout }
+    fn wait(queued: QueuedCheckout<Endpoint, C>, timeout: Duration) -> Self {
+        Self::Waiting { queued, deadline: Deadline::at(poll_time() + timeout), timeout }
     }
 }
 
@@ -89,17 +89,17 @@ impl<C: Connection> Upstream<C> {
         let mut failed_connects = 0;
         poll_fn(move |cx| {
             loop {
-                let grant = match &mut step {
+                let pooled = match &mut step {
                     Step::Begin => match self.request(wanted)? {
-                        Requested::Granted(grant) => grant,
-                        Requested::Waiting(waiting) => {
+                        Requested::Ready(pooled) => pooled,
+                        Requested::Queued(queued) => {
                             on_wait()?;
-                            step = Step::wait(waiting, self.options.queue_timeout);
+                            step = Step::wait(queued, self.options.queue_timeout);
                             continue;
                         }
                     },
-                    Step::Waiting { waiting, deadline, timeout } => match waiting.poll(cx) {
-                        Poll::Ready(grant) => grant.map_err(|_| CheckoutError::Rejected)?,
+                    Step::Waiting { queued, deadline, timeout } => match queued.poll(cx) {
+                        Poll::Ready(pooled) => pooled.map_err(|_| CheckoutError::Rejected)?,
                         Poll::Pending => {
                             ready!(deadline.poll_passed(cx));
                             return Poll::Ready(Err(CheckoutError::QueueTimeout(*timeout).into()));
@@ -116,7 +116,7 @@ impl<C: Connection> Upstream<C> {
                     },
                 };
                 // One that the upstream has closed meanwhile leaves its room to a new one.
-                step = match use_kept(grant, wanted != Wanted::Any) {
+                step = match use_kept(pooled, wanted != Wanted::Any) {
                     Ok(checkout) => return Poll::Ready(Ok(checkout)),
                     Err(permit) => Step::Connecting(Box::pin(self.clone().connect(permit))),
                 };
@@ -146,12 +146,12 @@ impl<C: Connection> Upstream<C> {
     }
 }
 
-/// The kept connection of a grant, or its permit, if there is none or the upstream has closed it.
+/// The reused connection of a checkout, or its permit, if there is none or the upstream has closed it.
 fn use_kept<C: Connection>(
-    grant: Grant<Endpoint, C>,
+    pooled: PooledConnection<Endpoint, C>,
     sure: bool,
 ) -> Result<Checkout<C>, Permit<Endpoint, C>> {
-    let Grant { connection, permit } = grant;
+    let PooledConnection { connection, permit } = pooled;
     let usable =
         connection.and_then(|mut connection| connection.socket().is_usable(sure).then_some(connection));
     match usable {

@@ -87,10 +87,9 @@ fn a_waiter_that_gives_up_loses_nothing_of_what_is_granted_to_it() {
                         }
                     }
                     1 => {
-                        if let Checkout::Waiting(mut waiting) =
-                            shared.checkout(1, Wanted::Any, at(0)).unwrap()
+                        if let Checkout::Queued(mut queued) = shared.checkout(1, Wanted::Any, at(0)).unwrap()
                         {
-                            let _ = poll(&mut waiting);
+                            let _ = poll(&mut queued);
                             thread::yield_now();
                         }
                     }
@@ -202,13 +201,13 @@ fn two_workers_share_the_last_request_of_a_member() {
             for (connection, permit) in both {
                 permit.release(connection, at(0));
             }
-            let granted = Arc::new(AtomicUsize::new(0));
-            let (shared, counter) = (pool.clone(), granted.clone());
+            let ready = Arc::new(AtomicUsize::new(0));
+            let (shared, counter) = (pool.clone(), ready.clone());
             run(2, move |number| {
                 let checkout = shared.checkout(number, Wanted::Any, at(0)).unwrap();
-                counter.fetch_add(usize::from(matches!(checkout, Checkout::Granted(_))), SeqCst);
+                counter.fetch_add(usize::from(matches!(checkout, Checkout::Ready(_))), SeqCst);
             });
-            assert_eq!((granted.load(SeqCst), pool.member(0).unwrap().requests()), (1, 3));
+            assert_eq!((ready.load(SeqCst), pool.member(0).unwrap().requests()), (1, 3));
         },
         SCHEDULES,
     );
@@ -246,12 +245,12 @@ fn waiters_are_sent_away_while_others_are_served() {
                 if number == 2 {
                     return shared.reject_all();
                 }
-                let grant = match shared.checkout(number, Wanted::Any, at(0)).unwrap() {
-                    Checkout::Granted(grant) => Ok(grant),
-                    Checkout::Waiting(mut waiting) => block_on(poll_fn(|cx| waiting.poll(cx))),
+                let pooled = match shared.checkout(number, Wanted::Any, at(0)).unwrap() {
+                    Checkout::Ready(pooled) => Ok(pooled),
+                    Checkout::Queued(mut queued) => block_on(poll_fn(|cx| queued.poll(cx))),
                 };
-                if let Ok(grant) = grant {
-                    let (connection, permit) = opened(grant, 0);
+                if let Ok(pooled) = pooled {
+                    let (connection, permit) = opened(pooled, 0);
                     permit.release(connection, at(1));
                 }
             });

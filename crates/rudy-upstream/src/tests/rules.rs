@@ -15,12 +15,12 @@ fn once(test: impl Fn() + Send + Sync + 'static) {
 
 /// A new connection of a worker with this name.
 fn open(pool: &TestPool, worker: usize, name: u32) -> (Connection, Permit<Upstream, Connection>) {
-    opened(granted(pool.checkout(worker, Wanted::New, at(0)).unwrap()), name)
+    opened(ready(pool.checkout(worker, Wanted::New, at(0)).unwrap()), name)
 }
 
 /// The name of the kept connection that a worker gets.
 fn kept(pool: &TestPool, worker: usize) -> Option<u32> {
-    let Grant { connection, permit } = granted(pool.checkout(worker, Wanted::Any, at(0)).unwrap());
+    let PooledConnection { connection, permit } = ready(pool.checkout(worker, Wanted::Any, at(0)).unwrap());
     // Out of the pool, so that the next call gets another one.
     std::mem::forget(permit);
     let connection = connection?;
@@ -62,19 +62,19 @@ fn waiters_are_served_in_order_and_the_queue_has_its_bound() {
     once(|| {
         let pool = pool(Options { queue: 2, ..options(1) }, &[1]);
         let (connection, permit) = open(&pool, 0, 7);
-        let mut first = waiting(pool.checkout(0, Wanted::Any, at(1)).unwrap());
-        let mut second = waiting(pool.checkout(5, Wanted::New, at(2)).unwrap());
+        let mut first = queued(pool.checkout(0, Wanted::Any, at(1)).unwrap());
+        let mut second = queued(pool.checkout(5, Wanted::New, at(2)).unwrap());
         assert_eq!(pool.checkout(0, Wanted::Any, at(3)).unwrap_err(), QueueFull);
         assert_eq!(pool.queued(), 2);
         permit.release(connection, at(4));
         assert!(poll(&mut second).is_pending());
-        let Poll::Ready(Ok(grant)) = poll(&mut first) else { panic!("it is granted") };
-        assert_eq!(grant.connection.as_ref().map(|connection| connection.name), Some(7));
+        let Poll::Ready(Ok(pooled)) = poll(&mut first) else { panic!("a connection was assigned") };
+        assert_eq!(pooled.connection.as_ref().map(|connection| connection.name), Some(7));
         assert!(matches!(poll(&mut first), Poll::Ready(Err(Rejected))), "once");
-        drop(grant);
-        let Poll::Ready(Ok(grant)) = poll(&mut second) else { panic!("it is granted") };
-        assert!(grant.connection.is_none());
-        drop(grant);
+        drop(pooled);
+        let Poll::Ready(Ok(pooled)) = poll(&mut second) else { panic!("a connection was assigned") };
+        assert!(pooled.connection.is_none());
+        drop(pooled);
         assert_at_rest(&pool, &upstreams(&pool));
     });
 }
@@ -83,7 +83,7 @@ fn waiters_are_served_in_order_and_the_queue_has_its_bound() {
 fn a_new_member_serves_the_waiters_that_it_has_room_for() {
     once(|| {
         let pool = pool(options(2), &[]);
-        let mut waiters = [0, 1, 0].map(|worker| waiting(pool.checkout(worker, Wanted::Any, at(0)).unwrap()));
+        let mut waiters = [0, 1, 0].map(|worker| queued(pool.checkout(worker, Wanted::Any, at(0)).unwrap()));
         pool.add(0, Upstream::new(2), 2, at(1));
         let served = waiters.each_mut().map(poll);
         assert_eq!(served.each_ref().map(Poll::is_ready), [true, false, true], "worker 0 is looked at first");
@@ -95,10 +95,10 @@ fn a_request_does_not_overtake_waiters() {
     once(|| {
         let pool = pool(options(1), &[1]);
         let (connection, permit) = open(&pool, 0, 0);
-        let mut first = waiting(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        let mut first = queued(pool.checkout(0, Wanted::Any, at(0)).unwrap());
         // There is room now, which the pool has not served yet.
         pool.member(0).unwrap().set_limit(2);
-        let mut second = waiting(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        let mut second = queued(pool.checkout(0, Wanted::Any, at(0)).unwrap());
         permit.release(connection, at(0));
         let polled = [poll(&mut first), poll(&mut second)];
         assert_eq!(polled.each_ref().map(Poll::is_ready), [true, false]);
@@ -118,7 +118,7 @@ fn a_connection_is_closed_before_a_waiter_gets_its_room() {
         let pool = pool(options(1), &[1]);
         let looks = Arc::new(Looks(upstreams(&pool).remove(0), AtomicUsize::new(9)));
         let (connection, permit) = open(&pool, 0, 0);
-        let mut waits = waiting(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        let mut waits = queued(pool.checkout(0, Wanted::Any, at(0)).unwrap());
         assert!(waits.poll(&mut Context::from_waker(&looks.clone().into())).is_pending());
         permit.member().starve();
         permit.release(connection, at(0));
@@ -131,12 +131,12 @@ fn a_connection_moves_to_a_worker_that_has_none() {
     once(|| {
         let pool = pool(options(2), &[1]);
         let (connection, permit) = open(&pool, 0, 0);
-        let mut own = waiting(pool.checkout(0, Wanted::Any, at(1)).unwrap());
-        let mut others = waiting(pool.checkout(1, Wanted::Any, at(2)).unwrap());
+        let mut own = queued(pool.checkout(0, Wanted::Any, at(1)).unwrap());
+        let mut others = queued(pool.checkout(1, Wanted::Any, at(2)).unwrap());
         permit.release(connection, at(3));
-        let Poll::Ready(Ok(grant)) = poll(&mut others) else { panic!("worker 1 has none") };
+        let Poll::Ready(Ok(pooled)) = poll(&mut others) else { panic!("worker 1 has none") };
         assert!(poll(&mut own).is_pending());
-        let (connection, permit) = opened(grant, 0);
+        let (connection, permit) = opened(pooled, 0);
         permit.release(connection, at(4));
         assert!(poll(&mut own).is_ready());
     });
@@ -153,7 +153,7 @@ fn a_new_connection_takes_the_room_of_the_least_recent_idle_one() {
         let (connection, permit) = open(&pool, 1, 2);
         assert_eq!((upstreams(&pool)[0].live(), pool.idle()), (2, 1));
         assert_eq!(kept(&pool, 0), Some(1));
-        let mut waits = waiting(pool.checkout(1, Wanted::New, at(0)).unwrap());
+        let mut waits = queued(pool.checkout(1, Wanted::New, at(0)).unwrap());
         permit.release(connection, at(2));
         assert!(poll(&mut waits).is_ready());
     });
@@ -163,7 +163,7 @@ fn a_new_connection_takes_the_room_of_the_least_recent_idle_one() {
 fn a_member_that_is_backed_off_gets_no_new_connections_while_another_takes_requests() {
     once(|| {
         let pool = pool(options(1), &[2, 1]);
-        let member = |ms| granted(pool.checkout(0, Wanted::New, at(ms)).unwrap()).permit.member().id();
+        let member = |ms| ready(pool.checkout(0, Wanted::New, at(ms)).unwrap()).permit.member().id();
         assert_eq!(member(0), 0);
         pool.member(0).unwrap().back_off(at(1000));
         assert_eq!((member(0), member(999), member(1000)), (1, 1, 0));
@@ -171,7 +171,7 @@ fn a_member_that_is_backed_off_gets_no_new_connections_while_another_takes_reque
         let other = open(&pool, 0, 0);
         assert_eq!(other.1.member().id(), 1);
         let waits = pool.checkout(0, Wanted::New, at(0)).unwrap();
-        assert!(matches!(waits, Checkout::Waiting(_)), "to wait is better than to fail");
+        assert!(matches!(waits, Checkout::Queued(_)), "to wait is better than to fail");
         drop((waits, other));
         pool.retire(1);
         let (_, mut permit) = open(&pool, 0, 0);
@@ -260,7 +260,7 @@ fn a_retired_member_drains_and_a_removed_one_is_gone() {
         pool.remove(1);
         assert_eq!((pool.members(), pool.member(1).is_none()), (1, true));
         removed.1.release(removed.0, at(0));
-        let _waits = waiting(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        let _waits = queued(pool.checkout(0, Wanted::Any, at(0)).unwrap());
         assert_eq!((pool.open(), members[0].live(), members[1].live()), (0, 0, 0));
     });
 }
@@ -276,7 +276,7 @@ fn a_worn_out_member_gets_no_request_on_a_kept_connection_either() {
         let member = pool.member(0).unwrap();
         assert!(!member.is_worn_out());
         assert_eq!((kept(&pool, 0), member.is_worn_out(), member.requests()), (Some(0), true, 3));
-        let mut waits = waiting(pool.checkout(1, Wanted::Any, at(0)).unwrap());
+        let mut waits = queued(pool.checkout(1, Wanted::Any, at(0)).unwrap());
         pool.add(1, Upstream::new(1), 1, at(0));
         assert!(poll(&mut waits).is_ready());
     });
@@ -311,7 +311,7 @@ fn all_waiters_are_rejected_and_woken() {
     once(|| {
         let pool = pool(options(1), &[]);
         let wakers = [(); 2].map(|()| Arc::new(Locks(Mutex::new(Some(pool.clone())))));
-        let mut waiters = [(); 2].map(|()| waiting(pool.checkout(0, Wanted::Any, at(0)).unwrap()));
+        let mut waiters = [(); 2].map(|()| queued(pool.checkout(0, Wanted::Any, at(0)).unwrap()));
         for (waiter, waker) in waiters.iter_mut().zip(&wakers) {
             assert!(waiter.poll(&mut Context::from_waker(&waker.clone().into())).is_pending());
         }

@@ -6,12 +6,12 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::permit::Grant;
+use crate::permit::PooledConnection;
 use crate::pool::Pool;
 
 /// A place in the queue for a connection. Dropping it gives the place up, and a connection that was granted meanwhile goes
 /// to the next waiter.
-pub struct Waiting<A, C> {
+pub struct QueuedCheckout<A, C> {
     pool: Arc<Pool<A, C>>,
     worker: usize,
     key: u64,
@@ -22,7 +22,7 @@ pub struct Waiting<A, C> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rejected;
 
-impl<A, C> Waiting<A, C> {
+impl<A, C> QueuedCheckout<A, C> {
     pub(crate) fn new(pool: Arc<Pool<A, C>>, worker: usize, key: u64) -> Self {
         Self { pool, worker, key, is_over: false }
     }
@@ -32,7 +32,7 @@ impl<A, C> Waiting<A, C> {
     /// # Errors
     ///
     /// [`Rejected`] after [`Pool::reject_all`], and after a poll that was ready.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Grant<A, C>, Rejected>> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<PooledConnection<A, C>, Rejected>> {
         let mut queue = self.pool.queue();
         if let Some(waiter) = queue.waiter(self.worker, self.key) {
             if waiter.waker.will_wake(cx.waker()) {
@@ -44,31 +44,31 @@ impl<A, C> Waiting<A, C> {
             drop(previous);
             return Poll::Pending;
         }
-        let granted = queue.pick_up(self.key);
+        let assignment = queue.take_assignment(self.key);
         drop(queue);
         self.is_over = true;
-        Poll::Ready(granted.map(|granted| self.pool.grant(self.worker, granted)).ok_or(Rejected))
+        Poll::Ready(assignment.map(|assignment| self.pool.assign(self.worker, assignment)).ok_or(Rejected))
     }
 }
 
-impl<A, C> Drop for Waiting<A, C> {
+impl<A, C> Drop for QueuedCheckout<A, C> {
     fn drop(&mut self) {
         if self.is_over {
             return;
         }
-        let Some(granted) = self.pool.leave_queue(self.worker, self.key) else { return };
+        let Some(assignment) = self.pool.leave_queue(self.worker, self.key) else { return };
         // Others get what was granted, as if a request had used it and ended at once.
-        let since = granted.since;
-        let Grant { connection, permit } = self.pool.grant(self.worker, granted);
+        let since = assignment.since;
+        let PooledConnection { connection, permit } = self.pool.assign(self.worker, assignment);
         if let Some(connection) = connection {
             permit.release(connection, since);
         }
     }
 }
 
-impl<A, C> fmt::Debug for Waiting<A, C> {
+impl<A, C> fmt::Debug for QueuedCheckout<A, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting")
+        f.debug_struct("QueuedCheckout")
             .field("worker", &self.worker)
             .field("key", &self.key)
             .finish_non_exhaustive()
