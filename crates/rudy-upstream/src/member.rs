@@ -22,7 +22,7 @@ pub struct Member<A> {
     /// Connections that are not idle.
     in_flight: AtomicUsize,
     /// Connections that wait for the upstream to accept them.
-    starved: AtomicUsize,
+    unaccepted: AtomicUsize,
     is_retired: AtomicBool,
     /// None while it is unknown, and without meaning while a request is in flight.
     idle_since: AtomicInstant,
@@ -39,7 +39,7 @@ impl<A> Member<A> {
             limit: AtomicUsize::new(limit),
             open: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
-            starved: AtomicUsize::new(0),
+            unaccepted: AtomicUsize::new(0),
             is_retired: AtomicBool::new(false),
             idle_since: AtomicInstant::at(now),
             backed_off_until: AtomicInstant::none(now),
@@ -109,7 +109,7 @@ impl<A> Member<A> {
     /// Whether a released connection is kept.
     pub(crate) fn keeps_connections(&self) -> bool {
         self.takes_requests()
-            && self.starved.load(SeqCst) == 0
+            && self.unaccepted.load(SeqCst) == 0
             && self.open.load(SeqCst) <= self.limit.load(SeqCst)
     }
 
@@ -154,11 +154,11 @@ impl<A> Member<A> {
         self.open.fetch_sub(1, SeqCst);
     }
 
-    pub(crate) fn starve(&self) {
-        self.starved.fetch_add(1, SeqCst);
+    pub(crate) fn add_unaccepted(&self) {
+        self.unaccepted.fetch_add(1, SeqCst);
     }
 
-    pub(crate) fn unstarve(&self) {
-        self.starved.fetch_sub(1, SeqCst);
+    pub(crate) fn remove_unaccepted(&self) {
+        self.unaccepted.fetch_sub(1, SeqCst);
     }
 }

@@ -26,12 +26,12 @@ pub struct Permit<A, C> {
     /// Until it is released.
     member: Option<Arc<Member<A>>>,
     worker: usize,
-    is_starved: bool,
+    is_unaccepted: bool,
 }
 
 impl<A, C> Permit<A, C> {
     pub(crate) fn new(pool: Arc<Pool<A, C>>, member: Arc<Member<A>>, worker: usize) -> Self {
-        Self { pool, member: Some(member), worker, is_starved: false }
+        Self { pool, member: Some(member), worker, is_unaccepted: false }
     }
 
     /// The member that the connection leads to.
@@ -47,19 +47,19 @@ impl<A, C> Permit<A, C> {
     /// An application that serves one connection per child (php-fpm) accepts none while its children hold kept connections.
     /// Its backlog is first in, first out, so each connection that is closed lets one of the backlog in. Without the 20 ms
     /// the rule would never converge: while all connections are new, each would be closed when it has finished.
-    pub fn mark_starved(&mut self) {
-        if !self.is_starved {
-            self.is_starved = true;
-            self.member().starve();
+    pub fn mark_unaccepted(&mut self) {
+        if !self.is_unaccepted {
+            self.is_unaccepted = true;
+            self.member().add_unaccepted();
             self.pool.close_idle_of(self.member().id());
         }
     }
 
-    /// The upstream has accepted the connection: it has sent a byte. Takes [`Self::mark_starved`] back, and ends the
+    /// The upstream has accepted the connection: it has sent a byte. Takes [`Self::mark_unaccepted`] back, and ends the
     /// [back-off](Member::back_off) of the member.
     pub fn mark_accepted(&mut self) {
         self.member().clear_back_off();
-        self.unstarve();
+        self.remove_unaccepted();
     }
 
     /// The request is over, and the connection takes another one. The oldest waiter gets it; without waiters it is kept, or
@@ -71,10 +71,10 @@ impl<A, C> Permit<A, C> {
         }
     }
 
-    fn unstarve(&mut self) {
-        if self.is_starved {
-            self.is_starved = false;
-            self.member().unstarve();
+    fn remove_unaccepted(&mut self) {
+        if self.is_unaccepted {
+            self.is_unaccepted = false;
+            self.member().remove_unaccepted();
         }
     }
 }
@@ -82,7 +82,7 @@ impl<A, C> Permit<A, C> {
 impl<A, C> Drop for Permit<A, C> {
     fn drop(&mut self) {
         if self.member.is_some() {
-            self.unstarve();
+            self.remove_unaccepted();
         }
         if let Some(member) = self.member.take() {
             self.pool.end_without_connection(self.worker, &member);

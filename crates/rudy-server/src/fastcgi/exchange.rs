@@ -204,7 +204,7 @@ impl Exchange {
         let progress = self.poll_both_ways(cx);
         if let (Poll::Pending, Some(checkout)) = (&progress, &mut self.checkout) {
             // Also while a large body fills the socket: an app that has not accepted the connection reads none of it.
-            checkout.poll_starved(cx);
+            checkout.poll_unaccepted(cx);
         }
         if progress.is_ready() || self.waits_for_client() {
             self.deadline = None;

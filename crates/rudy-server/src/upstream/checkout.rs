@@ -17,7 +17,7 @@ const BACK_OFF: Duration = Duration::from_secs(1);
 
 /// How long a new connection may be without a byte of a response before the upstream counts as not accepting it. A shorter time
 /// would close kept connections behind slow responses, a longer one keep requests in the accept backlog.
-const STARVED: Duration = Duration::from_millis(20);
+const UNACCEPTED_AFTER: Duration = Duration::from_millis(20);
 
 /// Which connection a request wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ enum State {
     /// It is new, and nothing has come on it.
     New {
         /// When the upstream counts as not accepting it.
-        starved: Deadline,
+        unaccepted_after: Deadline,
     },
     /// The upstream has accepted it.
     Accepted,
@@ -141,8 +141,8 @@ impl<C: Connection> Upstream<C> {
         if !self.has_sweeper.swap(true, Ordering::SeqCst) {
             tokio::spawn(sweep(Arc::downgrade(&self), self.options.idle_timeout));
         }
-        let starved = Deadline::at(Instant::now() + STARVED);
-        Ok(Checkout { connection: C::new(socket), permit, state: State::New { starved } })
+        let unaccepted_after = Deadline::at(Instant::now() + UNACCEPTED_AFTER);
+        Ok(Checkout { connection: C::new(socket), permit, state: State::New { unaccepted_after } })
     }
 }
 
@@ -187,13 +187,13 @@ impl<C: Connection> Checkout<C> {
 
     /// A request was sent, as far as there is room, and nothing has come: closes kept connections that may keep the upstream from
     /// accepting this one.
-    pub(crate) fn poll_starved(&mut self, cx: &mut Context<'_>) {
-        if let State::New { starved } = &mut self.state
-            && starved.poll_passed(cx).is_ready()
+    pub(crate) fn poll_unaccepted(&mut self, cx: &mut Context<'_>) {
+        if let State::New { unaccepted_after } = &mut self.state
+            && unaccepted_after.poll_passed(cx).is_ready()
         {
             // It stays in this state, and asks for no further poll.
-            starved.set(Instant::now() + Duration::from_hours(24));
-            self.permit.mark_starved();
+            unaccepted_after.set(Instant::now() + Duration::from_hours(24));
+            self.permit.mark_unaccepted();
         }
     }
 

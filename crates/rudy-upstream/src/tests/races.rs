@@ -111,7 +111,7 @@ fn no_connection_is_idle_while_its_member_is_starved() {
         || {
             let pool = pool(options(2), &[3]);
             let (first, second) = (take(&pool, 0, Wanted::New, 0), take(&pool, 1, Wanted::New, 0));
-            let (connection, mut starved) = take(&pool, 0, Wanted::New, 0);
+            let (connection, mut unaccepted) = take(&pool, 0, Wanted::New, 0);
             let releases = [(first, 0), (second, 1)].map(|((connection, permit), worker)| {
                 let pool = pool.clone();
                 thread::spawn(move || {
@@ -120,14 +120,14 @@ fn no_connection_is_idle_while_its_member_is_starved() {
                     permit.release(connection, at(3));
                 })
             });
-            starved.mark_starved();
+            unaccepted.mark_unaccepted();
             for _ in 0..3 {
                 assert_eq!(pool.idle(), 0);
             }
             join(releases);
             assert_eq!((pool.idle(), pool.open()), (0, 1));
-            starved.mark_accepted();
-            starved.release(connection, at(4));
+            unaccepted.mark_accepted();
+            unaccepted.release(connection, at(4));
             assert_eq!((pool.idle(), pool.open()), (1, 1));
             assert_at_rest(&pool, &upstreams(&pool));
         },

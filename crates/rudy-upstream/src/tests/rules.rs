@@ -120,7 +120,7 @@ fn a_connection_is_closed_before_a_waiter_gets_its_room() {
         let (connection, permit) = open(&pool, 0, 0);
         let mut waits = queued(pool.checkout(0, Wanted::Any, at(0)).unwrap());
         assert!(waits.poll(&mut Context::from_waker(&looks.clone().into())).is_pending());
-        permit.member().starve();
+        permit.member().add_unaccepted();
         permit.release(connection, at(0));
         assert_eq!(looks.1.load(Ordering::SeqCst), 0);
     });
@@ -283,16 +283,16 @@ fn a_worn_out_member_gets_no_request_on_a_kept_connection_either() {
 }
 
 #[test]
-fn a_permit_starves_its_member_once_and_its_end_takes_that_back() {
+fn a_permit_counts_as_unaccepted_once_until_it_is_dropped() {
     once(|| {
         let pool = pool(options(1), &[3]);
         let (idle, used) = (open(&pool, 0, 0), open(&pool, 0, 1));
-        let (connection, mut starved) = open(&pool, 0, 2);
+        let (connection, mut unaccepted) = open(&pool, 0, 2);
         idle.1.release(idle.0, at(0));
-        starved.mark_starved();
-        starved.mark_starved();
+        unaccepted.mark_unaccepted();
+        unaccepted.mark_unaccepted();
         assert_eq!((pool.open(), pool.idle()), (2, 0));
-        drop((connection, starved));
+        drop((connection, unaccepted));
         used.1.release(used.0, at(0));
         assert_eq!((pool.open(), pool.idle()), (1, 1));
     });
