@@ -28,21 +28,21 @@
 //!
 //! ```
 //! use std::time::{Duration, Instant};
-//! use rudy_upstream::{Checkout, Options, Pool, Wanted};
+//! use rudy_upstream::{Checkout, Options, Pool, Preference};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let now = Instant::now();
 //! let pool = Pool::new(Options { workers: 1, queue: 100, requests_per_member: None }, None);
 //! pool.add(0, "app:9000", 1, now);
 //!
-//! let Checkout::Ready(pooled) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("there is room") };
+//! let Checkout::Ready(pooled) = pool.checkout(0, Preference::Any, now)? else { unreachable!("there is room") };
 //! assert!(pooled.connection.is_none(), "the caller opens a new connection");
 //! let connection = format!("a connection to {}", pooled.permit.member().address());
-//! let Checkout::Queued(queued) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("the limit is 1") };
+//! let Checkout::Queued(queued) = pool.checkout(0, Preference::Any, now)? else { unreachable!("the limit is 1") };
 //! drop(queued);
 //!
 //! pooled.permit.release(connection, now);
-//! let Checkout::Ready(pooled) = pool.checkout(0, Wanted::Any, now)? else { unreachable!("one is idle") };
+//! let Checkout::Ready(pooled) = pool.checkout(0, Preference::Any, now)? else { unreachable!("one is idle") };
 //! assert_eq!(pooled.connection.as_deref(), Some("a connection to app:9000"));
 //! # Ok(())
 //! # }
@@ -64,5 +64,5 @@ mod worker;
 
 pub use member::Member;
 pub use permit::{Permit, PooledConnection};
-pub use pool::{Checkout, OnEnd, Options, Pool, QueueFull, Wanted};
+pub use pool::{Checkout, OnEnd, Options, Pool, Preference, QueueFull};
 pub use queued::{QueuedCheckout, Rejected};

@@ -62,7 +62,7 @@ impl<A> Member<A> {
     }
 
     /// Whether it has had [`Options::requests_per_member`](crate::Options::requests_per_member) and gets no more.
-    pub fn is_worn_out(&self) -> bool {
+    pub fn reached_request_limit(&self) -> bool {
         self.requests() >= self.requests_max
     }
 
@@ -103,7 +103,7 @@ impl<A> Member<A> {
     }
 
     pub(crate) fn takes_requests(&self) -> bool {
-        !self.is_retired.load(SeqCst) && !self.is_worn_out()
+        !self.is_retired.load(SeqCst) && !self.reached_request_limit()
     }
 
     /// Whether a released connection is kept.

@@ -26,7 +26,7 @@ pub struct Options {
 
 /// Which connection a request wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Preference {
     /// A kept one, or else a new one.
     Any,
     /// A new one, in place of a kept one if the limit is reached: for the retry after a kept connection turned out to be
@@ -74,7 +74,7 @@ enum Found<A, C> {
 
 impl<A, C> Pool<A, C> {
     /// A pool without members. `on_end` is called without locks whenever a request at a member is over, so that the caller
-    /// can replace a process that [is worn out](Member::is_worn_out), or end one that [is drained](Member::is_drained).
+    /// can replace a process that [is worn out](Member::reached_request_limit), or end one that [is drained](Member::is_drained).
     #[must_use]
     pub fn new(options: Options, on_end: Option<OnEnd<A>>) -> Arc<Self> {
         let workers = options.workers.max(1);
@@ -96,23 +96,23 @@ impl<A, C> Pool<A, C> {
     pub fn checkout(
         self: &Arc<Self>,
         worker: usize,
-        wanted: Wanted,
+        preference: Preference,
         now: Instant,
     ) -> Result<Checkout<A, C>, QueueFull> {
         let worker = worker % self.workers.len();
-        if wanted == Wanted::Any
+        if preference == Preference::Any
             && self.queued.load(SeqCst) == 0
             && let Some(idle) = self.take_own(worker)
         {
             return Ok(Checkout::Ready(self.use_kept(worker, idle)));
         }
-        self.checkout_slowly(worker, wanted, now)
+        self.checkout_slowly(worker, preference, now)
     }
 
     fn checkout_slowly(
         self: &Arc<Self>,
         worker: usize,
-        wanted: Wanted,
+        preference: Preference,
         now: Instant,
     ) -> Result<Checkout<A, C>, QueueFull> {
         let mut queue = self.queue();
@@ -120,7 +120,7 @@ impl<A, C> Pool<A, C> {
         // and one that takes it later reads more and waits for the queue's lock. The same holds for one that closes: it
         // either makes its room before the search, or reads more and serves.
         let waiters = self.queued.fetch_add(1, SeqCst);
-        let found = if waiters == 0 { self.find(&queue, worker, wanted, now) } else { None };
+        let found = if waiters == 0 { self.find(&queue, worker, preference, now) } else { None };
         if found.is_none() && waiters < self.options.queue {
             let key = queue.push(worker, now);
             return Ok(Checkout::Queued(QueuedCheckout::new(self.clone(), worker, key)));
@@ -131,8 +131,14 @@ impl<A, C> Pool<A, C> {
     }
 
     /// Finds a connection or room for one, and counts it for the worker. The caller holds the queue's lock.
-    fn find(&self, queue: &Queue<A, C>, worker: usize, wanted: Wanted, now: Instant) -> Option<Found<A, C>> {
-        let wants_kept = wanted == Wanted::Any;
+    fn find(
+        &self,
+        queue: &Queue<A, C>,
+        worker: usize,
+        preference: Preference,
+        now: Instant,
+    ) -> Option<Found<A, C>> {
+        let wants_kept = preference == Preference::Any;
         if wants_kept && let Some(idle) = self.take_own(worker).or_else(|| self.take_least_recent(worker)) {
             return Some(Found::Kept(idle));
         }
@@ -261,12 +267,12 @@ impl<A, C> Pool<A, C> {
     }
 
     /// How many members there are.
-    pub fn members(&self) -> usize {
+    pub fn member_count(&self) -> usize {
         self.queue().members.len()
     }
 
     /// The members, in the order in which they were added.
-    pub fn all_members(&self) -> Vec<Arc<Member<A>>> {
+    pub fn members(&self) -> Vec<Arc<Member<A>>> {
         self.queue().members.clone()
     }
 

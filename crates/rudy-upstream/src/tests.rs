@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use shuttle::future::block_on;
 
-use crate::{Checkout, Options, Permit, Pool, PooledConnection, QueuedCheckout, Rejected, Wanted};
+use crate::{Checkout, Options, Permit, Pool, PooledConnection, Preference, QueuedCheckout, Rejected};
 
 /// Member 0, and further ones with their limits.
 type TestPool = Arc<Pool<Upstream, Connection>>;
@@ -74,10 +74,10 @@ fn at(ms: u64) -> Instant {
 fn take(
     pool: &TestPool,
     worker: usize,
-    wanted: Wanted,
+    preference: Preference,
     ms: u64,
 ) -> (Connection, Permit<Upstream, Connection>) {
-    let pooled = match pool.checkout(worker, wanted, at(ms)).unwrap() {
+    let pooled = match pool.checkout(worker, preference, at(ms)).unwrap() {
         Checkout::Ready(pooled) => pooled,
         Checkout::Queued(mut queued) => block_on(poll_fn(|cx| queued.poll(cx))).unwrap(),
     };

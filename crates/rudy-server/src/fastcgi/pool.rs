@@ -148,7 +148,7 @@ impl Pool {
         let Some(processes) = self.processes() else { return };
         if member.is_drained() {
             processes.drained(member.id());
-        } else if member.is_worn_out() {
+        } else if member.reached_request_limit() {
             processes.replace(member.id());
         }
     }

@@ -107,7 +107,7 @@ impl<C: Connection> Upstream<C> {
                     },
                     Step::Connecting(connect) => match ready!(connect.as_mut().poll(cx)) {
                         // One member after the other.
-                        Err(_) if failed_connects + 1 < self.pool.members() => {
+                        Err(_) if failed_connects + 1 < self.pool.member_count() => {
                             failed_connects += 1;
                             step = Step::Begin;
                             continue;
@@ -125,8 +125,11 @@ impl<C: Connection> Upstream<C> {
     }
 
     fn request(&self, wanted: Wanted) -> Result<Requested<Endpoint, C>, CheckoutError> {
-        let wanted =
-            if wanted == Wanted::New { rudy_upstream::Wanted::New } else { rudy_upstream::Wanted::Any };
+        let wanted = if wanted == Wanted::New {
+            rudy_upstream::Preference::New
+        } else {
+            rudy_upstream::Preference::Any
+        };
         let checkout = self.pool.checkout(worker::here(), wanted, poll_time());
         checkout.map_err(|_| CheckoutError::QueueFull(self.options.queue))
     }

@@ -91,7 +91,7 @@ impl<C: Connection> Upstream<C> {
     /// The system has no room for the threads.
     pub(crate) fn look_up_names(self: &Arc<Self>, log: &ErrorLog) -> io::Result<()> {
         let mut lookups = JoinSet::new();
-        for member in self.pool.all_members() {
+        for member in self.pool.members() {
             if let Endpoint::Name(name) = member.address() {
                 let task = keep_looked_up(Arc::downgrade(self), name.clone(), log.clone());
                 lookups.spawn_on(task, &name::runtime()?);

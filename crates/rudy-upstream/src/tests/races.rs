@@ -34,7 +34,7 @@ fn every_waiter_is_served_and_no_member_gets_more_connections_than_its_limit() {
                 let shared = pool.clone();
                 run(3, move |number| {
                     for round in 0..2 {
-                        let (connection, permit) = take(&shared, number, Wanted::Any, round * 30);
+                        let (connection, permit) = take(&shared, number, Preference::Any, round * 30);
                         thread::yield_now();
                         // One in six is not in order.
                         if number == 2 && round == 0 {
@@ -58,9 +58,9 @@ fn new_connections_take_the_room_of_idle_ones_while_others_use_those() {
             let pool = pool(options(2), &[1, 1]);
             let shared = pool.clone();
             run(3, move |number| {
-                let wanted = if number == 0 { Wanted::New } else { Wanted::Any };
+                let preference = if number == 0 { Preference::New } else { Preference::Any };
                 for _ in 0..2 {
-                    let (connection, permit) = take(&shared, number, wanted, 0);
+                    let (connection, permit) = take(&shared, number, preference, 0);
                     permit.release(connection, at(1));
                 }
             });
@@ -79,7 +79,7 @@ fn a_waiter_that_gives_up_loses_nothing_of_what_is_granted_to_it() {
                 let shared = pool.clone();
                 run(3, move |number| match number {
                     0 => {
-                        let (connection, permit) = take(&shared, 0, Wanted::Any, 0);
+                        let (connection, permit) = take(&shared, 0, Preference::Any, 0);
                         if is_in_order {
                             permit.release(connection, at(1));
                         } else {
@@ -87,14 +87,15 @@ fn a_waiter_that_gives_up_loses_nothing_of_what_is_granted_to_it() {
                         }
                     }
                     1 => {
-                        if let Checkout::Queued(mut queued) = shared.checkout(1, Wanted::Any, at(0)).unwrap()
+                        if let Checkout::Queued(mut queued) =
+                            shared.checkout(1, Preference::Any, at(0)).unwrap()
                         {
                             let _ = poll(&mut queued);
                             thread::yield_now();
                         }
                     }
                     _ => {
-                        let (connection, permit) = take(&shared, 1, Wanted::Any, 0);
+                        let (connection, permit) = take(&shared, 1, Preference::Any, 0);
                         permit.release(connection, at(1));
                     }
                 });
@@ -110,13 +111,13 @@ fn no_connection_is_idle_while_its_member_is_starved() {
     check_random(
         || {
             let pool = pool(options(2), &[3]);
-            let (first, second) = (take(&pool, 0, Wanted::New, 0), take(&pool, 1, Wanted::New, 0));
-            let (connection, mut unaccepted) = take(&pool, 0, Wanted::New, 0);
+            let (first, second) = (take(&pool, 0, Preference::New, 0), take(&pool, 1, Preference::New, 0));
+            let (connection, mut unaccepted) = take(&pool, 0, Preference::New, 0);
             let releases = [(first, 0), (second, 1)].map(|((connection, permit), worker)| {
                 let pool = pool.clone();
                 thread::spawn(move || {
                     permit.release(connection, at(1));
-                    let (connection, permit) = take(&pool, worker, Wanted::Any, 2);
+                    let (connection, permit) = take(&pool, worker, Preference::Any, 2);
                     permit.release(connection, at(3));
                 })
             });
@@ -147,7 +148,7 @@ fn a_retired_member_keeps_no_connection_and_its_drain_is_noticed() {
             let pool = Pool::new(options(2), Some(on_end));
             pool.add(0, Upstream::new(2), 2, at(0));
             let members = upstreams(&pool);
-            let held = [take(&pool, 0, Wanted::New, 0), take(&pool, 1, Wanted::New, 0)];
+            let held = [take(&pool, 0, Preference::New, 0), take(&pool, 1, Preference::New, 0)];
             let releases =
                 held.map(|(connection, permit)| thread::spawn(move || permit.release(connection, at(1))));
             pool.retire(0);
@@ -177,7 +178,7 @@ fn a_member_gets_as_many_requests_as_it_may_and_waiters_go_to_the_next() {
                 if number == 3 {
                     return shared.add(1, later.clone(), 2, at(0));
                 }
-                let (connection, permit) = take(&shared, number, Wanted::Any, 0);
+                let (connection, permit) = take(&shared, number, Preference::Any, 0);
                 permit.release(connection, at(1));
             });
             let requests = [0, 1].map(|id| pool.member(id).unwrap().requests());
@@ -197,14 +198,14 @@ fn two_workers_share_the_last_request_of_a_member() {
     check_random(
         || {
             let pool = pool(Options { requests_per_member: Some(3), ..options(2) }, &[2]);
-            let both = [take(&pool, 0, Wanted::New, 0), take(&pool, 1, Wanted::New, 0)];
+            let both = [take(&pool, 0, Preference::New, 0), take(&pool, 1, Preference::New, 0)];
             for (connection, permit) in both {
                 permit.release(connection, at(0));
             }
             let ready = Arc::new(AtomicUsize::new(0));
             let (shared, counter) = (pool.clone(), ready.clone());
             run(2, move |number| {
-                let checkout = shared.checkout(number, Wanted::Any, at(0)).unwrap();
+                let checkout = shared.checkout(number, Preference::Any, at(0)).unwrap();
                 counter.fetch_add(usize::from(matches!(checkout, Checkout::Ready(_))), SeqCst);
             });
             assert_eq!((ready.load(SeqCst), pool.member(0).unwrap().requests()), (1, 3));
@@ -218,7 +219,7 @@ fn the_room_of_a_connection_that_expires_goes_to_a_waiter() {
     check_random(
         || {
             let pool = pool(options(2), &[1]);
-            let (connection, permit) = take(&pool, 0, Wanted::New, 0);
+            let (connection, permit) = take(&pool, 0, Preference::New, 0);
             permit.release(connection, at(0));
             let shared = pool.clone();
             run(3, move |number| {
@@ -226,7 +227,7 @@ fn the_room_of_a_connection_that_expires_goes_to_a_waiter() {
                     shared.expire(Duration::ZERO, at(1));
                     return;
                 }
-                let (connection, permit) = take(&shared, number, Wanted::Any, 0);
+                let (connection, permit) = take(&shared, number, Preference::Any, 0);
                 permit.release(connection, at(1));
             });
             assert_at_rest(&pool, &upstreams(&pool));
@@ -245,7 +246,7 @@ fn waiters_are_sent_away_while_others_are_served() {
                 if number == 2 {
                     return shared.reject_all();
                 }
-                let pooled = match shared.checkout(number, Wanted::Any, at(0)).unwrap() {
+                let pooled = match shared.checkout(number, Preference::Any, at(0)).unwrap() {
                     Checkout::Ready(pooled) => Ok(pooled),
                     Checkout::Queued(mut queued) => block_on(poll_fn(|cx| queued.poll(cx))),
                 };
@@ -271,7 +272,7 @@ fn a_limit_that_is_raised_serves_waiters() {
                 if number == 2 {
                     return shared.set_limits(2);
                 }
-                let (connection, permit) = take(&shared, number, Wanted::Any, 0);
+                let (connection, permit) = take(&shared, number, Preference::Any, 0);
                 permit.release(connection, at(1));
             });
             assert_at_rest(&pool, &upstreams(&pool));

@@ -15,12 +15,13 @@ fn once(test: impl Fn() + Send + Sync + 'static) {
 
 /// A new connection of a worker with this name.
 fn open(pool: &TestPool, worker: usize, name: u32) -> (Connection, Permit<Upstream, Connection>) {
-    opened(ready(pool.checkout(worker, Wanted::New, at(0)).unwrap()), name)
+    opened(ready(pool.checkout(worker, Preference::New, at(0)).unwrap()), name)
 }
 
 /// The name of the kept connection that a worker gets.
 fn kept(pool: &TestPool, worker: usize) -> Option<u32> {
-    let PooledConnection { connection, permit } = ready(pool.checkout(worker, Wanted::Any, at(0)).unwrap());
+    let PooledConnection { connection, permit } =
+        ready(pool.checkout(worker, Preference::Any, at(0)).unwrap());
     // Out of the pool, so that the next call gets another one.
     std::mem::forget(permit);
     let connection = connection?;
@@ -62,9 +63,9 @@ fn waiters_are_served_in_order_and_the_queue_has_its_bound() {
     once(|| {
         let pool = pool(Options { queue: 2, ..options(1) }, &[1]);
         let (connection, permit) = open(&pool, 0, 7);
-        let mut first = queued(pool.checkout(0, Wanted::Any, at(1)).unwrap());
-        let mut second = queued(pool.checkout(5, Wanted::New, at(2)).unwrap());
-        assert_eq!(pool.checkout(0, Wanted::Any, at(3)).unwrap_err(), QueueFull);
+        let mut first = queued(pool.checkout(0, Preference::Any, at(1)).unwrap());
+        let mut second = queued(pool.checkout(5, Preference::New, at(2)).unwrap());
+        assert_eq!(pool.checkout(0, Preference::Any, at(3)).unwrap_err(), QueueFull);
         assert_eq!(pool.queued(), 2);
         permit.release(connection, at(4));
         assert!(poll(&mut second).is_pending());
@@ -83,7 +84,8 @@ fn waiters_are_served_in_order_and_the_queue_has_its_bound() {
 fn a_new_member_serves_the_waiters_that_it_has_room_for() {
     once(|| {
         let pool = pool(options(2), &[]);
-        let mut waiters = [0, 1, 0].map(|worker| queued(pool.checkout(worker, Wanted::Any, at(0)).unwrap()));
+        let mut waiters =
+            [0, 1, 0].map(|worker| queued(pool.checkout(worker, Preference::Any, at(0)).unwrap()));
         pool.add(0, Upstream::new(2), 2, at(1));
         let served = waiters.each_mut().map(poll);
         assert_eq!(served.each_ref().map(Poll::is_ready), [true, false, true], "worker 0 is looked at first");
@@ -95,10 +97,10 @@ fn a_request_does_not_overtake_waiters() {
     once(|| {
         let pool = pool(options(1), &[1]);
         let (connection, permit) = open(&pool, 0, 0);
-        let mut first = queued(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        let mut first = queued(pool.checkout(0, Preference::Any, at(0)).unwrap());
         // There is room now, which the pool has not served yet.
         pool.member(0).unwrap().set_limit(2);
-        let mut second = queued(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        let mut second = queued(pool.checkout(0, Preference::Any, at(0)).unwrap());
         permit.release(connection, at(0));
         let polled = [poll(&mut first), poll(&mut second)];
         assert_eq!(polled.each_ref().map(Poll::is_ready), [true, false]);
@@ -118,7 +120,7 @@ fn a_connection_is_closed_before_a_waiter_gets_its_room() {
         let pool = pool(options(1), &[1]);
         let looks = Arc::new(Looks(upstreams(&pool).remove(0), AtomicUsize::new(9)));
         let (connection, permit) = open(&pool, 0, 0);
-        let mut waits = queued(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        let mut waits = queued(pool.checkout(0, Preference::Any, at(0)).unwrap());
         assert!(waits.poll(&mut Context::from_waker(&looks.clone().into())).is_pending());
         permit.member().add_unaccepted();
         permit.release(connection, at(0));
@@ -131,8 +133,8 @@ fn a_connection_moves_to_a_worker_that_has_none() {
     once(|| {
         let pool = pool(options(2), &[1]);
         let (connection, permit) = open(&pool, 0, 0);
-        let mut own = queued(pool.checkout(0, Wanted::Any, at(1)).unwrap());
-        let mut others = queued(pool.checkout(1, Wanted::Any, at(2)).unwrap());
+        let mut own = queued(pool.checkout(0, Preference::Any, at(1)).unwrap());
+        let mut others = queued(pool.checkout(1, Preference::Any, at(2)).unwrap());
         permit.release(connection, at(3));
         let Poll::Ready(Ok(pooled)) = poll(&mut others) else { panic!("worker 1 has none") };
         assert!(poll(&mut own).is_pending());
@@ -153,7 +155,7 @@ fn a_new_connection_takes_the_room_of_the_least_recent_idle_one() {
         let (connection, permit) = open(&pool, 1, 2);
         assert_eq!((upstreams(&pool)[0].live(), pool.idle()), (2, 1));
         assert_eq!(kept(&pool, 0), Some(1));
-        let mut waits = queued(pool.checkout(1, Wanted::New, at(0)).unwrap());
+        let mut waits = queued(pool.checkout(1, Preference::New, at(0)).unwrap());
         permit.release(connection, at(2));
         assert!(poll(&mut waits).is_ready());
     });
@@ -163,14 +165,14 @@ fn a_new_connection_takes_the_room_of_the_least_recent_idle_one() {
 fn a_member_that_is_backed_off_gets_no_new_connections_while_another_takes_requests() {
     once(|| {
         let pool = pool(options(1), &[2, 1]);
-        let member = |ms| ready(pool.checkout(0, Wanted::New, at(ms)).unwrap()).permit.member().id();
+        let member = |ms| ready(pool.checkout(0, Preference::New, at(ms)).unwrap()).permit.member().id();
         assert_eq!(member(0), 0);
         pool.member(0).unwrap().back_off(at(1000));
         assert_eq!((member(0), member(999), member(1000)), (1, 1, 0));
         pool.member(0).unwrap().back_off(at(2000));
         let other = open(&pool, 0, 0);
         assert_eq!(other.1.member().id(), 1);
-        let waits = pool.checkout(0, Wanted::New, at(0)).unwrap();
+        let waits = pool.checkout(0, Preference::New, at(0)).unwrap();
         assert!(matches!(waits, Checkout::Queued(_)), "to wait is better than to fail");
         drop((waits, other));
         pool.retire(1);
@@ -224,7 +226,7 @@ fn idle_connections_are_closed_by_what_they_are_and_their_room_goes_to_waiters()
         pool.close_idle_where(|member, connection| member.id() == 0 && connection.name != 1);
         assert_eq!((pool.open(), pool.idle()), (2, 1), "the one in use stays");
         assert_eq!(kept(&pool, 0), Some(1));
-        assert_eq!(pool.all_members().len(), 1);
+        assert_eq!(pool.members().len(), 1);
         drop(used);
     });
 }
@@ -258,15 +260,15 @@ fn a_retired_member_drains_and_a_removed_one_is_gone() {
         permit.release(connection, at(0));
         assert!(member.is_drained());
         pool.remove(1);
-        assert_eq!((pool.members(), pool.member(1).is_none()), (1, true));
+        assert_eq!((pool.member_count(), pool.member(1).is_none()), (1, true));
         removed.1.release(removed.0, at(0));
-        let _waits = queued(pool.checkout(0, Wanted::Any, at(0)).unwrap());
+        let _waits = queued(pool.checkout(0, Preference::Any, at(0)).unwrap());
         assert_eq!((pool.open(), members[0].live(), members[1].live()), (0, 0, 0));
     });
 }
 
 #[test]
-fn a_worn_out_member_gets_no_request_on_a_kept_connection_either() {
+fn a_member_at_its_request_limit_gets_no_request_on_an_idle_connection() {
     once(|| {
         let pool = pool(Options { requests_per_member: Some(3), ..options(2) }, &[2]);
         let both = [open(&pool, 0, 0), open(&pool, 1, 1)];
@@ -274,9 +276,9 @@ fn a_worn_out_member_gets_no_request_on_a_kept_connection_either() {
             permit.release(connection, at(0));
         }
         let member = pool.member(0).unwrap();
-        assert!(!member.is_worn_out());
-        assert_eq!((kept(&pool, 0), member.is_worn_out(), member.requests()), (Some(0), true, 3));
-        let mut waits = queued(pool.checkout(1, Wanted::Any, at(0)).unwrap());
+        assert!(!member.reached_request_limit());
+        assert_eq!((kept(&pool, 0), member.reached_request_limit(), member.requests()), (Some(0), true, 3));
+        let mut waits = queued(pool.checkout(1, Preference::Any, at(0)).unwrap());
         pool.add(1, Upstream::new(1), 1, at(0));
         assert!(poll(&mut waits).is_ready());
     });
@@ -305,13 +307,13 @@ fn all_waiters_are_rejected_and_woken() {
     impl Wake for Locks {
         fn wake(self: Arc<Self>) {
             let pool = self.0.lock().unwrap().take().expect("woken once");
-            assert_eq!(pool.members(), 0);
+            assert_eq!(pool.member_count(), 0);
         }
     }
     once(|| {
         let pool = pool(options(1), &[]);
         let wakers = [(); 2].map(|()| Arc::new(Locks(Mutex::new(Some(pool.clone())))));
-        let mut waiters = [(); 2].map(|()| queued(pool.checkout(0, Wanted::Any, at(0)).unwrap()));
+        let mut waiters = [(); 2].map(|()| queued(pool.checkout(0, Preference::Any, at(0)).unwrap()));
         for (waiter, waker) in waiters.iter_mut().zip(&wakers) {
             assert!(waiter.poll(&mut Context::from_waker(&waker.clone().into())).is_pending());
         }
