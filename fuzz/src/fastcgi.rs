@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use rudy_fastcgi::application::{self, ApplicationConnection};
-use rudy_fastcgi::cgi::{Answer, HeadDecoder};
+use rudy_fastcgi::cgi::{HeadDecoder, ResponseKind};
 use rudy_fastcgi::gateway::{self, GatewayConnection};
 use rudy_fastcgi::record::encode_end;
 use rudy_fastcgi::{Fault, Limits, ProtocolStatus, Role};
@@ -82,7 +82,7 @@ pub fn read_head<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
             Ok(Some((used, head))) => {
                 assert!(head.fields.len() <= limits().head_fields);
                 assert!(!head.fields.contains_key("connection") && !head.fields.contains_key("status"));
-                if let Answer::LocalRedirect(path) = &head.kind {
+                if let ResponseKind::LocalRedirect(path) = &head.kind {
                     assert!(path.starts_with('/') && !path.starts_with("//"), "not on this server: {path}");
                 }
                 let mut body = piece[used..].to_vec();

@@ -25,7 +25,7 @@ use crate::{Excerpt, Limits};
 #[derive(Debug)]
 pub struct Head {
     /// What is to become of it.
-    pub kind: Answer,
+    pub kind: ResponseKind,
     /// Its fields but `Status`, those about the connection, and with a local redirection all.
     pub fields: HeaderMap,
     /// Its `Content-Length`, which is among the fields. Whether so much comes is the caller's to see.
@@ -40,7 +40,7 @@ pub struct Head {
 
 /// What is to become of an app's answer (RFC 3875 §6.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ResponseKind {
     /// It goes to the client with this status: a document, or a redirection for the client.
     Document(StatusCode),
     /// The server is to answer as if it had been asked for this path, which begins with one slash and may have a query
@@ -54,12 +54,12 @@ pub enum Answer {
 /// ```
 /// use http::StatusCode;
 /// use rudy_fastcgi::Limits;
-/// use rudy_fastcgi::cgi::{Answer, HeadDecoder};
+/// use rudy_fastcgi::cgi::{ResponseKind, HeadDecoder};
 ///
 /// let mut decoder = HeadDecoder::new();
 /// let piece = b"Status: 404 Not Found\r\nContent-Type: text/plain\r\n\r\nno such page";
 /// let (used, head) = decoder.decode(piece, &Limits::default())?.expect("the whole head is there");
-/// assert_eq!(head.kind, Answer::Document(StatusCode::NOT_FOUND));
+/// assert_eq!(head.kind, ResponseKind::Document(StatusCode::NOT_FOUND));
 /// assert_eq!(&piece[used..], b"no such page");
 /// # Ok::<(), rudy_fastcgi::cgi::HeadError>(())
 /// ```
@@ -256,10 +256,10 @@ impl Parts {
             has_location,
         } = self;
         let kind = match status {
-            Some(status) => Answer::Document(status),
+            Some(status) => ResponseKind::Document(status),
             None if has_location => redirect(&mut fields)?,
-            None if has_content_type => Answer::Document(StatusCode::OK),
-            None if is_of_authorizer && !fields.is_empty() => Answer::Document(StatusCode::OK),
+            None if has_content_type => ResponseKind::Document(StatusCode::OK),
+            None if is_of_authorizer && !fields.is_empty() => ResponseKind::Document(StatusCode::OK),
             None => return Err(HeadError::NeitherTypeNorStatus),
         };
         Ok(Head { kind, fields, content_length, has_instructions, left_out })
@@ -267,14 +267,14 @@ impl Parts {
 }
 
 /// What a `Location` without a `Status` means.
-fn redirect(fields: &mut HeaderMap) -> Result<Answer, HeadError> {
+fn redirect(fields: &mut HeaderMap) -> Result<ResponseKind, HeadError> {
     let path = fields.get(header::LOCATION).map(local_path).transpose()?.flatten();
     Ok(match path {
         Some(path) if !fields.keys().any(would_be_lost) => {
             fields.clear();
-            Answer::LocalRedirect(path)
+            ResponseKind::LocalRedirect(path)
         }
-        _ => Answer::Document(StatusCode::FOUND),
+        _ => ResponseKind::Document(StatusCode::FOUND),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Answer, HeadDecoder, HeadError};
+use super::{HeadDecoder, HeadError, ResponseKind};
 use crate::Limits;
 
 fn limits() -> Limits {
@@ -25,8 +25,8 @@ fn read_with<'a>(mut decoder: HeadDecoder, pieces: impl IntoIterator<Item = &'a 
                 let mut body = piece[used..].to_vec();
                 pieces.for_each(|piece| body.extend_from_slice(piece));
                 let kind = match head.kind {
-                    Answer::Document(status) => status.as_u16().to_string(),
-                    Answer::LocalRedirect(path) => format!("local {path}"),
+                    ResponseKind::Document(status) => status.as_u16().to_string(),
+                    ResponseKind::LocalRedirect(path) => format!("local {path}"),
                 };
                 let fields = head
                     .fields

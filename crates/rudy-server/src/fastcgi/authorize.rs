@@ -115,7 +115,7 @@ impl Authorizer {
         // A question has no effect, so that it may be asked again.
         let begun =
             app.ask(Role::Authorizer, &params, &mut Upload::default(), true).await.map_err(name_role)?;
-        if begun.head.kind == Answer::Document(StatusCode::OK) {
+        if begun.head.kind == ResponseKind::Document(StatusCode::OK) {
             let variables = variables(&begun.head.fields)?;
             begun.end(BODY_BYTES_MAX).await.map_err(name_role)?;
             return Ok(Verdict::In(variables));
@@ -146,7 +146,7 @@ fn for_client(mut begun: Begun) -> Result<Begun, Failure> {
     }
     // The client is sent to log in, as by lighttpd and Apache. To answer with that page here would show it under the address of
     // every picture of a page.
-    if let Answer::LocalRedirect(path) = &begun.head.kind {
+    if let ResponseKind::LocalRedirect(path) = &begun.head.kind {
         let location = HeaderValue::from_bytes(path.as_bytes()).expect("it was the value of a field");
         fields.insert(LOCATION, location);
     }

@@ -43,7 +43,7 @@ use http::request::Parts;
 use http::{Method, StatusCode, header};
 use http_body::Body as _;
 use rudy_fastcgi::Role;
-use rudy_fastcgi::cgi::{Answer, Head};
+use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_http::semantics::path::{PathBelow, PathError};
 use rudy_net::{Client, Reply, Request, RequestBody, Response};
 
@@ -314,8 +314,8 @@ impl AppRequest {
             return Lead::Elsewhere(Box::pin(self.send_file(begun.discard(), file)));
         }
         match &begun.head.kind {
-            Answer::Document(_) => Lead::Here(begun),
-            Answer::LocalRedirect(target) => {
+            ResponseKind::Document(_) => Lead::Here(begun),
+            ResponseKind::LocalRedirect(target) => {
                 let target = target.clone();
                 begun.discard();
                 Lead::Elsewhere(Box::pin(self.redirect(target)))

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use rudy_fastcgi::cgi::{Answer, Head};
+use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Response};
 
 use super::exchange::Exchange;
@@ -63,8 +63,8 @@ impl Begun {
     ) -> Result<Response, Failure> {
         let Self { head, exchange } = self;
         let status = match head.kind {
-            Answer::Document(status) => status,
-            Answer::LocalRedirect(_) => StatusCode::FOUND,
+            ResponseKind::Document(status) => status,
+            ResponseKind::LocalRedirect(_) => StatusCode::FOUND,
         };
         let mut fields = head.fields;
         let is_off =

@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use rudy_fastcgi::cgi::{Answer, Head};
+use rudy_fastcgi::cgi::{Head, ResponseKind};
 use rudy_http::semantics::path::RequestPath;
 use rudy_http::semantics::percent::encode;
 use rudy_net::{Request, RequestBody, Response};
@@ -76,8 +76,8 @@ impl Sendfile {
         let path = self.path(wanted).ok_or_else(outside)?;
         let path = RequestPath::parse(&path).map_err(|_| outside())?.into_owned();
         let status = match answer.kind {
-            Answer::Document(status) => status,
-            Answer::LocalRedirect(_) => StatusCode::OK,
+            ResponseKind::Document(status) => status,
+            ResponseKind::LocalRedirect(_) => StatusCode::OK,
         };
         let response = self.files.send(request(asked, status), path).await;
         match response.status() {
