@@ -21,7 +21,7 @@ pub fn read_as_gateway(requests: usize, asks: bool, bytes: &[u8], piece_bytes: u
             }
         }
         if asks {
-            connection.ask_values(&mut out);
+            connection.query_values(&mut out);
         }
         connection
     };

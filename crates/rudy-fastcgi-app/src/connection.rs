@@ -370,7 +370,7 @@ fn note<H>(
                 state.end(id, 0, ProtocolStatus::Overloaded, out);
             }
         }
-        Event::Refused { id, status, keep_connection } => {
+        Event::Rejected { id, status, keep_connection } => {
             encode_end(id, 0, status, out);
             if !keep_connection {
                 state.closes = true;
@@ -385,7 +385,7 @@ fn note<H>(
                 }
             }
         }
-        Event::GetValues(asked) => responder.values().encode_answer(&asked, out),
+        Event::GetValues(asked) => responder.values().encode_result(&asked, out),
         Event::UnknownType(number) => encode_unknown_type(number, out),
         Event::Params { id, params } => return Action::Params(id, params),
         Event::Stdin { id, data } => return piece(id, Stream::Stdin, data),
@@ -441,7 +441,7 @@ mod tests {
         let (mut state, mut out) = (shared.state(), BytesMut::new());
         for number in (1..=u16::MAX).cycle().take(100_000) {
             let id = RequestId::new(number).expect("it is not 0");
-            let refused = Event::Refused { id, status: ProtocolStatus::Overloaded, keep_connection: false };
+            let refused = Event::Rejected { id, status: ProtocolStatus::Overloaded, keep_connection: false };
             note(&mut state, refused, &responder, false, &mut out);
             assert_eq!((out.len(), state.incoming.len(), state.draining.len()), (16, 0, 0));
             out.clear();

@@ -567,7 +567,7 @@ async fn an_app_says_what_it_takes_and_that_it_does_not_know_a_record() {
     let app = App::serve(Server::new(TASKS).connections(17), path);
     let mut peer = app.connect().await;
     let (mut gateway, mut out) = (GatewayConnection::new(), BytesMut::new());
-    gateway.ask_values(&mut out);
+    gateway.query_values(&mut out);
     peer.send(&out).await;
     let values = loop {
         assert_ne!(peer.socket.read_buf(&mut peer.input).await.expect("the connection is not reset"), 0);

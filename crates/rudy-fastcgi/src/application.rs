@@ -38,7 +38,7 @@ pub enum Event<'a> {
         keep_connection: bool,
     },
     /// A request begins that cannot be taken: it is not open. Answer it with [`encode_end`] and this status.
-    Refused {
+    Rejected {
         /// Its number.
         id: RequestId,
         /// Why.
@@ -82,7 +82,7 @@ pub enum Event<'a> {
         /// Of which request.
         id: RequestId,
     },
-    /// The server asks for these: [`Values::encode_answer`](crate::values::Values::encode_answer).
+    /// The server asks for these: [`Values::encode_result`](crate::values::Values::encode_result).
     GetValues(Pairs<'a>),
     /// A record about the connection that nobody knows: answer it with
     /// [`encode_unknown_type`](crate::record::encode_unknown_type).
@@ -264,7 +264,7 @@ impl ApplicationConnection {
                 let role = Role::from_number(u16::from_be_bytes([role_high, role_low]));
                 Some(match self.admit(id, role, limits) {
                     Ok(role) => Event::Begin { id, role, keep_connection },
-                    Err(status) => Event::Refused { id, status, keep_connection },
+                    Err(status) => Event::Rejected { id, status, keep_connection },
                 })
             }
             // What is over already needs no giving up.
@@ -304,7 +304,7 @@ impl Request {
             _ => self.stdin_ended,
         };
         if kind == Kind::Data && self.role != Role::Filter {
-            return Err(Fault::DataForNoFilter { id });
+            return Err(Fault::DataWithoutFilterRole { id });
         }
         if kind != Kind::Params && self.params.is_some() {
             return Err(Fault::BeforeParams { kind, id });

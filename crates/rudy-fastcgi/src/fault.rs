@@ -38,9 +38,9 @@ pub enum Fault {
     /// The connection was closed with a request in progress.
     Closed,
     /// Names and values end in the middle of one (section 3.4).
-    CutPair,
+    TruncatedPair,
     /// DATA for a request whose role is not that of a filter (section 6.4).
-    DataForNoFilter {
+    DataWithoutFilterRole {
         /// Of which request.
         id: RequestId,
     },
@@ -63,7 +63,7 @@ pub enum Fault {
     /// A version other than 1, or another protocol.
     NotFastcgi(Excerpt),
     /// A record from the app about a request that is neither in progress nor the previous one.
-    NotOpen {
+    UnknownRequest {
         /// What came.
         kind: Kind,
         /// For which request.
@@ -80,7 +80,7 @@ pub enum Fault {
         limit: usize,
     },
     /// Values that nobody has asked for (section 4.1).
-    UnaskedValues,
+    UnrequestedValues,
     /// A record that this end is not sent.
     Unexpected {
         /// What came.
@@ -115,8 +115,8 @@ impl fmt::Display for Fault {
                 write!(f, "{kind} of request {id} comes before the end of its PARAMS")
             }
             Self::Closed => f.write_str("the connection was closed with a request open"),
-            Self::CutPair => f.write_str("names and values end in the middle of one"),
-            Self::DataForNoFilter { id } => {
+            Self::TruncatedPair => f.write_str("names and values end in the middle of one"),
+            Self::DataWithoutFilterRole { id } => {
                 write!(f, "DATA came for request {id}, whose role is not that of a filter")
             }
             Self::ManagementTooLarge { kind, came, limit } => {
@@ -134,12 +134,12 @@ impl fmt::Display for Fault {
                     "a record begins with {came}, not with version 1 of FastCGI: is it another protocol?"
                 )
             }
-            Self::NotOpen { kind, id } => write!(f, "{kind} came for request {id}, which is not open"),
+            Self::UnknownRequest { kind, id } => write!(f, "{kind} came for request {id}, which is not open"),
             Self::ParamsTooLarge { limit } => {
                 write!(f, "the parameters are larger than the limit of {limit} bytes")
             }
             Self::TooManyParams { limit } => write!(f, "there are more parameters than the limit of {limit}"),
-            Self::UnaskedValues => f.write_str("GET_VALUES_RESULT came, and nobody has asked for values"),
+            Self::UnrequestedValues => f.write_str("GET_VALUES_RESULT came, and nobody has asked for values"),
             Self::Unexpected { kind } => write!(f, "{kind} came, which is not for this end of a connection"),
             Self::WrongLength { kind, came, expected } => {
                 write!(f, "{kind} has {came} bytes of content, and has to have {expected}")

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use crate::pairs::Pairs;
 use crate::record::{BODY_BYTES, Header, Kind, encode_begin};
 use crate::records::{Content, Records, Step};
-use crate::values::{Values, encode_question};
+use crate::values::{Values, encode_query};
 use crate::{Fault, Limits, ProtocolStatus, RequestId, Role};
 
 /// The gateway's end of one connection, which has one request in progress at a time: it numbers the requests and decodes
@@ -68,7 +68,7 @@ pub struct GatewayConnection {
     /// The request before the current one. Its late records are skipped.
     previous: Option<RequestId>,
     /// Questions for values without an answer yet.
-    questions: u16,
+    pending_queries: u16,
 }
 
 /// What the application sent.
@@ -90,7 +90,7 @@ pub enum Event<'a> {
         /// Whether the application handled the request, or why it rejected it.
         protocol_status: ProtocolStatus,
     },
-    /// The answer to [`GatewayConnection::ask_values`].
+    /// The answer to [`GatewayConnection::query_values`].
     Values(Values),
     /// The application does not know records of this type.
     UnknownType(u8),
@@ -110,7 +110,7 @@ impl GatewayConnection {
     /// A new connection.
     #[must_use]
     pub fn new() -> Self {
-        Self { records: Records::new(), current: None, previous: None, questions: 0 }
+        Self { records: Records::new(), current: None, previous: None, pending_queries: 0 }
     }
 
     /// Begins a request and appends its first record. Its parameters follow
@@ -132,9 +132,9 @@ impl GatewayConnection {
 
     /// Asks the application for its capacity (section 4.1): [`Event::Values`]. Some applications answer that they do not know
     /// the question, close the connection, or send nothing.
-    pub fn ask_values(&mut self, out: &mut BytesMut) {
-        self.questions = self.questions.saturating_add(1);
-        encode_question(out);
+    pub fn query_values(&mut self, out: &mut BytesMut) {
+        self.pending_queries = self.pending_queries.saturating_add(1);
+        encode_query(out);
     }
 
     /// Decodes what `bytes` begin with, and returns how many bytes that is. Call it again with the rest until it returns
@@ -202,9 +202,9 @@ impl GatewayConnection {
                 Some(request) if request.id == id => request.judge(kind, content_bytes),
                 // A thread of the application may log or write after another one has ended the request.
                 _ if self.previous == Some(id) => Ok(Content::Skipped),
-                _ => Err(Fault::NotOpen { kind, id }),
+                _ => Err(Fault::UnknownRequest { kind, id }),
             },
-            (Kind::GetValuesResult, None) if self.questions == 0 => Err(Fault::UnaskedValues),
+            (Kind::GetValuesResult, None) if self.pending_queries == 0 => Err(Fault::UnrequestedValues),
             (Kind::GetValuesResult, None) if content_bytes > limits.management_bytes => {
                 Err(Fault::ManagementTooLarge { kind, came: content_bytes, limit: limits.management_bytes })
             }
@@ -241,7 +241,7 @@ impl GatewayConnection {
             (Kind::UnknownType, _, &[number, ..]) => Ok(Event::UnknownType(number)),
             _ => {
                 let values = Values::decode(&Pairs::whole(content)?);
-                self.questions = self.questions.saturating_sub(1);
+                self.pending_queries = self.pending_queries.saturating_sub(1);
                 Ok(Event::Values(values))
             }
         }

@@ -130,8 +130,8 @@ impl<'a> Pairs<'a> {
     pub(crate) fn whole(bytes: &'a [u8]) -> Result<Self, Fault> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let lengths = Lengths::decode(rest).ok_or(Fault::CutPair)?;
-            rest = rest.get(lengths.pair()..).ok_or(Fault::CutPair)?;
+            let lengths = Lengths::decode(rest).ok_or(Fault::TruncatedPair)?;
+            rest = rest.get(lengths.pair()..).ok_or(Fault::TruncatedPair)?;
         }
         Ok(Self { bytes })
     }
@@ -237,7 +237,7 @@ impl Gathering {
     /// The stream has ended.
     pub(crate) fn finish(self) -> Result<Params, Fault> {
         if self.whole < self.bytes.len() {
-            return Err(Fault::CutPair);
+            return Err(Fault::TruncatedPair);
         }
         Ok(Params { bytes: self.bytes.freeze(), count: self.count })
     }

@@ -18,7 +18,7 @@ pub struct Values {
 }
 
 /// Asks for all three (`FCGI_GET_VALUES`).
-pub(crate) fn encode_question(out: &mut BytesMut) {
+pub(crate) fn encode_query(out: &mut BytesMut) {
     encode_pairs(Kind::GetValues, [MAX_CONNECTIONS, MAX_REQUESTS, MULTIPLEXES].map(|name| (name, None)), out);
 }
 
@@ -37,7 +37,7 @@ impl Values {
     }
 
     /// Appends the answer to a question (`FCGI_GET_VALUES_RESULT`): what was asked and is known, each once.
-    pub fn encode_answer(&self, asked: &Pairs<'_>, out: &mut BytesMut) {
+    pub fn encode_result(&self, asked: &Pairs<'_>, out: &mut BytesMut) {
         let known = [
             (MAX_CONNECTIONS, self.max_connections),
             (MAX_REQUESTS, self.max_requests),

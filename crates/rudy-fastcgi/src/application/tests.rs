@@ -62,7 +62,7 @@ fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> 
                 Event::Begin { id, role, keep_connection } => {
                     seen.push(format!("{id} {role:?} {}", if keep_connection { "keep" } else { "close" }));
                 }
-                Event::Refused { id, status, .. } => seen.push(format!("{id} {status:?}")),
+                Event::Rejected { id, status, .. } => seen.push(format!("{id} {status:?}")),
                 Event::Params { id, params } => seen.push(format!("{id} {params:?}")),
                 Event::Stdin { id, data } => tell(&mut seen, &format!("{id} in "), data),
                 Event::StdinEnd { id } => {
@@ -329,7 +329,7 @@ fn what_an_app_sends_is_as_section_8_has_it() {
     );
     let Ok((_, Event::GetValues(asked))) = connection.decode(&asked, &Limits::default()) else { panic!() };
     let values = Values { max_requests: Some(10), multiplexes: Some(true), ..Values::default() };
-    values.encode_answer(&asked, &mut out);
+    values.encode_result(&asked, &mut out);
     let content = b"\x0d\x02FCGI_MAX_REQS10\x0f\x01FCGI_MPXS_CONNS1";
     assert_eq!(out, [&b"\x01\x0a\0\0\0\x23\x05\0"[..], content, &[0; 5]].concat());
 }

@@ -16,22 +16,22 @@ pub enum HeadError {
     /// `Content-Length` came more than once, with different numbers.
     ContentLengthsDiffer,
     /// The answer ended within its head.
-    Cut {
+    Truncated {
         /// Bytes of it that came.
         received: usize,
         /// How it began.
-        began: Excerpt,
+        start: Excerpt,
     },
     /// The answer ended without a byte.
     Empty,
     /// A field that goes on in the next line (RFC 3875 §6.3 has no such fields).
     Folded(Excerpt),
     /// None of `Content-Type`, `Location` and `Status` (RFC 3875 §6.3: one is needed at least).
-    NeitherTypeNorStatus,
+    NoTypeLocationOrStatus,
     /// A line that is no name, colon and value.
-    NoField(Excerpt),
+    InvalidField(Excerpt),
     /// A field of CGI's own that came more than once (RFC 3875 §6.3).
-    Repeated(&'static str),
+    Duplicate(&'static str),
     /// A status line, with which an answer in HTTP begins, not one in CGI.
     StatusLine(Excerpt),
     /// Too many bytes.
@@ -39,7 +39,7 @@ pub enum HeadError {
         /// Bytes that it may have.
         limit: usize,
         /// How it began.
-        began: Excerpt,
+        start: Excerpt,
     },
     /// Too many fields.
     TooManyFields {
@@ -61,30 +61,30 @@ impl fmt::Display for HeadError {
             Self::ContentLengthsDiffer => {
                 f.write_str("the app's answer has more than one Content-Length, and they differ")
             }
-            Self::Cut { received, began } => write!(
+            Self::Truncated { received, start } => write!(
                 f,
-                "the app's answer ended after {received} bytes, before the empty line that ends its head; it began with \
-                 {began}"
+                "the app's answer ended after {received} bytes, before the empty line that ends its head; it start with \
+                 {start}"
             ),
             Self::Empty => f.write_str("the app's answer is empty: it ended before a byte of it came"),
             Self::Folded(came) => {
                 write!(f, "the app's answer has a field that goes on in the next line, which CGI does not have: {came}")
             }
-            Self::NeitherTypeNorStatus => f.write_str(
+            Self::NoTypeLocationOrStatus => f.write_str(
                 "the app's answer has no Content-Type, Location or Status: did the app print something before its head?",
             ),
-            Self::NoField(came) => write!(
+            Self::InvalidField(came) => write!(
                 f,
                 "the app's answer has {came} where a field has to be, a name, a colon and a value without control \
                  characters: did the app print something before its head?"
             ),
-            Self::Repeated(name) => write!(f, "the app's answer has more than one {name}"),
+            Self::Duplicate(name) => write!(f, "the app's answer has more than one {name}"),
             Self::StatusLine(came) => {
                 write!(f, "the app's answer begins with {came}, as HTTP does; CGI has a field for it, \"Status: 200\"")
             }
-            Self::TooLarge { limit, began } => write!(
+            Self::TooLarge { limit, start } => write!(
                 f,
-                "the head of the app's answer is larger than the limit of {limit} bytes; it began with {began}"
+                "the head of the app's answer is larger than the limit of {limit} bytes; it start with {start}"
             ),
             Self::TooManyFields { limit } => {
                 write!(f, "the head of the app's answer has more fields than the limit of {limit}")

@@ -66,7 +66,7 @@ pub enum ResponseKind {
 #[derive(Debug, Default)]
 pub struct HeadDecoder {
     /// Whether any field makes a head.
-    is_of_authorizer: bool,
+    for_authorizer: bool,
     /// What came of it before; nothing where one piece holds all of it.
     kept: Vec<u8>,
     scan: Scan,
@@ -92,8 +92,8 @@ impl HeadDecoder {
     /// are a 200 (FastCGI 1.0 §6.3, RFC 3875 §6.3.3). At least one is needed, because an empty line is what a failing script
     /// prints, too.
     #[must_use]
-    pub fn of_authorizer() -> Self {
-        Self { is_of_authorizer: true, ..Self::default() }
+    pub fn for_authorizer() -> Self {
+        Self { for_authorizer: true, ..Self::default() }
     }
 
     /// Takes a piece of the answer. `None` if all of it belongs to the head and more has to come; else the head, and how many
@@ -112,7 +112,7 @@ impl HeadDecoder {
         let all = if before > 0 { &self.kept } else { piece };
         match self.scan.find_end(all) {
             Some(end) if end <= limits.head_bytes => {
-                let head = parse(&all[..end], self.scan.lines, self.is_of_authorizer, limits)?;
+                let head = parse(&all[..end], self.scan.lines, self.for_authorizer, limits)?;
                 self.kept = Vec::new();
                 Ok(Some((end - before, head)))
             }
@@ -122,7 +122,7 @@ impl HeadDecoder {
                 }
                 Ok(None)
             }
-            _ => Err(HeadError::TooLarge { limit: limits.head_bytes, began: Excerpt::of(all) }),
+            _ => Err(HeadError::TooLarge { limit: limits.head_bytes, start: Excerpt::of(all) }),
         }
     }
 
@@ -131,7 +131,7 @@ impl HeadDecoder {
     pub fn end_of_input(self) -> HeadError {
         match self.kept.len() {
             0 => HeadError::Empty,
-            received => HeadError::Cut { received, began: Excerpt::of(&self.kept) },
+            received => HeadError::Truncated { received, start: Excerpt::of(&self.kept) },
         }
     }
 }
@@ -151,7 +151,7 @@ impl Scan {
     }
 }
 
-fn parse(bytes: &[u8], lines: usize, is_of_authorizer: bool, limits: &Limits) -> Result<Head, HeadError> {
+fn parse(bytes: &[u8], lines: usize, for_authorizer: bool, limits: &Limits) -> Result<Head, HeadError> {
     // 6 is what an empty map reserves for its first field; a smaller map is slower, and grows when the server adds fields.
     let fields = HeaderMap::try_with_capacity(lines.min(limits.head_fields).max(6)).unwrap_or_default();
     let mut parts = Parts { fields, ..Parts::default() };
@@ -170,7 +170,7 @@ fn parse(bytes: &[u8], lines: usize, is_of_authorizer: bool, limits: &Limits) ->
         }
         parts.take_line(line, count == 1)?;
     }
-    parts.finish(is_of_authorizer)
+    parts.finish(for_authorizer)
 }
 
 /// What is known of a head so far.
@@ -195,10 +195,10 @@ impl Parts {
         if matches!(line[0], b' ' | b'\t') {
             return Err(HeadError::Folded(excerpt()));
         }
-        let colon = memchr::memchr(b':', line).ok_or_else(|| HeadError::NoField(excerpt()))?;
+        let colon = memchr::memchr(b':', line).ok_or_else(|| HeadError::InvalidField(excerpt()))?;
         let name = match &line[..colon] {
             name if name.eq_ignore_ascii_case(b"x-powered-by") => X_POWERED_BY,
-            name => HeaderName::from_bytes(name).map_err(|_| HeadError::NoField(excerpt()))?,
+            name => HeaderName::from_bytes(name).map_err(|_| HeadError::InvalidField(excerpt()))?,
         };
         let value = line[colon + 1..].trim_ascii();
         match name.as_str() {
@@ -217,17 +217,17 @@ impl Parts {
                 return Ok(());
             }
             "content-type" if mem::replace(&mut self.has_content_type, true) => {
-                return Err(HeadError::Repeated("Content-Type"));
+                return Err(HeadError::Duplicate("Content-Type"));
             }
             "location" if mem::replace(&mut self.has_location, true) => {
-                return Err(HeadError::Repeated("Location"));
+                return Err(HeadError::Duplicate("Location"));
             }
             "x-accel-buffering" | "x-accel-redirect" | "x-sendfile" | "x-lighttpd-send-file" => {
                 self.has_instructions = true;
             }
             _ => {}
         }
-        let value = HeaderValue::from_bytes(value).map_err(|_| HeadError::NoField(excerpt()))?;
+        let value = HeaderValue::from_bytes(value).map_err(|_| HeadError::InvalidField(excerpt()))?;
         self.fields.append(name, value);
         Ok(())
     }
@@ -241,11 +241,11 @@ impl Parts {
         let status = StatusCode::from_bytes(digits).ok().filter(|_| is_final).ok_or_else(bad)?;
         match self.status.replace(status) {
             None => Ok(()),
-            Some(_) => Err(HeadError::Repeated("Status")),
+            Some(_) => Err(HeadError::Duplicate("Status")),
         }
     }
 
-    fn finish(self, is_of_authorizer: bool) -> Result<Head, HeadError> {
+    fn finish(self, for_authorizer: bool) -> Result<Head, HeadError> {
         let Self {
             status,
             mut fields,
@@ -259,8 +259,8 @@ impl Parts {
             Some(status) => ResponseKind::Document(status),
             None if has_location => redirect(&mut fields)?,
             None if has_content_type => ResponseKind::Document(StatusCode::OK),
-            None if is_of_authorizer && !fields.is_empty() => ResponseKind::Document(StatusCode::OK),
-            None => return Err(HeadError::NeitherTypeNorStatus),
+            None if for_authorizer && !fields.is_empty() => ResponseKind::Document(StatusCode::OK),
+            None => return Err(HeadError::NoTypeLocationOrStatus),
         };
         Ok(Head { kind, fields, content_length, has_instructions, left_out })
     }

@@ -97,15 +97,15 @@ fn fields_alone_are_a_200_of_an_authorizer() {
         ("X: y\r\n\r\nbody", "200 x=y body"),
         ("Status: 403\n\n", "403 "),
         ("Location: /a\n\n", "local /a "),
-        ("\n", "NeitherTypeNorStatus"),
-        ("Connection: close\n\n", "NeitherTypeNorStatus"),
+        ("\n", "NoTypeLocationOrStatus"),
+        ("Connection: close\n\n", "NoTypeLocationOrStatus"),
         ("Variable-A: b\n", "Cut"),
         ("", "Empty"),
     ] {
         for at in 0..=input.len() {
             let (first, second) = input.as_bytes().split_at(at);
             assert_eq!(
-                read_with(HeadDecoder::of_authorizer(), [first, second]),
+                read_with(HeadDecoder::for_authorizer(), [first, second]),
                 expected,
                 "{input:?} at {at}"
             );
@@ -127,8 +127,8 @@ fn what_is_no_head() {
     check(&[
         ("nothing", "", "Empty"),
         ("no end", "Content-Type: a/b\n", "Cut"),
-        ("nothing of the three", "X: y\n\n", "NeitherTypeNorStatus"),
-        ("no field at all", "\nbody", "NeitherTypeNorStatus"),
+        ("nothing of the three", "X: y\n\n", "NoTypeLocationOrStatus"),
+        ("no field at all", "\nbody", "NoTypeLocationOrStatus"),
         ("text", "hello\nContent-Type: a/b\n\n", "NoField"),
         ("a name with a space", "Content Type: a/b\n\n", "NoField"),
         ("a space before the colon", "Content-Type : a/b\n\n", "NoField"),

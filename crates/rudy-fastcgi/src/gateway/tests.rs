@@ -40,7 +40,7 @@ fn connection(requests: usize, asks: bool) -> GatewayConnection {
         }
     }
     if asks {
-        connection.ask_values(&mut out);
+        connection.query_values(&mut out);
     }
     connection
 }
@@ -376,7 +376,7 @@ fn what_a_gateway_sends_is_as_section_8_has_it() {
     assert_eq!(begin(Role::Filter, true)[..], *b"\x01\x01\0\x01\0\x08\0\0\0\x03\x01\0\0\0\0\0");
     assert_eq!(begin(Role::Authorizer, false)[..], *b"\x01\x01\0\x01\0\x08\0\0\0\x02\0\0\0\0\0\0");
     let mut out = BytesMut::new();
-    GatewayConnection::new().ask_values(&mut out);
+    GatewayConnection::new().query_values(&mut out);
     let names = b"\x0e\0FCGI_MAX_CONNS\x0d\0FCGI_MAX_REQS\x0f\0FCGI_MPXS_CONNS";
     assert_eq!(out, [&b"\x01\x09\0\0\0\x30\0\0"[..], names].concat());
 }

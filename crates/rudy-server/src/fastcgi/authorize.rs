@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::header::LOCATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use rudy_fastcgi::cgi::Answer;
+use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::{Client, Reply, Request, Response};
@@ -138,7 +138,7 @@ fn name_role(failure: Failure) -> Failure {
 fn for_client(mut begun: Begun) -> Result<Begun, Failure> {
     let fields = &mut begun.head.fields;
     if let Some(file) = sendfile::Wanted::take(fields) {
-        return Err(file.of_authorizer());
+        return Err(file.for_authorizer());
     }
     let ours: Vec<_> = fields.keys().filter(|name| variable(name).is_some()).cloned().collect();
     for name in ours {

@@ -45,8 +45,8 @@ impl Connection {
     }
 
     /// Asks the app what it takes at once, and appends the question.
-    pub(super) fn ask_values(&mut self, out: &mut BytesMut) {
-        self.machine.ask_values(out);
+    pub(super) fn query_values(&mut self, out: &mut BytesMut) {
+        self.machine.query_values(out);
     }
 
     /// Sends as much as there is room for.

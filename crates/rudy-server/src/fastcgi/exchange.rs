@@ -78,7 +78,7 @@ impl Exchange {
         timeout: Duration,
         stderr: Stderr,
     ) -> Box<Self> {
-        let head = if role == Role::Authorizer { HeadDecoder::of_authorizer() } else { HeadDecoder::new() };
+        let head = if role == Role::Authorizer { HeadDecoder::for_authorizer() } else { HeadDecoder::new() };
         OUTPUT.with_borrow_mut(|out| {
             out.clear();
             let id = checkout.connection().begin(role, out);

@@ -121,7 +121,7 @@ impl Wanted {
     }
 
     /// Whoever names it says who may come in.
-    pub(super) fn of_authorizer(&self) -> Failure {
+    pub(super) fn for_authorizer(&self) -> Failure {
         self.failure(StatusCode::BAD_GATEWAY, OF_AUTHORIZER)
     }
 

@@ -35,7 +35,7 @@ pub(super) async fn ask(pool: Weak<Pool>, endpoint: Endpoint) {
 async fn values(endpoint: &Endpoint) -> Option<Values> {
     let mut connection = Connection::new(endpoint.connect(TIME).await.ok()?);
     let mut question = BytesMut::new();
-    connection.ask_values(&mut question);
+    connection.query_values(&mut question);
     while !question.is_empty() {
         let sent = poll_fn(|cx| connection.poll_send(cx, &question)).await.ok()?;
         question.advance(sent);
