@@ -30,7 +30,7 @@ pub enum BodyError {
     /// The web server has given the request up, or has closed the connection.
     Aborted,
     /// Less came than `CONTENT_LENGTH` said (section 6.2).
-    Cut {
+    Truncated {
         /// Bytes that came.
         received: u64,
         /// Bytes that were to come.
@@ -92,7 +92,7 @@ impl Body {
     /// # Errors
     ///
     /// It is larger, or not whole.
-    pub async fn gather(mut self, limit: usize) -> Result<Bytes, BodyError> {
+    pub async fn collect(mut self, limit: usize) -> Result<Bytes, BodyError> {
         let mut all = BytesMut::new();
         while let Some(piece) = self.next().await {
             let piece = piece?;
@@ -127,7 +127,7 @@ impl Body {
                 let error = match (end, expected) {
                     (None, _) => lost,
                     (_, Some(expected)) if *received < expected => {
-                        BodyError::Cut { received: *received, expected }
+                        BodyError::Truncated { received: *received, expected }
                     }
                     _ => return Poll::Ready(None),
                 };
@@ -221,7 +221,7 @@ impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Aborted => f.write_str("the web server has given the request up"),
-            Self::Cut { received, expected } => {
+            Self::Truncated { received, expected } => {
                 write!(f, "the body ended after {received} of {expected} bytes")
             }
             Self::TooLarge { limit } => {

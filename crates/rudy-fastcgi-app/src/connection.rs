@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::body::Piece;
-use crate::context::{Aborted, Context, Log};
+use crate::context::{AbortSignal, Context, Log};
 use crate::exchange::Exchange;
 use crate::listen::{Halves, Reader};
 use crate::request::from_params;
@@ -265,7 +265,7 @@ impl<H: Handler> Connection<H> {
             Role::Responder | Role::Filter => incoming.open(Stream::Stdin, expected),
         };
         let data = (incoming.role == Role::Filter).then(|| incoming.open(Stream::Data, data_length(&params)));
-        let aborted = Aborted::new(incoming.abort.subscribe());
+        let aborted = AbortSignal::new(incoming.abort.subscribe());
         let log = Log::default();
         let context = Context {
             params,

@@ -26,7 +26,7 @@ pub trait RequestExt {
     fn take_data(&mut self) -> Option<Body>;
 
     /// Tells whether the web server has given the request up, or has gone.
-    fn aborted(&self) -> Aborted;
+    fn abort_signal(&self) -> AbortSignal;
 
     /// Where to write what belongs into the web server's log.
     fn log(&self) -> Log;
@@ -35,7 +35,7 @@ pub trait RequestExt {
 /// Whether the web server has given a request up, or has gone. Its handler is dropped then where it waits; this is for what
 /// the handler has started elsewhere, and for what does not wait.
 #[derive(Debug, Clone)]
-pub struct Aborted {
+pub struct AbortSignal {
     signal: watch::Receiver<bool>,
 }
 
@@ -65,13 +65,13 @@ struct Waiting {
 pub(super) struct Context {
     pub(super) params: Params,
     pub(super) role: Role,
-    pub(super) aborted: Aborted,
+    pub(super) aborted: AbortSignal,
     pub(super) log: Log,
     /// Extensions are cloned with their request, and a stream cannot be.
     pub(super) data: Arc<Mutex<Option<Body>>>,
 }
 
-impl Aborted {
+impl AbortSignal {
     pub(super) fn new(signal: watch::Receiver<bool>) -> Self {
         Self { signal }
     }
@@ -144,7 +144,7 @@ impl RequestExt for http::Request<Body> {
         context(self).data.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn aborted(&self) -> Aborted {
+    fn abort_signal(&self) -> AbortSignal {
         context(self).aborted.clone()
     }
 

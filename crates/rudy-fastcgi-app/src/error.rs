@@ -28,7 +28,7 @@ pub enum ServeError {
         error: io::Error,
     },
     /// No requests at once are allowed, so none would ever be answered.
-    NoneAtOnce,
+    ZeroLimit,
 }
 
 impl fmt::Display for ServeError {
@@ -41,7 +41,7 @@ impl fmt::Display for ServeError {
                 write!(f, "cannot accept connections on {listen}: {error}")
             }
             Self::CannotListen { listen, error } => write!(f, "cannot listen on {listen}: {error}"),
-            Self::NoneAtOnce => f.write_str("at most 0 requests at once: at least one has to be allowed"),
+            Self::ZeroLimit => f.write_str("at most 0 requests at once: at least one has to be allowed"),
         }
     }
 }
@@ -50,7 +50,7 @@ impl std::error::Error for ServeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::CannotAccept { error, .. } | Self::CannotListen { error, .. } => Some(error),
-            Self::BadPeer { .. } | Self::NoneAtOnce => None,
+            Self::BadPeer { .. } | Self::ZeroLimit => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connection::{Shared, Ticket};
-use crate::context::{Aborted, Log};
+use crate::context::{AbortSignal, Log};
 use crate::{Body, Handler};
 
 /// A request that waits for its turn.
@@ -22,7 +22,7 @@ pub(super) struct Exchange {
     pub(super) connection: Arc<Shared>,
     pub(super) ticket: Ticket,
     pub(super) request: http::Request<Body>,
-    pub(super) aborted: Aborted,
+    pub(super) aborted: AbortSignal,
     pub(super) log: Log,
 }
 
@@ -103,7 +103,7 @@ impl Exchange {
 struct Sender<'a> {
     connection: &'a Shared,
     ticket: Ticket,
-    aborted: Aborted,
+    aborted: AbortSignal,
     log: Log,
     /// Whole records that are not written yet.
     out: BytesMut,

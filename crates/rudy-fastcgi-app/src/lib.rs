@@ -37,7 +37,7 @@
 //! is stopping.
 //!
 //! A web server that does not want an answer any more says so, or closes the connection. The handler is dropped then, where it
-//! waits; what it has started elsewhere sees [`Aborted`]. (An abort that comes behind a body that nobody reads is heard when that
+//! waits; what it has started elsewhere sees [`AbortSignal`]. (An abort that comes behind a body that nobody reads is heard when that
 //! is read or dropped.) A handler that panics has answered 500.
 //!
 //! At SIGTERM or SIGINT no more connections are accepted, requests under way are answered, and [`serve`] returns; at the second
@@ -56,7 +56,7 @@ mod request;
 mod tests;
 
 pub use self::body::{Body, BodyError, BodySender};
-pub use self::context::{Aborted, Log, RequestExt};
+pub use self::context::{AbortSignal, Log, RequestExt};
 pub use self::error::ServeError;
 pub use self::listen::Listen;
 pub use rudy_fastcgi::pairs::Params;
@@ -200,7 +200,7 @@ impl Server {
     /// See [`ServeError`].
     pub fn bind(self) -> Result<BoundServer, ServeError> {
         if self.connections == 0 || self.concurrency.at_most() == 0 {
-            return Err(ServeError::NoneAtOnce);
+            return Err(ServeError::ZeroLimit);
         }
         let listener = Listener::bind(&self.listen)?;
         Ok(BoundServer { server: self, listener })

@@ -264,7 +264,7 @@ fn hangs(told: &mpsc::UnboundedSender<&'static str>) -> impl Handler + use<> {
         let (on_drop, told) = (Told(told.clone()), told.clone());
         async move {
             let _on_drop = on_drop;
-            let mut aborted = request.aborted();
+            let mut aborted = request.abort_signal();
             assert!(!aborted.is_set());
             let _ = told.send("begun");
             tokio::spawn(async move {
@@ -353,7 +353,7 @@ async fn what_is_said_for_the_log_comes_while_the_handler_waits(concurrency: Con
     let app = App::start(concurrency, |request: Request<Body>| async move {
         let mut log = request.log();
         writeln!(log, "begun").expect("it never fails");
-        let body = request.into_body().gather(10).await;
+        let body = request.into_body().collect(10).await;
         writeln!(log, "{body:?}").expect("it never fails");
         Response::new(String::new())
     });
@@ -590,7 +590,7 @@ async fn a_role_is_refused_unless_the_app_has_it() {
     let handler = |mut request: Request<Body>| async move {
         let role = request.role();
         let data = match request.take_data() {
-            Some(data) => data.gather(100).await,
+            Some(data) => data.collect(100).await,
             None => Ok("none".into()),
         };
         Response::new(format!("{role:?} {data:?}"))
@@ -623,13 +623,13 @@ async fn a_body_that_is_cut_is_told_from_a_whole_one() {
     let app = App::start(TASKS, move |request: Request<Body>| {
         let tell = tell.clone();
         async move {
-            let _ = tell.send(request.into_body().gather(100).await.map(|body| body.len()));
+            let _ = tell.send(request.into_body().collect(100).await.map(|body| body.len()));
             Response::new(String::new())
         }
     });
     let mut peer = app.connect().await;
     for (length, outcome) in
-        [("3", Ok(3)), ("", Ok(3)), ("5", Err(BodyError::Cut { received: 3, expected: 5 }))]
+        [("3", Ok(3)), ("", Ok(3)), ("5", Err(BodyError::Truncated { received: 3, expected: 5 }))]
     {
         let id = peer.begin(Role::Responder, true, &[("CONTENT_LENGTH", length)]).await;
         peer.body(id, b"abc").await;
@@ -731,5 +731,5 @@ async fn another_protocol_ends_its_connection_alone() {
 #[tokio::test]
 async fn none_at_once_is_refused() {
     let server = Server::new(Concurrency::Tasks { at_most: 0 });
-    assert!(matches!(server.bind(), Err(ServeError::NoneAtOnce)));
+    assert!(matches!(server.bind(), Err(ServeError::ZeroLimit)));
 }

@@ -51,7 +51,7 @@ fn an_upload_of_20_mb_comes_back_as_it_was() {
         let app = serve(concurrency, |request: Request<Body>| async move {
             assert_eq!(request.param("CONTENT_LENGTH"), Some("20000000"));
             // nginx 1.22 stops sending a body when the answer begins; the library's own tests do both at once.
-            let body = request.into_body().gather(20_000_000).await.expect("it is so large");
+            let body = request.into_body().collect(20_000_000).await.expect("it is so large");
             Response::new(Body::from(body))
         });
         for location in [AS_THEY_COME, "fastcgi_pass app;"] {
@@ -71,7 +71,7 @@ fn a_stream_comes_as_it_is_written_and_its_handler_is_dropped_with_its_client() 
             let lines = lines.clone();
             async move {
                 let (sender, body) = Body::channel();
-                let mut aborted = request.aborted();
+                let mut aborted = request.abort_signal();
                 let (tell, told) = oneshot::channel();
                 tokio::spawn(async move {
                     aborted.wait().await;
