@@ -1,18 +1,18 @@
-//! Answers: the first byte says what was asked, the rest is what the server sends before it closes.
+//! Answers: the first byte says which request was sent, the rest is what the server sends before it closes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use rudy_fuzz::client::read_at_splits;
 use rudy_fuzz::small_limits;
-use rudy_http::h1::client::Asked;
+use rudy_http::h1::client::RequestInfo;
 
 fuzz_target!(|data: &[u8]| {
     let [flags, bytes @ ..] = data else { return };
-    let asked = Asked {
+    let request = RequestInfo {
         is_head: flags & 1 != 0,
         is_connect: flags & 2 != 0,
         offers_upgrade: flags & 4 != 0,
         is_last: flags & 8 != 0,
     };
-    read_at_splits(asked, bytes, usize::from(flags >> 4), &small_limits());
+    read_at_splits(request, bytes, usize::from(flags >> 4), &small_limits());
 });

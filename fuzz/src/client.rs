@@ -2,29 +2,33 @@
 
 use rudy_http::Limits;
 use rudy_http::h1::Framing;
-use rudy_http::h1::client::{Answer, Asked, ClientConnection, Fault, ResponseHead};
+use rudy_http::h1::client::{ClientConnection, Fault, RequestInfo, ResponseEvent, ResponseHead};
 
 /// Reads answers that come in one piece, byte by byte and in pieces of `piece_bytes`, which must make no difference.
-pub fn read_at_splits(asked: Asked, bytes: &[u8], piece_bytes: usize, limits: &Limits) {
-    let whole = read(asked, [bytes], limits);
-    assert_eq!(read(asked, bytes.chunks(1), limits), whole, "byte by byte");
-    assert_eq!(read(asked, bytes.chunks(piece_bytes.max(1)), limits), whole, "in pieces of {piece_bytes}");
+pub fn read_at_splits(request: RequestInfo, bytes: &[u8], piece_bytes: usize, limits: &Limits) {
+    let whole = read(request, [bytes], limits);
+    assert_eq!(read(request, bytes.chunks(1), limits), whole, "byte by byte");
+    assert_eq!(read(request, bytes.chunks(piece_bytes.max(1)), limits), whole, "in pieces of {piece_bytes}");
 }
 
 /// Reads answers that come in `pieces`, then the end of the input.
-fn read<'a>(asked: Asked, pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Vec<String> {
+fn read<'a>(
+    request: RequestInfo,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    limits: &Limits,
+) -> Vec<String> {
     let mut driver = Driver { connection: ClientConnection::new(), seen: Vec::new(), body: Vec::new() };
-    driver.connection.ask(asked);
+    driver.connection.expect_response(request);
     let mut pending = Vec::new();
     for piece in pieces {
         pending.extend_from_slice(piece);
-        match driver.take(&pending, asked, limits) {
+        match driver.take(&pending, request, limits) {
             Ok(used) => drop(pending.drain(..used)),
             Err(fault) => {
                 driver.seen.push(format!("fault {}", name(&fault)));
                 assert!(!driver.connection.can_be_reused() && !fault.is_early_close());
                 let behind = driver.connection.decode(&pending, limits);
-                assert!(matches!(behind, Ok((0, Answer::More))), "nothing is read behind a fault");
+                assert!(matches!(behind, Ok((0, ResponseEvent::NeedData))), "nothing is read behind a fault");
                 break;
             }
         }
@@ -46,26 +50,28 @@ struct Driver {
 
 impl Driver {
     /// Takes what there is, and says how much that was. After an answer it asks the same again, if it may.
-    fn take(&mut self, bytes: &[u8], asked: Asked, limits: &Limits) -> Result<usize, Fault> {
+    fn take(&mut self, bytes: &[u8], request: RequestInfo, limits: &Limits) -> Result<usize, Fault> {
         let mut used = 0;
         loop {
             let (more, answer) = self.connection.decode(&bytes[used..], limits)?;
             used += more;
             match answer {
-                Answer::Informational(head) | Answer::Head(head) => self.seen.push(describe(&head)),
-                Answer::Data(data) => {
+                ResponseEvent::Informational(head) | ResponseEvent::Head(head) => {
+                    self.seen.push(describe(&head))
+                }
+                ResponseEvent::Data(data) => {
                     assert!(!data.is_empty(), "an empty piece says nothing");
                     self.body.extend_from_slice(data);
                     assert!(self.body.len() as u64 <= limits.body_bytes, "a body over its limit");
                 }
-                Answer::End(trailers) => {
+                ResponseEvent::End(trailers) => {
                     self.seen.push(format!("{} {trailers:?}", self.body.escape_ascii()));
                     self.body.clear();
                     if self.connection.can_be_reused() {
-                        self.connection.ask(asked);
+                        self.connection.expect_response(request);
                     }
                 }
-                Answer::More => return Ok(used),
+                ResponseEvent::NeedData => return Ok(used),
             }
         }
     }

@@ -111,7 +111,7 @@ impl<'a> Driver<'a> {
                 self.events.push(format!("{request:?}"));
                 let has_body = *request.body() != BodyLength::Known(0);
                 if has_body && request.uri().path().len() % 2 == 1 {
-                    self.machine.want_body(&mut self.out);
+                    self.machine.encode_continue(&mut self.out);
                     self.reading = Some((request, Vec::new()));
                 } else {
                     self.machine.ignore_body();

@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::HeaderMap;
 use rudy_http::Limits;
-use rudy_http::h1::client::{Answer, Asked, ClientConnection, ResponseHead};
+use rudy_http::h1::client::{ClientConnection, RequestInfo, ResponseEvent, ResponseHead};
 use rudy_net::close::Ending;
 
 use crate::Failure;
@@ -71,7 +71,7 @@ pub(crate) struct Connection {
     stage: Stage,
     machine: ClientConnection,
     /// What is awaited behind the answer under way.
-    awaited: VecDeque<Asked>,
+    awaited: VecDeque<RequestInfo>,
     /// What there was no room for.
     unsent: Bytes,
     /// Received, and not enough to be understood. Nothing is held while nothing is left over.
@@ -140,10 +140,10 @@ impl Connection {
     }
 
     /// Sends requests whose answers are as `asked` says. What there is no room for follows when the socket is ready.
-    pub(crate) fn send(&mut self, bytes: &Bytes, asked: impl IntoIterator<Item = Asked>) {
+    pub(crate) fn send(&mut self, bytes: &Bytes, asked: impl IntoIterator<Item = RequestInfo>) {
         for asked in asked {
             if self.machine.is_idle() && self.awaited.is_empty() {
-                self.machine.ask(asked);
+                self.machine.expect_response(asked);
             } else {
                 self.awaited.push_back(asked);
             }
@@ -335,21 +335,21 @@ impl Connection {
             let (taken, answer) = self.machine.decode(&bytes[used..], limits).map_err(Failure::Malformed)?;
             used += taken;
             match answer {
-                Answer::Informational(head) => observer.informational(&head),
-                Answer::Head(head) => observer.head(&head),
-                Answer::Data(data) => {
+                ResponseEvent::Informational(head) => observer.informational(&head),
+                ResponseEvent::Head(head) => observer.head(&head),
+                ResponseEvent::Data(data) => {
                     observer.data(data);
                     if !self.machine.is_within_chunk() {
                         observer.chunk();
                     }
                 }
-                Answer::End(trailers) => {
+                ResponseEvent::End(trailers) => {
                     observer.end(trailers.as_ref(), now);
                     if let Some(asked) = self.awaited.pop_front() {
-                        self.machine.ask(asked);
+                        self.machine.expect_response(asked);
                     }
                 }
-                Answer::More => return Ok(used),
+                ResponseEvent::NeedData => return Ok(used),
             }
         }
     }

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Version};
 use rudy_http::h1::BodyLength;
-use rudy_http::h1::client::{Asked, RequestError, RequestHead};
+use rudy_http::h1::client::{RequestError, RequestHead, RequestInfo};
 
 use crate::Url;
 
@@ -43,7 +43,7 @@ pub struct Encoded {
     /// Head and body.
     pub bytes: Bytes,
     /// How the answer is read.
-    pub asked: Asked,
+    pub asked: RequestInfo,
 }
 
 impl Template {
@@ -65,7 +65,7 @@ impl Template {
         let mut bytes = BytesMut::new();
         head.encode(&mut bytes)?;
         bytes.extend_from_slice(self.body.as_deref().unwrap_or_default());
-        Ok(Encoded { bytes: bytes.freeze(), asked: head.asked() })
+        Ok(Encoded { bytes: bytes.freeze(), asked: head.info() })
     }
 
     fn all_fields(&self, url: &Url) -> Result<HeaderMap, RequestError> {

@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
                 let (request, length) = head.into_request().into_parts();
                 self.saw.push(site::describe(&request));
                 if site::reads_body(&request) && length != BodyLength::Known(0) {
-                    self.machine.want_body(&mut self.output);
+                    self.machine.encode_continue(&mut self.output);
                     self.reading = Some((request, WholeBody::default()));
                     self.pace = Pace::default();
                 } else {

@@ -51,7 +51,7 @@ pub(super) enum Decoded<'a> {
     /// The end of the body.
     End(Option<HeaderMap>),
     /// Everything was looked at; more has to come.
-    More,
+    NeedData,
 }
 
 impl Chunked {
@@ -105,7 +105,7 @@ impl Chunked {
             }
             used += 1;
         }
-        Ok((used, Decoded::More))
+        Ok((used, Decoded::NeedData))
     }
 
     /// One byte between the chunks.
@@ -194,13 +194,13 @@ mod tests {
             loop {
                 let (used, decoded) = decoder.decode(&pending, &LIMITS())?;
                 total += used;
-                let is_more = matches!(decoded, Decoded::More);
+                let is_more = matches!(decoded, Decoded::NeedData);
                 match decoded {
                     Decoded::Data(bytes) => data.extend_from_slice(bytes),
                     Decoded::End(trailers) => {
                         return Ok(Some((data, total, trailers.map_or(0, |fields| fields.len()))));
                     }
-                    Decoded::More => {}
+                    Decoded::NeedData => {}
                 }
                 pending.drain(..used);
                 if is_more {

@@ -9,7 +9,7 @@ use http::header::{HOST, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT
 use http::{Method, Version};
 use rudy_http::Limits;
 use rudy_http::h1::BodyLength;
-use rudy_http::h1::client::{Asked, Fault, RequestError, RequestHead};
+use rudy_http::h1::client::{Fault, RequestError, RequestHead, RequestInfo};
 use rustix::event::PollFlags;
 use rustls::ClientConfig;
 
@@ -271,7 +271,7 @@ impl<'a> Session<'a> {
                 }
                 Some(_) if held.connection.is_tunnel() => break,
                 _ if tunnel.has_ended || standing == Standing::Ended => {
-                    return Err(Failure::Short(Fault::ClosedBeforeAnswer).into());
+                    return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
                 }
                 _ => self.waiter.pause(
                     &held.connection,
@@ -296,7 +296,9 @@ impl<'a> Session<'a> {
         watch: &mut Watch<'_>,
     ) -> Result<Standing, GetError> {
         let security = self.security(url)?;
-        let Some(held) = &mut self.held else { return Err(Failure::Short(Fault::ClosedBeforeAnswer).into()) };
+        let Some(held) = &mut self.held else {
+            return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
+        };
         let connection = &mut held.connection;
         connection.send(&request.bytes, [request.asked]);
         loop {
@@ -309,7 +311,7 @@ impl<'a> Session<'a> {
                 return Ok(standing);
             }
             if standing == Standing::Ended {
-                return Err(Failure::Short(Fault::ClosedBeforeAnswer).into());
+                return Err(Failure::Short(Fault::ClosedBeforeResponse).into());
             }
             let (until, error) = if connection.is_open() {
                 (deadlines.whole, GetError::Failed(Failure::Timeout))
@@ -430,7 +432,7 @@ fn connect_request(url: &Url, proxy: &Proxy) -> Result<Encoded, RequestError> {
     };
     let mut bytes = BytesMut::new();
     head.encode(&mut bytes)?;
-    let asked: Asked = head.asked();
+    let asked: RequestInfo = head.info();
     Ok(Encoded { bytes: bytes.freeze(), asked })
 }
 
@@ -438,7 +440,7 @@ fn connect_request(url: &Url, proxy: &Proxy) -> Result<Encoded, RequestError> {
 fn is_stale(error: &GetError) -> bool {
     matches!(
         error,
-        GetError::Failed(Failure::Short(Fault::ClosedBeforeAnswer) | Failure::Read(_) | Failure::Write(_))
+        GetError::Failed(Failure::Short(Fault::ClosedBeforeResponse) | Failure::Read(_) | Failure::Write(_))
     )
 }
 

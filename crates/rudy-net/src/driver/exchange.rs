@@ -104,7 +104,7 @@ impl Handler {
         let (response, interim) = turn.poll_handler(takes_interim, |cx| self.future.as_mut().poll(cx));
         for (status, fields) in interim {
             // Clients that speak HTTP/1.0 do not get it (RFC 9110 §15.2).
-            let _is_sent = connection.machine.interim(status, &fields, &mut scratch.out);
+            let _is_sent = connection.machine.encode_interim(status, &fields, &mut scratch.out);
         }
         let response = match response {
             Ok(response) => std::task::ready!(response),

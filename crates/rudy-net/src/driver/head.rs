@@ -247,7 +247,7 @@ impl<S: Source> Connection<S> {
         match upload {
             Some(upload) if upload.is_unwanted() => self.machine.ignore_body(),
             // After the head of the response it would be too late to ask for the body that the response still reads.
-            Some(_) => self.machine.want_body(out),
+            Some(_) => self.machine.encode_continue(out),
             None => {}
         }
         if !self.is_possible(response) {

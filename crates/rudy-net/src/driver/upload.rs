@@ -77,7 +77,7 @@ impl Upload {
             self.on_hold = wanted.is_pending();
             match wanted {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(true) => connection.machine.want_body(out),
+                Poll::Ready(true) => connection.machine.encode_continue(out),
                 Poll::Ready(false) => {
                     self.over = true;
                     return Poll::Ready(Ok(()));

@@ -31,7 +31,7 @@ pub enum Fault {
     },
     /// The connection was closed before the first byte of the answer. On a connection that was used before, the server may
     /// have closed it while the request was on its way (RFC 9112 §9.3.1).
-    ClosedBeforeAnswer,
+    ClosedBeforeResponse,
     /// The connection was closed within the body (RFC 9112 §8): so many bytes of it had come, of so many, if that is known.
     ClosedInBody {
         /// Bytes of the body that came.
@@ -76,9 +76,9 @@ pub enum Fault {
     /// A Transfer-Encoding with HTTP/1.0 (RFC 9112 §6.1).
     TransferCodingInHttp10,
     /// Bytes that no request asked for.
-    Unasked(Excerpt),
+    Unsolicited(Excerpt),
     /// A 101 to a request that offered no other protocol (RFC 9110 §7.8).
-    UnaskedSwitch,
+    UnsolicitedUpgrade,
     /// A major version other than 1.
     UnsupportedVersion(Excerpt),
 }
@@ -87,7 +87,7 @@ impl Fault {
     /// Whether the peer closed the connection before the answer was complete.
     #[must_use]
     pub fn is_early_close(&self) -> bool {
-        matches!(self, Self::ClosedBeforeAnswer | Self::ClosedInHead { .. } | Self::ClosedInBody { .. })
+        matches!(self, Self::ClosedBeforeResponse | Self::ClosedInHead { .. } | Self::ClosedInBody { .. })
     }
 
     /// What is wrong with a chunked body, and where.
@@ -123,7 +123,7 @@ impl fmt::Display for Fault {
             }
             Self::BareLineFeed(came) => write!(f, "a line ends in LF without CR: {came} came"),
             Self::BodyTooLarge { limit } => write!(f, "the body is larger than the limit of {limit} bytes"),
-            Self::ClosedBeforeAnswer => {
+            Self::ClosedBeforeResponse => {
                 f.write_str("the connection was closed before a byte of the answer came")
             }
             Self::ClosedInBody { received, expected: Some(expected) } => {
@@ -159,8 +159,8 @@ impl fmt::Display for Fault {
             Self::TransferCodingInHttp10 => {
                 f.write_str("the answer is HTTP/1.0 and has a Transfer-Encoding, which came with HTTP/1.1")
             }
-            Self::Unasked(came) => write!(f, "bytes came that no request asked for: {came}"),
-            Self::UnaskedSwitch => f.write_str("a 101 came, and no other protocol was offered"),
+            Self::Unsolicited(came) => write!(f, "bytes came that no request asked for: {came}"),
+            Self::UnsolicitedUpgrade => f.write_str("a 101 came, and no other protocol was offered"),
             Self::UnsupportedVersion(came) => {
                 write!(f, "the answer is {came}; the only major version spoken here is HTTP/1")
             }

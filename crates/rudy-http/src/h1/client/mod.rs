@@ -32,27 +32,27 @@ use crate::Limits;
 /// and decodes 100,000 answers a second. Whoever reads from the connection keeps what [`Self::decode`] leaves, and gives
 /// it again with more behind it.
 ///
-/// One answer is under way at a time: [`Self::ask`] says what to expect, [`Answer::End`] ends it, and a driver that
+/// One answer is under way at a time: [`Self::expect_response`] says what to expect, [`ResponseEvent::End`] ends it, and a driver that
 /// pipelines asks for the next one then.
 ///
 /// ```
 /// use rudy_http::Limits;
-/// use rudy_http::h1::client::{Answer, Asked, ClientConnection};
+/// use rudy_http::h1::client::{ResponseEvent, RequestInfo, ClientConnection};
 ///
 /// let limits = Limits::for_responses();
 /// let mut connection = ClientConnection::new();
-/// connection.ask(Asked::default());
+/// connection.expect_response(RequestInfo::default());
 /// let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"[..];
 /// let mut body = Vec::new();
 /// loop {
 ///     let (used, answer) = connection.decode(input, &limits)?;
 ///     input = &input[used..];
 ///     match answer {
-///         Answer::Informational(_) => {}
-///         Answer::Head(head) => assert_eq!((head.status(), head.get("content-length")), (200, Some(&b"2"[..]))),
-///         Answer::Data(data) => body.extend_from_slice(data),
-///         Answer::End(_) => break,
-///         Answer::More => unreachable!("the whole answer is there"),
+///         ResponseEvent::Informational(_) => {}
+///         ResponseEvent::Head(head) => assert_eq!((head.status(), head.get("content-length")), (200, Some(&b"2"[..]))),
+///         ResponseEvent::Data(data) => body.extend_from_slice(data),
+///         ResponseEvent::End(_) => break,
+///         ResponseEvent::NeedData => unreachable!("the whole answer is there"),
 ///     }
 /// }
 /// assert_eq!(body, b"hi");
@@ -62,7 +62,7 @@ use crate::Limits;
 #[derive(Debug)]
 pub struct ClientConnection {
     state: State,
-    asked: Asked,
+    request: RequestInfo,
     /// So far, both sides want to go on after the answer under way (RFC 9112 §9.3).
     persists: bool,
     /// The end of the answer is the end of HTTP.
@@ -71,7 +71,7 @@ pub struct ClientConnection {
 
 /// What was asked, as far as it decides how the answer is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Asked {
+pub struct RequestInfo {
     /// With HEAD: the answer has no body, whatever its fields say.
     pub is_head: bool,
     /// With CONNECT: a 2xx makes the connection a tunnel.
@@ -84,7 +84,7 @@ pub struct Asked {
 
 /// What bytes amount to.
 #[derive(Debug)]
-pub enum Answer<'a> {
+pub enum ResponseEvent<'a> {
     /// A 1xx other than 101: the answer is still to come (RFC 9110 §15.2).
     Informational(ResponseHead<'a>),
     /// The head of the answer. Data and the end follow.
@@ -94,16 +94,16 @@ pub enum Answer<'a> {
     /// The answer is complete; its trailers, if there were chunks to carry them.
     End(Option<HeaderMap>),
     /// Everything was looked at; more has to come.
-    More,
+    NeedData,
 }
 
 /// What the end of the input was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputEnd {
     /// No answer was under way.
-    BetweenAnswers,
+    BetweenResponses,
     /// The answer under way had to end so, and is complete.
-    AnswerComplete,
+    ResponseComplete,
 }
 
 #[derive(Debug)]
@@ -132,25 +132,29 @@ impl ClientConnection {
     /// A connection that was just opened.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: State::Idle, asked: Asked::default(), persists: true, switches: false }
+        Self { state: State::Idle, request: RequestInfo::default(), persists: true, switches: false }
     }
 
-    /// An answer to this is expected next. Call it before the request is sent, or at the [`Answer::End`] before it.
-    pub fn ask(&mut self, asked: Asked) {
+    /// An answer to this is expected next. Call it before the request is sent, or at the [`ResponseEvent::End`] before it.
+    pub fn expect_response(&mut self, request: RequestInfo) {
         debug_assert!(self.is_idle(), "one answer is under way at a time");
-        self.asked = asked;
+        self.request = request;
         self.state = State::Head(HeadScan::default());
     }
 
     /// Says what `bytes` begin with, and how many of them that is. The rest is to be given again, with more behind it; call
-    /// it until it answers [`Answer::More`], because an end needs no bytes of its own.
+    /// it until it answers [`ResponseEvent::NeedData`], because an end needs no bytes of its own.
     ///
     /// Of the limits, those of heads, bodies and chunk extensions hold here; see [`Limits::for_responses`].
     ///
     /// # Errors
     ///
     /// The peer broke the protocol or a limit. The connection has to be closed; nothing is read behind a fault.
-    pub fn decode<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, Answer<'a>), Fault> {
+    pub fn decode<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        limits: &Limits,
+    ) -> Result<(usize, ResponseEvent<'a>), Fault> {
         let decoded = self.advance(bytes, limits);
         if decoded.is_err() {
             self.state = State::Closed;
@@ -165,11 +169,11 @@ impl ClientConnection {
     /// The connection was closed early: the fault says how much had come of how much.
     pub fn end_of_input(&mut self) -> Result<InputEnd, Fault> {
         match std::mem::replace(&mut self.state, State::Closed) {
-            State::Idle | State::Switched | State::Closed => Ok(InputEnd::BetweenAnswers),
+            State::Idle | State::Switched | State::Closed => Ok(InputEnd::BetweenResponses),
             State::UntilClose { .. } | State::Ended | State::Length { left: 0, .. } => {
-                Ok(InputEnd::AnswerComplete)
+                Ok(InputEnd::ResponseComplete)
             }
-            State::Head(scan) if scan.received() == 0 => Err(Fault::ClosedBeforeAnswer),
+            State::Head(scan) if scan.received() == 0 => Err(Fault::ClosedBeforeResponse),
             State::Head(scan) => Err(Fault::ClosedInHead { received: scan.received() }),
             State::Length { left, whole } => {
                 Err(Fault::ClosedInBody { received: whole - left, expected: Some(whole) })
@@ -207,36 +211,36 @@ impl ClientConnection {
         matches!(self.state, State::Switched)
     }
 
-    fn advance<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, Answer<'a>), Fault> {
+    fn advance<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, ResponseEvent<'a>), Fault> {
         match &mut self.state {
             State::Head(scan) => match scan.find_end(bytes, limits)? {
                 Some(length) => {
                     let scan = std::mem::take(scan);
                     Ok((length, self.take_head(&scan, &bytes[..length], limits)?))
                 }
-                None => Ok((0, Answer::More)),
+                None => Ok((0, ResponseEvent::NeedData)),
             },
             State::Length { left: 0, .. } | State::Ended => {
                 self.state = if self.switches { State::Switched } else { State::Idle };
-                Ok((0, Answer::End(None)))
+                Ok((0, ResponseEvent::End(None)))
             }
-            State::Switched | State::Closed => Ok((0, Answer::More)),
-            _ if bytes.is_empty() => Ok((0, Answer::More)),
-            State::Idle => Err(Fault::Unasked(Excerpt::of(bytes))),
+            State::Switched | State::Closed => Ok((0, ResponseEvent::NeedData)),
+            _ if bytes.is_empty() => Ok((0, ResponseEvent::NeedData)),
+            State::Idle => Err(Fault::Unsolicited(Excerpt::of(bytes))),
             State::UntilClose { room: 0 } => Err(Fault::BodyTooLarge { limit: limits.body_bytes }),
             State::Length { left: room, .. } | State::UntilClose { room } => {
                 let data = take_up_to(room, bytes);
-                Ok((data.len(), Answer::Data(data)))
+                Ok((data.len(), ResponseEvent::Data(data)))
             }
             State::Chunked(chunked) => {
                 let decoded = chunked.decode(bytes, limits);
                 let (used, decoded) = decoded.map_err(|what| Fault::in_body(what, bytes, limits))?;
                 let answer = match decoded {
-                    Decoded::Data(data) => Answer::Data(data),
-                    Decoded::More => Answer::More,
+                    Decoded::Data(data) => ResponseEvent::Data(data),
+                    Decoded::NeedData => ResponseEvent::NeedData,
                     Decoded::End(trailers) => {
                         self.state = State::Idle;
-                        Answer::End(trailers)
+                        ResponseEvent::End(trailers)
                     }
                 };
                 Ok((used, answer))
@@ -250,19 +254,19 @@ impl ClientConnection {
         scan: &HeadScan,
         raw: &'a [u8],
         limits: &Limits,
-    ) -> Result<Answer<'a>, Fault> {
-        let framing = scan.framing(self.asked, raw)?;
+    ) -> Result<ResponseEvent<'a>, Fault> {
+        let framing = scan.framing(self.request, raw)?;
         let head = scan.view(raw, framing);
         if matches!(head.status(), 100 | 102..=199) {
             // `scan` was taken, so the next head begins anew.
-            return Ok(Answer::Informational(head));
+            return Ok(ResponseEvent::Informational(head));
         }
         self.switches = match head.status() {
-            101 if !self.asked.offers_upgrade => return Err(Fault::UnaskedSwitch),
+            101 if !self.request.offers_upgrade => return Err(Fault::UnsolicitedUpgrade),
             101 => true,
-            status => self.asked.is_connect && (200..=299).contains(&status),
+            status => self.request.is_connect && (200..=299).contains(&status),
         };
-        self.persists &= !self.asked.is_last && scan.wants_to_go_on();
+        self.persists &= !self.request.is_last && scan.wants_to_go_on();
         self.state = match framing {
             Framing::None => State::Ended,
             Framing::Length(length) if length > limits.body_bytes => {
@@ -272,7 +276,7 @@ impl ClientConnection {
             Framing::Chunked => State::Chunked(Chunked::new()),
             Framing::UntilClose => State::UntilClose { room: limits.body_bytes },
         };
-        Ok(Answer::Head(head))
+        Ok(ResponseEvent::Head(head))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::Asked;
+use super::RequestInfo;
 use super::tests::{converse, small_limits};
 
 /// Pieces that make answers if they come in a lucky order, and a few that spoil them.
@@ -42,9 +42,9 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(word, 0..8).prop_map(|words| words.concat())
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn request_info() -> impl Strategy<Value = RequestInfo> {
     let flag = || proptest::bool::weighted(0.2);
-    (flag(), flag(), flag(), flag()).prop_map(|(is_head, is_connect, offers_upgrade, is_last)| Asked {
+    (flag(), flag(), flag(), flag()).prop_map(|(is_head, is_connect, offers_upgrade, is_last)| RequestInfo {
         is_head,
         is_connect,
         offers_upgrade,
@@ -58,12 +58,12 @@ proptest! {
     #[test]
     fn splits_make_no_difference(
         input in bytes(),
-        asked in asked(),
+        request in request_info(),
         closes: bool,
         piece_bytes in 1..30_usize,
     ) {
-        let whole = converse(asked, [&input[..]], closes, &small_limits());
-        prop_assert_eq!(&converse(asked, input.chunks(1), closes, &small_limits()), &whole);
-        prop_assert_eq!(&converse(asked, input.chunks(piece_bytes), closes, &small_limits()), &whole);
+        let whole = converse(request, [&input[..]], closes, &small_limits());
+        prop_assert_eq!(&converse(request, input.chunks(1), closes, &small_limits()), &whole);
+        prop_assert_eq!(&converse(request, input.chunks(piece_bytes), closes, &small_limits()), &whole);
     }
 }

@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Uri, Version};
 
-use super::Asked;
+use super::RequestInfo;
 use crate::h1::BodyLength;
 use crate::h1::encode::{put_content_length, put_field};
 use crate::h1::fields::list;
@@ -86,12 +86,12 @@ impl RequestHead<'_> {
 
     /// How the answer to it is to be read.
     #[must_use]
-    pub fn asked(&self) -> Asked {
+    pub fn info(&self) -> RequestInfo {
         let has_option = |option: &str| {
             list(self.fields, &header::CONNECTION).any(|token| token.eq_ignore_ascii_case(option.as_bytes()))
         };
         let is_last = has_option("close") || (self.version == Version::HTTP_10 && !has_option("keep-alive"));
-        Asked {
+        RequestInfo {
             is_head: self.method == Method::HEAD,
             is_connect: self.method == Method::CONNECT,
             offers_upgrade: self.fields.contains_key(header::UPGRADE),
@@ -349,19 +349,22 @@ mod tests {
 
     #[test]
     fn what_is_asked_decides_how_the_answer_is_read() {
-        let asked = |method, version, fields: &[(&str, &str)]| {
+        let info = |method, version, fields: &[(&str, &str)]| {
             let (fields, body) = (map(fields), NONE);
-            RequestHead { method: &method, target: "/", version, fields: &fields, body }.asked()
+            RequestHead { method: &method, target: "/", version, fields: &fields, body }.info()
         };
-        let get = Asked::default();
-        assert_eq!(asked(Method::GET, Version::HTTP_11, &[]), get);
-        assert_eq!(asked(Method::HEAD, Version::HTTP_11, &[]), Asked { is_head: true, ..get });
-        assert_eq!(asked(Method::CONNECT, Version::HTTP_11, &[]), Asked { is_connect: true, ..get });
+        let get = RequestInfo::default();
+        assert_eq!(info(Method::GET, Version::HTTP_11, &[]), get);
+        assert_eq!(info(Method::HEAD, Version::HTTP_11, &[]), RequestInfo { is_head: true, ..get });
+        assert_eq!(info(Method::CONNECT, Version::HTTP_11, &[]), RequestInfo { is_connect: true, ..get });
         let upgrade = [("connection", "upgrade"), ("upgrade", "websocket")];
-        assert_eq!(asked(Method::GET, Version::HTTP_11, &upgrade), Asked { offers_upgrade: true, ..get });
-        let last = Asked { is_last: true, ..get };
-        assert_eq!(asked(Method::GET, Version::HTTP_11, &[("connection", "a, Close")]), last);
-        assert_eq!(asked(Method::GET, Version::HTTP_10, &[]), last);
-        assert_eq!(asked(Method::GET, Version::HTTP_10, &[("connection", "Keep-Alive")]), get);
+        assert_eq!(
+            info(Method::GET, Version::HTTP_11, &upgrade),
+            RequestInfo { offers_upgrade: true, ..get }
+        );
+        let last = RequestInfo { is_last: true, ..get };
+        assert_eq!(info(Method::GET, Version::HTTP_11, &[("connection", "a, Close")]), last);
+        assert_eq!(info(Method::GET, Version::HTTP_10, &[]), last);
+        assert_eq!(info(Method::GET, Version::HTTP_10, &[("connection", "Keep-Alive")]), get);
     }
 }

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
 use proptest::prelude::*;
 
-use super::{Answer, ClientConnection, InputEnd, RequestHead, encode_chunk, encode_last_chunk};
+use super::{ClientConnection, InputEnd, RequestHead, ResponseEvent, encode_chunk, encode_last_chunk};
 use crate::Limits;
 use crate::h1::{BodyLength, DateLine, Event, Framing, Phase, ResponseHead, ServerConnection};
 
@@ -77,7 +77,7 @@ proptest! {
     ) {
         let mut pair = Pair::new(piece_bytes);
         for exchange in &exchanges {
-            pair.ask(exchange);
+            pair.expect_response(exchange);
             pair.answer(exchange);
             pair.read(exchange);
             let server_goes_on = pair.server.phase() == Phase::Idle;
@@ -119,7 +119,7 @@ impl Pair {
         };
         let Exchange { method, version, fields, .. } = exchange;
         let head = RequestHead { method, target: "/a?b", version: *version, fields, body };
-        self.client.ask(head.asked());
+        self.client.expect_response(head.info());
         head.encode(&mut self.wire).expect("in order");
         match body {
             BodyLength::Known(_) => self.wire.extend_from_slice(&whole),
@@ -177,7 +177,8 @@ impl Pair {
         let length = exchange.are_lengths_known.1.then(|| pieces.concat().len() as u64);
         let head = ResponseHead::Fields(exchange.status, &exchange.answer_fields);
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
-        let is_sent = self.server.interim(StatusCode::EARLY_HINTS, &exchange.answer_fields, &mut self.wire);
+        let is_sent =
+            self.server.encode_interim(StatusCode::EARLY_HINTS, &exchange.answer_fields, &mut self.wire);
         assert_eq!(is_sent, exchange.version == Version::HTTP_11);
         self.server.begin(head, length, &Limits::default(), &date, &mut self.wire);
         for (piece, is_raw) in pieces.iter().zip(&exchange.are_raw) {
@@ -206,14 +207,14 @@ impl Pair {
                 let (used, answer) = self.client.decode(input, &Limits::for_responses()).expect("in order");
                 begin += used;
                 match answer {
-                    Answer::Informational(head) => {
+                    ResponseEvent::Informational(head) => {
                         interims += 1;
                         assert_eq!(
                             (head.status(), head.fields().count()),
                             (103, exchange.answer_fields.len())
                         );
                     }
-                    Answer::Head(head) => {
+                    ResponseEvent::Head(head) => {
                         framing = head.framing();
                         assert_eq!(head.status(), exchange.status.as_u16());
                         for (name, value) in &exchange.answer_fields {
@@ -221,19 +222,19 @@ impl Pair {
                             assert!(fields.any(|field| field == (name.as_str(), value.as_bytes())));
                         }
                     }
-                    Answer::Data(data) => body.extend_from_slice(data),
-                    Answer::End(trailers) => {
+                    ResponseEvent::Data(data) => body.extend_from_slice(data),
+                    ResponseEvent::End(trailers) => {
                         ends += 1;
                         let is_carried = framing == Framing::Chunked && !exchange.answer_fields.is_empty();
                         assert_eq!(trailers.as_ref(), is_carried.then_some(&exchange.answer_fields));
                     }
-                    Answer::More => break,
+                    ResponseEvent::NeedData => break,
                 }
             }
         }
         assert_eq!((begin, interims), (bytes.len(), u32::from(exchange.version == Version::HTTP_11)));
         if ends == 0 {
-            assert_eq!(self.client.end_of_input(), Ok(InputEnd::AnswerComplete));
+            assert_eq!(self.client.end_of_input(), Ok(InputEnd::ResponseComplete));
             assert_eq!(self.server.phase(), Phase::Close);
         }
         let has_body = exchange.method != Method::HEAD && ![204, 304].contains(&exchange.status.as_u16());

@@ -2,7 +2,7 @@
 
 use http::Version;
 
-use super::{Asked, Excerpt, Fault, ResponseHead};
+use super::{Excerpt, Fault, RequestInfo, ResponseHead};
 use crate::Limits;
 use crate::h1::Framing;
 use crate::h1::connection_fields::{Coding, ConnectionFields, Length};
@@ -72,10 +72,10 @@ impl HeadScan {
     }
 
     /// RFC 9112 §6.3, for answers.
-    pub(super) fn framing(&self, asked: Asked, raw: &[u8]) -> Result<Framing, Fault> {
-        let is_tunnel = asked.is_connect && (200..=299).contains(&self.status);
+    pub(super) fn framing(&self, request: RequestInfo, raw: &[u8]) -> Result<Framing, Fault> {
+        let is_tunnel = request.is_connect && (200..=299).contains(&self.status);
         // Items 1 and 2: whatever the fields say.
-        if asked.is_head || is_tunnel || matches!(self.status, 100..=199 | 204 | 304) {
+        if request.is_head || is_tunnel || matches!(self.status, 100..=199 | 204 | 304) {
             return Ok(Framing::None);
         }
         let excerpt = |name| Excerpt::of(self.view(raw, Framing::None).get(name).unwrap_or_default());

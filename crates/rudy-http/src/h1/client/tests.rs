@@ -1,13 +1,14 @@
 //! Answers as tables: what the bytes amount to, each case in every two pieces and byte by byte.
 
-use super::{Answer, Asked, ClientConnection, Fault, InputEnd};
+use super::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
 use crate::Limits;
 
-const GET: Asked = Asked { is_head: false, is_connect: false, offers_upgrade: false, is_last: false };
-const HEAD: Asked = Asked { is_head: true, ..GET };
-const CONNECT: Asked = Asked { is_connect: true, ..GET };
-const UPGRADE: Asked = Asked { offers_upgrade: true, ..GET };
-const LAST: Asked = Asked { is_last: true, ..GET };
+const GET: RequestInfo =
+    RequestInfo { is_head: false, is_connect: false, offers_upgrade: false, is_last: false };
+const HEAD: RequestInfo = RequestInfo { is_head: true, ..GET };
+const CONNECT: RequestInfo = RequestInfo { is_connect: true, ..GET };
+const UPGRADE: RequestInfo = RequestInfo { offers_upgrade: true, ..GET };
+const LAST: RequestInfo = RequestInfo { is_last: true, ..GET };
 
 /// Small, so that short inputs reach them.
 pub(super) fn small_limits() -> Limits {
@@ -22,13 +23,13 @@ pub(super) fn small_limits() -> Limits {
 
 /// What a driver sees of the answer to one request that comes in `pieces`, and of the end of the input where it `closes`.
 pub(super) fn converse<'a>(
-    asked: Asked,
+    request: RequestInfo,
     pieces: impl IntoIterator<Item = &'a [u8]>,
     closes: bool,
     limits: &Limits,
 ) -> String {
     let mut connection = ClientConnection::new();
-    connection.ask(asked);
+    connection.expect_response(request);
     let (mut pending, mut seen, mut body) = (Vec::new(), Vec::new(), Vec::new());
     'pieces: for piece in pieces {
         pending.extend_from_slice(piece);
@@ -43,18 +44,18 @@ pub(super) fn converse<'a>(
             };
             rest = &rest[used..];
             match answer {
-                Answer::Informational(head) => seen.push(format!("{}", head.status())),
-                Answer::Head(head) => seen.push(format!("{} {:?}", head.status(), head.framing())),
-                Answer::Data(data) => {
+                ResponseEvent::Informational(head) => seen.push(format!("{}", head.status())),
+                ResponseEvent::Head(head) => seen.push(format!("{} {:?}", head.status(), head.framing())),
+                ResponseEvent::Data(data) => {
                     assert!(!data.is_empty(), "an empty piece says nothing");
                     body.extend_from_slice(data);
                 }
-                Answer::End(trailers) => {
+                ResponseEvent::End(trailers) => {
                     seen.push(format!("{:?}", body.escape_ascii().to_string()));
                     seen.extend(trailers.map(|fields| format!("{} trailers", fields.len())));
                     body.clear();
                 }
-                Answer::More => break,
+                ResponseEvent::NeedData => break,
             }
         }
         pending = rest.to_vec();
@@ -78,21 +79,21 @@ fn name(fault: &Fault) -> String {
 }
 
 /// One line of a table.
-type Case<'a> = (&'a str, Asked, &'a str, &'a str);
+type Case<'a> = (&'a str, RequestInfo, &'a str, &'a str);
 
 fn check(cases: &[Case<'_>], closes: bool) {
-    for (what, asked, input, expected) in cases {
+    for (what, request, input, expected) in cases {
         let bytes = input.as_bytes();
         let limits = small_limits();
-        assert_eq!(converse(*asked, [bytes], closes, &limits), *expected, "{what}: {input:?}");
+        assert_eq!(converse(*request, [bytes], closes, &limits), *expected, "{what}: {input:?}");
         assert_eq!(
-            converse(*asked, bytes.chunks(1), closes, &limits),
+            converse(*request, bytes.chunks(1), closes, &limits),
             *expected,
             "{what}: {input:?} byte by byte"
         );
         for at in 0..=bytes.len() {
             let (first, second) = bytes.split_at(at);
-            let split = converse(*asked, [first, second], closes, &limits);
+            let split = converse(*request, [first, second], closes, &limits);
             assert_eq!(split, *expected, "{what}: {input:?} split at {at}");
         }
     }
@@ -314,7 +315,7 @@ fn answers_before_the_answer() {
             ("RFC 9110 §15.2: any number, unasked", GET, &both, "100, 103, 200 Length(2), \"hi\", reusable"),
             ("RFC 9110 §15.2", HEAD, "HTTP/1.1 102 \r\n\r\n", "102"),
             ("RFC 9110 §7.8", UPGRADE, switch, "101 None, \"\", switched, 5 unread"),
-            ("RFC 9110 §7.8: only to what was offered", GET, switch, "UnaskedSwitch"),
+            ("RFC 9110 §7.8: only to what was offered", GET, switch, "UnsolicitedUpgrade"),
             ("RFC 9110 §7.8: it need not", UPGRADE, answer, "200 Length(2), \"hi\", reusable"),
         ],
         false,
@@ -326,7 +327,7 @@ fn who_wants_to_go_on() {
     let answer = |version: &str, fields: &str| format!("HTTP/{version} 204\r\n{fields}\r\n");
     let reusable = "204 None, \"\", reusable";
     let closed = "204 None, \"\"";
-    for (asked, version, fields, expected) in [
+    for (request, version, fields, expected) in [
         (GET, "1.1", "", reusable),
         (GET, "1.0", "", closed),
         (GET, "1.0", "Connection: Keep-Alive\r\n", reusable),
@@ -338,7 +339,7 @@ fn who_wants_to_go_on() {
         (LAST, "1.1", "", closed),
         (LAST, "1.1", "Connection: keep-alive\r\n", closed),
     ] {
-        check(&[("§9.3", asked, &answer(version, fields), expected)], false);
+        check(&[("§9.3", request, &answer(version, fields), expected)], false);
     }
 }
 
@@ -353,17 +354,17 @@ fn the_end_of_the_input() {
     let in_body = |received, expected| format!("{:?}", Fault::ClosedInBody { received, expected });
     check(
         &[
-            ("§9.3.1", GET, "", "ClosedBeforeAnswer"),
+            ("§9.3.1", GET, "", "ClosedBeforeResponse"),
             ("§8", GET, "HTTP/1.", "ClosedInHead { received: 7 }"),
             ("§8", GET, "HTTP/1.1 200 OK\r\nA: b\r\n", "ClosedInHead { received: 23 }"),
-            ("§8: after 100, nothing", GET, "HTTP/1.1 100\r\n\r\n", "100, ClosedBeforeAnswer"),
+            ("§8: after 100, nothing", GET, "HTTP/1.1 100\r\n\r\n", "100, ClosedBeforeResponse"),
             ("§8: none of it", GET, head, &format!("200 Length(10), {}", in_body(0, Some(10)))),
             ("§8", GET, &four, &format!("200 Length(10), {}", in_body(4, Some(10)))),
-            ("§6.3", GET, &ten, "200 Length(10), \"0123456789\", BetweenAnswers \"\""),
+            ("§6.3", GET, &ten, "200 Length(10), \"0123456789\", BetweenResponses \"\""),
             ("§8: chunks", GET, &some, &format!("200 Chunked, {}", in_body(5, None))),
             ("§8: no last chunk's end", GET, &last, &format!("200 Chunked, {}", in_body(3, None))),
-            ("§6.3: 8", GET, "HTTP/1.1 200 OK\r\n\r\nall", "200 UntilClose, AnswerComplete \"all\""),
-            ("§6.3: 8", GET, "HTTP/1.1 200 OK\r\n\r\n", "200 UntilClose, AnswerComplete \"\""),
+            ("§6.3: 8", GET, "HTTP/1.1 200 OK\r\n\r\nall", "200 UntilClose, ResponseComplete \"all\""),
+            ("§6.3: 8", GET, "HTTP/1.1 200 OK\r\n\r\n", "200 UntilClose, ResponseComplete \"\""),
         ],
         true,
     );
@@ -438,9 +439,9 @@ fn bytes_that_nobody_asked_for() {
     let beyond = "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhi!";
     check(
         &[
-            ("§9.2", GET, two, "204 None, \"\", Unasked"),
-            ("§9.2", GET, beyond, "200 Length(2), \"hi\", Unasked"),
-            ("§9.2", HEAD, beyond, "200 None, \"\", Unasked"),
+            ("§9.2", GET, two, "204 None, \"\", Unsolicited"),
+            ("§9.2", GET, beyond, "200 Length(2), \"hi\", Unsolicited"),
+            ("§9.2", HEAD, beyond, "200 None, \"\", Unsolicited"),
         ],
         false,
     );
@@ -455,12 +456,12 @@ fn a_pipelined_answer_is_read_when_it_is_asked_for() {
         &b"HTTP/1.1 204\r\n\r\nHTTP/1.1 404\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"[..];
     for (status, goes_on) in [(204, true), (404, false)] {
         assert!(connection.can_be_reused());
-        connection.ask(GET);
+        connection.expect_response(GET);
         assert!(!connection.can_be_reused() && !connection.is_idle());
         let (used, answer) = connection.decode(input, &limits).unwrap();
-        assert!(matches!(answer, Answer::Head(head) if head.status() == status));
+        assert!(matches!(answer, ResponseEvent::Head(head) if head.status() == status));
         input = &input[used..];
-        assert!(matches!(connection.decode(input, &limits), Ok((0, Answer::End(None)))));
+        assert!(matches!(connection.decode(input, &limits), Ok((0, ResponseEvent::End(None)))));
         assert_eq!((connection.is_idle(), connection.can_be_reused()), (true, goes_on));
     }
     assert!(input.is_empty());
@@ -469,20 +470,20 @@ fn a_pipelined_answer_is_read_when_it_is_asked_for() {
 #[test]
 fn nothing_is_read_behind_a_fault() {
     let (mut connection, limits) = (ClientConnection::new(), small_limits());
-    connection.ask(GET);
+    connection.expect_response(GET);
     assert!(connection.decode(b"HTTP/3 200\r\n", &limits).is_err());
-    assert!(matches!(connection.decode(b"HTTP/1.1 204\r\n\r\n", &limits), Ok((0, Answer::More))));
+    assert!(matches!(connection.decode(b"HTTP/1.1 204\r\n\r\n", &limits), Ok((0, ResponseEvent::NeedData))));
     assert!(!connection.can_be_reused() && !connection.is_idle());
-    assert_eq!(connection.end_of_input(), Ok(InputEnd::BetweenAnswers), "the fault has been told");
+    assert_eq!(connection.end_of_input(), Ok(InputEnd::BetweenResponses), "the fault has been told");
 }
 
 #[test]
 fn a_head_is_a_view_of_what_came() {
     let input = b"HTTP/1.0 404 Not \xe4here\r\nA: \t b c\t \r\nd:\r\na: 2\r\nContent-Length: 7\r\n\r\nrest";
     let mut connection = ClientConnection::new();
-    connection.ask(GET);
+    connection.expect_response(GET);
     let (used, answer) = connection.decode(input, &Limits::for_responses()).unwrap();
-    let Answer::Head(head) = answer else { panic!("the head is whole") };
+    let ResponseEvent::Head(head) = answer else { panic!("the head is whole") };
     assert_eq!(used, input.len() - 4);
     assert_eq!(head.raw(), &input[..used]);
     assert_eq!(
@@ -503,9 +504,9 @@ fn a_phrase_that_is_left_out_is_empty() {
     for line in ["HTTP/1.1 200\r\n", "HTTP/1.1 200 \r\n"] {
         let input = format!("{line}A: b\r\n\r\n");
         let mut connection = ClientConnection::new();
-        connection.ask(GET);
+        connection.expect_response(GET);
         let (_, answer) = connection.decode(input.as_bytes(), &Limits::for_responses()).unwrap();
-        let Answer::Head(head) = answer else { panic!("the head is whole") };
+        let ResponseEvent::Head(head) = answer else { panic!("the head is whole") };
         assert_eq!((head.reason(), head.fields().count()), (&b""[..], 1));
     }
 }
@@ -514,7 +515,7 @@ fn a_phrase_that_is_left_out_is_empty() {
 fn faults_say_what_came_and_what_was_expected() {
     let fault = |input: &str| {
         let mut connection = ClientConnection::new();
-        connection.ask(GET);
+        connection.expect_response(GET);
         loop {
             match connection.decode(input.as_bytes(), &Limits::for_responses()) {
                 Ok((0, _)) => break connection.end_of_input().unwrap_err().to_string(),

@@ -41,7 +41,7 @@ impl BodyDecoder {
         match self {
             Self::Chunked(chunked) => chunked.decode(bytes, limits),
             Self::Length(0) => Ok((0, Decoded::End(None))),
-            Self::Length(_) if bytes.is_empty() => Ok((0, Decoded::More)),
+            Self::Length(_) if bytes.is_empty() => Ok((0, Decoded::NeedData)),
             Self::Length(remaining) => {
                 let data = take_up_to(remaining, bytes);
                 Ok((data.len(), Decoded::Data(data)))
@@ -68,7 +68,7 @@ impl BodyDecoder {
             *drained += more as u64;
             match decoded {
                 Decoded::Data(_) if *drained <= limits.drain_bytes => {}
-                Decoded::Data(_) | Decoded::More => return Ok((used, false)),
+                Decoded::Data(_) | Decoded::NeedData => return Ok((used, false)),
                 Decoded::End(_) => return Ok((used, true)),
             }
         }

@@ -139,10 +139,11 @@ impl Driver {
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
         match call {
             Call::Receive(bytes) => self.receive(&bytes, &date),
-            Call::WantBody => self.machine.want_body(&mut self.out),
+            Call::WantBody => self.machine.encode_continue(&mut self.out),
             Call::IgnoreBody => self.machine.ignore_body(),
             Call::Interim => {
-                let _ = self.machine.interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut self.out);
+                let _ =
+                    self.machine.encode_interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut self.out);
             }
             // One answer to each request.
             Call::Begin(status, length) if self.machine.sending == Sending::Due => {

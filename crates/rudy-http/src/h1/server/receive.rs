@@ -117,7 +117,7 @@ impl ServerConnection {
                 *used += more;
                 Ok(match decoded {
                     Decoded::Data(data) => Some(Event::Body(Bytes::copy_from_slice(data))),
-                    Decoded::More => None,
+                    Decoded::NeedData => None,
                     Decoded::End(trailers) => {
                         self.receiving = Receiving::Done;
                         Some(Event::BodyEnd(trailers))

@@ -18,17 +18,17 @@ use crate::semantics::reason::reason_phrase;
 
 impl ServerConnection {
     /// The service wants the request's body: tells a client that waits for that (RFC 9110 §10.1.1).
-    pub fn want_body(&mut self, out: &mut BytesMut) {
+    pub fn encode_continue(&mut self, out: &mut BytesMut) {
         if std::mem::take(&mut self.request.expects_continue) && self.sending == Sending::Due {
             out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
     }
 
     /// Encodes an interim response, and says whether it may be sent (RFC 9110 §15.2): a 1xx while the response has not begun, and
-    /// never to HTTP/1.0. 100 is [`Self::want_body`]'s to send, and 101 is a final response here: see [`Self::begin`]. Fields of
+    /// never to HTTP/1.0. 100 is [`Self::encode_continue`]'s to send, and 101 is a final response here: see [`Self::begin`]. Fields of
     /// the connection and the framing are dropped.
     #[must_use]
-    pub fn interim(&self, status: StatusCode, headers: &HeaderMap, out: &mut BytesMut) -> bool {
+    pub fn encode_interim(&self, status: StatusCode, headers: &HeaderMap, out: &mut BytesMut) -> bool {
         let is_allowed = (102..=199).contains(&status.as_u16())
             && self.sending == Sending::Due
             && self.request.version == Version::HTTP_11;

@@ -203,8 +203,8 @@ fn an_idle_connection_holds_no_buffer() {
 fn a_service_that_asks_for_the_body_again_gets_no_second_100() {
     let mut bench = Bench::new();
     bench.receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-    bench.machine.want_body(&mut bench.out);
-    bench.machine.want_body(&mut bench.out);
+    bench.machine.encode_continue(&mut bench.out);
+    bench.machine.encode_continue(&mut bench.out);
     assert_eq!(&bench.out[..], b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
@@ -214,7 +214,7 @@ fn no_100_follows_the_head_of_an_answer() {
     bench.receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
     bench.begin(StatusCode::OK);
     bench.out.clear();
-    bench.machine.want_body(&mut bench.out);
+    bench.machine.encode_continue(&mut bench.out);
     assert!(bench.out.is_empty());
 }
 
@@ -258,7 +258,7 @@ fn rfc9110_15_2_interim_responses_go_before_the_response_and_never_to_http10() {
         fields.insert("connection", HeaderValue::from_static("close"));
         bench.out.clear();
         let status = StatusCode::from_u16(status).expect("a status");
-        let is_sent = bench.machine.interim(status, &fields, &mut bench.out);
+        let is_sent = bench.machine.encode_interim(status, &fields, &mut bench.out);
         assert_eq!(is_sent, !bench.out.is_empty());
         is_sent
     };
@@ -286,8 +286,8 @@ fn rfc9110_15_2_interim_responses_go_before_the_response_and_never_to_http10() {
 fn rfc9110_10_1_1_an_interim_response_does_not_stand_for_100_continue() {
     let mut bench = Bench::new();
     bench.receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-    assert!(bench.machine.interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut bench.out));
-    bench.machine.want_body(&mut bench.out);
+    assert!(bench.machine.encode_interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut bench.out));
+    bench.machine.encode_continue(&mut bench.out);
     assert!(bench.out.ends_with(b"\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"));
 }
 
