@@ -112,7 +112,7 @@ impl fmt::Display for Group {
 }
 
 written_as_text!(Group, "a group of clients (\"loopback\")",
-    { "type": "string", "description": "This machine without a proxy, an address, a network of addresses, or anyone.", "examples": ["loopback", "10.0.0.0/8", "192.0.2.1", "anyone"] });
+    { "type": "string", "description": "`loopback` (this machine, without a proxy), an IP address, a network in CIDR notation, or `anyone`.", "examples": ["loopback", "10.0.0.0/8", "192.0.2.1", "anyone"] });
 
 #[cfg(test)]
 mod tests {

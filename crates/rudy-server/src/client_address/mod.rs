@@ -34,7 +34,7 @@ pub struct Options {
     pub trust_host: bool,
 }
 
-/// The fields in which proxies name the client.
+/// The header fields from which the client address is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {

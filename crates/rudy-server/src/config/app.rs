@@ -12,34 +12,38 @@ use super::{Place, Problem, missing};
 use crate::fastcgi::problems_of_processes;
 use crate::upstream::UpstreamAddress;
 
-/// An app that speaks FastCGI. Tables in which this is the same ask the same app, over the same connections.
+/// A FastCGI app. Tables with the same settings share one app and its connections.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AppTable {
-    /// Where it listens: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000`, `php:9000`, or several of these, of which the least
-    /// busy one is asked. A name is looked up again every 30 s; its addresses share its `connections`. With `php`,
-    /// `unix:/run/php/php-fpm.sock` if absent.
+    /// Address of the app: `unix:/run/php/php-fpm.sock`, `127.0.0.1:9000` or `php:9000`. With several, each request
+    /// goes to the least busy one. Host names are resolved again every 30 s, and the addresses of a name share its
+    /// `connections`. The default is `unix:/run/php/php-fpm.sock` for `php`; `fastcgi` and `authorize` need an
+    /// address or a `command`.
     pub address: Option<OneOrMany<UpstreamAddress>>,
-    /// The program to start it with, and its arguments, in place of an address: it is given its socket as descriptor 0. No
-    /// shell reads them. Relative to the file that names it where it has a slash.
+    /// Program that Rudy starts, with its arguments, instead of connecting to an `address`. The app gets its
+    /// listening socket as file descriptor 0. No shell is involved. A program name with a slash is relative to the
+    /// configuration file.
     #[schemars(extend("examples" = [["./app", "--verbose"]]))]
     pub command: Option<Command>,
-    /// How many processes of that program there are, and how they live.
+    /// Number, environment and lifetime of the processes of `command`.
     #[schemars(extend("examples" = [{ "max": 4 }]))]
     pub processes: ProcessesTable,
-    /// Connections to each address, name or process at once: as many as it serves at once, for php-fpm its `pm.max_children`.
-    /// Further requests wait. If absent, 16 to an address, and 1 to a process; those of an app that multiplexes are shared.
+    /// Maximum number of connections to each address, host name or process. Set it to the number of requests that the
+    /// app serves at once, such as `pm.max_children` of php-fpm. Further requests wait in the queue. The default is
+    /// 16 per address and 1 per process; an app that reports `FCGI_MPXS_CONNS=1` sets its own maximum.
     #[schemars(extend("examples" = [20]))]
     pub connections: Option<Int<1, 65535>>,
-    /// Requests that wait for a connection; a further one is answered 503.
+    /// Maximum number of requests that wait for a connection. Further requests get 503.
     pub queue: Int<0, 1_000_000>,
-    /// How long a request waits for a connection, before it is answered 503.
+    /// Maximum time that a request waits for a connection. After it, the request gets 503.
     pub queue_timeout: Timeout,
-    /// How long a connection may take to stand, before the answer is 502.
+    /// Time for establishing a connection to the app. After it, the request gets 502.
     pub connect_timeout: Timeout,
-    /// How long the app may say nothing, before the answer is 504, or is cut.
+    /// Maximum time without data from the app. After it, the request gets 504, or its connection is closed if the
+    /// response has begun. Raise it for slow scripts.
     pub response_timeout: Timeout,
-    /// How long a connection is kept that waits for a request.
+    /// Time that an idle connection to the app stays open.
     pub idle_timeout: Timeout,
 }
 

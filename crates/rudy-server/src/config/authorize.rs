@@ -11,7 +11,7 @@ use super::AppTable;
 use super::read::{ask, two_lines};
 use super::values::inline_schema;
 
-/// An app that speaks FastCGI in the role of an authorizer.
+/// A FastCGI authorizer: an app that allows or denies each request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthorizeTable {
@@ -19,7 +19,7 @@ pub struct AuthorizeTable {
     #[serde(rename = "$app")]
     #[schemars(flatten)]
     pub app: AppTable,
-    /// Variables for the app, in addition to the usual ones or in place of them.
+    /// Additional FastCGI parameters. A parameter of the same name as a standard one replaces it.
     #[schemars(extend("examples" = [{ "REALM": "staff" }]))]
     pub params: BTreeMap<String, String>,
 }

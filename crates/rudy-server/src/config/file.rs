@@ -19,147 +19,157 @@ use crate::routing::{HostPattern, PathPattern};
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "rudy.toml")]
 pub struct MainFile {
-    /// Where to accept connections: `127.0.0.1:8080`, `[::1]:80`, `8080` or `:8080` (all addresses of this machine), `unix:/run/rudy.sock`
-    /// (`unix:/run/rudy.sock,mode=660` with these permissions), `systemd` or `systemd:NAME` (sockets that systemd hands
-    /// over). `127.0.0.1:8080` if absent. `,proxy_protocol` behind any of them: each connection begins with a header of the PROXY
-    /// protocol, version 1 or 2, and comes from one of `trusted_proxies`.
+    /// Addresses to accept connections on: `127.0.0.1:8080`, `[::1]:80`, `8080` or `:8080` (all addresses of this
+    /// machine), `unix:/run/rudy.sock` or `unix:/run/rudy.sock,mode=660` (a Unix socket, with permissions), `systemd`
+    /// or `systemd:NAME` (sockets passed by systemd). The default is `127.0.0.1:8080`. Append `,proxy_protocol` to
+    /// require a PROXY protocol header (version 1 or 2) on each connection; the peer must be one of
+    /// `trusted_proxies`.
     pub listen: Option<OneOrMany<ListenAddress>>,
-    /// How connections are carried: `percore` (a task each on the core that accepted it), `task` (a task each on
-    /// whichever core has time), `mailbox` (as `task`, and what comes is handed over as messages), `thread` (a thread
-    /// each), `pool:16` (16 threads take one after the other), `serial` (one after the other). Changes with the next start.
+    /// Concurrency model: `percore` (a task per connection, on the core that accepted it), `task` (a task per
+    /// connection, on any core), `mailbox` (like `task`, with received data passed as messages), `thread` (a thread
+    /// per connection), `pool:16` (16 threads, each serving one connection at a time), `serial` (one connection at a
+    /// time). A change needs a restart.
     pub engine: EngineName,
-    /// Threads that carry connections in the engines `percore`, `task` and `mailbox`. If absent, one for each core that the
-    /// process may use.
+    /// Number of worker threads of the engines `percore`, `task` and `mailbox`. The default is one per core available
+    /// to the process.
     #[schemars(example = 2)]
     pub cores: Option<Int<1, 1024>>,
-    /// Threads that the engine `thread` has at most, one for each connection; further connections wait.
+    /// Maximum number of threads of the engine `thread`, which uses one per connection. The default is 4096. Further
+    /// connections wait.
     #[schemars(example = 1000)]
     pub threads: Option<Int<1, 100_000>>,
-    /// Whether a connection may have more than one request. If absent it may, except in `serial` and `pool:N`, where an idle
-    /// connection would hold a thread for itself.
+    /// Allows several requests per connection. The default is `true`, except for the engines `serial` and `pool:N`,
+    /// where an idle connection occupies a thread.
     pub keep_alive: Option<bool>,
-    /// Bytes of bodies in memory, of all requests and responses together: those that wait for an application, and those that
-    /// their client takes more slowly than the application sends them. Beyond it, a body goes to a file at once, otherwise
-    /// beyond 64 KiB. 64 MiB if absent.
+    /// Maximum memory for buffered request and response bodies, in total. The default is 64 MiB. A body larger than
+    /// 64 KiB goes to a temporary file; when this memory is used up, every body does.
     #[schemars(extend("examples" = ["128M"]))]
     pub buffer_memory: Option<Size>,
-    /// Bytes of bodies in files, of all requests and responses together. Beyond it, a request gets 507, and a response is read
-    /// as slowly as its client takes it. If absent, the smaller of 10 GiB and half of the free space of the file system.
+    /// Maximum disk space for buffered bodies, in total. The default is 10 GiB or half of the free space, whichever
+    /// is smaller. When it is used up, a request gets 507, and a response is read from the app only as fast as its
+    /// client reads.
     #[schemars(extend("examples" = ["20G"]))]
     pub buffer_total: Option<Size>,
-    /// The folder of these files, which have no names. Relative to this file. If absent, `$STATE_DIRECTORY`, which systemd
-    /// sets, or else `/var/tmp`.
+    /// Folder for the temporary files of buffered bodies, relative to this file. The files have no names. The default
+    /// is `$STATE_DIRECTORY` (set by systemd), or `/var/tmp`.
     #[schemars(example = &"/var/lib/rudy")]
     pub buffer_dir: Option<FilePath>,
-    /// The proxies that are believed when they say which client sent a request: addresses, networks (`10.0.0.0/8`), and `unix` for
-    /// all connections to a Unix socket. None if absent.
+    /// Reverse proxies whose forwarding header fields are trusted: addresses, networks (`10.0.0.0/8`), and `unix` for
+    /// all connections to a Unix socket. The default is none. List only proxies that you operate: they decide which
+    /// client address the logs and access rules see.
     #[schemars(example = ["10.0.0.0/8", "unix"])]
     pub trusted_proxies: Option<OneOrMany<TrustedProxy>>,
-    /// Where they say it: in `X-Forwarded-For`, with `X-Forwarded-Proto`, or in `Forwarded`. Read from the right; the first
-    /// address that is not that of a trusted proxy is the client's.
+    /// Header field from which to read the client address that a trusted proxy reports. Rudy reads the list from the
+    /// right and uses the first address that is not a trusted proxy.
     pub client_address: Source,
-    /// Whether they also say the host of the request: in `X-Forwarded-Host`, or `host=` of `Forwarded`. Otherwise the host is the
-    /// one in `Host`.
+    /// Uses the host that a trusted proxy reports (`X-Forwarded-Host`, or `host=` in `Forwarded`) instead of `Host`.
+    /// Enable it if the proxy changes `Host`.
     pub trust_forwarded_host: bool,
-    /// Files that add sites, as a path whose last part may have `*`: `conf.d/*.toml`. Relative to this file.
+    /// Files to read more sites from, relative to this file. The last part of the path may contain `*`, as in
+    /// `conf.d/*.toml`.
     #[schemars(extend("examples" = ["conf.d/*.toml"]))]
     pub include: Option<String>,
-    /// What a peer may send, how slowly, and for how long.
+    /// Limits and timeouts for clients.
     #[schemars(extend("examples" = [{ "head_timeout": "5s", "connections": 10_000 }]))]
     pub limits: LimitsTable,
-    /// Where a line for each request goes. No such lines if absent.
+    /// Access log: a file, or a table with a file and a format. Without it, requests are not logged.
     #[schemars(extend("examples" = ["/var/log/rudy/access.log"]))]
     pub access_log: Option<AccessLogTable>,
-    /// How long requests in progress may take to finish after the server was asked to stop; then they are cut. 30 s if absent.
+    /// Time that requests in progress have to finish when the server stops; then their connections are closed. The
+    /// default is 30 s.
     #[schemars(extend("examples" = ["1m"]))]
     pub shutdown_timeout: Option<Time>,
-    /// How long a new process may take to be ready when it replaces the running one (SIGUSR2); then it is ended, and the old one
-    /// goes on. 60 s if absent.
+    /// Time that a new process has to become ready in an upgrade (SIGUSR2). After it, the new process is terminated
+    /// and the old one continues. The default is 60 s.
     #[schemars(extend("examples" = ["2m"]))]
     pub upgrade_timeout: Option<Time>,
-    /// The user that Rudy runs as once it has bound its addresses: `www-data`, `www-data:group` or numbers. Rudy must be started
-    /// as root, and keeps the right to bind ports below 1024. The user it is started as if absent. Changes with the next start.
+    /// User, and optionally group, to run as after binding the addresses: `www-data`, `www-data:group`, or numeric
+    /// ids. Rudy must start as root, and keeps the capability to bind ports below 1024. The default is the user that
+    /// started it. A change needs a restart.
     #[schemars(extend("examples" = ["www-data"]))]
     pub user: Option<String>,
-    /// Whether Rudy confines itself, by Landlock, to the folders and files that this configuration names. It cannot start apps
-    /// then. Folders are added by a restart. Changes with the next start.
+    /// Restricts Rudy, with Landlock, to the files and folders named in this configuration. It cannot start apps
+    /// then. A change needs a restart, and so do additional folders.
     pub sandbox: bool,
-    /// The sites, each found by the host that a request names.
+    /// Sites (virtual hosts), selected by the host of a request.
     pub site: Vec<At<SiteTable>>,
 }
 
-/// A file taken in by `include`: it adds sites, and nothing else.
+/// A file read through `include`. It can only add sites.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IncludedFile {
-    /// The sites, each found by the host that a request names.
+    /// Sites (virtual hosts), selected by the host of a request.
     pub site: Vec<At<SiteTable>>,
 }
 
-/// A site: the hosts that it responds for, and its routes.
+/// A site (virtual host): its host names and its routes.
 #[derive(Debug, Default, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SiteTable {
-    /// The hosts: `example.org` that one, `*.example.org` every name below it (the longest such pattern wins). A site
-    /// without `hosts` is the default: it responds for every other host.
+    /// Host names of the site: `example.org` for that host, `*.example.org` for all names below it. The longest
+    /// matching pattern wins. A site without `hosts` is the default site: it serves all other hosts.
     #[schemars(example = ["example.org", "www.example.org"])]
     pub hosts: Option<OneOrMany<HostPattern>>,
-    /// A folder whose files are sent for every request that no route takes: short for a last route with
-    /// `path = "/*"` and `files = { root = ... }`.
+    /// Folder to serve files from when no route matches. Short for a last route with `path = "/*"` and `files = {
+    /// root = ... }`.
     #[schemars(example = &"public")]
     pub root: Option<FilePath>,
-    /// Names that are looked for, in this order, where a path names a folder of `root`.
+    /// Index files of folders below `root`, tried in order.
     #[schemars(example = &"index.html")]
     pub index: Option<OneOrMany<String>>,
-    /// Whether a folder of `root` without an index is listed.
+    /// Lists folders below `root` that have no index file.
     #[schemars(example = true)]
     pub browse: Option<bool>,
-    /// The page of a single-page application, below `root`: sent where nothing is found.
+    /// File below `root` to serve when a path is not found: the page of a single-page application.
     #[schemars(example = &"index.html")]
     pub fallback: Option<String>,
-    /// The folder of a PHP site, for every request that no route takes: short for a last route with
-    /// `path = "/*"` and `php = { root = ... }`. A table has the keys of that.
+    /// PHP application to run when no route matches: its folder, or a table with the keys of `php`. Short for a last
+    /// route with `path = "/*"` and `php = { root = ... }`.
     #[schemars(example = &"public")]
     pub php: Option<PhpTable>,
-    /// An app that is asked before any route responds, and decides which requests are allowed. A route may ask another one, or none.
+    /// FastCGI authorizer for all routes of the site: an app that decides which requests are allowed. A route can use
+    /// another one, or none.
     #[schemars(extend("examples" = [{ "address": "unix:/run/auth.sock" }]))]
     pub authorize: Option<AuthorizeTable>,
-    /// Which handler responds to which path. The first that matches, in written order, is taken.
+    /// Routes, tried in order. The first one that matches the path handles the request.
     pub route: Vec<At<RouteTable>>,
 }
 
-/// A route: the paths it takes, and the one handler that responds.
+/// A route: a path pattern and one handler.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteTable {
-    /// The paths: `/about` that one; `/docs/*` the path `/docs` and everything below it; otherwise a pattern in which `*`
-    /// and `?` stand for anything but a slash, `**` for anything, `{a,b}` for a or b, `[a-z]` for one of these; a
-    /// pattern without a slash, such as `*.php`, is compared with the last part of the path. Paths are compared decoded
-    /// (`/café`, not `/caf%C3%A9`) and byte for byte.
+    /// Paths that the route matches. `/about` matches that path only, `/docs/*` matches `/docs` and everything below.
+    /// In other patterns, `*` and `?` match any characters except a slash, `**` matches any characters, `{a,b}`
+    /// matches a or b, and `[a-z]` matches one character. A pattern without a slash, such as `*.php`, is matched
+    /// against the last part of the path. Matching is case-sensitive, on the percent-decoded path (`/café`, not
+    /// `/caf%C3%A9`).
     #[schemars(example = &"/docs/*")]
     pub path: OneOrMany<PathPattern>,
-    /// An app that is asked before the handler responds, in place of the site's; `false` asks none.
+    /// FastCGI authorizer for this route, instead of the one of the site. `false` disables authorization for the
+    /// route.
     #[schemars(example = false)]
     pub authorize: Option<RouteAuthorize>,
-    /// Whether the method TRACE reaches the app of this route. It sends a request back as it came, with the credentials that
-    /// proxies add; 405 otherwise.
+    /// Passes TRACE requests to the app of this route. Otherwise they get 405, because a response to TRACE repeats
+    /// the request, including credentials added by proxies.
     #[serde(default)]
     pub allow_trace: bool,
-    /// The handler; nothing where it is wrong.
+    /// The handler. `None` if its table has an error.
     #[serde(rename = "$handler")]
     #[schemars(flatten, with = "Table")]
     pub handler: Option<Table>,
 }
 
-/// Where a line for each request goes.
+/// Access log: a file, or a table with a file and a format.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
 pub struct AccessLogTable {
-    /// The file, which is appended to; `-` is the standard output. Relative to the file that names it.
+    /// File to append to, relative to the configuration file. `-` is the standard output.
     #[schemars(example = &"access.log")]
     pub path: FilePath,
-    /// How a line is written.
+    /// Format of a line.
     #[serde(default)]
     pub format: LogFormat,
 }
@@ -170,13 +180,13 @@ short_form!(AccessLogTable, SHORT_PATH, "a file (\"access.log\") or a table", r#
     };
 });
 
-/// How a line of the access log is written.
+/// The format of a line in the access log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// The format that Apache and nginx call so, the duration after it.
+    /// The combined format of Apache and nginx, followed by the duration of the request.
     #[default]
     Combined,
-    /// A JSON object.
+    /// A JSON object per line.
     Json,
 }

@@ -11,55 +11,63 @@ const MIB: u64 = 1 << 20;
 
 type Positive = Int<1, { u64::MAX }>;
 
-/// What a peer may send, how slowly, and for how long.
+/// Limits and timeouts for clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsTable {
-    /// Bytes of a request's head (431).
+    /// Maximum size of the head of a request: request line and header fields. A larger one gets 431.
     pub head_bytes: Size<512, MIB>,
-    /// Fields in a head or a trailer section (431).
+    /// Maximum number of fields in a header or trailer section. A request with more gets 431.
     pub head_fields: Int<1, 1000>,
-    /// Bytes of the request target (414).
+    /// Maximum length of the request target (path and query). A longer one gets 414.
     pub target_bytes: Size<64, MIB>,
-    /// Bytes of a request's body (413).
+    /// Maximum size of a request body. A larger one gets 413. Raise it for uploads.
     pub body_bytes: Size,
-    /// Bytes of chunk extensions in one body (400).
+    /// Maximum total size of the chunk extensions in one request body. A body with more gets 400.
     pub chunk_extension_bytes: Size<0, MIB>,
-    /// Bytes of a request's body that are read and thrown away after an early answer, so that the connection can go on.
+    /// Maximum size of an unread request body that Rudy discards to keep the connection open. If more is left, the
+    /// connection is closed after the response.
     pub drain_bytes: Size<0, { 64 * MIB }>,
-    /// From the first byte of a head to its end (408).
+    /// Time for receiving the head of a request, from its first byte. A slower request gets 408.
     pub head_timeout: Timeout,
-    /// From the accept to the first byte of the first request (closed silently).
+    /// Time from accepting a connection to the first byte of a request. After it, the connection is closed without a
+    /// response.
     pub first_request_timeout: Timeout,
-    /// Between a response and the next request (closed silently).
+    /// Time that an idle connection stays open between two requests (keep-alive timeout). After it, the connection is
+    /// closed without a response.
     pub idle_timeout: Timeout,
-    /// Bytes a second that a request's body must bring on average once `rate_grace` is over (408). 0: no minimum.
+    /// Minimum average rate of a request body, in bytes per second, once `rate_grace` is over. A slower one gets 408.
+    /// 0 disables the check.
     pub body_rate_min: u32,
-    /// Bytes a second that a peer must take of an answer on average once `rate_grace` is over (cut). 0: no minimum.
+    /// Minimum average rate at which a client reads a response, in bytes per second, once `rate_grace` is over. The
+    /// connection of a slower client is closed. 0 disables the check.
     pub send_rate_min: u32,
-    /// How long a body or an answer may be slower than its minimum rate. One that was faster before may pause for three
-    /// times as long, and no longer.
+    /// Time during which a body may be slower than its minimum rate. A client that was faster before may pause for up
+    /// to three times as long.
     pub rate_grace: Timeout,
-    /// How long an answer may make no progress at all (cut).
+    /// Maximum time without progress in sending a response. After it, the connection is closed.
     pub send_stall_timeout: Timeout,
-    /// How long a request may wait after its client has closed its sending side, without a byte of the response written
-    /// (cancelled).
+    /// Time that a request may take after its client has closed its sending side, while no byte of the response can
+    /// be sent. After it, the request is cancelled.
     pub half_close_timeout: Timeout,
-    /// Requests answered on one connection before it is closed. No limit if absent.
+    /// Maximum number of requests per connection. Then the connection is closed. The default is no limit.
     #[schemars(example = 1000)]
     pub requests_per_connection: Option<Positive>,
-    /// Connections open at once. Beyond it the longest-idle connection of the address that has most is closed for a new one; if
-    /// none is idle, the new one is answered 503. If absent, as many as the descriptor limit leaves room for.
+    /// Maximum number of open connections. Beyond it, a new connection replaces the longest-idle one of the address
+    /// that has most; if none is idle, the new one gets 503. The default depends on the limit of open file
+    /// descriptors.
     #[schemars(example = 10_000)]
     pub connections: Option<Positive>,
-    /// Connections open at once from one address. No limit if absent, because many people share one.
+    /// Maximum number of open connections per client address. The default is no limit, because many clients can share
+    /// an address.
     #[schemars(example = 100)]
     pub connections_per_address: Option<Positive>,
-    /// How long a connection that is being closed may go on sending before it is dropped.
+    /// Time to keep reading from a client after closing the sending side of a connection, so that the client receives
+    /// the whole response (lingering close).
     pub linger_timeout: Timeout,
-    /// How many bytes it may go on sending.
+    /// Maximum amount of data to read and discard during a lingering close.
     pub linger_bytes: Size<0, { 64 * MIB }>,
-    /// From the accept to the end of the PROXY protocol header, where one is required (closed).
+    /// Time for receiving the PROXY protocol header, from accepting a connection. After it, the connection is closed.
     pub proxy_header_timeout: Timeout,
 }
 

@@ -13,28 +13,30 @@ use super::{Place, Problem};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessesTable {
-    /// So many run always; 0: the first is started with the first request.
+    /// Minimum number of running processes. With 0, the first request starts the first process.
     pub min: Int<0, 10_000>,
-    /// So many run at most. With 1 it is always the same process.
+    /// Maximum number of running processes. Rudy starts more than `min` when requests wait.
     pub max: Int<1, 10_000>,
-    /// What they find in their environment beside `PATH`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `HOME`, `USER` and `LOGNAME`.
+    /// Additional environment variables. Every process has `PATH`, `LANG`, `LC_ALL`, `TZ`, `TMPDIR`, `HOME`, `USER`
+    /// and `LOGNAME`.
     #[schemars(extend("examples" = [{ "APP_ENV": "production" }]))]
     pub environment: BTreeMap<String, String>,
-    /// The user they run as, with all of that user's groups. To be another one needs root. As Rudy if absent.
+    /// User to run the processes as, with all of its groups. A user other than that of Rudy requires root. The
+    /// default is the user that Rudy runs as.
     #[schemars(extend("examples" = ["www-data"]))]
     pub user: Option<String>,
-    /// The folder they run in. Relative to the file that names it; Rudy's own if absent.
+    /// Working directory, relative to the configuration file. The default is that of Rudy.
     #[schemars(extend("examples" = ["/srv/app"]))]
     pub folder: Option<FilePath>,
-    /// One that had nothing to do for so long ends, as long as `min` are left. If absent none does.
+    /// Time after which an idle process ends, while more than `min` are running. The default is never.
     #[schemars(extend("examples" = ["10m"]))]
     pub idle_timeout: Option<Timeout>,
-    /// Requests after which one is replaced. If absent none is.
+    /// Number of requests after which a process is replaced. Use it against memory leaks. The default is no limit.
     #[schemars(extend("examples" = [1000]))]
     pub requests: Option<Int<1, { u64::MAX }>>,
-    /// How long one that is to be replaced may take for what it has under way.
+    /// Time that a process which is being replaced has to finish its requests.
     pub retire_timeout: Timeout,
-    /// How long one may take to end after SIGTERM; SIGKILL comes next.
+    /// Time between SIGTERM and SIGKILL when a process is stopped.
     pub stop_timeout: Timeout,
 }
 

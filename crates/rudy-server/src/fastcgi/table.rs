@@ -14,7 +14,7 @@ use crate::routing::PathPattern;
 /// How the names of PHP scripts end.
 pub(crate) const PHP_SUFFIX: &str = ".php";
 
-/// An app that speaks FastCGI: php-fpm, or one in Perl, Python, Go, Rust.
+/// Passes requests to a FastCGI app, such as php-fpm, or a program in Perl, Python, Go or Rust.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("examples" = [{ "address": "127.0.0.1:9000" }]))]
@@ -23,38 +23,39 @@ pub struct FastcgiTable {
     #[serde(rename = "$app")]
     #[schemars(flatten)]
     pub app: AppTable,
-    /// The folder of its scripts: `DOCUMENT_ROOT`, and the beginning of `SCRIPT_FILENAME`. Relative to the file that names
-    /// it. What the `*` of a route such as `/app/*` stands for is looked up in it.
+    /// Folder of the scripts, relative to the configuration file: `DOCUMENT_ROOT`, and the start of
+    /// `SCRIPT_FILENAME`. In a route such as `/app/*`, Rudy looks up the part that `*` matches.
     #[schemars(extend("examples" = ["/srv/app"]))]
     pub root: Option<FilePath>,
-    /// The same folder as the app sees it, where that is another path: in a container.
+    /// Path of `root` as the app sees it. Set it if the app runs in a container.
     #[schemars(extend("examples" = ["/var/www/html"]))]
     pub upstream_root: Option<PathBuf>,
-    /// How the names of scripts end, as in `.php`: the path up to there is `SCRIPT_NAME`, the rest `PATH_INFO`; a path
-    /// without such a part is not passed on (404). If absent, it is `.php` for routes such as `*.php`; for others
-    /// `SCRIPT_NAME` is the path of the route, as `/app` of `/app/*`. `php` has its own rules.
+    /// Suffix of script names, such as `.php`. The path up to the suffix is `SCRIPT_NAME`, the rest is `PATH_INFO`; a
+    /// path without the suffix gets 404. The default is `.php` in routes such as `*.php`. In other routes,
+    /// `SCRIPT_NAME` is the prefix of the route: `/app` for `/app/*`. `php` has its own rules.
     #[schemars(extend("examples" = [".php"]))]
     pub script_suffix: Option<String>,
-    /// Whether the app is asked only for scripts that are files in `root` (404 for others); needs `script_suffix`. `false` where they
-    /// are on another machine, or where the app has one script for all paths.
+    /// Passes only requests for scripts that exist in `root`; others get 404. Needs `script_suffix`. Use `false` if
+    /// the scripts are on another machine, or if one script handles all paths.
     pub check_scripts: bool,
-    /// Whether symbolic links to scripts and files may lead out of `root`.
+    /// Follows symbolic links that lead out of `root`.
     pub follow_symlinks: bool,
-    /// A folder whose files the app may have sent, by `X-Sendfile` or `X-Accel-Redirect` in its answer: it decides who may have
-    /// a file, and the server sends it. Relative to the file that names it. Not allowed if absent.
+    /// Folder from which the app can send files, with the response field `X-Sendfile` or `X-Accel-Redirect`, relative
+    /// to the configuration file. The app checks the access, and Rudy sends the file. Without it, a response with
+    /// such a field becomes 502.
     #[schemars(extend("examples" = ["/srv/downloads"]))]
     pub sendfile_root: Option<FilePath>,
-    /// Variables for the app, in addition to the usual ones or in place of them.
+    /// Additional FastCGI parameters. A parameter of the same name as a standard one replaces it.
     #[schemars(extend("examples" = [{ "APP_ENV": "production" }]))]
     pub params: BTreeMap<String, String>,
-    /// Whether the whole body of a request is stored before the app is asked, so that a slow client holds no connection to it.
-    /// `false` passes bodies with a length on as they come.
+    /// Receives the whole request body before connecting to the app, so that slow clients do not occupy its
+    /// connections. With `false`, a body with a `Content-Length` is passed on while it arrives.
     pub request_buffering: bool,
-    /// Whether bodies without a length, which come in chunks, are stored even with `request_buffering = false`: CGI has the app
-    /// read as many bytes as `CONTENT_LENGTH` says. `false` where the app reads to the end instead.
+    /// Buffers chunked request bodies even with `request_buffering = false`, because most apps need `CONTENT_LENGTH`.
+    /// Use `false` for an app that reads its input to the end.
     pub buffer_chunked: bool,
-    /// Bytes of one response that may be stored in a file, where its client reads it more slowly than the app sends it. Beyond
-    /// it, the app has to wait for the client. 0: nothing but 64 KiB in memory.
+    /// Maximum size of the temporary file for one response, which frees the app when its client reads slowly. Beyond
+    /// it, the app waits for the client. With 0, Rudy buffers 64 KiB in memory only.
     pub response_buffer: Size,
 }
 

@@ -25,17 +25,17 @@ use crate::config::{
 };
 use crate::handlers::{Handler, Make, Making};
 
-/// Files of a folder: the `files` table of a route.
+/// Serves files from a folder: a table, or the folder alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
 #[schemars(extend("examples" = [{ "root": "/srv/www", "browse": true }]))]
 pub struct FilesTable {
-    /// The folder. Relative to the file that names it. What the `*` of a route such as `/docs/*` stands for is looked up in
-    /// it; for other routes, the whole path is.
+    /// Folder to serve, relative to the configuration file. In a route such as `/docs/*`, Rudy looks up the part that
+    /// `*` matches; in other routes, the whole path.
     #[schemars(example = &"public")]
     pub root: FilePath,
-    /// How it is served.
+    /// How to serve the folder.
     #[serde(rename = "$options")]
     #[schemars(flatten)]
     pub options: FilesOptions,
@@ -90,67 +90,69 @@ impl Make for FilesTable {
     }
 }
 
-/// How a folder is served.
+/// How to serve a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FilesOptions {
-    /// Names that are looked for, in this order, where a path names a folder.
+    /// Index files of folders, tried in order.
     #[serde(deserialize_with = "below_root::many")]
     pub index: Vec<String>,
-    /// Whether a folder without an index is listed.
+    /// Lists folders that have no index file.
     pub browse: bool,
-    /// What to look for, in this order, instead of the path alone; `{path}` stands for it: `["{path}", "{path}.html"]`.
+    /// Files to try, in order, instead of the path alone. `{path}` is the path of the request, as in `["{path}",
+    /// "{path}.html"]`.
     #[serde(deserialize_with = "below_root::many")]
     #[schemars(example = ["{path}", "{path}.html"])]
     pub try_files: Vec<String>,
-    /// The page of a single-page application, below the root. It is sent where nothing is found, unless the path ends in the
-    /// extension of a known media type (a script that is missing must not be answered with a page).
+    /// File to serve when nothing is found, relative to `root`: the page of a single-page application. A missing path
+    /// with the extension of a known media type, such as `/app.js`, still gets 404.
     #[serde(deserialize_with = "below_root::one")]
     #[schemars(example = &"index.html")]
     pub fallback: Option<String>,
-    /// Pages below the root that are sent for errors, by status: `{ 404 = "not-found.html" }`.
+    /// Error pages by status, relative to `root`: `{ 404 = "not-found.html" }`.
     #[serde(deserialize_with = "error_pages")]
     #[schemars(with = "BTreeMap<String, String>", extend("examples" = [{ "404": "not-found.html" }]))]
     pub error_pages: Vec<(StatusCode, String)>,
-    /// Which files get which `Cache-Control`; the first that matches counts.
+    /// `Cache-Control` by file name. The first pattern that matches applies.
     #[schemars(extend("examples" = [[{ "pattern": "*.css", "value": "max-age=3600" }]]))]
     pub cache_control: Vec<CacheRule>,
-    /// Fields added to every response.
+    /// Header fields to add to every response.
     pub headers: Fields,
-    /// Whether names that begin with a dot are served (`/.well-known/` always is).
+    /// Serves files and folders whose names begin with a dot. `/.well-known/` is always served.
     pub serve_hidden: bool,
-    /// Whether files that hold PHP are sent as they are (`.php`, `.phtml`, `.phar` and the like; on a site that runs PHP also
-    /// `.inc` and the copies that editors leave). They are not found (404) otherwise.
+    /// Serves PHP source files (`.php`, `.phtml`, `.phar` and similar; on a site that runs PHP also `.inc` and backup
+    /// copies of editors). Otherwise they get 404.
     pub serve_source: bool,
     /// Whether the site runs PHP, so that includes and copies beside its scripts are source too.
     #[serde(skip)]
     pub on_php_site: bool,
-    /// Whether symbolic links may lead out of the folder. If not, those that do (absolute ones among them) are not found.
+    /// Follows symbolic links that lead out of `root`. Otherwise they get 404, as do all absolute links.
     pub follow_symlinks: bool,
-    /// Whether `name.br`, `name.zst` and `name.gz` are sent for `name` to clients that accept them.
+    /// Sends `name.br`, `name.zst` or `name.gz` instead of `name` if the client accepts it.
     pub precompressed: bool,
-    /// Whether and how text is compressed on the fly: `true`, `false`, or a table.
+    /// Compression of text on the fly: `true`, `false`, or a table.
     #[serde(deserialize_with = "compression")]
     #[schemars(schema_with = "compression_schema", extend("default" = true))]
     pub compression: Option<Compression>,
-    /// Bytes of file content kept in memory, all files together; 0 keeps nothing. With `compression` a quarter of it is for
-    /// larger files that were compressed. Routes with the same folder and the same options share it.
+    /// Maximum memory for cached file contents. 0 disables the cache. A quarter of it is for compressed copies of
+    /// larger files. Routes with the same folder and options share one cache.
     #[serde(with = "as_size")]
     #[schemars(with = "Size")]
     pub cache_size: u64,
-    /// Bytes of the largest file that is kept in memory; more than an eighth of `cache_size` counts as that eighth.
+    /// Maximum size of a cached file, at most an eighth of `cache_size`. Larger files are read from disk for each
+    /// response.
     #[serde(with = "as_size")]
     #[schemars(with = "Size")]
     pub cache_max_file_size: u64,
-    /// Descriptors of larger files that are kept open. A file that is unused for a minute is closed.
+    /// Maximum number of larger files to keep open. A file is closed when it is unused for a minute.
     #[serde(deserialize_with = "count::<_, 0, 1_000_000>")]
     #[schemars(with = "Int<0, 1_000_000>")]
     pub open_files: usize,
-    /// How long a response from memory may go unchecked against the file system.
+    /// Time for which a cached response is used without checking the file for changes.
     #[serde(with = "as_time")]
     #[schemars(with = "Time")]
     pub revalidate_after: Duration,
-    /// Entries in one listing.
+    /// Maximum number of entries in a directory listing.
     #[serde(deserialize_with = "count::<_, 1, 1_000_000>")]
     #[schemars(with = "Int<1, 1_000_000>")]
     pub listing_entries: usize,
@@ -183,47 +185,46 @@ impl Default for FilesOptions {
     }
 }
 
-/// A `Cache-Control` for some files.
+/// A `Cache-Control` value for some files.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheRule {
-    /// Which files: a pattern for their path below the folder, in which `*` matches slashes too, so that `*.css` means
-    /// every style sheet.
+    /// Pattern for the path of a file below `root`. `*` also matches slashes, so `*.css` matches all style sheets.
     #[serde(deserialize_with = "pattern")]
     #[schemars(example = &"*.css")]
     pub pattern: String,
-    /// The value: `max-age=31536000, immutable`.
+    /// Value of `Cache-Control`, such as `max-age=31536000, immutable`.
     #[serde(deserialize_with = "field_value")]
     #[schemars(with = "String", example = "max-age=31536000, immutable")]
     pub value: HeaderValue,
 }
 
-/// How text is compressed on the fly.
+/// Compression of text on the fly.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Compression {
-    /// From 1 (fast) to 9 (small), for every coding; Brotli stops at 6.
+    /// Compression level for all codings, from 1 (fast) to 9 (small). Brotli uses at most 6.
     #[schemars(with = "Int<1, LEVEL_MAX>")]
     pub level: Level,
-    /// The level of gzip, if it is another.
+    /// Compression level of gzip. The default is `level`.
     #[schemars(example = 6)]
     pub gzip: Option<Level>,
-    /// The level of Brotli, if it is another.
+    /// Compression level of Brotli. The default is `level`.
     #[schemars(example = 4)]
     pub br: Option<Level>,
-    /// The level of Zstandard, if it is another.
+    /// Compression level of Zstandard. The default is `level`.
     #[schemars(example = 3)]
     pub zstd: Option<Level>,
-    /// Bytes of the smallest file that is compressed: below a packet there is nothing to win.
+    /// Minimum size of a file to compress. Compression saves nothing when a file fits in one packet.
     #[serde(with = "as_size")]
     #[schemars(with = "Size")]
     pub size_min: u64,
-    /// Bytes of the largest file that is compressed; larger ones are sent as they are.
+    /// Maximum size of a file to compress. Larger files are sent uncompressed.
     #[serde(with = "as_size")]
     #[schemars(with = "Size")]
     pub size_max: u64,
-    /// Larger files that are compressed at the same time; further ones are sent uncompressed. Each takes up to 5 MiB (Brotli), for
-    /// as long as its client reads if the result has no room in memory. Files up to `cache_max_file_size` do not count.
+    /// Maximum number of files larger than `cache_max_file_size` that are compressed at the same time. Further ones
+    /// are sent uncompressed. Each can use up to 5 MiB of memory (Brotli).
     #[serde(deserialize_with = "count::<_, 0, 10_000>")]
     #[schemars(with = "Int<0, 10_000>")]
     pub streams: usize,

@@ -12,22 +12,22 @@ use super::respond::{Respond, ok};
 use super::{Call, Handler, Make, Making, RespondTable, Status};
 use crate::config::{Fields, FilePath, Place, Problem, Time};
 
-/// A response that comes after a time, so that many requests are in progress at once.
+/// Responds after a delay, for tests of clients and of many requests in progress.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("examples" = [{ "time": "40ms" }]))]
 pub struct DelayTable {
-    /// How long the response takes, from 1 ms to 10 min.
+    /// Delay before the response, from 1 ms to 10 min.
     pub time: Time<1, 600_000>,
-    /// The status.
+    /// Status of the response.
     pub status: Status,
-    /// The body, as text. If neither it nor `body_file` is given, a line says how long the response took.
+    /// Body of the response, as text. Without `body` and `body_file`, it is a line with the duration of the request.
     #[schemars(example = &"done")]
     pub body: Option<String>,
-    /// A file that holds the body (1 MiB at most: it is kept in memory). Relative to the file that names it.
+    /// File to send as the body, relative to the configuration file. It is kept in memory, and can be at most 1 MiB.
     #[schemars(example = &"page.html")]
     pub body_file: Option<FilePath>,
-    /// Fields of the response, as for `respond`.
+    /// Header fields of the response, as in `respond`.
     pub headers: Fields,
 }
 

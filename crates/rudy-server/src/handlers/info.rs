@@ -15,12 +15,13 @@ use crate::client_address::Audience;
 use crate::config::Problem;
 use crate::methods::answer_unless_read;
 
-/// Who serves the request, as text or, for clients that accept it, as JSON: process, thread, task, engine, connection, request.
+/// Shows which process, thread, task and engine serves the request, as text or JSON.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("examples" = [{ "allow": "loopback" }]))]
 pub struct InfoTable {
-    /// Which clients may see it, as in `status`.
+    /// Clients that can see it. Clients with another address get 403. Use `"loopback"` (this machine, without a
+    /// proxy), addresses, networks, or `"anyone"`.
     #[schemars(example = &"loopback")]
     pub allow: Audience,
 }

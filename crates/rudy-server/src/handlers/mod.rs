@@ -160,28 +160,27 @@ macro_rules! handlers {
 }
 
 handlers! {
-    /// Serves files of a folder: a table, or the folder alone.
+    /// Serves files from a folder.
     "files": Files(FilesTable),
-    /// Redirects to another address: a table, or the address alone.
+    /// Redirects to another URL.
     "redirect": Redirect(RedirectTable),
-    /// Always gives the same response: a table, the status alone, or the body alone.
+    /// Sends a fixed response.
     "respond": Respond(RespondTable),
-    /// Responds with the server's counters as JSON.
+    /// Shows the counters of the server as JSON.
     "status": Status(StatusTable),
-    /// Responds with a stream that ticks: a line at each interval, for ever.
+    /// Streams generated chunks at an interval.
     "stream": Stream(StreamTable),
-    /// Responds with the lines that are published at the path of the request, to every client that listens there.
+    /// Sends the messages that are published at a path to all clients that subscribe to it.
     "broadcast": Broadcast(BroadcastTable),
-    /// Responds with the lines of files, as they are written.
+    /// Streams the lines of files while they are written.
     "tail": Tail(TailTable),
-    /// Gives a response after a time.
+    /// Responds after a delay.
     "delay": Delay(DelayTable),
-    /// Responds with who serves the request: process, thread, task, engine, connection.
+    /// Shows which process, thread, task and engine serves the request.
     "info": Info(InfoTable),
-    /// Passes requests to an app that speaks FastCGI.
+    /// Passes requests to a FastCGI app.
     "fastcgi": Fastcgi(FastcgiTable),
-    /// Serves a PHP site: scripts are run by php-fpm, other files sent, and other paths go to the folder's `index.php`. A table, or
-    /// the folder alone.
+    /// Runs a PHP application: php-fpm runs its scripts, Rudy serves its files, and other paths go to `index.php`.
     "php": Php(PhpTable),
 }
 
@@ -207,7 +206,7 @@ impl Make for Table {
     }
 }
 
-/// The status of a response.
+/// The status of a response, from 200 to 599.
 pub(crate) type Status = crate::config::Int<200, 599>;
 
 impl Status {

@@ -20,19 +20,20 @@ use crate::methods::answer_unless_known;
 use crate::pages;
 use crate::routing::{PathPattern, request_host, without_port};
 
-/// Another address.
+/// Redirects to another URL: a table, or the URL alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
 #[schemars(extend("examples" = ["/new/{rest}"]))]
 pub struct RedirectTable {
-    /// The other address: a path (`/new/{rest}`) or a URL (`https://{host}{path}{query}`). `{path}` is the path that was
-    /// asked for; `{rest}` the part that the `*` of a route such as `/old/*` stands for, without its slash; `{query}` the
-    /// query with its question mark, or nothing; `{host}` the host without its port.
+    /// URL or path to redirect to, such as `https://{host}{path}{query}` or `/new/{rest}`. `{path}` is the path of
+    /// the request, `{rest}` the part that `*` matches in a route such as `/old/*`, `{query}` the query with its
+    /// question mark, and `{host}` the host without port.
     #[schemars(example = "/new/{rest}")]
     pub to: String,
-    /// 301 or 308 for good (browsers remember it), 302 or 307 for now, 303 "look there with GET". 307 and 308 keep the
-    /// method; with 301 and 302 browsers turn POST into GET.
+    /// Status of the redirect. Use 301 or 308 for a permanent move (browsers remember it), 302 or 307 for a temporary
+    /// one, and 303 to send the client to another page with GET. With 307 and 308 the method stays the same; with 301
+    /// and 302 browsers change POST to GET.
     #[serde(default)]
     pub status: RedirectStatus,
 }

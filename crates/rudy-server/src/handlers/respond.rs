@@ -34,23 +34,23 @@ const NOT_OURS: [HeaderName; 6] = [
     header::UPGRADE,
 ];
 
-/// One response for every request.
+/// Sends a fixed response: a table, or the status or body alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schemars(transform = Self::with_short_form)]
 #[schemars(extend("examples" = [{ "status": 404, "body": "Gone." }]))]
 pub struct RespondTable {
-    /// The status.
+    /// Status of the response.
     #[serde(default = "ok")]
     pub status: Status,
-    /// The body, as text.
+    /// Body of the response, as text.
     #[schemars(example = &"pong")]
     pub body: Option<String>,
-    /// A file that holds the body (1 MiB at most: it is kept in memory). Relative to the file that names it.
+    /// File to send as the body, relative to the configuration file. It is kept in memory, and can be at most 1 MiB.
     #[schemars(example = &"sorry.html")]
     pub body_file: Option<FilePath>,
-    /// Fields of the response. Content-Type is `text/plain; charset=utf-8`, or goes by the name of the body file, if it is
-    /// not given.
+    /// Header fields of the response. The default `Content-Type` is `text/plain; charset=utf-8`, or the media type of
+    /// `body_file`.
     #[serde(default)]
     pub headers: Fields,
 }

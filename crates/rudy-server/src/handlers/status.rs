@@ -96,12 +96,13 @@ fn resident_bytes() -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// The server's counters as JSON: connections, requests, bytes, memory.
+/// Shows the counters of the server as JSON: connections, requests, bytes, memory.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("examples" = [{ "allow": "loopback" }]))]
 pub struct StatusTable {
-    /// Which clients may see it; others get 403: `"loopback"` (this machine, without a proxy), addresses and networks, or `"anyone"`.
+    /// Clients that can see it. Clients with another address get 403. Use `"loopback"` (this machine, without a
+    /// proxy), addresses, networks, or `"anyone"`.
     #[schemars(example = &"loopback")]
     pub allow: Audience,
 }

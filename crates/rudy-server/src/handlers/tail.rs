@@ -25,36 +25,38 @@ const LINGER_TIME: Duration = Duration::from_mins(1);
 /// So many bytes of lines are published at once.
 const DRAFT_BYTES: usize = 64 * 1024;
 
-/// The lines of files as they are written: one look at the files, whatever the number of clients.
+/// Streams the lines of files while they are written, as `tail -F` does. The files are read once for all clients.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("examples" = [{ "files": "/var/log/app/*.log", "allow": "loopback" }]))]
 pub struct TailTable {
-    /// The files, each as a path whose parts may have `*`, `?`, `[ab]` and `{a,b}`: `/var/log/app/*.log`. Files that appear
-    /// later are found. Relative to the file that names them.
+    /// Files to follow, relative to the configuration file. Each part of a path may contain `*`, `?`, `[ab]` and
+    /// `{a,b}`, as in `/var/log/app/*.log`. Files that are created later are followed too.
     #[schemars(example = &"/var/log/app/*.log")]
     pub files: OneOrMany<FilePath>,
-    /// Which clients may read them, as in `status`.
+    /// Clients that can read the files. Clients with another address get 403. Use `"loopback"` (this machine, without
+    /// a proxy), addresses, networks, or `"anyone"`.
     #[schemars(example = &"loopback")]
     pub allow: Audience,
-    /// Lines to begin with: of each file for the client that comes first, the latest of all files for those who join it.
+    /// Number of existing lines to begin with: of each file for the first client, of all files together for clients
+    /// that join it.
     #[serde(default = "last")]
     pub last: Int<0, 1_000_000>,
-    /// How it is written.
+    /// Format of the stream.
     #[serde(default)]
     pub format: StreamFormat,
-    /// Whether the name of its file stands before each line. If absent, where there may be several files.
+    /// Prefixes each line with the name of its file. The default is `true` if there can be several files.
     pub names: Option<bool>,
-    /// Lines that are kept for a client that comes back or does not read as fast as others, as in `broadcast`.
+    /// Number of lines stored for clients that reconnect or read slowly, as in `broadcast`.
     #[serde(default = "history")]
     pub history: Int<1, 1_000_000>,
-    /// The bytes of the lines that are kept at most, as they are sent.
+    /// Maximum size of the stored lines.
     #[serde(default = "history_bytes")]
     pub history_bytes: Size,
-    /// As in `broadcast`; with `format = "plain"` there is none.
+    /// Time without lines after which a comment is sent, as in `broadcast`. `format = "plain"` has no comments.
     #[serde(default = "heartbeat")]
     pub heartbeat: Time,
-    /// As in `broadcast`.
+    /// Time that clients wait before they reconnect.
     #[serde(default = "retry")]
     pub retry: Time,
 }

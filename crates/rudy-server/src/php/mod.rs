@@ -31,7 +31,7 @@ use crate::methods::APP_METHODS;
 use crate::routes::Context;
 use crate::routing::Found;
 
-/// A PHP site: the `php` table of a route, with the keys of `fastcgi`. Needs `root`.
+/// Runs a PHP application with php-fpm. The keys are those of `fastcgi`; `root` is required.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(transform = Self::with_short_form)]

@@ -135,7 +135,7 @@ impl Place {
     fn heading(&self) -> String {
         let path = self.path.join(".");
         match (path.as_str(), self.is_array) {
-            ("", _) => "The main table".to_owned(),
+            ("", _) => "Top-level keys".to_owned(),
             (path, true) => format!("`[[{path}]]`"),
             (path, false) => format!("`[{path}]`"),
         }
@@ -160,7 +160,7 @@ impl Kind {
             Self::Values(values) => notation::list(values.iter().map(|(value, _)| notation::code(value))),
             Self::Table(_) | Self::Type(_) => link(self, several),
             Self::Array(of) => format!("array of {}", of.words(true, link)),
-            Self::Map(of) => format!("table of {} by names", of.words(true, link)),
+            Self::Map(of) => format!("table of {}", of.words(true, link)),
             Self::Either(kinds) => notation::list(kinds.iter().map(|kind| kind.words(several, link))),
         }
     }

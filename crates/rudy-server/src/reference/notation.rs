@@ -48,7 +48,11 @@ fn join(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(", ")
 }
 
-/// Several of a name: `time` to `times`.
+/// The plural of a name: `times`, `addresses`, `proxies`.
 pub(super) fn plural(name: &str) -> String {
-    if name.ends_with('s') { format!("{name}es") } else { format!("{name}s") }
+    match name.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if name.ends_with('s') => format!("{name}es"),
+        None => format!("{name}s"),
+    }
 }

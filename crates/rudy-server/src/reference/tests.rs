@@ -116,13 +116,10 @@ fn what_a_value_may_be_is_said_in_words() {
             "array of array of integers",
         ),
         (json!({ "type": "array" }), "array of any"),
-        (
-            json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-            "table of strings by names",
-        ),
+        (json!({ "type": "object", "additionalProperties": { "type": "string" } }), "table of strings"),
         (
             json!({ "type": "object", "patternProperties": { "^x": { "type": "integer" } } }),
-            "table of integers by names",
+            "table of integers",
         ),
         (json!({ "$ref": "#/$defs/Time" }), "<time>"),
         (json!({ "anyOf": [{ "$ref": "#/$defs/Time" }, { "type": "null" }] }), "<time>"),
@@ -244,7 +241,7 @@ fn tables_are_in_the_order_in_which_an_operator_reads() {
     assert_eq!(
         headings,
         [
-            "The main table",
+            "Top-level keys",
             "`[[site]]`",
             "`[[site.route]]`",
             "`[site.route.app]`",
@@ -287,7 +284,7 @@ fn a_file_becomes_markdown() {
     let text = markdown(&site());
     for part in [
         "# file.toml\n\nThe file.\nEvery key with",
-        "\n\n- [The main table](#table): [`limits`](#limits), [`site`](#site)\n",
+        "\n\n- [Top-level keys](#table): [`limits`](#limits), [`site`](#site)\n",
         "\n- [`[[site]]`](#table.site), [`[site.route.site]`](#table.site.route.site): [`hosts`](#site.hosts), ",
         "\n<a id=\"table.site\"></a>\n<a id=\"table.site.route.site\"></a>\n\n## `[[site]]`\n\nA site.\n",
         "\n<a id=\"site.hosts\"></a>\n\n### `hosts`\n\nstring · required\n\nThe hosts.\n\nExample: `hosts = \"a.org\"`\n",

@@ -82,7 +82,7 @@ impl fmt::Display for HostPattern {
 
 written_as_text!(HostPattern, "a host (\"example.org\")", {
     "type": "string",
-    "description": "A host name or an IP address, or `*.` and the name that all names below it end in.",
+    "description": "A host name, an IP address, or `*.` and a domain for all names below it.",
     "examples": ["example.org", "*.example.org"],
 });
 

@@ -152,7 +152,7 @@ impl fmt::Display for PathPattern {
 
 written_as_text!(PathPattern, "a path (\"/docs/*\")", {
     "type": "string",
-    "description": "A path, a folder with everything below it, or a pattern.",
+    "description": "A path, a prefix that ends in `/*`, or a pattern.",
     "examples": ["/about", "/docs/*", "*.php", "/a/*/b.{jpg,png}"],
 });
 

@@ -117,7 +117,7 @@ impl JsonSchema for SizeText {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A number of bytes, or a number and its unit: `k`, `M`, `G` or `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024), `kB`, `MB`, `GB` or `TB` (powers of 1000).",
+            "description": "A number of bytes, or a number with a unit: `k`, `M`, `G` or `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024), `kB`, `MB`, `GB` or `TB` (powers of 1000).",
             "type": ["string", "integer"], "minimum": 0, "pattern": "^[0-9]+ *([kKMGT]?B|[KMGT]iB|[kKmMgG])?$", "examples": ["16k", "20M", "10MB", 4096]
         })
     }

@@ -117,7 +117,7 @@ macro_rules! written_as_text {
 written_as_text!(ListenAddress, "an address to listen on (\"127.0.0.1:8080\")",
     {
         "type": ["string", "integer"],
-        "description": "An IP address and a port, a port on all addresses, a Unix socket, or sockets of systemd.",
+        "description": "An IP address and a port, a port on all addresses, a Unix socket, or sockets passed by systemd.",
         "examples": [8080, "127.0.0.1:8080", "[::1]:80", ":8080", "unix:/run/rudy.sock", "systemd"]
     }
     or_integer);

@@ -119,7 +119,7 @@ impl JsonSchema for TimeText {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A length of time: a number and its unit, which is `ms`, `s`, `m`, `h` or `d`; a number alone is seconds.",
+            "description": "A duration: numbers with the units `ms`, `s`, `m`, `h` or `d`. A number without a unit is in seconds.",
             "type": ["string", "number"], "minimum": 0, "examples": ["10s", "500ms", "5m", "1h", 75]
         })
     }

@@ -25,43 +25,44 @@ const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 /// The longest path that names a topic, in bytes: the topic keeps it.
 const NAME_BYTES_MAX: usize = 256;
 
-/// One source, many listeners: lines that are sent to a path with POST or PUT go as Server-Sent Events to everybody who
-/// listens there with GET. Each path of the route is a topic of its own.
+/// Broadcasts messages: lines sent to a path with POST or PUT go as Server-Sent Events to all clients that have
+/// requested the path with GET. Each path of the route is a topic.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("examples" = [{ "publish": "loopback" }]))]
 pub struct BroadcastTable {
-    /// Which clients may publish; others get 403: `"loopback"` (this machine, without a proxy), addresses and networks, or `"anyone"`.
+    /// Clients that can publish. Clients with another address get 403. Use `"loopback"` (this machine, without a
+    /// proxy), addresses, networks, or `"anyone"`.
     #[schemars(example = &"loopback")]
     pub publish: Audience,
-    /// The rest.
+    /// The other keys.
     #[serde(rename = "$options")]
     #[schemars(flatten)]
     pub options: BroadcastOptions,
 }
 
-/// How topics are kept and followed.
+/// The history of topics, and access to them.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BroadcastOptions {
-    /// Which clients may listen; others get 403. Anyone if absent.
+    /// Clients that can subscribe. Others get 403. The default is anyone.
     #[schemars(example = ["10.0.0.0/8"])]
     pub allow: Audience,
-    /// How many of the latest messages a client gets that comes for the first time.
+    /// Number of past messages that a new subscriber gets.
     pub last: Int<0, 1_000_000>,
-    /// Messages that are kept for a client that comes back (`Last-Event-ID`), or does not read as fast as others. One that
-    /// falls behind them is dropped if it does not read at all, and told of the gap if it does.
+    /// Number of messages that a topic stores for clients that reconnect (with `Last-Event-ID`) or read slowly. A
+    /// client that falls further behind is told how many messages it missed, or is disconnected if it reads nothing.
     pub history: Int<1, 1_000_000>,
-    /// The bytes of a topic's messages that are kept at most, as they are sent.
+    /// Maximum size of the stored messages of a topic.
     pub history_bytes: Size,
-    /// A topic without listeners is forgotten when nothing was published to it for this time.
+    /// Time after which a topic without subscribers and new messages is removed.
     pub history_timeout: Time,
-    /// Topics of one site that were published to; publishing to a further one is rejected with 503. Listening alone makes
-    /// no topic that counts.
+    /// Maximum number of topics per site. Publishing to a further one gets 503. Subscribing does not create a topic.
     pub topics: Int<1, 100_000>,
-    /// How long nothing is sent before a comment shows that the connection lives. `"0s"`: no such comment.
+    /// Time without messages after which a comment is sent, to keep the connection open through proxies. `"0s"`
+    /// disables it; otherwise 1 s to 1 h.
     pub heartbeat: Time,
-    /// How long a client is asked to wait before it comes back after its connection was lost.
+    /// Time that clients wait before they reconnect.
     pub retry: Time,
 }
 

@@ -33,35 +33,35 @@ type Interval = Time<10, 3_600_000>;
 /// memory ten thousand of them take.
 const PATH_BYTES_MAX: usize = 256;
 
-/// A stream that ticks: a welcome, then a chunk at each interval, each sent as it is due.
+/// Streams generated chunks at an interval, for tests of clients and proxies.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("examples" = [{ "interval": "5s", "format": "sse" }]))]
 pub struct StreamTable {
-    /// The time from chunk to chunk, from 10 ms to 1 h. Streams that are opened at once have their ticks spread over it.
+    /// Time between two chunks, from 10 ms to 1 h. Rudy spreads the chunks of different streams over the interval.
     pub interval: Interval,
-    /// A chunk. `{n}` is its number, from 1; `{path}` the path that was asked for, as it was written. Braces around anything
-    /// but a name are text.
+    /// Content of a chunk. `{n}` is its number, from 1; `{path}` is the path of the request. Other braces are plain
+    /// text.
     pub text: String,
-    /// What comes first, at once; `""` leaves it out. `{path}` as in `text`; `{n}` is 0.
+    /// First chunk, sent immediately. It can contain `{path}`; `{n}` is 0. `""` omits it.
     pub welcome: String,
-    /// After how many chunks it ends. It does not if absent.
+    /// Number of chunks after which the stream ends. The default is an endless stream.
     #[schemars(example = 10)]
     pub count: Option<Int<1, { u64::MAX }>>,
-    /// How it is written.
+    /// Format of the stream.
     pub format: StreamFormat,
-    /// Chunks that may wait for a client that does not read; beyond this number the client is dropped.
+    /// Maximum number of chunks queued for a client that does not read. Beyond it, the connection is closed.
     pub queue: Int<1, 1_000_000>,
 }
 
-/// How a stream is written.
+/// The format of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamFormat {
     /// Lines of text.
     #[default]
     Plain,
-    /// Server-Sent Events, which browsers read with `EventSource`; each has the number of its chunk as its id.
+    /// Server-Sent Events, for `EventSource` in browsers. The id of an event is the number of its chunk.
     Sse,
 }
 
