@@ -15,7 +15,7 @@ fuzz_target!(|forged: &[u8]| {
         assert!(elements.count() <= forged.len());
     }
     for member in forged.split(|byte| *byte == b',') {
-        if let Some(Node::Address(address, _)) = Node::of_member(member) {
+        if let Some(Node::Address(address, _)) = Node::from_x_forwarded_for(member) {
             assert_eq!(address, address.to_canonical());
         }
     }

@@ -7,7 +7,7 @@ use http::HeaderValue;
 pub struct EntityTag(HeaderValue);
 
 /// What a file is known by. Two files, or one file at two times, that agree in all of it hold the same bytes, provided
-/// that the file was left alone for [`SETTLED_NS`].
+/// that the file was left alone for [`MTIME_STABLE_NS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileIdentity {
     /// Size in bytes.
@@ -20,14 +20,14 @@ pub struct FileIdentity {
 
 /// How old a modification time must be, in nanoseconds, before equal times mean equal content. Two writes may fall into one
 /// tick of the clock that stamps files: 10 ms on a slow kernel, 1 s on some network file systems, 2 s on FAT.
-pub const SETTLED_NS: i128 = 2_000_000_000;
+pub const MTIME_STABLE_NS: i128 = 2_000_000_000;
 
 impl FileIdentity {
     /// Whether the file has been left alone long enough at `now_ns` (since 1970) for a strong tag.
     /// A modification time in the future says nothing, so it does not count as settled.
     #[must_use]
-    pub fn is_settled(&self, now_ns: i128) -> bool {
-        now_ns - self.modified_ns >= SETTLED_NS
+    pub fn is_mtime_stable(&self, now_ns: i128) -> bool {
+        now_ns - self.modified_ns >= MTIME_STABLE_NS
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_file_settles_two_seconds_after_its_last_change() {
         for (now_ns, settled) in [(16, false), (2_000_000_015, false), (2_000_000_016, true), (0, false)] {
-            assert_eq!(FILE.is_settled(now_ns), settled, "{now_ns}");
+            assert_eq!(FILE.is_mtime_stable(now_ns), settled, "{now_ns}");
         }
     }
 

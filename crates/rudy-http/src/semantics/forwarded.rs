@@ -22,7 +22,7 @@ impl Node {
     /// A member of `X-Forwarded-For`. No standard defines the field: besides addresses there are addresses with ports, IPv6 addresses
     /// with and without brackets, and `unknown`. `None`: none of these.
     #[must_use]
-    pub fn of_member(member: &[u8]) -> Option<Self> {
+    pub fn from_x_forwarded_for(member: &[u8]) -> Option<Self> {
         let bare = || Some(Self::Address(parse_address::<Ipv6Addr>(member)?, None));
         Self::parse(member).or_else(bare)
     }
@@ -194,14 +194,14 @@ mod tests {
             ("_S.1-x_:_p", Node::Hidden),
         ] {
             assert_eq!(Node::parse(text.as_bytes()), Some(expected), "{text}");
-            assert_eq!(Node::of_member(text.as_bytes()), Some(expected), "{text}");
+            assert_eq!(Node::from_x_forwarded_for(text.as_bytes()), Some(expected), "{text}");
         }
         for (text, expected) in [
             ("2001:db8::1", address("2001:db8::1", None)),
             ("::1", address("::1", None)),
             ("::ffff:10.0.0.1", address("10.0.0.1", None)),
         ] {
-            assert_eq!(Node::of_member(text.as_bytes()), Some(expected), "{text}");
+            assert_eq!(Node::from_x_forwarded_for(text.as_bytes()), Some(expected), "{text}");
             assert_eq!(Node::parse(text.as_bytes()), None, "{text} needs brackets");
         }
     }
@@ -232,7 +232,7 @@ mod tests {
             "-",
             "192.0.2.1 10.0.0.1",
         ] {
-            assert_eq!(Node::of_member(text.as_bytes()), None, "{text}");
+            assert_eq!(Node::from_x_forwarded_for(text.as_bytes()), None, "{text}");
         }
     }
 

@@ -77,7 +77,7 @@ impl Options {
     fn said_by_x_forwarded(&self, head: &RequestHead<'_>, peer: Peer) -> Forwarded {
         let mut address = peer;
         for member in members_from_right(&lines(head, "x-forwarded-for")) {
-            if !self.step(&mut address, Node::of_member(member)) {
+            if !self.step(&mut address, Node::from_x_forwarded_for(member)) {
                 break;
             }
         }

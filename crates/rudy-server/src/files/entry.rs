@@ -228,7 +228,7 @@ fn validators(stat: &Stat, coding: &str, now_ns: i128) -> Validators {
     // RFC 9110 §8.8.2.1: a date in the future MUST be replaced by that of the answer.
     let seconds = stat.modified_ns.min(now_ns).div_euclid(1_000_000_000);
     Validators {
-        tag: EntityTag::of_file(&identity, coding, !identity.is_settled(now_ns)),
+        tag: EntityTag::of_file(&identity, coding, !identity.is_mtime_stable(now_ns)),
         modified: HttpDate::from_unix_seconds(i64::try_from(seconds).unwrap_or(0)),
     }
 }

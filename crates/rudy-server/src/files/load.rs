@@ -75,7 +75,7 @@ impl Files {
         let all = || std::iter::once(stat).chain(siblings.iter().flatten().map(|opened| opened.stat));
         // All or none, so that an entry takes either memory or descriptors.
         let in_memory = all().all(|stat| stat.size <= self.0.entries.file_bytes_max());
-        let settled = all().all(|stat| stat.identity().is_settled(now_ns));
+        let settled = all().all(|stat| stat.identity().is_mtime_stable(now_ns));
         let varies = on_the_fly || siblings.iter().any(Option::is_some);
         let common = entry::common_fields(varies, self.0.cache_rules.value(path), &self.0.extra);
         let content = Content::of(opened, in_memory, access)?;
