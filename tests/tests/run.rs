@@ -99,16 +99,11 @@ fn a_page_for_what_is_not_found_is_taken_from_the_folder() {
 }
 
 #[test]
-fn it_says_what_it_does_not_do() {
+fn the_start_names_the_defaults_that_surprise() {
     let mut server = Server::files(&[("rudy.toml", b"")]);
-    for part in [
-        "Only this machine can reach it",
-        "hidden files",
-        "--browse",
-        "no TLS",
-        "a rudy.toml in it",
-        "not logged",
-    ] {
+    for part in
+        ["this machine only", "--browse", "hidden files", "rudy.toml", "--access-log FILE", "not support TLS"]
+    {
         server.wait_for_line(part);
     }
 }

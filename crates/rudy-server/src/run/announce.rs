@@ -1,5 +1,6 @@
-//! What is said at the start: where it listens, and what it will not do.
+//! The lines that `rudy serve` prints at the start.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::{Path, absolute};
 
@@ -9,75 +10,85 @@ use rudy_net::listen::{Address, Bound, Endpoint};
 use super::{Options, Source};
 use crate::config::Config;
 
-const ONLY_HERE: &str = "Only this machine can reach it: --listen :8080 lets others in.";
-const EVERYBODY: &str = "Whoever can reach this machine can read these files.";
+const LOCAL_ACCESS: &str = "this machine only; --listen :8080 accepts other machines";
+const PUBLIC_ACCESS: &str = "every machine that can reach this one can read these files";
+const NO_LISTINGS: &str = "not listed; --browse lists those without an index.html";
+const NO_ACCESS_LOG: &str = "off; --access-log FILE writes one, --access-log - prints it";
 
-/// Says on `out` what is served where. Each address stands on a line of its own, indented by two spaces.
+/// Prints on `out` what Rudy serves, the URL of each listener on a line indented by two spaces, and the defaults that a
+/// new user might not expect, each with the flag that changes it.
 pub(super) fn announce(
     out: &mut impl Write,
     options: &Options,
     config: &Config,
     listening: &[(Address, Vec<Bound>)],
 ) -> io::Result<()> {
-    match &options.source {
+    writeln!(out, "Rudy {} serves {}\n", env!("CARGO_PKG_VERSION"), described(&options.source, config))?;
+    for (address, bound) in listening.iter().flat_map(|(address, all)| all.iter().map(move |b| (address, b)))
+    {
+        writeln!(out, "  {}", url(address, bound))?;
+    }
+    writeln!(out)?;
+    for (label, text) in notes(&options.source, config, listening) {
+        writeln!(out, "  {label:<13}{text}")?;
+    }
+    writeln!(out)
+}
+
+fn described(source: &Source, config: &Config) -> String {
+    match source {
         Source::Folder { path, .. } => {
-            let path = absolute(path).unwrap_or_else(|_| path.clone());
-            writeln!(out, "Rudy serves the folder {} at", path.display())?;
+            format!("the folder {}", absolute(path).unwrap_or_else(|_| path.clone()).display())
         }
-        Source::File(path) => writeln!(out, "Rudy serves {} at", described(config.sites.len(), path))?,
+        Source::File(path) => match config.sites.len() {
+            1 => format!("{} (1 site)", path.display()),
+            sites => format!("{} ({sites} sites)", path.display()),
+        },
     }
-    for (address, bound) in listening {
-        for bound in bound {
-            writeln!(out, "  {}", url(address, bound))?;
-        }
-    }
+}
+
+fn notes(
+    source: &Source,
+    config: &Config,
+    listening: &[(Address, Vec<Bound>)],
+) -> Vec<(&'static str, Cow<'static, str>)> {
+    let mut notes = Vec::new();
     if config.engine.model != Model::default() {
-        let answers = if config.engine.keeps_alive() { "" } else { ", one answer for each connection" };
-        writeln!(out, "Engine: {}{answers}.", config.engine.model)?;
+        let reuse = if config.engine.keeps_alive() { "" } else { ", one request per connection" };
+        notes.push(("Engine", format!("{}{reuse}", config.engine.model).into()));
     }
-    if let Source::Folder { path, browse, .. } = &options.source {
-        let is_only_here = listening.iter().flat_map(|(_, bound)| bound).all(is_loopback);
-        writeln!(out, "{}", if is_only_here { ONLY_HERE } else { EVERYBODY })?;
-        writeln!(out, "Not served: hidden files, PHP source, and links that lead out of the folder.")?;
+    if let Source::Folder { path, browse, .. } = source {
+        let is_local = listening.iter().flat_map(|(_, bound)| bound).all(is_loopback);
+        notes.push(("Access", if is_local { LOCAL_ACCESS } else { PUBLIC_ACCESS }.into()));
         if !browse {
-            writeln!(out, "Folders without an index.html are not listed: --browse lists them.")?;
+            notes.push(("Directories", NO_LISTINGS.into()));
         }
-        if path.join("rudy.toml").exists() {
-            writeln!(
-                out,
-                "There is a rudy.toml in it, which is not used, and served like any file: `rudy serve {}` uses it.",
-                path.join("rudy.toml").display()
-            )?;
+        notes.push(("Not served", "hidden files, PHP source, symbolic links that leave the folder".into()));
+        let file = path.join("rudy.toml");
+        if file.exists() {
+            let text = format!("ignored, and served like any file; `rudy serve {}` uses it", file.display());
+            notes.push(("rudy.toml", text.into()));
         }
     }
     if config.access_log.is_none() {
-        writeln!(
-            out,
-            "Requests are not logged: --access-log FILE does, or --access-log - for standard output."
-        )?;
+        notes.push(("Access log", NO_ACCESS_LOG.into()));
     }
-    writeln!(out, "There is no TLS: what is sent can be read on its way.")
+    notes.push(("Encryption", "none; Rudy does not support TLS yet".into()));
+    notes
 }
 
-fn described(sites: usize, path: &Path) -> String {
-    match sites {
-        1 => format!("1 site of {}", path.display()),
-        sites => format!("{sites} sites of {}", path.display()),
-    }
-}
-
-/// An address as a browser takes it. One that stands for all is shown as one of them.
+/// The URL of a listener, for a browser. The wildcard address is shown as the loopback address.
 pub(super) fn url(address: &Address, bound: &Bound) -> String {
-    let option = if address.proxy_protocol { " (with the PROXY protocol only)" } else { "" };
+    let option = if address.proxy_protocol { " (PROXY protocol required)" } else { "" };
     let url = match bound {
-        // A written `[::]` takes IPv6 alone.
+        // An explicit `[::]` accepts IPv6 only.
         Bound::Ip(ip)
             if ip.ip().is_unspecified() && ip.is_ipv6() && matches!(address.endpoint, Endpoint::Ip(_)) =>
         {
-            format!("http://[::1]:{}/ and at every other IPv6 address of this machine", ip.port())
+            format!("http://[::1]:{}/ (and every other IPv6 address of this machine)", ip.port())
         }
         Bound::Ip(ip) if ip.ip().is_unspecified() => {
-            format!("http://127.0.0.1:{}/ and at every other address of this machine", ip.port())
+            format!("http://127.0.0.1:{}/ (and every other address of this machine)", ip.port())
         }
         Bound::Ip(ip) => format!("http://{ip}/"),
         Bound::Unix(_) => bound.to_string(),
@@ -85,7 +96,7 @@ pub(super) fn url(address: &Address, bound: &Bound) -> String {
     url + option
 }
 
-/// Whether only this machine gets there.
+/// Whether only this machine can connect.
 pub(super) fn is_loopback(bound: &Bound) -> bool {
     match bound {
         Bound::Ip(address) => address.ip().to_canonical().is_loopback(),
@@ -98,18 +109,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_shown_as_a_browser_takes_it() {
+    fn a_listener_is_shown_as_a_url() {
         for (address, bound, shown) in [
             ("127.0.0.1:80", "127.0.0.1:80", "http://127.0.0.1:80/"),
             ("[::1]:80", "[::1]:80", "http://[::1]:80/"),
-            (":80", "[::]:80", "http://127.0.0.1:80/ and at every other address of this machine"),
-            (":80", "0.0.0.0:80", "http://127.0.0.1:80/ and at every other address of this machine"),
-            ("[::]:80", "[::]:80", "http://[::1]:80/ and at every other IPv6 address of this machine"),
-            (
-                "127.0.0.1:80,proxy_protocol",
-                "127.0.0.1:80",
-                "http://127.0.0.1:80/ (with the PROXY protocol only)",
-            ),
+            (":80", "[::]:80", "http://127.0.0.1:80/ (and every other address of this machine)"),
+            (":80", "0.0.0.0:80", "http://127.0.0.1:80/ (and every other address of this machine)"),
+            ("[::]:80", "[::]:80", "http://[::1]:80/ (and every other IPv6 address of this machine)"),
+            ("127.0.0.1:80,proxy_protocol", "127.0.0.1:80", "http://127.0.0.1:80/ (PROXY protocol required)"),
         ] {
             assert_eq!(url(&address.parse().unwrap(), &Bound::Ip(bound.parse().unwrap())), shown);
         }
@@ -118,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_addresses_and_unix_sockets_are_for_this_machine_alone() {
+    fn loopback_addresses_and_unix_sockets_are_local() {
         for (bound, expected) in [
             (Bound::Ip(([127, 0, 0, 1], 1).into()), true),
             (Bound::Ip("[::1]:1".parse().unwrap()), true),
