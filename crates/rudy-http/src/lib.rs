@@ -1,13 +1,13 @@
 //! HTTP as pure state machines and functions: bytes and the time go in; bytes, events and a deadline come out.
 //!
-//! Nothing here opens a socket or a file, reads a clock, or knows of an async runtime, so everything can be tested at
-//! every split of its input and at any time of day.
+//! This crate opens no sockets or files, reads no clock and uses no async runtime. Tests can therefore split the input
+//! anywhere and choose the time.
 //!
-//! - [`h1`]: HTTP/1.1 on the wire (RFC 9112), the server's role and the client's.
-//! - [`semantics`]: what the fields mean (RFC 9110): conditions, ranges, negotiation, dates, paths.
+//! - [`h1`]: HTTP/1.1 on the wire (RFC 9112), for servers and clients.
+//! - [`semantics`]: what the header fields mean (RFC 9110): conditions, ranges, negotiation, dates, paths.
 //! - [`syntax`]: tokens, numbers, lists and field lines.
-//! - [`RawTarget`]: the target of a request, where an [`http::Uri`] cannot hold it.
-//! - [`Limits`]: every bound on what a peer can make us hold or wait for.
+//! - [`RawTarget`]: a request target that an [`http::Uri`] cannot hold.
+//! - [`Limits`]: limits on the memory and time that a peer can use.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]

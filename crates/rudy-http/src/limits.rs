@@ -1,59 +1,60 @@
-//! Every bound on what one peer can make us hold or wait for.
+//! Limits on the memory and time that one peer can use.
 
 use std::time::Duration;
 
-/// The limits of one HTTP connection: what a peer may send, how slowly, and for how long.
+/// The limits of one HTTP connection: how much a peer may send, how slowly, and for how long.
 ///
-/// Each has a name, a default and a reason; each can be set. Nothing a peer sends decides how much memory is taken.
+/// Each limit is configurable and has a default. The memory of a connection is bounded by them, whatever a peer sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a request's head, empty lines before it included (431). 16 KiB: what browsers with many cookies
-    /// need, twice over; nginx allows 4 × 8 KiB, Apache 8 KiB a line.
+    /// Maximum size of a request head in bytes, including empty lines before it (431). 16 KiB is twice what browsers with
+    /// many cookies need; nginx allows 4 × 8 KiB, Apache 8 KiB per line.
     pub head_bytes: usize,
-    /// Fields in a head or a trailer section (431). 100, as Apache has it; more than 6000 are refused in any case.
+    /// Maximum number of fields in a head or a trailer section (431). 100, as in Apache; more than 6000 are always rejected.
     pub head_fields: usize,
-    /// Bytes of the request target (414). 8 KiB: RFC 9112 §3 asks for 8000 octets at least.
+    /// Maximum size of the request target in bytes (414). RFC 9112 §3 recommends at least 8000.
     pub target_bytes: usize,
-    /// Bytes of a request's body (413). 16 MiB; a handler that takes uploads raises it.
+    /// Maximum size of a request body in bytes (413). Raise it for handlers that accept large uploads.
     pub body_bytes: u64,
-    /// Bytes of chunk extensions in one body (400). They carry nothing anybody uses, and cost the sender little.
+    /// Maximum total size of the chunk extensions in one body, in bytes (400). No known client needs them, and they are
+    /// cheap for an attacker.
     pub chunk_extension_bytes: usize,
-    /// Bytes of a request's body that are read and thrown away after an early answer, so that the connection can go
-    /// on; beyond it the connection is closed (RFC 9112 §9.3).
+    /// Maximum number of request body bytes to read and discard after an early response, to keep the connection alive.
+    /// Beyond this limit the connection is closed (RFC 9112 §9.3).
     pub drain_bytes: u64,
-    /// From the first byte of a head to its end (408).
+    /// Timeout from the first byte of a head to its end (408).
     pub head_timeout: Duration,
-    /// From the accept to the first byte of the first request (closed silently). Shorter than `idle_timeout`: a client connects because
-    /// it has a request, and a connection without one costs an attacker nothing.
+    /// Timeout from accepting a connection to the first byte of its first request (closed without a response). It is shorter
+    /// than `idle_timeout`: a client connects because it has a request, and silent connections cost an attacker nothing.
     pub first_request_timeout: Duration,
-    /// Between a response and the next request (closed silently).
+    /// Timeout between a response and the next request (closed without a response).
     pub idle_timeout: Duration,
-    /// Bytes a second that a request's body must bring on average, once `rate_grace` is over (408).
+    /// Minimum average rate of a request body in bytes per second, after `rate_grace` (408).
     pub body_rate_min: u32,
-    /// Bytes a second that a peer must take of an answer on average while we wait for it, once `rate_grace` is over (cut).
+    /// Minimum average rate at which a client reads a response, in bytes per second, after `rate_grace` (connection cut).
     pub send_rate_min: u32,
-    /// How long a body or an answer may be slower than its minimum rate: mobile networks pause for seconds. One that was
-    /// faster before may pause for three times as long, and no longer.
+    /// How long a body or a response may be slower than its minimum rate: mobile networks pause for seconds. A transfer that
+    /// was faster before may pause for at most three times as long.
     pub rate_grace: Duration,
-    /// How long an answer may make no progress at all (cut).
+    /// Timeout for a response that makes no progress at all (connection cut).
     pub send_stall_timeout: Duration,
-    /// How long a request may wait after its client has closed its sending side, without a byte of the response written
-    /// (cancelled). A client that has closed its connection looks the same; one that waits for its response still gets it.
+    /// Timeout for a request whose client has closed its sending side, while no byte of the response is written (cancelled).
+    /// A client that has gone looks the same as a client that still waits for its response.
     pub half_close_timeout: Duration,
-    /// Requests answered on one connection before it is closed; `None` is no limit.
+    /// Maximum number of requests on one connection before it is closed; `None` is unlimited.
     pub requests_per_connection: Option<u64>,
 }
 
 impl Limits {
-    /// For the client role, which looks at the sizes of heads, bodies and chunk extensions alone: when to give up waiting is
-    /// its driver's to say. A body may be of any size, because nothing of it is kept.
+    /// Returns the limits for a client. A [`ClientConnection`](crate::h1::client::ClientConnection) checks only the sizes of
+    /// heads, bodies and chunk extensions; its caller handles timeouts. Bodies are unlimited, because a client stores none.
     #[must_use]
     pub fn for_responses() -> Self {
         Self {
-            // Servers that set many long cookies send heads that no browser would.
+            // Servers that set many long cookies send larger heads than browsers do.
             head_bytes: 64 * 1024,
             body_bytes: u64::MAX,
-            // Some servers have one for each chunk, and a stream may have any number of chunks.
+            // Some servers send an extension with each chunk, and a stream has any number of chunks.
             chunk_extension_bytes: 1024 * 1024,
             ..Self::default()
         }

@@ -13,7 +13,7 @@
 //!   allow: GET               … with this field
 //!   no content-length        … without this field
 //!   body hello               … with exactly this body
-//!   says the Host            … with this somewhere in its body
+//!   contains the Host        … with this somewhere in its body
 //!   to HEAD                  … to a HEAD that was refused before the service saw it
 //! < HTTP/1.1 200 OK          instead of `=`: exactly this line and CRLF comes
 //! << abc                     … or exactly this
@@ -149,7 +149,7 @@ impl Draft {
             "no" => answer.absent.push(rest.to_owned()),
             "body" => answer.body = Some(unescape(rest)?),
             "to" if rest == "HEAD" => answer.to_head = true,
-            "says" => answer.says = Some(rest.to_owned()),
+            "contains" => answer.says = Some(rest.to_owned()),
             _ => {
                 let (name, value) =
                     detail.split_once(':').ok_or_else(|| format!("`{detail}` is no field"))?;

@@ -1,15 +1,13 @@
-//! HTTP/1.1 on the wire (RFC 9112), both roles.
+//! HTTP/1.1 on the wire (RFC 9112), for servers and clients.
 //!
-//! The client's machine is [`client::ClientConnection`], and [`client::RequestHead`] encodes what it is to be asked. What
-//! follows is the server's.
+//! A server uses the state machine [`ServerConnection`]. [`ServerConnection::receive`] consumes bytes and returns a view of a
+//! request head, pieces of its body, and the end of the body. [`ServerConnection::begin`], [`ServerConnection::piece`] and
+//! [`ServerConnection::finish`] encode the response. [`ServerConnection::deadline`] returns the time limit of the current wait.
 //!
-//! [`ServerConnection`] is the machine. Bytes go in by [`ServerConnection::receive`], which hands out a view of a request's
-//! head, pieces of its body, and the body's end; an answer is encoded by [`ServerConnection::begin`],
-//! [`ServerConnection::piece`] and [`ServerConnection::finish`]; [`ServerConnection::deadline`] says until when it is willing to
-//! wait.
+//! A client encodes a request with [`client::RequestHead`] and decodes the response with [`client::ClientConnection`].
 //!
-//! Both are strict where laxness is an attack: what they do not understand exactly they refuse, with a [`Rejection`] or a
-//! [`client::Fault`] that says why, and after that they never read on.
+//! Both state machines are strict where leniency allows attacks. They stop at the first malformed message, with a
+//! [`Rejection`] or a [`client::Fault`] that has the reason, and read nothing after it.
 
 pub mod client;
 

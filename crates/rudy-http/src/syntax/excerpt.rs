@@ -1,8 +1,8 @@
-//! A few of a stranger's bytes.
+//! Excerpts of received bytes, for error messages.
 
 use std::fmt;
 
-/// The first bytes of what came, for people.
+/// The first bytes of received data, for error messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Excerpt {
     bytes: [u8; Self::LENGTH],
@@ -11,26 +11,26 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// Enough to know another protocol, or the wrong line, by.
+    /// Long enough to recognise another protocol or the invalid line.
     const LENGTH: usize = 38;
 
-    /// Of these bytes.
+    /// Copies the first bytes of `received`.
     #[must_use]
-    pub fn of(came: &[u8]) -> Self {
+    pub fn of(received: &[u8]) -> Self {
         let mut bytes = [0; Self::LENGTH];
-        let length = came.len().min(Self::LENGTH);
-        bytes[..length].copy_from_slice(&came[..length]);
-        Self { bytes, length: u8::try_from(length).unwrap_or(u8::MAX), is_cut: came.len() > length }
+        let length = received.len().min(Self::LENGTH);
+        bytes[..length].copy_from_slice(&received[..length]);
+        Self { bytes, length: u8::try_from(length).unwrap_or(u8::MAX), is_cut: received.len() > length }
     }
 
-    /// The bytes as they came.
+    /// Returns the unescaped bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 }
 
-/// In quotes, with escapes for what cannot be shown: the bytes are a stranger's, and a terminal obeys some of them.
+/// Quotes and escapes the bytes: they come from a peer and may contain control sequences for a terminal.
 impl fmt::Display for Excerpt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}{}\"", self.as_bytes().escape_ascii(), if self.is_cut { "..." } else { "" })

@@ -1,11 +1,12 @@
-//! One line of a head or of trailers (RFC 9112 §5), looked at where it lies.
+//! Parses one field line of a head or a trailer section (RFC 9112 §5), without copying it.
 
 use super::token::is_token;
 
-/// The longest name that a [`http::HeaderName`] can be.
+/// The longest name that fits a [`http::HeaderName`].
 const NAME_BYTES_MAX: usize = (1 << 16) - 1;
 
-/// `field-name ":" OWS field-value OWS`. `None` if the name is no token or the value has control characters.
+/// Splits `field-name ":" OWS field-value OWS` into name and value. `None` if the name is not a token or the value has
+/// control characters.
 #[must_use]
 pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     // A name is a token: no space before the colon (RFC 9112 §5.1), and at least one character.
@@ -15,16 +16,16 @@ pub fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     ((1..=NAME_BYTES_MAX).contains(&name.len()) && is_text(value)).then(|| (name, value.trim_ascii()))
 }
 
-/// Whether there are no control characters but HTAB (RFC 9110 §5.5).
+/// Whether the bytes have no control characters except HTAB (RFC 9110 §5.5).
 #[must_use]
 pub fn is_text(bytes: &[u8]) -> bool {
     !any_byte(bytes, |byte| (byte < b' ' && byte != b'\t') || byte == 0x7f)
 }
 
-/// Whether any byte is so. Every byte of a head is looked at here: in blocks, the last of which may begin in the one before
-/// it, and without an early end, so that the compiler takes a whole block at once.
-pub(crate) fn any_byte(bytes: &[u8], is_so: impl Fn(u8) -> bool + Copy) -> bool {
-    let in_block = |block: &[u8]| block.iter().fold(false, |found, byte| found | is_so(*byte));
+/// Whether `is_match` is true for any byte. Every byte of a head passes through here, so this reads whole blocks without
+/// an early exit, which the compiler vectorizes. The last block may overlap the one before it.
+pub(crate) fn any_byte(bytes: &[u8], is_match: impl Fn(u8) -> bool + Copy) -> bool {
+    let in_block = |block: &[u8]| block.iter().fold(false, |found, byte| found | is_match(*byte));
     if let Some(last) = bytes.last_chunk::<16>() {
         bytes.as_chunks::<16>().0.iter().fold(in_block(last), |found, block| found | in_block(block))
     } else if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
@@ -34,7 +35,7 @@ pub(crate) fn any_byte(bytes: &[u8], is_so: impl Fn(u8) -> bool + Copy) -> bool 
     }
 }
 
-/// The members of a comma-separated list in one field; empty members do not count (RFC 9110 §5.6.1).
+/// Returns the members of a comma-separated list in one field, without empty ones (RFC 9110 §5.6.1).
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }

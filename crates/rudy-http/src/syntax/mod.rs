@@ -1,5 +1,4 @@
-//! The smallest parts of messages, as both roles and other protocols over the same fields read them: tokens, numbers, lists,
-//! field lines, and excerpts of what was none of these.
+//! Parsers for tokens, numbers, lists and field lines, shared by both roles and by CGI, and excerpts for error messages.
 
 mod excerpt;
 mod field;

@@ -1,6 +1,6 @@
-//! Numbers as fields have them.
+//! Decimal numbers in header fields.
 
-/// `1*DIGIT` and nothing else; `str::parse` would take a plus sign, too. `None` also where it does not fit 64 bits.
+/// Parses `1*DIGIT`. Unlike `str::parse` it rejects a plus sign. `None` also if the number does not fit 64 bits.
 #[must_use]
 pub fn parse_digits(digits: &[u8]) -> Option<u64> {
     let (first, rest) = digits.split_first()?;
@@ -8,7 +8,7 @@ pub fn parse_digits(digits: &[u8]) -> Option<u64> {
     rest.iter().try_fold(digit(first)?, |number, byte| number.checked_mul(10)?.checked_add(digit(byte)?))
 }
 
-/// The same where a number that does not fit is as good as the largest.
+/// Parses `1*DIGIT`, and returns `u64::MAX` for a number that does not fit 64 bits.
 #[must_use]
 pub fn parse_digits_saturating(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_digits_and_nothing_else() {
+    fn a_number_has_digits_only() {
         for (text, number) in [("0", 0), ("007", 7), ("18446744073709551615", u64::MAX)] {
             assert_eq!(parse_digits(text.as_bytes()), Some(number));
             assert_eq!(parse_digits_saturating(text.as_bytes()), Some(number));

@@ -1,6 +1,6 @@
-//! Tokens (RFC 9110 §5.6.2): the names of fields, of chunk extensions and more.
+//! Tokens (RFC 9110 §5.6.2), such as the names of fields and chunk extensions.
 
-/// Whether a token may have this character.
+/// Whether the character is allowed in a token.
 #[must_use]
 pub fn is_token(byte: u8) -> bool {
     TOKEN[usize::from(byte)]
@@ -8,7 +8,7 @@ pub fn is_token(byte: u8) -> bool {
 
 static TOKEN: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
 
-/// ASCII letters and digits, and `marks`. A table, because a character of every name in a head is looked up in one.
+/// Returns a table of ASCII letters, digits and `marks`. A table is the fastest lookup for the names in a head.
 pub(crate) const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0_u8;

@@ -1,4 +1,4 @@
-//! Both roles, each at its end of a wire.
+//! Property tests of the client and the server on the two ends of a connection.
 
 use std::time::{Instant, SystemTime};
 
@@ -10,20 +10,20 @@ use super::{ClientConnection, InputEnd, RequestHead, ResponseEvent, encode_chunk
 use crate::Limits;
 use crate::h1::{BodyLength, DateLine, Event, Framing, Phase, ResponseHead, ServerConnection};
 
-/// One exchange: what is asked and answered.
+/// A request and its response.
 #[derive(Debug, Clone)]
 struct Exchange {
     method: Method,
     version: Version,
     fields: HeaderMap,
     request_body: Vec<Vec<u8>>,
-    /// Whether the request's length is told, and the answer's.
-    are_lengths_known: (bool, bool),
+    /// Whether the length of the request body is known in advance, and that of the response body.
+    has_known_lengths: (bool, bool),
     status: StatusCode,
-    answer_fields: HeaderMap,
-    answer_body: Vec<Vec<u8>>,
-    /// Which pieces of it go past the machine.
-    are_raw: [bool; 4],
+    response_fields: HeaderMap,
+    response_body: Vec<Vec<u8>>,
+    /// Which pieces of the response body are sent without the state machine.
+    is_raw_piece: [bool; 4],
 }
 
 fn fields() -> impl Strategy<Value = HeaderMap> {
@@ -52,17 +52,17 @@ fn exchange() -> impl Strategy<Value = Exchange> {
     let status = proptest::sample::select(vec![200, 204, 206, 304, 404, 503]);
     let status = status.prop_map(|status| StatusCode::from_u16(status).expect("a status"));
     (method, version, fields_of_request, body(), any::<(bool, bool, [bool; 4])>(), status, fields(), body())
-        .prop_map(|(method, version, fields, request_body, known, status, answer_fields, answer_body)| {
+        .prop_map(|(method, version, fields, request_body, known, status, response_fields, response_body)| {
             Exchange {
-                are_lengths_known: (known.0 || version == Version::HTTP_10, known.1),
+                has_known_lengths: (known.0 || version == Version::HTTP_10, known.1),
                 method,
                 version,
                 fields,
                 request_body,
                 status,
-                answer_fields,
-                answer_body,
-                are_raw: known.2,
+                response_fields,
+                response_body,
+                is_raw_piece: known.2,
             }
         })
 }
@@ -77,19 +77,19 @@ proptest! {
     ) {
         let mut pair = Pair::new(piece_bytes);
         for exchange in &exchanges {
-            pair.expect_response(exchange);
-            pair.answer(exchange);
-            pair.read(exchange);
-            let server_goes_on = pair.server.phase() == Phase::Idle;
-            prop_assert_eq!(pair.client.can_be_reused(), server_goes_on, "both know who may go on");
-            if !server_goes_on {
+            pair.send_request(exchange);
+            pair.send_response(exchange);
+            pair.receive_response(exchange);
+            let is_kept_alive = pair.server.phase() == Phase::Idle;
+            prop_assert_eq!(pair.client.can_be_reused(), is_kept_alive, "both agree on keep-alive");
+            if !is_kept_alive {
                 break;
             }
         }
     }
 }
 
-/// A client and a server, and what is on the wire between them.
+/// A client and a server, and the bytes in transit between them.
 struct Pair {
     client: ClientConnection,
     server: ServerConnection,
@@ -109,10 +109,10 @@ impl Pair {
         Self { client, server, now, piece_bytes, wire: BytesMut::new() }
     }
 
-    /// The client's request, as the server receives it.
-    fn ask(&mut self, exchange: &Exchange) {
+    /// Sends the client's request and checks what the server receives.
+    fn send_request(&mut self, exchange: &Exchange) {
         let whole = exchange.request_body.concat();
-        let body = if exchange.are_lengths_known.0 {
+        let body = if exchange.has_known_lengths.0 {
             BodyLength::Known(whole.len() as u64)
         } else {
             BodyLength::Chunked
@@ -120,23 +120,23 @@ impl Pair {
         let Exchange { method, version, fields, .. } = exchange;
         let head = RequestHead { method, target: "/a?b", version: *version, fields, body };
         self.client.expect_response(head.info());
-        head.encode(&mut self.wire).expect("in order");
+        head.encode(&mut self.wire).expect("a valid message");
         match body {
             BodyLength::Known(_) => self.wire.extend_from_slice(&whole),
             BodyLength::Chunked => {
                 for piece in &exchange.request_body {
                     encode_chunk(piece, &mut self.wire);
                 }
-                encode_last_chunk(Some(&exchange.answer_fields), &mut self.wire);
+                encode_last_chunk(Some(&exchange.response_fields), &mut self.wire);
             }
         }
         let trailers =
-            if body == BodyLength::Chunked { exchange.answer_fields.clone() } else { HeaderMap::new() };
-        assert_eq!(self.receive(exchange, body), (whole, trailers));
+            if body == BodyLength::Chunked { exchange.response_fields.clone() } else { HeaderMap::new() };
+        assert_eq!(self.receive_request(exchange, body), (whole, trailers));
     }
 
-    /// What the server makes of the bytes on the wire: the body and its trailers.
-    fn receive(&mut self, exchange: &Exchange, length: BodyLength) -> (Vec<u8>, HeaderMap) {
+    /// Returns the body and the trailers that the server decodes.
+    fn receive_request(&mut self, exchange: &Exchange, length: BodyLength) -> (Vec<u8>, HeaderMap) {
         let (mut body, mut trailers) = (Vec::new(), HeaderMap::new());
         let mut requests = 0;
         let bytes = self.wire.split();
@@ -145,7 +145,7 @@ impl Pair {
             while let Some(event) = self
                 .server
                 .receive(std::mem::take(&mut input), self.now, &Limits::default())
-                .expect("in order")
+                .expect("a valid message")
             {
                 match event {
                     Event::Request(head) => {
@@ -171,32 +171,32 @@ impl Pair {
         (body, trailers)
     }
 
-    /// The server's answer.
-    fn answer(&mut self, exchange: &Exchange) {
-        let pieces = &exchange.answer_body;
-        let length = exchange.are_lengths_known.1.then(|| pieces.concat().len() as u64);
-        let head = ResponseHead::Fields(exchange.status, &exchange.answer_fields);
+    /// Sends the server's response.
+    fn send_response(&mut self, exchange: &Exchange) {
+        let pieces = &exchange.response_body;
+        let length = exchange.has_known_lengths.1.then(|| pieces.concat().len() as u64);
+        let head = ResponseHead::Fields(exchange.status, &exchange.response_fields);
         let date = DateLine::new(SystemTime::UNIX_EPOCH);
         let is_sent =
-            self.server.encode_interim(StatusCode::EARLY_HINTS, &exchange.answer_fields, &mut self.wire);
+            self.server.encode_interim(StatusCode::EARLY_HINTS, &exchange.response_fields, &mut self.wire);
         assert_eq!(is_sent, exchange.version == Version::HTTP_11);
         self.server.begin(head, length, &Limits::default(), &date, &mut self.wire);
-        for (piece, is_raw) in pieces.iter().zip(&exchange.are_raw) {
+        for (piece, is_raw) in pieces.iter().zip(&exchange.is_raw_piece) {
             if *is_raw && self.server.sends_body() {
-                let begun = self.server.raw_piece(piece.len() as u64, &mut self.wire);
-                begun.expect("as long as was promised");
+                let framed = self.server.raw_piece(piece.len() as u64, &mut self.wire);
+                framed.expect("the length matches");
                 self.wire.extend_from_slice(piece);
             } else {
-                self.server.piece(piece, &mut self.wire).expect("as long as was promised");
+                self.server.piece(piece, &mut self.wire).expect("the length matches");
             }
         }
         self.server
-            .finish(Some(&exchange.answer_fields), self.now, &mut self.wire)
-            .expect("as long as was promised");
+            .finish(Some(&exchange.response_fields), self.now, &mut self.wire)
+            .expect("the length matches");
     }
 
-    /// What the client makes of the bytes on the wire.
-    fn read(&mut self, exchange: &Exchange) {
+    /// Checks the response that the client decodes.
+    fn receive_response(&mut self, exchange: &Exchange) {
         let bytes = self.wire.split();
         let (mut body, mut ends, mut begin, mut framing) = (Vec::new(), 0, 0, Framing::None);
         let mut interims = 0;
@@ -204,20 +204,21 @@ impl Pair {
         for available in sizes {
             loop {
                 let input = &bytes[begin..available];
-                let (used, answer) = self.client.decode(input, &Limits::for_responses()).expect("in order");
+                let (used, event) =
+                    self.client.decode(input, &Limits::for_responses()).expect("a valid message");
                 begin += used;
-                match answer {
+                match event {
                     ResponseEvent::Informational(head) => {
                         interims += 1;
                         assert_eq!(
                             (head.status(), head.fields().count()),
-                            (103, exchange.answer_fields.len())
+                            (103, exchange.response_fields.len())
                         );
                     }
                     ResponseEvent::Head(head) => {
                         framing = head.framing();
                         assert_eq!(head.status(), exchange.status.as_u16());
-                        for (name, value) in &exchange.answer_fields {
+                        for (name, value) in &exchange.response_fields {
                             let mut fields = head.fields();
                             assert!(fields.any(|field| field == (name.as_str(), value.as_bytes())));
                         }
@@ -225,8 +226,8 @@ impl Pair {
                     ResponseEvent::Data(data) => body.extend_from_slice(data),
                     ResponseEvent::End(trailers) => {
                         ends += 1;
-                        let is_carried = framing == Framing::Chunked && !exchange.answer_fields.is_empty();
-                        assert_eq!(trailers.as_ref(), is_carried.then_some(&exchange.answer_fields));
+                        let is_carried = framing == Framing::Chunked && !exchange.response_fields.is_empty();
+                        assert_eq!(trailers.as_ref(), is_carried.then_some(&exchange.response_fields));
                     }
                     ResponseEvent::NeedData => break,
                 }
@@ -238,6 +239,6 @@ impl Pair {
             assert_eq!(self.server.phase(), Phase::Close);
         }
         let has_body = exchange.method != Method::HEAD && ![204, 304].contains(&exchange.status.as_u16());
-        assert_eq!(body, if has_body { exchange.answer_body.concat() } else { Vec::new() });
+        assert_eq!(body, if has_body { exchange.response_body.concat() } else { Vec::new() });
     }
 }

@@ -1,4 +1,4 @@
-//! A request's body on its way in, whatever its framing.
+//! Decodes request bodies, with any framing.
 
 use crate::Limits;
 use crate::h1::BodyLength;
@@ -6,17 +6,17 @@ use crate::h1::chunked::{Chunked, Decoded};
 use crate::h1::length::take_up_to;
 use crate::h1::malformed::Malformed;
 
-/// Decodes one body.
+/// A decoder for one request body.
 #[derive(Debug)]
 pub(super) enum BodyDecoder {
-    /// Bytes still to come.
+    /// The number of bytes still to come.
     Length(u64),
-    /// Boxed: few requests have chunks, every connection has room for the larger of the two.
+    /// Boxed, because few requests are chunked and every connection has room for the largest variant.
     Chunked(Box<Chunked>),
 }
 
 impl BodyDecoder {
-    /// A decoder for a body of this length; `None` if there is no body.
+    /// Creates a decoder for a body of this length; `None` if there is no body.
     pub(super) fn new(length: BodyLength) -> Option<Self> {
         match length {
             BodyLength::Known(0) => None,
@@ -25,7 +25,7 @@ impl BodyDecoder {
         }
     }
 
-    /// How many of the next bytes are known to be of the body.
+    /// Returns how many of the next bytes certainly belong to the body.
     pub(super) fn remaining(&self) -> u64 {
         match self {
             Self::Length(remaining) => *remaining,
@@ -49,7 +49,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Throws the body away as far as it is in `bytes`: bytes used, and whether that was the end.
+    /// Discards the part of the body in `bytes`. Returns the bytes used, and whether the body has ended.
     pub(super) fn discard(
         &mut self,
         bytes: &[u8],

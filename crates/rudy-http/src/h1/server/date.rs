@@ -1,8 +1,8 @@
-//! The `Date` field, made once a second and sent with every answer.
+//! The `Date` field, formatted once a second and sent with every response.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// `Date: ` and the time with its CRLF, ready to be sent (RFC 9110 §6.6.1).
+/// An encoded `Date` field line with its CRLF (RFC 9110 §6.6.1).
 #[derive(Debug, Clone)]
 pub struct DateLine {
     second: u64,
@@ -13,12 +13,12 @@ impl DateLine {
     /// `date: Sun, 06 Nov 1994 08:49:37 GMT` and CRLF.
     const LENGTH: usize = 37;
 
-    /// The line for this time.
+    /// Formats the line for this time.
     #[must_use]
     pub fn new(time: SystemTime) -> Self {
         let second = seconds(time);
         let mut line = [0; Self::LENGTH];
-        // The format stops at the year 9999 (RFC 9110 §5.6.7); a clock beyond it is wrong anyway.
+        // The format ends with the year 9999 (RFC 9110 §5.6.7).
         let last = Duration::from_secs(253_402_300_799);
         let text = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second).min(last));
         line[..6].copy_from_slice(b"date: ");
@@ -27,14 +27,14 @@ impl DateLine {
         Self { second, line }
     }
 
-    /// Makes the line anew if another second has begun.
+    /// Formats the line again if the second has changed.
     pub fn update(&mut self, time: SystemTime) {
         if seconds(time) != self.second {
             *self = Self::new(time);
         }
     }
 
-    /// The line, with its CRLF.
+    /// Returns the line with its CRLF.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.line
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_the_format_does_not_have_are_its_ends() {
+    fn times_outside_the_format_are_clamped() {
         assert_eq!(
             DateLine::new(at(u64::from(u32::MAX) * 100)).as_bytes(),
             b"date: Fri, 31 Dec 9999 23:59:59 GMT\r\n"
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_changes_with_the_second_whichever_way_the_clock_goes() {
+    fn the_line_changes_with_the_second_even_if_the_clock_goes_back() {
         let mut line = DateLine::new(at(10));
         for seconds in [10, 11, 9] {
             line.update(at(seconds) + Duration::from_millis(999));

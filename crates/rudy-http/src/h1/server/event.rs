@@ -1,14 +1,14 @@
-//! What a connection tells its driver.
+//! The events and phases of a connection.
 
 use bytes::Bytes;
 use http::HeaderMap;
 
 use super::{Rejection, RequestHead};
 
-/// What the bytes received so far amount to.
+/// An event that received bytes cause.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A request. If its body is not `Known(0)`, pieces of it and its end follow as events.
+    /// A request. Unless its body is `Known(0)`, events for pieces and the end of the body follow.
     Request(RequestHead<'a>),
     /// A piece of the request's body.
     Body(Bytes),
@@ -17,7 +17,7 @@ pub enum Event<'a> {
 }
 
 impl Event<'_> {
-    /// The same with bytes of its own, for a driver that reads into what it has borrowed.
+    /// Returns the event with a copy of the bytes that it borrows.
     #[must_use]
     pub fn into_owned(self) -> Event<'static> {
         match self {
@@ -28,42 +28,44 @@ impl Event<'_> {
     }
 }
 
-/// What the connection is at.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing of a request has come yet.
+    /// Waiting for the first byte of a request.
     Idle,
-    /// A part of a head has come.
+    /// A part of a request head has arrived.
     Head,
-    /// A request has been handed out, and its answer is not finished.
+    /// [`ServerConnection::receive`](super::ServerConnection::receive) has returned a request, and its response is not
+    /// finished.
     Exchange,
-    /// The answer is finished, and the rest of the request's body is being thrown away.
+    /// The response is finished, and the rest of the request body is discarded.
     Drain,
-    /// Nothing more will be read or answered: send what is encoded, then close in order.
+    /// Send the encoded bytes, then close the connection gracefully. Nothing more is read.
     Close,
-    /// Another protocol goes on from here: see [`ServerConnection::into_unread`](super::ServerConnection::into_unread).
+    /// The connection changes to another protocol: see
+    /// [`ServerConnection::into_unread`](super::ServerConnection::into_unread).
     Upgrade,
 }
 
-/// What to do when a deadline has passed.
+/// What to do about a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timeout {
-    /// It has not.
+    /// Nothing: the deadline has not passed.
     NotYet,
-    /// Nobody is asking for anything: close without a word.
+    /// Close the connection without a response: no request is pending.
     Close,
-    /// Tell the peer, then close.
+    /// Send a rejection, then close the connection.
     Reject(Rejection),
 }
 
-/// A body that is not as long as its head promised. The connection must be cut: the peer would take what follows for
-/// the body, or the body for what follows.
+/// A body whose length differs from the Content-Length in its head. The connection must be cut, because the client could not
+/// find the end of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LengthError;
 
 impl std::fmt::Display for LengthError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the body is not as long as its head promised")
+        f.write_str("the length of the body differs from its Content-Length")
     }
 }
 

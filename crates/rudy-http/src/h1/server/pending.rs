@@ -1,10 +1,11 @@
-//! Bytes that were received and not yet consumed.
+//! A buffer for bytes that are received and not yet consumed.
 
-/// Takes at most twice the memory that its bytes need, and none while there are no bytes: a peer decides how long they are kept.
+/// A buffer for received bytes. Its capacity is at most twice its length, and 0 while it is empty, because a peer controls
+/// how long the bytes stay here.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     bytes: Vec<u8>,
-    /// Bytes at the front that are consumed already.
+    /// The number of consumed bytes at the front.
     consumed: usize,
 }
 
@@ -26,14 +27,14 @@ impl Pending {
             return;
         }
         self.bytes.drain(..std::mem::take(&mut self.consumed));
-        // Without this it would grow to twice its size for a byte. A quarter is enough not to move with each byte.
+        // `extend_from_slice` would double the capacity. A quarter more still avoids a reallocation for each byte.
         if self.bytes.capacity() - self.bytes.len() < more.len() {
             self.bytes.reserve_exact(more.len().max(self.bytes.len() / 4));
         }
         self.bytes.extend_from_slice(more);
     }
 
-    /// Drops the first `count` bytes. The rest moves to a buffer of its size as often as it has halved, so that each byte is
+    /// Drops the first `count` bytes. The rest moves to a smaller buffer each time its length has halved, so each byte is
     /// copied once on average.
     pub(super) fn consume(&mut self, count: usize) {
         self.consumed += count;
@@ -56,7 +57,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_was_pushed_and_not_consumed(
+        fn it_holds_the_pushed_bytes_that_are_not_consumed(
             steps in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..300), 0..300_usize), 1..40)
         ) {
             let (mut pending, mut model) = (Pending::default(), Vec::new());

@@ -1,4 +1,4 @@
-//! A response head that is encoded once and sent many times.
+//! Response heads that are encoded once and sent many times.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::StatusCode;
@@ -7,10 +7,9 @@ use http::header::{self, HeaderMap, HeaderName};
 use crate::h1::encode::put_field;
 use crate::semantics::reason::reason_phrase;
 
-/// The head of an answer that is given again and again: its status line and fields already as they go on the wire.
+/// A response head with an encoded status line and encoded fields.
 ///
-/// `Date`, `Connection`, `Content-Length` and `Transfer-Encoding` are not part of it: the connection adds them, because
-/// only it knows them. They are dropped if given.
+/// It never contains `Date`, `Connection`, `Content-Length` and `Transfer-Encoding`: the connection adds them.
 #[derive(Debug, Clone)]
 pub struct PreparedHead {
     status: StatusCode,
@@ -19,10 +18,10 @@ pub struct PreparedHead {
 }
 
 impl PreparedHead {
-    /// Encodes `status` and `headers` for HTTP/1.1 once and for all.
+    /// Encodes `status` and `headers` for HTTP/1.1. Drops the fields that the connection adds.
     #[must_use]
     pub fn new(status: StatusCode, mut headers: HeaderMap) -> Self {
-        for name in &OF_THE_CONNECTION {
+        for name in &CONNECTION_FIELDS {
             headers.remove(name);
         }
         let mut encoded = BytesMut::with_capacity(32 + headers.len() * 48);
@@ -30,39 +29,39 @@ impl PreparedHead {
         Self { status, headers, encoded: encoded.freeze() }
     }
 
-    /// The status of the answer.
+    /// Returns the status of the response.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The fields, for whoever wants to look at or change them.
+    /// Returns the fields before encoding.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// The status line and field lines, each with its CRLF, without the empty line that ends a head.
+    /// Returns the status line and field lines, each with its CRLF, without the empty line that ends a head.
     #[must_use]
     pub fn encoded(&self) -> &Bytes {
         &self.encoded
     }
 }
 
-/// What the connection adds to every answer, and nobody else.
-const OF_THE_CONNECTION: [HeaderName; 4] =
+/// The fields that only the connection adds to a response.
+const CONNECTION_FIELDS: [HeaderName; 4] =
     [header::CONNECTION, header::CONTENT_LENGTH, header::DATE, header::TRANSFER_ENCODING];
 
-/// Appends the status line and the field lines. A response is always labelled HTTP/1.1, whatever the request was:
-/// the version tells what the sender is able to do (RFC 9110 §2.5).
+/// Appends the status line and the field lines. The version is always HTTP/1.1, because a version states what the sender
+/// supports, whatever the version of the request (RFC 9110 §2.5).
 pub(super) fn encode_head(status: StatusCode, headers: &HeaderMap, out: &mut impl BufMut) {
     out.put_slice(b"HTTP/1.1 ");
     out.put_slice(status.as_str().as_bytes());
     out.put_u8(b' ');
-    // The reason phrase may be empty, but the space before it may not be left out (RFC 9112 §4).
+    // The reason phrase may be empty, but the space before it is required (RFC 9112 §4).
     out.put_slice(reason_phrase(status).unwrap_or_default().as_bytes());
     out.put_slice(b"\r\n");
-    for (name, value) in headers.iter().filter(|(name, _)| !OF_THE_CONNECTION.contains(name)) {
+    for (name, value) in headers.iter().filter(|(name, _)| !CONNECTION_FIELDS.contains(name)) {
         put_field(name.as_str(), value.as_bytes(), out);
     }
 }

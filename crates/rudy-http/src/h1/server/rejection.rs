@@ -114,33 +114,37 @@ impl From<Malformed> for Rejection {
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::AmbiguousLength => "both Content-Length and Transfer-Encoding are given",
+            Self::AmbiguousLength => "the request has both Content-Length and Transfer-Encoding",
             Self::BadChunk(how) => how,
-            Self::BadContentLength => "Content-Length is not one plain number",
-            Self::BadHost => "Host is not a name or address with an optional port",
-            Self::BadMethod => "the method is not a token",
+            Self::BadContentLength => "Content-Length is not a single decimal number",
+            Self::BadHost => "Host is not a host name or IP address with an optional port",
+            Self::BadMethod => "the method has invalid characters",
             Self::BadRequestLine => {
-                "the request line is not method, target and version with one space between them"
+                "the request line is not a method, a target and a version separated by single spaces"
             }
-            Self::BadTarget => "the request target is neither a path, an absolute URI, an authority nor *",
-            Self::BadTransferCoding => "Transfer-Encoding does not end in one chunked, or came with HTTP/1.0",
+            Self::BadTarget => "the request target is not a path, an absolute URI, an authority or *",
+            Self::BadTransferCoding => {
+                "Transfer-Encoding does not end in a single chunked, or the request is HTTP/1.0"
+            }
             Self::BareLineFeed => "a line ends in LF without CR",
             Self::BodyTooLarge => "the request body is larger than the limit",
             Self::ConnectNotAllowed => "CONNECT is not supported; this server is not a proxy",
-            Self::BodyTooSlow => "the request body came more slowly than the minimum rate",
-            Self::ExpectationFailed => "the only expectation known here is 100-continue",
+            Self::BodyTooSlow => "the request body is slower than the minimum rate",
+            Self::ExpectationFailed => "unsupported Expect; the only supported expectation is 100-continue",
             Self::FoldedField => "a field is continued on the next line",
-            Self::ForbiddenTrailer => "a field came as a trailer that may not be one",
-            Self::HeadTooLarge => "the request head has too many bytes or fields",
+            Self::ForbiddenTrailer => "a field is not allowed as a trailer",
+            Self::HeadTooLarge => "the request head is too large or has too many fields",
             Self::HeadTooSlow => "the request head was not complete in time",
-            Self::Http09 => "HTTP/0.9 is not spoken here",
-            Self::InvalidField => "a field line has characters it may not have",
-            Self::MissingHost => "Host is missing",
-            Self::RepeatedHost => "Host is given more than once",
+            Self::Http09 => "HTTP/0.9 is not supported",
+            Self::InvalidField => "a field line has invalid characters",
+            Self::MissingHost => "the Host field is missing",
+            Self::RepeatedHost => "the request has more than one Host field",
             Self::TargetTooLong => "the request target is longer than the limit",
-            Self::TlsOnPlainPort => "this port speaks plain HTTP, and a TLS hello came: use http://",
-            Self::UnsupportedTransferCoding => "the only transfer coding known here is chunked",
-            Self::UnsupportedVersion => "the only major version spoken here is HTTP/1",
+            Self::TlsOnPlainPort => "this port accepts plain HTTP, but the client started TLS; use http://",
+            Self::UnsupportedTransferCoding => {
+                "unsupported transfer coding; the only supported one is chunked"
+            }
+            Self::UnsupportedVersion => "unsupported HTTP version; the only supported major version is 1",
         })
     }
 }

@@ -7,7 +7,7 @@ use http::{Method, Version};
 use super::Rejection;
 use crate::Limits;
 
-/// Where the parts of a request line lie in the head, and the version it names.
+/// The positions of the parts of a request line within the head, and its version.
 #[derive(Debug, Clone)]
 pub(super) struct RequestLine {
     start: u32,
@@ -17,7 +17,7 @@ pub(super) struct RequestLine {
 }
 
 impl RequestLine {
-    /// Splits the line that lies at `line` in `head`.
+    /// Splits the line at `line` in `head`.
     pub(super) fn split(head: &[u8], line: Range<usize>, limits: &Limits) -> Result<Self, Rejection> {
         let bytes = &head[line.clone()];
         let (method, rest) = split_at_space(bytes).ok_or(Rejection::BadRequestLine)?;
@@ -37,34 +37,34 @@ impl RequestLine {
         })
     }
 
-    /// Where the line after it begins.
+    /// Returns the start of the next line.
     pub(super) fn end(&self) -> usize {
         // Two spaces, eight characters of version, CRLF.
         (self.start + self.method_length + self.target_length) as usize + 2 + 8 + 2
     }
 
-    /// The method. Any token will do: which ones are known is for the handlers to say, so that a gateway can pass on
-    /// what it does not know (RFC 9110 §9.1).
+    /// Returns the method, which can be any token: handlers decide which methods they support, and a gateway forwards unknown
+    /// ones (RFC 9110 §9.1).
     pub(super) fn method(&self, head: &[u8]) -> Result<Method, Rejection> {
         let start = self.start as usize;
         Method::from_bytes(&head[start..start + self.method_length as usize])
             .map_err(|_| Rejection::BadMethod)
     }
 
-    /// Where the target is.
+    /// Returns the position of the target.
     pub(super) fn target(&self) -> Range<usize> {
         let start = (self.start + self.method_length + 1) as usize;
         start..start + self.target_length as usize
     }
 }
 
-/// What lies before the first space, and what behind it.
+/// Splits a line at the first space.
 fn split_at_space(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memchr(b' ', line)?;
     Some((&line[..at], &line[at + 1..]))
 }
 
-/// `HTTP/` DIGIT `.` DIGIT. A higher minor version than ours is answered as ours (RFC 9110 §2.5).
+/// Parses `HTTP/` DIGIT `.` DIGIT. A higher minor version counts as HTTP/1.1 (RFC 9110 §2.5).
 fn parse_version(version: &[u8]) -> Result<Version, Rejection> {
     match version {
         b"HTTP/1.1" => Ok(Version::HTTP_11),
@@ -82,7 +82,7 @@ fn parse_version(version: &[u8]) -> Result<Version, Rejection> {
     }
 }
 
-/// Lengths within a head; a head is far smaller than 4 GiB.
+/// Converts a length within a head, which is far smaller than 4 GiB.
 fn narrow(length: usize) -> Result<u32, Rejection> {
     u32::try_from(length).map_err(|_| Rejection::HeadTooLarge)
 }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn versions() {
+    fn only_http_1_is_supported() {
         let version = |text: &str| split(format!("GET / {text}").as_bytes()).map(|line| line.version);
         assert_eq!(version("HTTP/1.0"), Ok(Version::HTTP_10));
         for minor in 1..=9 {
@@ -121,12 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn a_method_is_any_token_and_nothing_else() {
+    fn a_method_is_any_token() {
         for byte in 0..=u8::MAX {
             let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             let head = [b'A', byte, b' ', b'/', b' ', b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'];
             let method = split(&head).and_then(|line| line.method(&head));
-            // A space ends the method, and leaves one word too many.
+            // A space ends the method, which leaves a line of four words.
             assert_eq!(method.is_ok(), is_token, "{}", byte.escape_ascii());
         }
         let head = format!("\r\n{} / HTTP/1.1\r\n", "A".repeat(4000));

@@ -1,4 +1,4 @@
-//! The answer on the wire: its head, and the framing of its body.
+//! Encodes the head of a response, with the framing of its body.
 
 use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
@@ -8,17 +8,17 @@ use super::{DateLine, PreparedHead};
 use crate::h1::Framing;
 use crate::h1::encode::put_content_length;
 
-/// The head of an answer, encoded beforehand or not.
+/// The head of a response.
 #[derive(Debug, Clone, Copy)]
 pub enum ResponseHead<'a> {
-    /// Encoded now.
+    /// A status and fields, which are encoded when the response begins.
     Fields(StatusCode, &'a HeaderMap),
-    /// Encoded beforehand.
+    /// An encoded head.
     Prepared(&'a PreparedHead),
 }
 
 impl ResponseHead<'_> {
-    /// The status.
+    /// Returns the status of the response.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
@@ -35,7 +35,7 @@ impl ResponseHead<'_> {
     }
 }
 
-/// Ends a head: framing, `Connection`, `Date`, the empty line.
+/// Appends the last lines of a head: framing, `Connection`, `Date`, the empty line.
 pub(super) fn encode_head_end(
     framing: Framing,
     length: Option<u64>,
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_ends_with_the_framing_the_connection_and_the_date() {
+    fn a_head_ends_with_framing_connection_and_date() {
         assert_eq!(head_end(Framing::Length(0), Some(0), None), "content-length: 0;|");
         assert_eq!(head_end(Framing::None, Some(u64::MAX), None), "content-length: 18446744073709551615;|");
         assert_eq!(head_end(Framing::None, None, None), "|");

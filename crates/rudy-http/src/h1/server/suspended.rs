@@ -1,4 +1,4 @@
-//! A connection that waits, without its machine.
+//! The state of an idle connection, without its state machine.
 
 use std::time::Instant;
 
@@ -7,8 +7,8 @@ use super::{Receiving, RequestFacts, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::Framing;
 
-/// The state of a connection that waits for a request, or for more of a response without a length. It takes 32 bytes, a quarter of
-/// a [`ServerConnection`], because a driver has ten thousand of them.
+/// The state of a connection that waits for a request, or for the next piece of a response of unknown length. It takes 32
+/// bytes, a quarter of a [`ServerConnection`], because a server has thousands of idle connections.
 #[derive(Debug, Clone, Copy)]
 pub struct SuspendedConnection {
     requests: u64,
@@ -20,21 +20,21 @@ pub struct SuspendedConnection {
 #[derive(Debug, Clone, Copy)]
 enum WaitsFor {
     Request,
-    /// The next chunk; whether the last one is still open.
+    /// The next chunk; `true` if the last chunk has not ended.
     Chunk(bool),
-    /// More of a response that ends with the connection.
+    /// The next piece of a response that ends with the connection.
     Bytes,
 }
 
 impl SuspendedConnection {
-    /// A connection that was accepted just now.
+    /// Creates the state of a connection that was accepted at `now`.
     #[must_use]
     pub fn new(now: Instant) -> Self {
         let ServerConnection { requests, since, request, .. } = ServerConnection::new(now);
         Self { requests, since, request, waits_for: WaitsFor::Request }
     }
 
-    /// The machine that goes on from here.
+    /// Restores the state machine.
     #[must_use]
     pub fn resume(self) -> ServerConnection {
         let Self { requests, since, request, waits_for } = self;
@@ -54,7 +54,7 @@ impl SuspendedConnection {
         }
     }
 
-    /// Until when to wait for the first request, or the next one.
+    /// Returns the time limit for the first or the next request.
     #[must_use]
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         self.resume().deadline(limits)
@@ -62,7 +62,7 @@ impl SuspendedConnection {
 }
 
 impl ServerConnection {
-    /// The state of the connection, if it fits a [`SuspendedConnection`].
+    /// Returns the state of the connection if it fits a [`SuspendedConnection`].
     #[must_use]
     pub fn suspend(&self) -> Option<SuspendedConnection> {
         let waits_for = match (&self.sending, &self.receiving) {
