@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::uri::Scheme;
 
-use crate::Local;
+use crate::LocalAddress;
 
 /// The client of a request: both ends of its connection, and what secures it.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub struct Client<'a> {
     /// What a trusted proxy says of the request; `None` where no proxy is believed.
     pub forwarded: Option<Arc<Forwarded>>,
     /// Our end.
-    pub local: Local<'a>,
+    pub local_address: LocalAddress<'a>,
     /// What secures the connection; `None` where nothing does.
     pub tls: Option<Arc<Tls>>,
     /// Counts the connections of this process, from 1.
@@ -30,7 +30,7 @@ impl Client<'static> {
     /// A client of whose connection nothing is known but its number and how many requests it has had.
     #[must_use]
     pub fn new(peer: Peer, number: u64, request: u64) -> Self {
-        Self { peer, forwarded: None, local: Local::known(None), tls: None, number, request }
+        Self { peer, forwarded: None, local_address: LocalAddress::known(None), tls: None, number, request }
     }
 }
 
@@ -53,7 +53,7 @@ impl Client<'_> {
     #[must_use]
     pub fn to_owned(&self) -> Client<'static> {
         let (forwarded, tls) = (self.forwarded.clone(), self.tls.clone());
-        Client { local: Local::known(self.local.address()), forwarded, tls, ..*self }
+        Client { local_address: LocalAddress::known(self.local_address.get()), forwarded, tls, ..*self }
     }
 }
 

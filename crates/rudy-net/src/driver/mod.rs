@@ -41,7 +41,7 @@ use self::turn::Turn;
 use self::upgrade::Tunnel;
 use crate::close::{Ending, close_at_once};
 use crate::engine::{AddressKey, Source};
-use crate::local::{Kept, Local};
+use crate::local_address::{LocalAddress, LocalAddressCache};
 use crate::scratch::Scratch;
 use crate::timers::Timer;
 use crate::transport::Stream;
@@ -64,7 +64,7 @@ pub(crate) fn serve<S: Source>(
     let header = context.proxy_protocol.then(|| Box::new(ProxyHeader::new(is_trusted)));
     let state = header.map_or(State::Handshake, State::ProxyHeader);
     let suspended = SuspendedConnection::new(Instant::now());
-    let facts = Box::new(Facts { peer, local: Kept::new(), number, limits, suspended });
+    let facts = Box::new(Facts { peer, local_address: LocalAddressCache::new(), number, limits, suspended });
     let connection = Connection { io, machine: Machine::default(), context, timer, facts };
     Serve { connection: Some(connection), state }
 }
@@ -188,7 +188,7 @@ struct Connection<S> {
 /// the allocator leaves behind the task.
 struct Facts {
     peer: Peer,
-    local: Kept,
+    local_address: LocalAddressCache,
     number: u64,
     /// Those of the service that was looked up last. The service itself is not held: it would be kept as long as a stream lasts,
     /// with its file caches and descriptors.
@@ -259,13 +259,13 @@ impl<S: Source> Connection<S> {
 
     /// The client, for the service. It is made when it is needed, so the machine's count is not kept twice.
     fn client(&self) -> Client<'_> {
-        let Facts { peer, local, number, .. } = &*self.facts;
-        let local = match peer {
-            Peer::Ip(_) | Peer::Unnamed(_) => Local::of_socket(self.io.as_fd(), local),
-            Peer::Unix => Local::known(None),
+        let Facts { peer, local_address, number, .. } = &*self.facts;
+        let local_address = match peer {
+            Peer::Ip(_) | Peer::Unnamed(_) => LocalAddress::of_socket(self.io.as_fd(), local_address),
+            Peer::Unix => LocalAddress::known(None),
         };
         let (tls, request) = (self.io.tls().cloned(), self.machine.requests());
-        Client { peer: *peer, forwarded: None, local, tls, number: *number, request }
+        Client { peer: *peer, forwarded: None, local_address, tls, number: *number, request }
     }
 
     /// The service of now. Its limits hold from here on.

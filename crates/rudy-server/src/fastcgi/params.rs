@@ -122,7 +122,7 @@ impl Params<'_> {
     /// is not his own may be one who comes through another door.
     fn encode_server(&self, params: &mut Encoder<'_>) {
         let host = self.host();
-        let local = self.client.local.address();
+        let local = self.client.local_address.get();
         match (without_port(host), local.map(|local| local.ip())) {
             // HTTP/1.0 without Host.
             (b"", Some(IpAddr::V6(ip))) => params.push("SERVER_NAME", format!("[{ip}]").as_bytes()),

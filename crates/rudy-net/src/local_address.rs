@@ -7,46 +7,46 @@ use std::sync::OnceLock;
 use socket2::SockRef;
 
 /// What a connection keeps of its own address. Boxed, because most are never asked: 16 bytes for those.
-pub(crate) type Kept = OnceLock<Box<SocketAddr>>;
+pub(crate) type LocalAddressCache = OnceLock<Box<SocketAddr>>;
 
 /// The address that a client has connected to, for whoever wants to know it; others do not pay for it.
 ///
 /// The listener's would not do: one that listens on every interface has many. To ask the kernel takes a third of a microsecond,
 /// so it is asked once in a connection's life.
 #[derive(Debug, Clone, Copy)]
-pub struct Local<'a>(Source<'a>);
+pub struct LocalAddress<'a>(Origin<'a>);
 
 #[derive(Debug, Clone, Copy)]
-enum Source<'a> {
+enum Origin<'a> {
     Known(Option<SocketAddr>),
-    Socket(&'a Kept, BorrowedFd<'a>),
+    Socket(&'a LocalAddressCache, BorrowedFd<'a>),
 }
 
-impl<'a> Local<'a> {
+impl<'a> LocalAddress<'a> {
     /// One that need not be asked for; `None` where there is none.
     #[must_use]
     pub fn known(address: Option<SocketAddr>) -> Self {
-        Self(Source::Known(address))
+        Self(Origin::Known(address))
     }
 
     /// That of an IP socket.
-    pub(crate) fn of_socket(socket: BorrowedFd<'a>, kept: &'a Kept) -> Self {
-        Self(Source::Socket(kept, socket))
+    pub(crate) fn of_socket(socket: BorrowedFd<'a>, cache: &'a LocalAddressCache) -> Self {
+        Self(Origin::Socket(cache, socket))
     }
 
     /// The address and the port; `None` where the client came over a Unix socket, which has neither.
     #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
+    pub fn get(&self) -> Option<SocketAddr> {
         match self.0 {
-            Source::Known(address) => address,
-            Source::Socket(kept, socket) => {
-                if let Some(address) = kept.get() {
+            Origin::Known(address) => address,
+            Origin::Socket(cache, socket) => {
+                if let Some(address) = cache.get() {
                     return Some(**address);
                 }
                 // The name of a connected socket can always be had.
                 let mut address = SockRef::from(&socket).local_addr().ok()?.as_socket()?;
                 address.set_ip(address.ip().to_canonical());
-                Some(**kept.get_or_init(|| Box::new(address)))
+                Some(**cache.get_or_init(|| Box::new(address)))
             }
         }
     }
@@ -66,11 +66,11 @@ mod tests {
         for ip in ["127.0.0.1", "127.0.0.2", "::1"] {
             let client = TcpStream::connect((ip, port)).unwrap();
             let (socket, _) = listener.accept().unwrap();
-            let kept = Kept::new();
-            let local = Local::of_socket(socket.as_fd(), &kept);
-            assert!(kept.get().is_none(), "nobody has asked");
-            assert_eq!(local.address(), Some(client.peer_addr().unwrap()));
-            assert_eq!(local.address(), kept.get().map(|address| **address));
+            let cache = LocalAddressCache::new();
+            let local = LocalAddress::of_socket(socket.as_fd(), &cache);
+            assert!(cache.get().is_none(), "nobody has asked");
+            assert_eq!(local.get(), Some(client.peer_addr().unwrap()));
+            assert_eq!(local.get(), cache.get().map(|address| **address));
         }
     }
 }
