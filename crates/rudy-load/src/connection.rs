@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use rudy_http::Limits;
 use rudy_http::h1::client::{ClientConnection, RequestInfo, ResponseEvent, ResponseHead};
-use rudy_net::close::Ending;
+use rudy_net::close::CloseMode;
 
 use crate::Failure;
 use crate::link::{Link, Remote, Security};
@@ -184,7 +184,7 @@ impl Connection {
     /// Ends it. An answer that was under way is cut.
     pub(crate) fn close(self) {
         let is_under_way = self.stage != Stage::Ended && (!self.machine.is_idle() || !self.unsent.is_empty());
-        self.link.close(if is_under_way { Ending::Cut } else { Ending::Quiet });
+        self.link.close(if is_under_way { CloseMode::Reset } else { CloseMode::NoLinger });
     }
 
     /// Comes to stand: TCP, then TLS. True once it does.

@@ -25,35 +25,35 @@ const AT_ONCE_BYTES: usize = 64 * 1024;
 
 /// How a connection came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum CloseMode {
     /// We have said everything, and the peer may still be sending: it is waited for.
-    Finished,
+    Linger,
     /// Nothing is in progress: the close does not wait for the peer.
-    Quiet,
+    NoLinger,
     /// The peer has closed its side, all that it sent is read, and nothing is in progress: the descriptor is closed, which takes
     /// one system call where the others take four.
     PeerClosed,
     /// What we sent stays incomplete, and the peer must not take it for a whole; or the connection is broken already. It is
     /// reset, which leaves nothing behind on either side.
-    Cut,
+    Reset,
 }
 
 /// For how much of what a peer still sends a close waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Linger {
+pub struct LingerLimits {
     /// How long, the first two steps taken together.
     pub time: Duration,
     /// How many bytes.
     pub bytes: u64,
 }
 
-/// Ends a connection: in order, or by a reset where it is [`Ending::Cut`]. What goes wrong concerns nobody any more, and is
+/// Ends a connection: in order, or by a reset where it is [`CloseMode::Reset`]. What goes wrong concerns nobody any more, and is
 /// not told.
 ///
 /// The future must be polled on a tokio runtime with time; dropped before its end, polled or not, it takes the steps that are
 /// left as [`close_at_once`] does.
-pub fn close(io: impl Into<Stream>, ending: Ending, linger: Linger) -> impl Future<Output = ()> {
-    let mut closing = Closing::new(io.into(), ending, linger, Instant::now());
+pub fn close(io: impl Into<Stream>, mode: CloseMode, linger: LingerLimits) -> impl Future<Output = ()> {
+    let mut closing = Closing::new(io.into(), mode, linger, Instant::now());
     let mut deadline = closing.deadline().map(Deadline::at);
     std::future::poll_fn(move |cx| {
         if closing.poll(cx, Instant::now()).is_ready() {
@@ -68,8 +68,8 @@ pub fn close(io: impl Into<Stream>, ending: Ending, linger: Linger) -> impl Futu
 
 /// Ends a connection without waiting, where nothing can wait: no task, no time, no runtime. The same steps, but what the
 /// peer sends from now on is answered by a reset.
-pub fn close_at_once(io: impl AsFd, ending: Ending) {
-    take_steps(&io, ending, false, false);
+pub fn close_at_once(io: impl AsFd, mode: CloseMode) {
+    take_steps(&io, mode, false, false);
 }
 
 /// Ends a listening TCP socket: its port is free when this returns. What is in its queue is reset.
@@ -84,7 +84,7 @@ pub(crate) fn close_listener(listener: impl AsFd) {
 /// A connection that is being closed. Dropped before its end, it takes the steps that are left without waiting.
 pub(crate) struct Closing {
     io: Stream,
-    ending: Ending,
+    mode: CloseMode,
     /// Until when the peer is waited for; `None`: for ever.
     until: Option<Instant>,
     /// How many bytes are still read and thrown away.
@@ -96,10 +96,10 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    pub(crate) fn new(io: Stream, ending: Ending, linger: Linger, now: Instant) -> Self {
-        let until = if ending == Ending::Finished { now.checked_add(linger.time) } else { Some(now) };
+    pub(crate) fn new(io: Stream, mode: CloseMode, linger: LingerLimits, now: Instant) -> Self {
+        let until = if mode == CloseMode::Linger { now.checked_add(linger.time) } else { Some(now) };
         let (is_draining, has_stopped_writing, has_drained) = (false, false, false);
-        Self { io, ending, until, left_bytes: linger.bytes, is_draining, has_stopped_writing, has_drained }
+        Self { io, mode, until, left_bytes: linger.bytes, is_draining, has_stopped_writing, has_drained }
     }
 
     /// When it is over in any case.
@@ -110,8 +110,8 @@ impl Closing {
     /// Takes the first two steps, as far as they have to wait; the others, and what is left of these, follow with the drop.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
         // A session says goodbye to a peer that has closed, too: it may still receive, and take the end for a cut.
-        let is_over = self.ending == Ending::PeerClosed && self.io.plain_socket().is_some();
-        if is_over || self.ending == Ending::Cut {
+        let is_over = self.mode == CloseMode::PeerClosed && self.io.plain_socket().is_some();
+        if is_over || self.mode == CloseMode::Reset {
             return Poll::Ready(());
         }
         let is_late = self.until.is_some_and(|until| until <= now);
@@ -127,7 +127,7 @@ impl Closing {
             }
             self.is_draining = true;
         }
-        if self.ending != Ending::Finished {
+        if self.mode != CloseMode::Linger {
             return Poll::Ready(());
         }
         // 2. Read what still comes.
@@ -154,20 +154,20 @@ impl Closing {
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        take_steps(&self.io, self.ending, self.has_stopped_writing, self.has_drained);
+        take_steps(&self.io, self.mode, self.has_stopped_writing, self.has_drained);
     }
 }
 
 /// Takes the steps that are left, each whatever became of the one before. The last one is the drop of `io`.
-fn take_steps(io: &impl AsFd, ending: Ending, has_stopped_writing: bool, has_drained: bool) {
-    match ending {
-        Ending::PeerClosed => return,
-        Ending::Cut => {
+fn take_steps(io: &impl AsFd, mode: CloseMode, has_stopped_writing: bool, has_drained: bool) {
+    match mode {
+        CloseMode::PeerClosed => return,
+        CloseMode::Reset => {
             // If this fails the peer sees an orderly close, which a length or a missing last chunk still gives away.
             let _ = reset_on_close(io);
             return;
         }
-        Ending::Finished | Ending::Quiet => {}
+        CloseMode::Linger | CloseMode::NoLinger => {}
     }
     // 1. Stop writing. It fails where the peer has gone.
     if !has_stopped_writing {
@@ -345,13 +345,13 @@ mod tests {
         );
     }
 
-    const LINGER: Linger = Linger { time: Duration::from_millis(5), bytes: 1024 * 1024 };
+    const LINGER: LingerLimits = LingerLimits { time: Duration::from_millis(5), bytes: 1024 * 1024 };
 
     #[tokio::test]
     async fn no_failed_step_keeps_another_from_being_taken() {
         for faults in all_faults() {
             let (io, mut peer, _again, log) = faulty(faults);
-            close(io, Ending::Finished, LINGER).await;
+            close(io, CloseMode::Linger, LINGER).await;
             assert_eq!(*log.lock().unwrap(), ["shutdown", "read", "dropped"], "{faults:?}");
             if !faults.socket_fails {
                 assert_stopped(&mut peer, faults);
@@ -363,7 +363,7 @@ mod tests {
     async fn a_quiet_end_waits_for_nobody() {
         for faults in all_faults() {
             let (io, mut peer, _again, log) = faulty(faults);
-            close(io, Ending::Quiet, Linger { time: Duration::MAX, ..LINGER }).await;
+            close(io, CloseMode::NoLinger, LingerLimits { time: Duration::MAX, ..LINGER }).await;
             assert_eq!(*log.lock().unwrap(), ["shutdown", "dropped"], "{faults:?}");
             if !faults.socket_fails {
                 assert_stopped(&mut peer, faults);
@@ -375,7 +375,7 @@ mod tests {
     async fn a_cut_is_a_reset_and_nothing_before_it() {
         for faults in all_faults() {
             let (io, _peer, again, log) = faulty(faults);
-            close(io, Ending::Cut, LINGER).await;
+            close(io, CloseMode::Reset, LINGER).await;
             assert_eq!(*log.lock().unwrap(), ["dropped"], "{faults:?}");
             let linger = socket2::SockRef::from(&again).linger().unwrap();
             assert_eq!(linger, (!faults.socket_fails).then_some(Duration::ZERO), "{faults:?}");
@@ -388,7 +388,7 @@ mod tests {
         for (faults, polled) in all_faults().flat_map(|faults| [(faults, false), (faults, true)]) {
             let (io, mut peer, _again, log) = faulty(faults);
             {
-                let mut closing = pin!(close(io, Ending::Finished, Linger { time: Duration::MAX, ..LINGER }));
+                let mut closing = pin!(close(io, CloseMode::Linger, LingerLimits { time: Duration::MAX, ..LINGER }));
                 if polled {
                     let _ = closing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 }
@@ -406,7 +406,7 @@ mod tests {
             let (socket, mut peer) = UnixStream::pair().unwrap();
             peer.write_all(&vec![b'x'; sent]).unwrap();
             let again = socket.try_clone().unwrap();
-            close_at_once(socket, Ending::Quiet);
+            close_at_once(socket, CloseMode::NoLinger);
             assert_eq!(rustix::io::ioctl_fionread(&again).unwrap(), left, "{sent}");
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rudy_http::h1::RequestHead;
 
-use crate::close::Linger;
+use crate::close::LingerLimits;
 use crate::{Client, Forwarded, Peer, Reply, Request, Response};
 
 /// Answers requests. One value serves many connections at once, on every engine.
@@ -103,8 +103,8 @@ pub struct Limits {
 impl Limits {
     /// What a close waits for.
     #[must_use]
-    pub fn linger(&self) -> Linger {
-        Linger { time: self.linger_timeout, bytes: self.linger_bytes }
+    pub fn linger(&self) -> LingerLimits {
+        LingerLimits { time: self.linger_timeout, bytes: self.linger_bytes }
     }
 }
 

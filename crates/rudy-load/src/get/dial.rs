@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rudy_net::close::Ending;
+use rudy_net::close::CloseMode;
 use rustix::event::PollFlags;
 
 use super::error::GetError;
@@ -55,7 +55,7 @@ pub(super) fn connect(
     let mut attempts = Attempts { under_way: Vec::new(), failed: io::ErrorKind::NotFound.into() };
     let result = attempts.race(remotes, waiter, until);
     for (_, link) in attempts.under_way {
-        link.close(Ending::Cut);
+        link.close(CloseMode::Reset);
     }
     result
 }
@@ -136,7 +136,7 @@ impl Attempts {
                 Ok(false) => index += 1,
                 Err(error) => {
                     self.failed = error;
-                    self.under_way.remove(index).1.close(Ending::Cut);
+                    self.under_way.remove(index).1.close(CloseMode::Reset);
                 }
             }
         }

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-use rudy_net::close::{Ending, close_at_once};
+use rudy_net::close::{CloseMode, close_at_once};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
 
@@ -125,13 +125,13 @@ impl Link {
     }
 
     /// Ends the connection, TLS first.
-    pub(crate) fn close(mut self, ending: Ending) {
+    pub(crate) fn close(mut self, mode: CloseMode) {
         if let Some(session) = &mut self.session
-            && ending != Ending::Cut
+            && mode != CloseMode::Reset
         {
             session.say_goodbye(&mut Wire(&self.socket));
         }
-        close_at_once(self, ending);
+        close_at_once(self, mode);
     }
 }
 

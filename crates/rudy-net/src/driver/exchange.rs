@@ -14,7 +14,7 @@ use super::record::{Record, refused};
 use super::turn::Turn;
 use super::upload::Upload;
 use super::{Connection, State, Upgrade};
-use crate::close::Ending;
+use crate::close::CloseMode;
 use crate::engine::Source;
 use crate::scratch::Scratch;
 use crate::{Body, Ended, Response};
@@ -44,11 +44,11 @@ struct Details {
 }
 
 /// Why a connection ends in the middle of an exchange.
-struct Fault(Ended, Ending);
+struct Fault(Ended, CloseMode);
 
 impl From<Ended> for Fault {
     fn from(ended: Ended) -> Self {
-        Self(ended, Ending::Cut)
+        Self(ended, CloseMode::Reset)
     }
 }
 
@@ -95,7 +95,7 @@ impl Handler {
                 return Poll::Ready(self.reject(rejection, connection, turn.now, scratch));
             }
             Poll::Ready(InputFault::Incomplete) => {
-                return Poll::Ready(self.exchange.end(Fault(Ended::PeerGone, Ending::Quiet)));
+                return Poll::Ready(self.exchange.end(Fault(Ended::PeerGone, CloseMode::NoLinger)));
             }
             Poll::Ready(InputFault::Gone) => return Poll::Ready(self.exchange.end(Ended::PeerGone.into())),
         }
@@ -290,16 +290,16 @@ impl Exchange {
         let upgrade = self.details.as_mut().and_then(|details| details.upgrade.take());
         match (connection.machine.phase(), upgrade) {
             (Phase::Upgrade, Some(upgrade)) => State::Upgrade(upgrade),
-            (Phase::Close, _) if self.has_ended_input() => State::Close(Ending::PeerClosed),
+            (Phase::Close, _) if self.has_ended_input() => State::Close(CloseMode::PeerClosed),
             // A switch of protocols without a handler for it ends the connection.
-            (Phase::Close | Phase::Upgrade, _) => State::Close(Ending::Finished),
+            (Phase::Close | Phase::Upgrade, _) => State::Close(CloseMode::Linger),
             _ => State::Head,
         }
     }
 
-    fn end(&mut self, Fault(ended, ending): Fault) -> State {
+    fn end(&mut self, Fault(ended, mode): Fault) -> State {
         self.tell(ended);
-        State::Close(ending)
+        State::Close(mode)
     }
 
     fn tell(&mut self, ended: Ended) {

@@ -17,7 +17,7 @@ use super::record::{Record, refused};
 use super::turn::{TURN_BYTES, Turn, give_way};
 use super::upload::Upload;
 use super::{Connection, State};
-use crate::close::Ending;
+use crate::close::CloseMode;
 use crate::engine::Source;
 use crate::scratch::Scratch;
 use crate::{Body, Client, Ended, Head, Reply, RequestBody, Response, Service};
@@ -77,12 +77,12 @@ impl<S: Source> Connection<S> {
                     Ok(false) => return Poll::Ready(State::Body(Box::new(Exchange::flush(out, records)))),
                     Err(_) => {
                         records.drain(..).for_each(|mut record| record.finish(Ended::PeerGone));
-                        return Poll::Ready(State::Close(Ending::Cut));
+                        return Poll::Ready(State::Close(CloseMode::Reset));
                     }
                 }
             }
             if matches!(self.machine.phase(), Phase::Close | Phase::Upgrade) {
-                return Poll::Ready(State::Close(Ending::Finished));
+                return Poll::Ready(State::Close(CloseMode::Linger));
             }
             if matches!(answered, Answered::OutFull) {
                 // There are more requests; but first the other connections of this core have their turn.
@@ -101,8 +101,8 @@ impl<S: Source> Connection<S> {
                     }
                     return self.wait_for_request(cx, now, date, out);
                 }
-                Poll::Ready(Err(_)) => return Poll::Ready(State::Close(Ending::Cut)),
-                Poll::Ready(Ok(())) if read == 0 => return Poll::Ready(State::Close(Ending::PeerClosed)),
+                Poll::Ready(Err(_)) => return Poll::Ready(State::Close(CloseMode::Reset)),
+                Poll::Ready(Ok(())) if read == 0 => return Poll::Ready(State::Close(CloseMode::PeerClosed)),
                 Poll::Ready(Ok(())) => self.context.worker.counters.received_bytes.add(read as u64),
             }
         }
@@ -118,7 +118,7 @@ impl<S: Source> Connection<S> {
     ) -> Poll<State> {
         // What the kernel has and the runtime has not told us of yet is a request that came in time.
         if self.machine.phase() == Phase::Idle && self.awaits_no_request() && !self.io.has_unread() {
-            return Poll::Ready(State::Close(Ending::Quiet));
+            return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         if let Some(deadline) = self.machine.deadline(&self.facts.limits.http)
             && now < deadline
@@ -127,14 +127,14 @@ impl<S: Source> Connection<S> {
                 self.timer.set(Some(deadline), cx.waker());
             } else if self.timer.set_idle(Some(deadline), cx.waker()) && !self.io.has_unread() {
                 // Another connection has its place.
-                return Poll::Ready(State::Close(Ending::Quiet));
+                return Poll::Ready(State::Close(CloseMode::NoLinger));
             }
             return Poll::Pending;
         }
         match self.machine.timeout(now, &self.facts.limits.http) {
             // Nothing waits here without a deadline. If it does, it is a bug, and ends.
-            Timeout::NotYet => Poll::Ready(State::Close(Ending::Cut)),
-            Timeout::Close => Poll::Ready(State::Close(Ending::Quiet)),
+            Timeout::NotYet => Poll::Ready(State::Close(CloseMode::Reset)),
+            Timeout::Close => Poll::Ready(State::Close(CloseMode::NoLinger)),
             Timeout::Reject(rejection) => {
                 self.reject(rejection, date, out);
                 Poll::Ready(State::Body(Box::new(Exchange::flush(out, Vec::new()))))

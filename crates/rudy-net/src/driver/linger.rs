@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use crate::Limits;
-use crate::close::{Closing, Ending};
+use crate::close::{Closing, CloseMode};
 use crate::timers::Timer;
 use crate::transport::Stream;
 
@@ -15,8 +15,8 @@ pub(super) struct Linger {
 }
 
 impl Linger {
-    pub(super) fn new(io: Stream, ending: Ending, limits: &Limits, timer: Timer) -> Self {
-        Self { closing: Closing::new(io, ending, limits.linger(), Instant::now()), timer }
+    pub(super) fn new(io: Stream, mode: CloseMode, limits: &Limits, timer: Timer) -> Self {
+        Self { closing: Closing::new(io, mode, limits.linger(), Instant::now()), timer }
     }
 
     /// Ready when nothing has to wait any more: the drop does the rest.

@@ -39,7 +39,7 @@ pub(crate) use self::proxy_header::Count;
 use self::proxy_header::ProxyHeader;
 use self::turn::Turn;
 use self::upgrade::Tunnel;
-use crate::close::{Ending, close_at_once};
+use crate::close::{CloseMode, close_at_once};
 use crate::engine::{AddressKey, Source};
 use crate::local_address::{LocalAddress, LocalAddressCache};
 use crate::scratch::Scratch;
@@ -124,7 +124,7 @@ enum State {
     /// The response is on its way.
     Body(Box<Exchange>),
     /// To be closed in this way.
-    Close(Ending),
+    Close(CloseMode),
     /// Being closed.
     Linger(Box<Linger>),
     /// To go on in another protocol.
@@ -171,7 +171,7 @@ impl<S: Source> Drop for Serve<S> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             let in_exchange = matches!(self.state, State::Handler(_) | State::Body(_));
-            close_at_once(connection.io, if in_exchange { Ending::Cut } else { Ending::Quiet });
+            close_at_once(connection.io, if in_exchange { CloseMode::Reset } else { CloseMode::NoLinger });
         }
     }
 }
@@ -203,17 +203,17 @@ impl<S: Source> Connection<S> {
         match self.io.poll_handshake(cx) {
             Poll::Ready(Ok(())) => return Poll::Ready(State::Head),
             // What it has sent to say why arrives before the end.
-            Poll::Ready(Err(_)) => return Poll::Ready(State::Close(Ending::Finished)),
+            Poll::Ready(Err(_)) => return Poll::Ready(State::Close(CloseMode::Linger)),
             Poll::Pending => {}
         }
         let now = Instant::now();
         let deadline = self.facts.suspended.deadline(&self.facts.limits.http);
         if self.context.worker.is_stopping() || deadline.is_some_and(|deadline| deadline <= now) {
-            return Poll::Ready(State::Close(Ending::Quiet));
+            return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         if self.timer.set_idle(deadline, cx.waker()) {
             // Another connection has its place.
-            return Poll::Ready(State::Close(Ending::Quiet));
+            return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         Poll::Pending
     }
@@ -246,7 +246,7 @@ impl<S: Source> Connection<S> {
                 )))
             }
             // What the machine still held of the peer's bytes is not kept while the close waits for its last ones.
-            State::Close(ending) => State::Linger(Box::new(Linger::new(io, ending, &limits, timer))),
+            State::Close(mode) => State::Linger(Box::new(Linger::new(io, mode, &limits, timer))),
             other => other,
         }
     }

@@ -8,7 +8,7 @@ use tokio::io::ReadBuf;
 
 use super::record::closed_unanswered;
 use super::{Connection, State};
-use crate::close::Ending;
+use crate::close::CloseMode;
 use crate::engine::{AddressKey, Source, UNAVAILABLE};
 use crate::proxy_header::{Progress, Sender, parse};
 use crate::{Client, Limits, Peer};
@@ -55,10 +55,10 @@ impl<S: Source> Connection<S> {
             header.bytes.truncate(had + read);
             match polled {
                 Poll::Pending => return self.wait_for_proxy_header(header, cx),
-                Poll::Ready(Err(_)) => return Poll::Ready(State::Close(Ending::Cut)),
+                Poll::Ready(Err(_)) => return Poll::Ready(State::Close(CloseMode::Reset)),
                 // A look whether the port is open.
                 Poll::Ready(Ok(())) if read == 0 && had == 0 => {
-                    return Poll::Ready(State::Close(Ending::PeerClosed));
+                    return Poll::Ready(State::Close(CloseMode::PeerClosed));
                 }
                 Poll::Ready(Ok(())) if read == 0 => {
                     let reason = "the connection ended within its PROXY protocol header";
@@ -76,11 +76,11 @@ impl<S: Source> Connection<S> {
             return self.refuse_unanswered(reason, header.accepted);
         }
         if deadline <= Instant::now() || self.context.worker.is_stopping() {
-            return Poll::Ready(State::Close(Ending::Quiet));
+            return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         if self.timer.set_idle(Some(deadline), cx.waker()) {
             // Another connection has its place.
-            return Poll::Ready(State::Close(Ending::Quiet));
+            return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         Poll::Pending
     }
@@ -101,13 +101,13 @@ impl<S: Source> Connection<S> {
         }
         if self.timer.begin_request() {
             // Another connection has its place.
-            return Poll::Ready(State::Close(Ending::Quiet));
+            return Poll::Ready(State::Close(CloseMode::NoLinger));
         }
         self.timer = self.context.worker.timers.timer(Some(AddressKey::from(&self.facts.peer)));
         if !count(&self.facts.limits, &self.facts.peer) {
             // Best effort: the send buffer of a new connection is empty, so all of it is taken, or the peer has gone.
             let _ = self.io.poll_write(cx, &[IoSlice::new(UNAVAILABLE)], false);
-            return Poll::Ready(State::Close(Ending::Finished));
+            return Poll::Ready(State::Close(CloseMode::Linger));
         }
         Poll::Ready(State::Handshake)
     }
@@ -117,6 +117,6 @@ impl<S: Source> Connection<S> {
         self.context.worker.counters.refused.add(1);
         let client = Client::new(self.facts.peer, self.facts.number, 0);
         closed_unanswered(&*self.look_up(), &client, reason, accepted);
-        Poll::Ready(State::Close(Ending::Quiet))
+        Poll::Ready(State::Close(CloseMode::NoLinger))
     }
 }

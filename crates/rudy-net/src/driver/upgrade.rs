@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::State;
 use super::linger::Linger;
 use super::turn::Turn;
-use crate::close::{Ending, close_at_once};
+use crate::close::{CloseMode, close_at_once};
 use crate::timers::Timer;
 use crate::transport::Stream;
 use crate::{Limits, Worker};
@@ -68,7 +68,7 @@ impl Drop for UpgradedIo {
             && let Err(io) = give_back.send(io)
         {
             // The driver is gone: the server is stopping, or there was a panic.
-            close_at_once(io, Ending::Cut);
+            close_at_once(io, CloseMode::Reset);
         }
     }
 }
@@ -120,7 +120,7 @@ pub(super) struct Tunnel {
     future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Brings the connection back, which the future may have left to a task of its own.
     back: oneshot::Receiver<Stream>,
-    ending: Ending,
+    close_mode: CloseMode,
     worker: Arc<Worker>,
     limits: Arc<Limits>,
     timer: Timer,
@@ -138,7 +138,7 @@ impl Tunnel {
         let io = UpgradedIo { io: Some(io), worker: worker.clone(), give_back: Some(give_back) };
         // It begins when it is polled, where a panic ends the connection and nothing else.
         let future = Box::pin(async move { upgrade(Upgraded { unread, io }).await });
-        Self { future: Some(future), back, ending: Ending::Finished, worker, limits, timer }
+        Self { future: Some(future), back, close_mode: CloseMode::Linger, worker, limits, timer }
     }
 
     /// Ready when the connection is back, to be closed.
@@ -151,14 +151,14 @@ impl Tunnel {
                     return Poll::Pending;
                 }
                 Ok(Poll::Ready(())) => {}
-                Err(_) => self.ending = Ending::Cut,
+                Err(_) => self.close_mode = CloseMode::Reset,
             }
             self.future = None;
             self.timer.set(None, turn.cx.waker());
         }
         let back = ready!(Pin::new(&mut self.back).poll(turn.cx));
         let timer = self.worker.timers.timer(None);
-        let linger = |io| State::Linger(Box::new(Linger::new(io, self.ending, &self.limits, timer)));
+        let linger = |io| State::Linger(Box::new(Linger::new(io, self.close_mode, &self.limits, timer)));
         // It comes back whatever happens to its holder.
         Poll::Ready(back.map_or(State::Head, linger))
     }
@@ -169,7 +169,7 @@ impl Drop for Tunnel {
     fn drop(&mut self) {
         drop(self.future.take());
         if let Ok(io) = self.back.try_recv() {
-            close_at_once(io, Ending::Cut);
+            close_at_once(io, CloseMode::Reset);
         }
     }
 }

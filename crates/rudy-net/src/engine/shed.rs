@@ -8,7 +8,7 @@ use rustix::net::SendFlags;
 use tokio::sync::Semaphore;
 
 use crate::Limits;
-use crate::close::{Ending, Linger, close, close_at_once};
+use crate::close::{CloseMode, LingerLimits, close, close_at_once};
 use crate::transport::Stream;
 
 /// Connections that are sent away in order at the same time; beyond it they are closed at once, and the answer may be lost
@@ -45,9 +45,9 @@ impl Shedder {
         };
         answer(&io);
         let linger = limits.linger();
-        let linger = Linger { time: linger.time.min(LINGER_TIME), ..linger };
+        let linger = LingerLimits { time: linger.time.min(LINGER_TIME), ..linger };
         tokio::spawn(async move {
-            close(io, Ending::Finished, linger).await;
+            close(io, CloseMode::Linger, linger).await;
             drop(permit);
         });
     }
@@ -55,7 +55,7 @@ impl Shedder {
     /// Answers 503 and closes at once, because a descriptor or a task is too much to keep.
     pub(super) fn send_away_at_once(io: impl AsFd) {
         answer(&io);
-        close_at_once(io, Ending::Finished);
+        close_at_once(io, CloseMode::Linger);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rudy_net::close::{Ending, Linger, close, close_at_once};
+use rudy_net::close::{CloseMode, LingerLimits, close, close_at_once};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpListener, TcpStream};
@@ -44,12 +44,12 @@ impl Misbehaviour {
     ];
 
     /// What has to run out for the close to come to its end. Nothing else may end it, nor is waited for.
-    fn linger(self) -> Linger {
+    fn linger(self) -> LingerLimits {
         let (long, short) = (Duration::from_mins(10), Duration::from_millis(50));
         match self {
-            Self::SendsForEver => Linger { time: long, bytes: 4 * 1024 * 1024 },
-            Self::NeverReads | Self::NeverCloses | Self::Trickles => Linger { time: short, bytes: u64::MAX },
-            _ => Linger { time: long, bytes: u64::MAX },
+            Self::SendsForEver => LingerLimits { time: long, bytes: 4 * 1024 * 1024 },
+            Self::NeverReads | Self::NeverCloses | Self::Trickles => LingerLimits { time: short, bytes: u64::MAX },
+            _ => LingerLimits { time: long, bytes: u64::MAX },
         }
     }
 
@@ -95,14 +95,14 @@ impl Misbehaviour {
 }
 
 /// Has `end` end a connection to each server in each way, and looks what is left.
-async fn end_all<F: Future<Output = ()>>(end: impl Fn(TcpStream, Ending, Linger) -> F) {
+async fn end_all<F: Future<Output = ()>>(end: impl Fn(TcpStream, CloseMode, LingerLimits) -> F) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut servers = JoinSet::new();
     for misbehaviour in Misbehaviour::ALL {
-        for ending in [Ending::Finished, Ending::Quiet, Ending::Cut] {
+        for mode in [CloseMode::Linger, CloseMode::NoLinger, CloseMode::Reset] {
             let client = misbehaviour.connect(&listener, &mut servers).await;
-            end(client, ending, misbehaviour.linger()).await;
+            end(client, mode, misbehaviour.linger()).await;
         }
     }
     wait_until_returned(Side::Client, &[address]);
@@ -117,5 +117,5 @@ async fn whatever_the_server_does_the_client_closes() {
 
 #[tokio::test]
 async fn whatever_the_server_does_the_client_closes_at_once_where_it_cannot_wait() {
-    end_all(async |client, ending, _| close_at_once(client, ending)).await;
+    end_all(async |client, mode, _| close_at_once(client, mode)).await;
 }

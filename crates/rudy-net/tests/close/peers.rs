@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use rudy_net::Limits;
-use rudy_net::close::{Ending, Linger, close};
+use rudy_net::close::{CloseMode, LingerLimits, close};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpSocket, TcpStream};
@@ -141,7 +141,7 @@ impl Peer {
                 stream.write_all(REQUEST).await?;
                 read_until(&mut stream, b"hello").await?;
                 // The other side of the same function: it waits for the server to close.
-                close(stream, Ending::Finished, LONG).await;
+                close(stream, CloseMode::Linger, LONG).await;
                 return Ok(None);
             }
             Self::HalfCloses => {
@@ -154,7 +154,7 @@ impl Peer {
             Self::Resets => {
                 stream.write_all(REQUEST).await?;
                 read_until(&mut stream, b"hello").await?;
-                close(stream, Ending::Cut, LONG).await;
+                close(stream, CloseMode::Reset, LONG).await;
                 return Ok(None);
             }
             Self::ResetsInAnswer | Self::ClosesInAnswer => {
@@ -218,7 +218,7 @@ impl Peer {
 }
 
 /// Much more than a close takes here.
-const LONG: Linger = Linger { time: Duration::from_mins(10), bytes: u64::MAX };
+const LONG: LingerLimits = LingerLimits { time: Duration::from_mins(10), bytes: u64::MAX };
 
 /// More than is read for the next request's sake and than the sockets hold, and less than a close reads.
 const UPLOAD_BYTES: usize = 512 * 1024;
