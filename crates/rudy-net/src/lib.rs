@@ -31,4 +31,4 @@ pub use local_address::LocalAddress;
 pub use message::{Head, Reply, Request, Response};
 pub use request_body::{RequestBody, RequestBodyError};
 pub use service::{Ended, Limits, Observer, Outcome, Service};
-pub use worker::{Count, Counters, Worker};
+pub use worker::{Counter, Counters, Worker};

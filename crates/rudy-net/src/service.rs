@@ -42,7 +42,7 @@ pub trait Service: Send + Sync + 'static {
     fn limits(&self) -> &Arc<Limits>;
 
     /// A peer was refused before there was a request to answer (a bad head, a timeout); `reason` says why, in words.
-    fn refused(&self, client: &Client<'_>, reason: &str, outcome: &Outcome);
+    fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &Outcome);
 }
 
 /// Receives how an exchange went, once, however it ended: the access log.

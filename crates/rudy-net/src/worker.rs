@@ -57,34 +57,34 @@ impl Worker {
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections accepted.
-    pub accepted: Count,
+    pub accepted: Counter,
     /// Connections that ended, one way or another; `accepted - closed` are open.
-    pub closed: Count,
+    pub closed: Counter,
     /// Connections sent away because a limit was reached (connections, descriptors, per address).
-    pub shed: Count,
+    pub over_limit: Counter,
     /// Idle connections that had to close because others had no room.
-    pub evicted: Count,
+    pub evicted: Counter,
     /// Connections for which no thread was free when they were accepted, in the engines with a thread for each.
-    pub waited: Count,
+    pub queued: Counter,
     /// Requests answered.
-    pub requests: Count,
+    pub requests: Counter,
     /// Panics, in handlers or anywhere else in a connection: each is a bug of ours.
-    pub panics: Count,
+    pub panics: Counter,
     /// Peers refused by the protocol: bad heads and bodies, timeouts.
-    pub refused: Count,
+    pub rejected: Counter,
     /// Peers dropped because they fell too far behind a stream that does not wait for them.
-    pub dropped: Count,
+    pub dropped: Counter,
     /// Bytes of answers handed to the kernel.
-    pub sent_bytes: Count,
+    pub sent_bytes: Counter,
     /// Bytes read.
-    pub received_bytes: Count,
+    pub received_bytes: Counter,
 }
 
 /// A number that only grows.
 #[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+pub struct Counter(AtomicU64);
 
-impl Count {
+impl Counter {
     /// Adds to it.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);

@@ -47,7 +47,7 @@ impl Service for Silent {
         &self.0
     }
 
-    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
 }
 
 /// One test, so that little else allocates.

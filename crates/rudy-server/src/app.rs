@@ -128,7 +128,7 @@ impl Service for App {
         &self.limits
     }
 
-    fn refused(&self, client: &Client<'_>, reason: &str, outcome: &Outcome) {
+    fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &Outcome) {
         if let Some(log) = &self.access_log {
             log.refused(client, reason, outcome);
         }

@@ -80,7 +80,7 @@ impl Service for Site {
         &self.limits
     }
 
-    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
 }
 
 fn note(saw: &Mutex<Vec<String>>, lines: impl IntoIterator<Item = String>) {

@@ -10,7 +10,7 @@ use rudy_http::h1::{Phase, Rejection};
 use super::input::{Input, InputFault};
 use super::output::Output;
 use super::pump::Pump;
-use super::record::{Record, refused};
+use super::record::{Record, report_rejection};
 use super::turn::Turn;
 use super::upload::Upload;
 use super::{Connection, State, Upgrade};
@@ -135,14 +135,14 @@ impl Handler {
         now: Instant,
         scratch: &mut Scratch,
     ) -> State {
-        connection.context.worker.counters.refused.add(1);
+        connection.context.worker.counters.rejected.add(1);
         connection.machine.reject(rejection, &scratch.date, &mut scratch.out);
         let mut exchange = std::mem::take(&mut self.exchange);
         let details = exchange.details.get_or_insert_default();
         details.input.upload = None;
         match &mut details.record {
             Some(record) => record.begin(rejection.status()),
-            None => refused(&*connection.look_up(), &connection.client(), rejection, now),
+            None => report_rejection(&*connection.look_up(), &connection.client(), rejection, now),
         }
         exchange.output.push(&mut scratch.out, Vec::new());
         State::Body(Box::new(exchange))

@@ -13,7 +13,7 @@ use tokio::io::ReadBuf;
 
 use super::exchange::{Exchange, Handler};
 use super::pump::GATHERED_BYTES;
-use super::record::{Record, refused};
+use super::record::{Record, report_rejection};
 use super::turn::{TURN_BYTES, Turn, give_way};
 use super::upload::Upload;
 use super::{Connection, State};
@@ -288,9 +288,9 @@ impl<S: Source> Connection<S> {
     /// Encodes a rejection, and tells the service.
     fn reject(&mut self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
         let since = self.machine.waiting_since();
-        self.context.worker.counters.refused.add(1);
+        self.context.worker.counters.rejected.add(1);
         self.machine.reject(rejection, date, out);
-        refused(&*self.look_up(), &self.client(), rejection, since);
+        report_rejection(&*self.look_up(), &self.client(), rejection, since);
     }
 
     /// Gives a request the body that its head announces: as bytes, if all of it came with the head.

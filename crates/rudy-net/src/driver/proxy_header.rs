@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tokio::io::ReadBuf;
 
-use super::record::closed_unanswered;
+use super::record::report_closed;
 use super::{Connection, State};
 use crate::close::CloseMode;
 use crate::engine::{AddressKey, Source, UNAVAILABLE};
@@ -114,9 +114,9 @@ impl<S: Source> Connection<S> {
 
     /// Closes without a response: it is not known what the peer speaks.
     fn refuse_unanswered(&mut self, reason: &str, accepted: Instant) -> Poll<State> {
-        self.context.worker.counters.refused.add(1);
+        self.context.worker.counters.rejected.add(1);
         let client = Client::new(self.facts.peer, self.facts.number, 0);
-        closed_unanswered(&*self.look_up(), &client, reason, accepted);
+        report_closed(&*self.look_up(), &client, reason, accepted);
         Poll::Ready(State::Close(CloseMode::NoLinger))
     }
 }

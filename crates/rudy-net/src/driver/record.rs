@@ -47,13 +47,13 @@ impl Record {
 }
 
 /// Tells the service of a connection that was closed without a response, before there was a request.
-pub(super) fn closed_unanswered<S: Service>(service: &S, client: &Client<'_>, reason: &str, since: Instant) {
-    service.refused(client, reason, &Record::new(None, since).outcome(Ended::Cut));
+pub(super) fn report_closed<S: Service>(service: &S, client: &Client<'_>, reason: &str, since: Instant) {
+    service.rejected(client, reason, &Record::new(None, since).outcome(Ended::Cut));
 }
 
 /// Tells the service of a peer that was refused before there was a request to answer.
-pub(super) fn refused<S: Service>(service: &S, client: &Client<'_>, rejection: Rejection, since: Instant) {
+pub(super) fn report_rejection<S: Service>(service: &S, client: &Client<'_>, rejection: Rejection, since: Instant) {
     let mut record = Record::new(None, since);
     record.status = Some(rejection.status());
-    service.refused(client, &rejection.to_string(), &record.outcome(Ended::Complete));
+    service.rejected(client, &rejection.to_string(), &record.outcome(Ended::Complete));
 }

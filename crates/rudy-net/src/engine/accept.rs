@@ -213,7 +213,7 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
                 self.spawner.spawn(io.into(), client, self.context.clone(), open)
             }
             Err(refusal) => {
-                self.lane.worker.counters.shed.add(1);
+                self.lane.worker.counters.over_limit.add(1);
                 self.trouble(refusal.trouble(), || refusal.to_string());
                 shared.shedder.send_away(io, service.limits());
                 None
@@ -258,7 +258,7 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
     }
 
     fn shed_without_descriptors(&self, io: L::Io) {
-        self.lane.worker.counters.shed.add(1);
+        self.lane.worker.counters.over_limit.add(1);
         Shedder::send_away_at_once(io);
     }
 

@@ -227,7 +227,7 @@ impl OpenConnection {
         match shared.admission.enter_address(limits, peer.ip()) {
             Ok(place) => self.place = place,
             Err(refusal) => {
-                worker.counters.shed.add(1);
+                worker.counters.over_limit.add(1);
                 shared.reports.happened(refusal.trouble(), || refusal.to_string());
                 return false;
             }

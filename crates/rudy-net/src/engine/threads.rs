@@ -137,7 +137,7 @@ impl Spawner for Threads {
         open: OpenConnection,
     ) -> Option<JoinHandle<()>> {
         let permit = self.permits.clone().try_acquire_owned();
-        context.worker.counters.waited.add(permit.is_err().into());
+        context.worker.counters.queued.add(permit.is_err().into());
         let threads = self.clone();
         Some(tokio::spawn(async move {
             let permit = match permit {

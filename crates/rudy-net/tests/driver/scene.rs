@@ -60,7 +60,7 @@ impl<F: Fn(Request) -> Reply + Send + Sync + 'static> Service for Answering<F> {
         &self.limits
     }
 
-    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
 }
 
 struct Tell(Sender<Outcome>);

@@ -131,7 +131,7 @@ impl Service for Script {
         &self.limits
     }
 
-    fn refused(&self, _client: &Client, reason: &str, _outcome: &Outcome) {
+    fn rejected(&self, _client: &Client, reason: &str, _outcome: &Outcome) {
         let _ = self.refusals.lock().unwrap().send(reason.to_owned());
     }
 }

@@ -35,7 +35,7 @@ fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
         sent_away.push(client);
     }
-    assert_eq!(sum(&*engine, |counters| &counters.shed), 20);
+    assert_eq!(sum(&*engine, |counters| &counters.over_limit), 20);
     assert_out_of_descriptors(&reports);
 
     drop(hoard);
@@ -70,7 +70,7 @@ fn without_descriptors_idle_connections_give_way_to_new_ones() {
     }
     // Without a descriptor the kernel does not say that nothing more is queued, so one may have closed ahead.
     assert!([20, 21].contains(&sum(&*engine, |counters| &counters.evicted)));
-    assert_eq!(sum(&*engine, |counters| &counters.shed), 0);
+    assert_eq!(sum(&*engine, |counters| &counters.over_limit), 0);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn acceptors_that_are_out_of_descriptors_at_once_all_send_away() {
         let answer = read_all(client);
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     }
-    assert_eq!(sum(&*engine, |counters| &counters.shed), 1000);
+    assert_eq!(sum(&*engine, |counters| &counters.over_limit), 1000);
     assert_eq!(sum(&*engine, |counters| &counters.accepted), 0);
     assert_out_of_descriptors(&reports);
 }

@@ -69,7 +69,7 @@ fn silent_connections_give_way_to_new_ones() {
     let new = greeted(address, &[1; 5]);
     silent.iter().for_each(assert_closed);
     new.iter().for_each(assert_open);
-    assert_eq!((evicted(&*engine), sum(&*engine, |counters| &counters.shed)), (5, 0));
+    assert_eq!((evicted(&*engine), sum(&*engine, |counters| &counters.over_limit)), (5, 0));
     let told = reports.lock().unwrap()[0].clone();
     assert!(matches!(told, Report::Began { trouble: Trouble::Idle, .. }), "{told:?}");
     assert_eq!(
@@ -179,7 +179,7 @@ fn connections_of_other_workers_give_way_too() {
         assert_eq!(evicted(&*engine), count);
         last = stream;
     }
-    assert_eq!(sum(&*engine, |counters| &counters.shed), 0);
+    assert_eq!(sum(&*engine, |counters| &counters.over_limit), 0);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_flood_of_silent_connections_keeps_no_other_out() {
         greeted(address, &[3]);
     }
     assert_open(&kept[0]);
-    assert_eq!(sum(&*engine, |counters| &counters.shed), 0);
+    assert_eq!(sum(&*engine, |counters| &counters.over_limit), 0);
 }
 
 /// Holds up its thread in the handler where a test says so.
@@ -218,7 +218,7 @@ impl Service for Gate {
         &self.limits
     }
 
-    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn a_connection_beyond_the_limit_is_answered_503_and_closed() {
         assert_unavailable(&read_all(stream));
     }
     assert_unavailable(&read_all(UnixStream::connect(&path).unwrap()));
-    assert_eq!(sum(&*engine, |counters| &counters.shed), 6);
+    assert_eq!(sum(&*engine, |counters| &counters.over_limit), 6);
     assert_eq!(sum(&*engine, |counters| &counters.accepted), 0);
     let trouble = Trouble::Connections;
     let detail = "the limit is 0 (raise `limits.connections`)".to_owned();
@@ -45,7 +45,7 @@ fn a_flood_of_connections_beyond_the_limit_is_answered_to_the_last() {
     for stream in streams {
         assert_unavailable(&read_all(stream));
     }
-    assert_eq!(sum(&*engine, |counters| &counters.shed), 400);
+    assert_eq!(sum(&*engine, |counters| &counters.over_limit), 400);
 }
 
 pub(crate) fn assert_unavailable(answer: &str) {

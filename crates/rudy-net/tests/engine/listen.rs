@@ -108,7 +108,7 @@ fn a_panic_ends_its_connection_and_no_other() {
             &self.0
         }
 
-        fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {
+        fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {
             panic!("a bug, for this test");
         }
     }

@@ -40,7 +40,7 @@ impl Service for Behind {
         &self.limits
     }
 
-    fn refused(&self, client: &Client<'_>, reason: &str, outcome: &Outcome) {
+    fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &Outcome) {
         assert_eq!(outcome.status, None, "{reason}");
         self.refused.lock().unwrap().push(format!("{}: {reason}", client.peer.ip().unwrap()));
     }

@@ -26,7 +26,7 @@ impl Service for Greeter {
         &self.limits
     }
 
-    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
 }
 
 /// Answers when it is let to.

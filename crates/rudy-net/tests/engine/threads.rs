@@ -32,7 +32,7 @@ fn ask(address: SocketAddr) -> JoinHandle<String> {
 }
 
 fn waited(engine: &dyn Engine) -> u64 {
-    sum(engine, |counters| &counters.waited)
+    sum(engine, |counters| &counters.queued)
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn connections_beyond_the_threads_wait_for_one_and_are_counted() {
         }
         assert_eq!(called.load(Ordering::SeqCst), 6);
         assert_eq!(waited(&*engine), 6 - threads as u64, "{}", options.model);
-        assert_eq!(sum(&*engine, |counters| &counters.shed), 0, "nobody is refused");
+        assert_eq!(sum(&*engine, |counters| &counters.over_limit), 0, "nobody is refused");
         assert!(reports.lock().unwrap().is_empty());
     }
 }
@@ -150,7 +150,7 @@ fn a_connection_that_no_thread_can_be_started_for_waits_until_one_can() {
     assert_greeted(&exchange(&first, REQUEST).unwrap());
     setrlimit(Resource::Nproc, unlimited).unwrap();
     assert_greeted(&read_all(second));
-    assert_eq!(sum(&*engine, |counters| &counters.shed), 0);
+    assert_eq!(sum(&*engine, |counters| &counters.over_limit), 0);
     let seen = reports.lock().unwrap().clone();
     assert!(matches!(&seen[0], Report::Began { trouble: Trouble::Threads, .. }), "{seen:?}");
 }

@@ -63,14 +63,14 @@ impl Vitals {
             "connections": {
                 "open": accepted.saturating_sub(closed),
                 "accepted": accepted,
-                "waited": sum(|counters| counters.waited.get()),
-                "shed": sum(|counters| counters.shed.get()),
+                "waited": sum(|counters| counters.queued.get()),
+                "shed": sum(|counters| counters.over_limit.get()),
                 "evicted": sum(|counters| counters.evicted.get()),
                 "dropped": sum(|counters| counters.dropped.get()),
             },
             "requests": {
                 "answered": sum(|counters| counters.requests.get()),
-                "refused": sum(|counters| counters.refused.get()),
+                "refused": sum(|counters| counters.rejected.get()),
                 "panicked": sum(|counters| counters.panics.get()),
             },
             "bytes": {

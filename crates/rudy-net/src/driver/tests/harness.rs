@@ -35,7 +35,7 @@ impl Service for Answering {
         &self.limits
     }
 
-    fn refused(&self, _: &Client<'_>, _: &str, outcome: &Outcome) {
+    fn rejected(&self, _: &Client<'_>, _: &str, outcome: &Outcome) {
         let _ = self.outcomes.lock().unwrap().send(outcome.clone());
     }
 }

@@ -30,7 +30,7 @@ impl Service for Nothing {
         unreachable!("never served")
     }
 
-    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
 }
 
 /// With the 136 bytes that tokio adds and 16 of the engine, the connection's task fills two of its 128-byte cache lines. A field
