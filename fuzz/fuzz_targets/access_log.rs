@@ -9,7 +9,7 @@ use http::StatusCode;
 use libfuzzer_sys::fuzz_target;
 use rudy_http::Limits;
 use rudy_http::h1::{Event, RequestHead, ServerConnection};
-use rudy_net::{Client, Ended, Outcome, Peer};
+use rudy_net::{Client, EndReason, ExchangeOutcome, Peer};
 use rudy_server::access_log::{AccessLog, Destination, Format};
 use rudy_server::error_log::ErrorLog;
 use tempfile::TempDir;
@@ -41,7 +41,7 @@ fn line_of(head: &RequestHead<'_>, format: Format) -> String {
     let client = Client::new(Peer::Unix, 1, 1);
     let (wait, duration) = (Duration::ZERO, Duration::ZERO);
     let outcome =
-        Outcome { status: Some(StatusCode::OK), body_bytes: 0, wait, duration, ended: Ended::Complete };
+        ExchangeOutcome { status: Some(StatusCode::OK), body_bytes: 0, wait, duration, end_reason: EndReason::Completed };
     log.observe(head, &client).finished(&outcome);
     log.close();
     let line = fs::read_to_string(&file).expect("the log is text");

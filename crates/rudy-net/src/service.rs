@@ -42,18 +42,18 @@ pub trait Service: Send + Sync + 'static {
     fn limits(&self) -> &Arc<Limits>;
 
     /// A peer was refused before there was a request to answer (a bad head, a timeout); `reason` says why, in words.
-    fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &Outcome);
+    fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome);
 }
 
 /// Receives how an exchange went, once, however it ended: the access log.
 pub trait Observer: Send {
     /// The exchange is over.
-    fn finished(self: Box<Self>, outcome: &Outcome);
+    fn finished(self: Box<Self>, outcome: &ExchangeOutcome);
 }
 
 /// How an exchange went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ExchangeOutcome {
     /// The status sent, `None` where the peer was gone before there was one.
     pub status: Option<StatusCode>,
     /// Bytes of the answer's body, framing not counted: all that were sent, and of one that broke off also those that were
@@ -64,22 +64,22 @@ pub struct Outcome {
     /// From the whole request head to the last byte of the answer.
     pub duration: Duration,
     /// Whether it came to its end.
-    pub ended: Ended,
+    pub end_reason: EndReason,
 }
 
 /// Whether an answer came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum EndReason {
     /// The whole answer was handed to the kernel.
-    Complete,
+    Completed,
     /// The peer went away.
     PeerGone,
     /// The peer did not read, or too slowly.
     PeerStalled,
     /// The body failed on our side after the answer had begun: it was cut.
-    Cut,
+    Aborted,
     /// The server was stopped in the middle.
-    Stopped,
+    ServerStopped,
 }
 
 /// The limits of a server's connections, alone and taken together.

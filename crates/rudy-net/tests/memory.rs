@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 use http::StatusCode;
 use rudy_net::listen::Bound;
-use rudy_net::{Client, Limits, Outcome, Peer, Reply, Request, Response, Service};
+use rudy_net::{Client, Limits, ExchangeOutcome, Peer, Reply, Request, Response, Service};
 
 use crate::counting::HELD;
 use crate::support::{engine_of, eventually, listen, sum};
@@ -47,7 +47,7 @@ impl Service for Silent {
         &self.0
     }
 
-    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
 /// One test, so that little else allocates.

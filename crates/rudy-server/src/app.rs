@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_http::h1::RequestHead;
-use rudy_net::{Client, Forwarded, Limits, Observer, Outcome, Peer, Reply, Request, Response, Service};
+use rudy_net::{Client, Forwarded, Limits, Observer, ExchangeOutcome, Peer, Reply, Request, Response, Service};
 
 use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
@@ -128,7 +128,7 @@ impl Service for App {
         &self.limits
     }
 
-    fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &Outcome) {
+    fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
         if let Some(log) = &self.access_log {
             log.refused(client, reason, outcome);
         }

@@ -10,7 +10,7 @@ use http::request;
 use http_body::Body as _;
 use rudy_net::engine::Source;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Client, Head, Limits, Outcome, Reply, Request, RequestBody,
+    Body, BodyError, BodyPiece, BodyStream, Client, Head, Limits, ExchangeOutcome, Reply, Request, RequestBody,
     Response, Service, Upgraded,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -80,7 +80,7 @@ impl Service for Site {
         &self.limits
     }
 
-    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
 fn note(saw: &Mutex<Vec<String>>, lines: impl IntoIterator<Item = String>) {

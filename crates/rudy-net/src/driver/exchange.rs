@@ -17,7 +17,7 @@ use super::{Connection, State, Upgrade};
 use crate::close::CloseMode;
 use crate::engine::Source;
 use crate::scratch::Scratch;
-use crate::{Body, Ended, Response};
+use crate::{Body, EndReason, Response};
 
 /// A service at work.
 pub(super) struct Handler {
@@ -44,11 +44,11 @@ struct Details {
 }
 
 /// Why a connection ends in the middle of an exchange.
-struct Fault(Ended, CloseMode);
+struct Fault(EndReason, CloseMode);
 
-impl From<Ended> for Fault {
-    fn from(ended: Ended) -> Self {
-        Self(ended, CloseMode::Reset)
+impl From<EndReason> for Fault {
+    fn from(end_reason: EndReason) -> Self {
+        Self(end_reason, CloseMode::Reset)
     }
 }
 
@@ -70,7 +70,7 @@ impl Handler {
                     details.note(&turn);
                 }
                 match flushed {
-                    Poll::Ready(Err(ended)) => Some(exchange.end(ended.into())),
+                    Poll::Ready(Err(end_reason)) => Some(exchange.end(end_reason.into())),
                     _ => self.check_time(connection, &mut turn, &mut scratch),
                 }
             }
@@ -95,9 +95,9 @@ impl Handler {
                 return Poll::Ready(self.reject(rejection, connection, turn.now, scratch));
             }
             Poll::Ready(InputFault::Incomplete) => {
-                return Poll::Ready(self.exchange.end(Fault(Ended::PeerGone, CloseMode::NoLinger)));
+                return Poll::Ready(self.exchange.end(Fault(EndReason::PeerGone, CloseMode::NoLinger)));
             }
-            Poll::Ready(InputFault::Gone) => return Poll::Ready(self.exchange.end(Ended::PeerGone.into())),
+            Poll::Ready(InputFault::Gone) => return Poll::Ready(self.exchange.end(EndReason::PeerGone.into())),
         }
         // They would pile up behind what the client does not take.
         let takes_interim = !self.exchange.output.is_blocked();
@@ -240,9 +240,9 @@ impl Exchange {
         match self.poll_input(connection, turn, out) {
             Poll::Pending => {}
             // A response that has begun must not pass for a whole one.
-            Poll::Ready(InputFault::Refused(_)) => return Poll::Ready(Err(Ended::Cut.into())),
+            Poll::Ready(InputFault::Refused(_)) => return Poll::Ready(Err(EndReason::Aborted.into())),
             Poll::Ready(InputFault::Incomplete | InputFault::Gone) => {
-                return Poll::Ready(Err(Ended::PeerGone.into()));
+                return Poll::Ready(Err(EndReason::PeerGone.into()));
             }
         }
         if self.pump.is_live() && connection.context.worker.is_stopping() {
@@ -265,18 +265,18 @@ impl Exchange {
     ) -> Option<Fault> {
         let (limits, now) = (&connection.facts.limits.http, turn.now);
         if self.has_slow_upload(connection, now) {
-            return Some(Ended::Cut.into());
+            return Some(EndReason::Aborted.into());
         }
         if let Some(details) = &mut self.details
             && details.input.half_close_deadline(limits).is_some_and(|deadline| deadline <= now)
         {
             if !self.output.has_progressed(&connection.io, now) {
-                return Some(Ended::PeerGone.into());
+                return Some(EndReason::PeerGone.into());
             }
             details.input.written(now);
         }
         if self.output.has_stalled(&connection.io, limits, now) {
-            return Some(Ended::PeerStalled.into());
+            return Some(EndReason::PeerStalled.into());
         }
         let input = self.details.as_ref().map_or(&Input::NOTHING, |details| &details.input);
         turn.wake_at(input.due(connection, now));
@@ -286,7 +286,7 @@ impl Exchange {
 
     /// Everything has been handed to the kernel.
     pub(super) fn finish<S: Source>(&mut self, connection: &Connection<S>) -> State {
-        self.tell(Ended::Complete);
+        self.tell(EndReason::Completed);
         let upgrade = self.details.as_mut().and_then(|details| details.upgrade.take());
         match (connection.machine.phase(), upgrade) {
             (Phase::Upgrade, Some(upgrade)) => State::Upgrade(upgrade),
@@ -297,15 +297,15 @@ impl Exchange {
         }
     }
 
-    fn end(&mut self, Fault(ended, mode): Fault) -> State {
-        self.tell(ended);
+    fn end(&mut self, Fault(end_reason, mode): Fault) -> State {
+        self.tell(end_reason);
         State::Close(mode)
     }
 
-    fn tell(&mut self, ended: Ended) {
-        self.output.settle_earlier(ended);
+    fn tell(&mut self, end_reason: EndReason) {
+        self.output.settle_earlier(end_reason);
         if let Some(mut record) = self.details.as_mut().and_then(|details| details.record.take()) {
-            record.finish(ended);
+            record.finish(end_reason);
         }
     }
 }
@@ -364,7 +364,7 @@ impl<S: Source> Connection<S> {
         }
         match sent {
             Poll::Ready(Ok(())) => exchange.finish(self),
-            Poll::Ready(Err(ended)) => exchange.end(ended.into()),
+            Poll::Ready(Err(end_reason)) => exchange.end(end_reason.into()),
             // It is polled once more, and then sees to its deadlines.
             Poll::Pending => State::Body(Box::new(exchange)),
         }
@@ -374,6 +374,6 @@ impl<S: Source> Connection<S> {
 impl Drop for Exchange {
     /// Dropped in the middle: the server is being stopped.
     fn drop(&mut self) {
-        self.tell(Ended::Stopped);
+        self.tell(EndReason::ServerStopped);
     }
 }

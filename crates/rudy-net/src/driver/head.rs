@@ -20,7 +20,7 @@ use super::{Connection, State};
 use crate::close::CloseMode;
 use crate::engine::Source;
 use crate::scratch::Scratch;
-use crate::{Body, Client, Ended, Head, Reply, RequestBody, Response, Service};
+use crate::{Body, Client, EndReason, Head, Reply, RequestBody, Response, Service};
 
 /// Responses to a pipeline are written when they have come to this, whatever else is waiting.
 const OUT_FULL_BYTES: usize = 64 * 1024;
@@ -73,10 +73,10 @@ impl<S: Source> Connection<S> {
             }
             if !out.is_empty() {
                 match self.write(cx, out) {
-                    Ok(true) => records.drain(..).for_each(|mut record| record.finish(Ended::Complete)),
+                    Ok(true) => records.drain(..).for_each(|mut record| record.finish(EndReason::Completed)),
                     Ok(false) => return Poll::Ready(State::Body(Box::new(Exchange::flush(out, records)))),
                     Err(_) => {
-                        records.drain(..).for_each(|mut record| record.finish(Ended::PeerGone));
+                        records.drain(..).for_each(|mut record| record.finish(EndReason::PeerGone));
                         return Poll::Ready(State::Close(CloseMode::Reset));
                     }
                 }

@@ -15,7 +15,7 @@ use super::record::Record;
 use super::turn::Turn;
 use crate::file::{is_cached, read_into_cache};
 use crate::transport::Stream;
-use crate::{Ended, FileRange};
+use crate::{EndReason, FileRange};
 
 /// What is framed and still to be sent on a connection. While something is, no further body is framed: a frame that has begun
 /// is sent to its end, whatever becomes of its body.
@@ -80,7 +80,7 @@ impl Output {
         turn: &mut Turn<'_, '_>,
         out: &mut BytesMut,
         mut raw: Option<Raw>,
-    ) -> Poll<Result<(), Ended>> {
+    ) -> Poll<Result<(), EndReason>> {
         let before = turn.sent_bytes;
         let sent = match &mut self.backlog {
             Some(backlog) if !backlog.queue.is_empty() => {
@@ -89,7 +89,7 @@ impl Output {
             }
             _ => poll_segment(io, turn, out, &mut raw),
         }?;
-        let is_flushed = sent.is_ready() && io.poll_flush(turn.cx).map_err(|_| Ended::PeerGone)?.is_ready();
+        let is_flushed = sent.is_ready() && io.poll_flush(turn.cx).map_err(|_| EndReason::PeerGone)?.is_ready();
         let sent_bytes = turn.sent_bytes - before;
         if let Some(backlog) = &mut self.backlog
             && (sent_bytes > 0 || is_flushed)
@@ -101,7 +101,7 @@ impl Output {
             self.wait(io, turn.now).push(out, raw);
             return Poll::Pending;
         }
-        self.settle_earlier(Ended::Complete);
+        self.settle_earlier(EndReason::Completed);
         Poll::Ready(Ok(()))
     }
 
@@ -158,9 +158,9 @@ impl Output {
     }
 
     /// Tells how the responses before this one have ended.
-    pub(super) fn settle_earlier(&mut self, ended: Ended) {
+    pub(super) fn settle_earlier(&mut self, end_reason: EndReason) {
         if let Some(backlog) = &mut self.backlog {
-            backlog.earlier.drain(..).for_each(|mut record| record.finish(ended));
+            backlog.earlier.drain(..).for_each(|mut record| record.finish(end_reason));
         }
     }
 }
@@ -180,7 +180,7 @@ impl Backlog {
         framed.clear();
     }
 
-    fn poll_queue(&mut self, io: &mut Stream, turn: &mut Turn<'_, '_>) -> Poll<Result<(), Ended>> {
+    fn poll_queue(&mut self, io: &mut Stream, turn: &mut Turn<'_, '_>) -> Poll<Result<(), EndReason>> {
         while let Some(Segment { framed, raw }) = self.queue.front_mut() {
             // It may have waited for its client for long.
             if let Some(Raw::File(range)) = raw {
@@ -224,7 +224,7 @@ pub(super) fn poll_cached(
     length: u64,
     reading: &mut Option<Reading>,
     turn: &mut Turn<'_, '_>,
-) -> Poll<Result<u64, Ended>> {
+) -> Poll<Result<u64, EndReason>> {
     if reading.is_none() && is_cached(&range.file, range.start, length) {
         return Poll::Ready(Ok(length));
     }
@@ -232,7 +232,7 @@ pub(super) fn poll_cached(
         .get_or_insert_with(|| (Box::pin(read_into_cache(range.file.clone(), range.start, length)), length));
     let read = ready!(future.as_mut().poll(turn.cx)).map(|()| *length);
     *reading = None;
-    Poll::Ready(read.map_err(|_| Ended::Cut))
+    Poll::Ready(read.map_err(|_| EndReason::Aborted))
 }
 
 /// Sends what is framed and then what goes behind it. Ready when the transport has taken all of it.
@@ -241,7 +241,7 @@ fn poll_segment(
     turn: &mut Turn<'_, '_>,
     framed: &mut BytesMut,
     raw: &mut Option<Raw>,
-) -> Poll<Result<(), Ended>> {
+) -> Poll<Result<(), EndReason>> {
     loop {
         let sent = match raw {
             Some(Raw::Bytes(bytes)) => ready!(poll_write_with(io, turn, framed, bytes))?,
@@ -262,9 +262,9 @@ fn poll_write(
     turn: &mut Turn<'_, '_>,
     framed: &mut BytesMut,
     more: bool,
-) -> Poll<Result<u64, Ended>> {
+) -> Poll<Result<u64, EndReason>> {
     let written = io.poll_write(turn.cx, &[IoSlice::new(framed)], more);
-    written.map_err(|_| Ended::PeerGone).map_ok(|written| {
+    written.map_err(|_| EndReason::PeerGone).map_ok(|written| {
         framed.advance(written);
         written as u64
     })
@@ -276,10 +276,10 @@ fn poll_write_with(
     turn: &mut Turn<'_, '_>,
     framed: &mut BytesMut,
     bytes: &mut Bytes,
-) -> Poll<Result<u64, Ended>> {
+) -> Poll<Result<u64, EndReason>> {
     let slices = [IoSlice::new(framed), IoSlice::new(bytes)];
     let slices = if framed.is_empty() { &slices[1..] } else { &slices[..] };
-    let written = ready!(io.poll_write(turn.cx, slices, false)).map_err(|_| Ended::PeerGone)?;
+    let written = ready!(io.poll_write(turn.cx, slices, false)).map_err(|_| EndReason::PeerGone)?;
     let of_framed = written.min(framed.len());
     framed.advance(of_framed);
     bytes.advance(written - of_framed);
@@ -288,12 +288,12 @@ fn poll_write_with(
 
 /// Has the transport send a piece of a file. A file that shrank, or is seen to have changed in place, cuts the response: what was
 /// promised can no longer be kept. (What changes between our look and the kernel's read cannot be seen from here.)
-fn poll_file(io: &mut Stream, turn: &mut Turn<'_, '_>, range: &mut FileRange) -> Poll<Result<u64, Ended>> {
+fn poll_file(io: &mut Stream, turn: &mut Turn<'_, '_>, range: &mut FileRange) -> Poll<Result<u64, EndReason>> {
     let length = usize::try_from(range.length).unwrap_or(usize::MAX);
     let sent = ready!(io.poll_send_file(turn.cx, &range.file, range.start, length));
     let sent = sent.map_err(|error| fault_of_file(&error))? as u64;
     if sent == 0 || range.has_changed() {
-        return Poll::Ready(Err(Ended::Cut));
+        return Poll::Ready(Err(EndReason::Aborted));
     }
     range.start += sent;
     range.length -= sent;
@@ -301,12 +301,12 @@ fn poll_file(io: &mut Stream, turn: &mut Turn<'_, '_>, range: &mut FileRange) ->
 }
 
 /// `sendfile` tells the faults of the file and those of the socket in the same way.
-fn fault_of_file(error: &io::Error) -> Ended {
+fn fault_of_file(error: &io::Error) -> EndReason {
     match error.kind() {
         io::ErrorKind::BrokenPipe
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::NotConnected
-        | io::ErrorKind::TimedOut => Ended::PeerGone,
-        _ => Ended::Cut,
+        | io::ErrorKind::TimedOut => EndReason::PeerGone,
+        _ => EndReason::Aborted,
     }
 }

@@ -11,7 +11,7 @@ use super::framing::Framing;
 use super::output::{Output, Raw, Reading, poll_cached};
 use super::turn::Turn;
 use crate::transport::Stream;
-use crate::{Body, BodyPiece, BodyStream, Ended};
+use crate::{Body, BodyPiece, BodyStream, EndReason};
 
 /// Pieces are gathered up to this before they are written, and copied if they are no larger: 16 KiB cost less to copy than a
 /// second segment of a gathered write costs the kernel to look at, and several small ones leave in one write.
@@ -79,7 +79,7 @@ impl Pump {
         framing: &mut impl Framing,
         turn: &mut Turn<'_, '_>,
         out: &mut BytesMut,
-    ) -> Poll<Result<(), Ended>> {
+    ) -> Poll<Result<(), EndReason>> {
         let mut raw = None;
         // A head that nothing is queued before leaves with the beginning of its body.
         let mut sends = output.has_queued() || framing.has_ended();
@@ -103,10 +103,10 @@ impl Pump {
                     output.release();
                     return Poll::Pending;
                 }
-                Err(ended) => {
+                Err(end_reason) => {
                     // What there was before belongs to the client, the head first of all: it tells a cut response from none.
                     let _ = output.poll(io, turn, out, None);
-                    return Poll::Ready(Err(ended));
+                    return Poll::Ready(Err(end_reason));
                 }
             }
         }
@@ -123,7 +123,7 @@ impl Pump {
         framing: &mut impl Framing,
         turn: &mut Turn<'_, '_>,
         out: &mut BytesMut,
-    ) -> Result<Filled, Ended> {
+    ) -> Result<Filled, EndReason> {
         while out.len() < GATHERED_BYTES && turn.left_bytes > 0 && !framing.has_ended() {
             let max = framing.window().min(turn.left_bytes);
             if self.rest.is_none() && self.stream.is_none() {
@@ -151,7 +151,7 @@ impl Pump {
                     return Ok(Filled::All);
                 }
                 Poll::Ready(None) => self.stream = None,
-                Poll::Ready(Some(Err(_))) => return Err(Ended::Cut),
+                Poll::Ready(Some(Err(_))) => return Err(EndReason::Aborted),
                 Poll::Ready(Some(Ok(piece))) => self.take(piece, max, framing, turn, out)?,
             }
         }
@@ -165,7 +165,7 @@ impl Pump {
         framing: &mut impl Framing,
         turn: &mut Turn<'_, '_>,
         out: &mut BytesMut,
-    ) -> Result<Filled, Ended> {
+    ) -> Result<Filled, EndReason> {
         let Some(rest) = self.rest.take() else { return Ok(Filled::Some(None)) };
         let mut raw = rest.raw;
         let framed = framing.begin_raw(length, out).map_err(too_long)?;
@@ -186,7 +186,7 @@ impl Pump {
         framing: &mut impl Framing,
         turn: &mut Turn<'_, '_>,
         out: &mut BytesMut,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndReason> {
         match piece {
             BodyPiece::Data(data) if data.len() <= GATHERED_BYTES && data.len() as u64 <= max => {
                 turn.framed(data.len() as u64);
@@ -203,19 +203,19 @@ impl Pump {
     }
 
     /// The client takes nothing: the body may read ahead from its source meanwhile, or give the client up.
-    pub(crate) fn poll_blocked(&mut self, turn: &mut Turn<'_, '_>) -> Poll<Result<(), Ended>> {
+    pub(crate) fn poll_blocked(&mut self, turn: &mut Turn<'_, '_>) -> Poll<Result<(), EndReason>> {
         let Some(stream) = &mut self.stream else { return Poll::Pending };
         match turn.poll(|cx, now| stream.poll_blocked(cx, now)) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(())) => {
                 turn.counters.dropped.add(1);
-                Poll::Ready(Err(Ended::PeerStalled))
+                Poll::Ready(Err(EndReason::PeerStalled))
             }
-            Err(ended) => Poll::Ready(Err(ended)),
+            Err(end_reason) => Poll::Ready(Err(end_reason)),
         }
     }
 }
 
-fn too_long(_: LengthError) -> Ended {
-    Ended::Cut
+fn too_long(_: LengthError) -> EndReason {
+    EndReason::Aborted
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use http::StatusCode;
 use rudy_http::h1::Rejection;
 
-use crate::{Client, Ended, Observer, Outcome, Service};
+use crate::{Client, EndReason, Observer, ExchangeOutcome, Service};
 
 /// One exchange somebody wants to know the end of.
 pub(super) struct Record {
@@ -33,27 +33,27 @@ impl Record {
     }
 
     /// The exchange is over.
-    pub(super) fn finish(&mut self, ended: Ended) {
+    pub(super) fn finish(&mut self, end_reason: EndReason) {
         if let Some(observer) = self.observer.take() {
-            observer.finished(&self.outcome(ended));
+            observer.finished(&self.outcome(end_reason));
         }
     }
 
-    fn outcome(&self, ended: Ended) -> Outcome {
+    fn outcome(&self, end_reason: EndReason) -> ExchangeOutcome {
         let duration = self.received.elapsed();
         let wait = self.began.map_or(duration, |began| began.saturating_duration_since(self.received));
-        Outcome { status: self.status, body_bytes: self.body_bytes, wait, duration, ended }
+        ExchangeOutcome { status: self.status, body_bytes: self.body_bytes, wait, duration, end_reason }
     }
 }
 
 /// Tells the service of a connection that was closed without a response, before there was a request.
 pub(super) fn report_closed<S: Service>(service: &S, client: &Client<'_>, reason: &str, since: Instant) {
-    service.rejected(client, reason, &Record::new(None, since).outcome(Ended::Cut));
+    service.rejected(client, reason, &Record::new(None, since).outcome(EndReason::Aborted));
 }
 
 /// Tells the service of a peer that was refused before there was a request to answer.
 pub(super) fn report_rejection<S: Service>(service: &S, client: &Client<'_>, rejection: Rejection, since: Instant) {
     let mut record = Record::new(None, since);
     record.status = Some(rejection.status());
-    service.rejected(client, &rejection.to_string(), &record.outcome(Ended::Complete));
+    service.rejected(client, &rejection.to_string(), &record.outcome(EndReason::Completed));
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use http::{HeaderMap, StatusCode};
 
 use crate::context;
-use crate::{Counters, Ended};
+use crate::{Counters, EndReason};
 
 /// How much of its bodies a connection sends before the others of its core have their turn: a tenth of a millisecond's work where
 /// it is a file. A fast reader would otherwise take a large file whole while they wait, and a stream that always has more
@@ -52,7 +52,7 @@ impl<'a, 'b> Turn<'a, 'b> {
     }
 
     /// Polls a body, or another protocol. A panic is a fault of its exchange: the connection is closed as it should be.
-    pub(crate) fn poll<R>(&mut self, poll: impl FnOnce(&mut Context<'_>, Instant) -> R) -> Result<R, Ended> {
+    pub(crate) fn poll<R>(&mut self, poll: impl FnOnce(&mut Context<'_>, Instant) -> R) -> Result<R, EndReason> {
         self.poll_leaving(false, poll).0
     }
 
@@ -61,7 +61,7 @@ impl<'a, 'b> Turn<'a, 'b> {
         &mut self,
         takes_interim: bool,
         poll: impl FnOnce(&mut Context<'_>) -> R,
-    ) -> (Result<R, Ended>, Vec<(StatusCode, HeaderMap)>) {
+    ) -> (Result<R, EndReason>, Vec<(StatusCode, HeaderMap)>) {
         self.poll_leaving(takes_interim, |cx, _| poll(cx))
     }
 
@@ -69,13 +69,13 @@ impl<'a, 'b> Turn<'a, 'b> {
         &mut self,
         takes_interim: bool,
         poll: impl FnOnce(&mut Context<'_>, Instant) -> R,
-    ) -> (Result<R, Ended>, Vec<(StatusCode, HeaderMap)>) {
+    ) -> (Result<R, EndReason>, Vec<(StatusCode, HeaderMap)>) {
         let poll = || catch_unwind(AssertUnwindSafe(|| poll(self.cx, self.now)));
         let (polled, left) = context::collect(self.now, takes_interim, poll);
         self.wake_at(left.due);
         let polled = polled.map_err(|_| {
             self.counters.panics.add(1);
-            Ended::Cut
+            EndReason::Aborted
         });
         (polled, left.interim)
     }

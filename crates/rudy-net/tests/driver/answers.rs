@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 
-use rudy_net::{Ended, Limits};
+use rudy_net::{EndReason, Limits};
 
 use crate::service::{FILE_BYTES, Server, read_to_close, read_until};
 use crate::support::is_serial;
@@ -24,8 +24,8 @@ fn requests_behind_a_slow_one_are_answered_in_order() {
     read_until(&mut stream, "5\r\nthree\r\n0\r\nx-end: yes\r\n\r\n");
     read_until(&mut stream, "hello");
     let ended: Vec<_> =
-        server.outcomes.iter().take(4).map(|outcome| (outcome.ended, outcome.body_bytes)).collect();
-    assert_eq!(ended, [5, 6, 13, 5].map(|bytes| (Ended::Complete, bytes)));
+        server.outcomes.iter().take(4).map(|outcome| (outcome.end_reason, outcome.body_bytes)).collect();
+    assert_eq!(ended, [5, 6, 13, 5].map(|bytes| (EndReason::Completed, bytes)));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_client_that_resets_while_the_service_works_ends_the_exchange() {
     server.began.recv().unwrap();
     socket2::SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     drop(stream);
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerGone);
 }
 
 #[test]

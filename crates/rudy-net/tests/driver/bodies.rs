@@ -145,5 +145,5 @@ fn a_peer_that_leaves_in_the_middle_of_its_body_ends_the_exchange() {
     let mut stream = server.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(read_to_close(&mut stream), (String::new(), true));
-    assert_eq!(server.outcomes.recv().unwrap().ended, rudy_net::Ended::PeerGone);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, rudy_net::EndReason::PeerGone);
 }

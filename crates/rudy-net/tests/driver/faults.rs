@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use rudy_net::{Ended, Limits};
+use rudy_net::{EndReason, Limits};
 
 use crate::service::{FILE_BYTES, Server, read_to_close, read_until};
 use crate::support::is_serial;
@@ -17,7 +17,7 @@ fn a_stream_that_fails_is_cut_without_its_last_chunk() {
     let mut stream = server.send("GET /fail HTTP/1.1\r\nHost: a\r\n\r\n");
     let (answer, ended) = read_to_close(&mut stream);
     assert!(!ended && !answer.ends_with("0\r\n\r\n"), "{answer}");
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::Cut);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::Aborted);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_file_that_changes_in_place_is_cut() {
     let mut body = Vec::new();
     assert!(stream.read_to_end(&mut body).is_err(), "reset, not ended");
     assert!((body.len() as u64) < FILE_BYTES);
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::Cut);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::Aborted);
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn an_answer_that_fails_does_not_take_those_before_it_along() {
     let server = server();
     let mut stream = server.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /fail HTTP/1.1\r\nHost: a\r\n\r\n");
     read_until(&mut stream, "hello");
-    let ended: Vec<_> = server.outcomes.iter().take(2).map(|outcome| outcome.ended).collect();
-    assert_eq!(ended, [Ended::Complete, Ended::Cut]);
+    let ended: Vec<_> = server.outcomes.iter().take(2).map(|outcome| outcome.end_reason).collect();
+    assert_eq!(ended, [EndReason::Completed, EndReason::Aborted]);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_panic_in_a_body_cuts_the_answer() {
     let server = server();
     let mut stream = server.send("GET /panic-in-body HTTP/1.0\r\n\r\n");
     assert!(!read_to_close(&mut stream).1, "reset: its end would pass for the end of the body");
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::Cut);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::Aborted);
 }
 
 #[test]
@@ -96,6 +96,6 @@ fn an_answer_that_the_peer_leaves_is_told_so() {
     read_until(&mut stream, "\r\n\r\n");
     drop(stream);
     let outcome = server.outcomes.recv().unwrap();
-    assert_eq!((outcome.ended, outcome.status.unwrap().as_u16()), (Ended::PeerGone, 200));
+    assert_eq!((outcome.end_reason, outcome.status.unwrap().as_u16()), (EndReason::PeerGone, 200));
     assert!(outcome.body_bytes < FILE_BYTES);
 }

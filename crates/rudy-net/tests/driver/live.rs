@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use rudy_net::{Counters, Ended, Limits};
+use rudy_net::{Counters, EndReason, Limits};
 
 use crate::service::beat::{INTERVAL, LARGE};
 use crate::service::{Server, read_to_close, read_until};
@@ -48,7 +48,7 @@ fn answers_before_it_in_a_pipeline_are_sent_at_once() {
     let server = server();
     let mut stream = server.send(get("/") + &get("/live"));
     read_until(&mut stream, "hello");
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::Complete);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::Completed);
     read_until(&mut stream, "tick\n");
 }
 
@@ -71,7 +71,7 @@ fn head_gets_the_head_alone() {
 fn a_peer_that_falls_too_far_behind_is_dropped_and_counted() {
     let server = server();
     let mut stream = server.send(get("/live/large"));
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerStalled);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerStalled);
     assert_eq!(sum(&*server.engine, |counters: &Counters| &counters.dropped), 1);
     let (_, ended) = read_to_close(&mut stream);
     assert!(!ended, "cut, not ended");
@@ -93,7 +93,7 @@ fn a_peer_that_goes_away_from_what_is_silent_is_noticed() {
     let mut stream = server.send(get("/live/silent"));
     read_until(&mut stream, "\r\n\r\n");
     drop(stream);
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerGone);
 }
 
 /// What it sent may be more than is kept, or a body that nobody reads: its end is behind that.
@@ -109,7 +109,7 @@ fn a_peer_that_goes_away_from_what_is_silent_is_noticed_behind_what_it_sent() {
         read_until(&mut stream, "\r\n\r\n");
         drop(stream);
         let outcome = server.outcomes.recv_timeout(PATIENCE);
-        assert_eq!(outcome.unwrap().ended, Ended::PeerGone, "{request:.40}");
+        assert_eq!(outcome.unwrap().end_reason, EndReason::PeerGone, "{request:.40}");
     }
 }
 
@@ -119,7 +119,7 @@ fn a_peer_that_goes_away_ends_it() {
     let mut stream = server.send(get("/live"));
     read_until(&mut stream, "tick\n");
     drop(stream);
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerGone);
     eventually("the connection is closed", || sum(&*server.engine, |counters| &counters.closed) == 1);
 }
 

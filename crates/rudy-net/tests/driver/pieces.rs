@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::StatusCode;
-use rudy_net::{Body, BodyError, BodyPiece, BodyStream, Ended, FileRange, Limits, Reply, Response};
+use rudy_net::{Body, BodyError, BodyPiece, BodyStream, EndReason, FileRange, Limits, Reply, Response};
 
 use crate::scene::Scene;
 use crate::service::beat::LARGE;
@@ -107,7 +107,7 @@ fn pieces_of_any_size_arrive_whole_in_every_framing() {
         let body = if is_chunked { decode(&body) } else { body };
         assert!(body == expected, "{head}");
         let outcome = scene.outcomes.recv().unwrap();
-        assert_eq!((outcome.ended, outcome.body_bytes), (Ended::Complete, expected.len() as u64));
+        assert_eq!((outcome.end_reason, outcome.body_bytes), (EndReason::Completed, expected.len() as u64));
     }
 }
 
@@ -171,6 +171,6 @@ fn a_body_reads_ahead_while_its_client_does_not_read() {
     }
     *gives_up.lock().unwrap() = true;
     waker.wake();
-    assert_eq!(scene.outcomes.recv().unwrap().ended, Ended::PeerStalled);
+    assert_eq!(scene.outcomes.recv().unwrap().end_reason, EndReason::PeerStalled);
     assert!(!read_to_close(&mut stream).1);
 }

@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex};
 
 use rudy_http::h1::RequestHead;
 use rudy_net::engine::Engine;
-use rudy_net::{Client, Limits, Observer, Outcome, Reply, Request, Service};
+use rudy_net::{Client, Limits, Observer, ExchangeOutcome, Reply, Request, Service};
 
 use crate::support::{engine, listen_tcp};
 
 pub(crate) struct Scene {
     pub(crate) engine: Box<dyn Engine>,
-    pub(crate) outcomes: Receiver<Outcome>,
+    pub(crate) outcomes: Receiver<ExchangeOutcome>,
     address: SocketAddr,
 }
 
 struct Answering<F> {
     answer: F,
     limits: Arc<Limits>,
-    outcomes: Mutex<Sender<Outcome>>,
+    outcomes: Mutex<Sender<ExchangeOutcome>>,
 }
 
 impl Scene {
@@ -60,13 +60,13 @@ impl<F: Fn(Request) -> Reply + Send + Sync + 'static> Service for Answering<F> {
         &self.limits
     }
 
-    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
-struct Tell(Sender<Outcome>);
+struct Tell(Sender<ExchangeOutcome>);
 
 impl Observer for Tell {
-    fn finished(self: Box<Self>, outcome: &Outcome) {
+    fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
         let _ = self.0.send(outcome.clone());
     }
 }

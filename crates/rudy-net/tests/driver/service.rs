@@ -21,7 +21,7 @@ use http_body::Body as _;
 use rudy_http::h1::RequestHead;
 use rudy_net::engine::Engine;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Client, Deadline, FileRange, Limits, Observer, Outcome, Reply,
+    Body, BodyError, BodyPiece, BodyStream, Client, Deadline, FileRange, Limits, Observer, ExchangeOutcome, Reply,
     Request, RequestBody, Response, Service,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -36,7 +36,7 @@ pub(crate) struct Script {
     /// `/wait` answers when this is notified, and says so when it begins.
     pub(crate) go: Arc<Notify>,
     began: Mutex<Sender<()>>,
-    outcomes: Mutex<Sender<Outcome>>,
+    outcomes: Mutex<Sender<ExchangeOutcome>>,
     told: Mutex<Sender<String>>,
     refusals: Mutex<Sender<String>>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Server {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) go: Arc<Notify>,
     pub(crate) began: Receiver<()>,
-    pub(crate) outcomes: Receiver<Outcome>,
+    pub(crate) outcomes: Receiver<ExchangeOutcome>,
     pub(crate) refusals: Receiver<String>,
     /// How bodies ended that were read elsewhere.
     pub(crate) told: Receiver<String>,
@@ -131,15 +131,15 @@ impl Service for Script {
         &self.limits
     }
 
-    fn rejected(&self, _client: &Client, reason: &str, _outcome: &Outcome) {
+    fn rejected(&self, _client: &Client, reason: &str, _outcome: &ExchangeOutcome) {
         let _ = self.refusals.lock().unwrap().send(reason.to_owned());
     }
 }
 
-struct Tell(Sender<Outcome>);
+struct Tell(Sender<ExchangeOutcome>);
 
 impl Observer for Tell {
-    fn finished(self: Box<Self>, outcome: &Outcome) {
+    fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
         let _ = self.0.send(outcome.clone());
     }
 }

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rudy_net::{Ended, Limits};
+use rudy_net::{EndReason, Limits};
 
 use crate::service::{POLLS, Server, read_to_close, read_until};
 use crate::support::is_serial;
@@ -84,7 +84,7 @@ fn a_request_is_cancelled_when_its_client_has_closed_and_nothing_can_be_written(
     for path in ["/wait", "/silent", "/live/silent"] {
         let stream = server.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         drop(stream);
-        assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone, "{path}");
+        assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerGone, "{path}");
     }
 }
 
@@ -97,7 +97,7 @@ fn a_client_that_has_closed_behind_a_body_that_is_not_read_is_noticed() {
     let more = "x".repeat(100_000);
     for request in [post.clone(), post + &more, pipelined + &more] {
         drop(server.send(&request));
-        assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone, "{request:.20}");
+        assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerGone, "{request:.20}");
     }
 }
 
@@ -109,7 +109,7 @@ fn a_reset_behind_the_end_of_what_a_client_sends_is_noticed() {
     server.began.recv().unwrap();
     socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
     drop(stream);
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerGone);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_client_that_has_closed_its_sending_side_and_does_not_read_is_cut() {
     let server = server(|limits| limits.half_close_timeout = SHORT);
     let stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     stream.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerGone);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerGone);
     drop(stream);
 }
 
@@ -153,7 +153,7 @@ fn a_peer_that_does_not_read_is_cut() {
     let server = server(|limits| limits.send_stall_timeout = SHORT);
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     let outcome = server.outcomes.recv().unwrap();
-    assert_eq!(outcome.ended, Ended::PeerStalled);
+    assert_eq!(outcome.end_reason, EndReason::PeerStalled);
     let error = std::io::copy(&mut stream, &mut std::io::sink()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
@@ -200,7 +200,7 @@ fn a_peer_that_reads_too_slowly_is_cut() {
     let mut stream = server.send("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut byte = [0];
     stream.read_exact(&mut byte).unwrap();
-    assert_eq!(server.outcomes.recv().unwrap().ended, Ended::PeerStalled);
+    assert_eq!(server.outcomes.recv().unwrap().end_reason, EndReason::PeerStalled);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use http::StatusCode;
 use rudy_net::engine::{Engine, Model, Report, Trouble};
-use rudy_net::{Client, Limits, Outcome, Reply, Request, Response, Service};
+use rudy_net::{Client, Limits, ExchangeOutcome, Reply, Request, Response, Service};
 
 use crate::limits::{assert_unavailable, connect_from};
 use crate::support::{
@@ -218,7 +218,7 @@ impl Service for Gate {
         &self.limits
     }
 
-    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
 #[test]

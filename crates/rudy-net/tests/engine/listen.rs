@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rudy_net::engine::{Report, Stopped};
 use rudy_net::listen::{Address, Endpoint, Inherited, Listener};
-use rudy_net::{Client, Limits, Outcome, Reply, Request, Response, Service};
+use rudy_net::{Client, Limits, ExchangeOutcome, Reply, Request, Response, Service};
 
 use crate::support::{
     LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen,
@@ -108,7 +108,7 @@ fn a_panic_ends_its_connection_and_no_other() {
             &self.0
         }
 
-        fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {
+        fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {
             panic!("a bug, for this test");
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rudy_net::engine::{Engine, Trouble};
 use rudy_net::listen::Bound;
-use rudy_net::{Client, Limits, Outcome, Peer, Reply, Request, Response, Service};
+use rudy_net::{Client, Limits, ExchangeOutcome, Peer, Reply, Request, Response, Service};
 
 use crate::limits::{assert_unavailable, connect_from};
 use crate::support::{
@@ -40,7 +40,7 @@ impl Service for Behind {
         &self.limits
     }
 
-    fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &Outcome) {
+    fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
         assert_eq!(outcome.status, None, "{reason}");
         self.refused.lock().unwrap().push(format!("{}: {reason}", client.peer.ip().unwrap()));
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use rudy_net::engine::{self, Engine, Model, Options, Report, Source};
 use rudy_net::listen::{Address, Bound, Inherited, Listener};
-use rudy_net::{Client, Limits, Outcome, Reply, Request, Response, Service};
+use rudy_net::{Client, Limits, ExchangeOutcome, Reply, Request, Response, Service};
 use tokio::sync::Semaphore;
 
 /// Answers every request with a greeting.
@@ -26,7 +26,7 @@ impl Service for Greeter {
         &self.limits
     }
 
-    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
 /// Answers when it is let to.
@@ -50,7 +50,7 @@ impl Service for Waiting {
         &self.limits
     }
 
-    fn refused(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
 /// Gives one service for ever.
@@ -139,7 +139,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-pub(crate) fn sum(engine: &dyn Engine, count: fn(&rudy_net::Counters) -> &rudy_net::Count) -> u64 {
+pub(crate) fn sum(engine: &dyn Engine, count: fn(&rudy_net::Counters) -> &rudy_net::Counter) -> u64 {
     engine.workers().iter().map(|worker| count(&worker.counters).get()).sum()
 }
 

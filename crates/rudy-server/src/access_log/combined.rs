@@ -34,7 +34,7 @@ pub(super) fn write(record: &Record<'_>, time: &str, line: &mut Vec<u8>) {
     line.push(b' ');
     put_field(record.asked.and_then(|asked| asked.value(asked.user_agent.as_ref())), line);
     let (duration_us, wait_us) = (micros(outcome.duration), micros(outcome.wait));
-    put(line, format_args!(" {duration_us} {wait_us} {}\n", ended_word(outcome.ended)));
+    put(line, format_args!(" {duration_us} {wait_us} {}\n", ended_word(outcome.end_reason)));
 }
 
 /// A line that log readers pass over.

@@ -34,7 +34,7 @@ pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>
     let (duration_us, wait_us) = (micros(outcome.duration), micros(outcome.wait));
     put(line, format_args!(",\"body_bytes\":{}", outcome.body_bytes));
     put(line, format_args!(",\"duration_us\":{duration_us},\"wait_us\":{wait_us}"));
-    put(line, format_args!(",\"ended\":\"{}\"}}\n", ended_word(outcome.ended)));
+    put(line, format_args!(",\"ended\":\"{}\"}}\n", ended_word(outcome.end_reason)));
 }
 
 /// A line that tells how many are missing before it.

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 use http::{Method, Version};
 use rudy_http::h1::RequestHead;
 use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_net::{Client, Ended, Observer, Outcome};
+use rudy_net::{Client, EndReason, Observer, ExchangeOutcome};
 
 use crate::error_log::ErrorLog;
 use crate::line_writer::{LineWriter, OnTrouble, Trouble};
@@ -121,7 +121,7 @@ impl AccessLog {
     }
 
     /// Writes the line of a peer that was refused before there was a request.
-    pub fn refused(&self, client: &Client, reason: &str, outcome: &Outcome) {
+    pub fn refused(&self, client: &Client, reason: &str, outcome: &ExchangeOutcome) {
         self.write(&Record { client, asked: None, refused: Some(reason), outcome });
     }
 
@@ -150,7 +150,7 @@ struct Record<'a> {
     asked: Option<&'a Asked>,
     /// Why nobody was asked for an answer.
     refused: Option<&'a str>,
-    outcome: &'a Outcome,
+    outcome: &'a ExchangeOutcome,
 }
 
 /// What was asked: a copy of what a line tells of the request's head, which is gone by the time of the line.
@@ -205,19 +205,19 @@ struct Exchange {
 }
 
 impl Observer for Exchange {
-    fn finished(self: Box<Self>, outcome: &Outcome) {
+    fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
         self.log.write(&Record { client: &self.client, asked: Some(&self.asked), refused: None, outcome });
     }
 }
 
 /// How an exchange ended, in one word.
-fn ended_word(ended: Ended) -> &'static str {
-    match ended {
-        Ended::Complete => "complete",
-        Ended::PeerGone => "peer_gone",
-        Ended::PeerStalled => "peer_stalled",
-        Ended::Cut => "cut",
-        Ended::Stopped => "stopped",
+fn ended_word(end_reason: EndReason) -> &'static str {
+    match end_reason {
+        EndReason::Completed => "complete",
+        EndReason::PeerGone => "peer_gone",
+        EndReason::PeerStalled => "peer_stalled",
+        EndReason::Aborted => "cut",
+        EndReason::ServerStopped => "stopped",
     }
 }
 

@@ -11,13 +11,13 @@ use super::*;
 
 const TIME: &str = "T";
 
-fn outcome() -> Outcome {
-    Outcome {
+fn outcome() -> ExchangeOutcome {
+    ExchangeOutcome {
         status: Some(StatusCode::OK),
         body_bytes: 512,
         wait: Duration::from_micros(790),
         duration: Duration::from_micros(812),
-        ended: Ended::Complete,
+        end_reason: EndReason::Completed,
     }
 }
 
@@ -45,7 +45,7 @@ fn lines(
     client: &Client,
     asked: Option<&Asked>,
     refused: Option<&str>,
-    outcome: &Outcome,
+    outcome: &ExchangeOutcome,
 ) -> (String, String) {
     let record = Record { client, asked, refused, outcome };
     let (mut combined, mut json) = (Vec::new(), Vec::new());
@@ -76,7 +76,7 @@ fn an_exchange_is_told_in_full() {
 
 #[test]
 fn what_is_not_known_is_left_out() {
-    let nothing = Outcome { status: None, body_bytes: 0, ended: Ended::PeerGone, ..outcome() };
+    let nothing = ExchangeOutcome { status: None, body_bytes: 0, end_reason: EndReason::PeerGone, ..outcome() };
     let unix = Client::new(Peer::Unix, 7, 1);
     let (combined, json) = lines(&unix, None, Some("no Host"), &nothing);
     assert_eq!(combined, "unix: - - [T] \"-\" 000 0 \"-\" \"-\" 812 790 peer_gone\n");

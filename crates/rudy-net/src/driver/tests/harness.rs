@@ -11,7 +11,7 @@ use rudy_http::h1::RequestHead;
 use crate::engine::Source;
 use crate::timers::Alarm;
 use crate::transport::Stream;
-use crate::{Client, Limits, Observer, Outcome, Peer, Reply, Request, Service, Worker};
+use crate::{Client, Limits, Observer, ExchangeOutcome, Peer, Reply, Request, Service, Worker};
 
 type Answer = dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync;
 
@@ -19,7 +19,7 @@ type Answer = dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync;
 pub(super) struct Answering {
     limits: Arc<Limits>,
     answer: Box<Answer>,
-    outcomes: Mutex<Sender<Outcome>>,
+    outcomes: Mutex<Sender<ExchangeOutcome>>,
 }
 
 impl Service for Answering {
@@ -35,15 +35,15 @@ impl Service for Answering {
         &self.limits
     }
 
-    fn rejected(&self, _: &Client<'_>, _: &str, outcome: &Outcome) {
+    fn rejected(&self, _: &Client<'_>, _: &str, outcome: &ExchangeOutcome) {
         let _ = self.outcomes.lock().unwrap().send(outcome.clone());
     }
 }
 
-struct Tell(Sender<Outcome>);
+struct Tell(Sender<ExchangeOutcome>);
 
 impl Observer for Tell {
-    fn finished(self: Box<Self>, outcome: &Outcome) {
+    fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
         let _ = self.0.send(outcome.clone());
     }
 }
@@ -63,7 +63,7 @@ impl Source for Fixed {
 /// What a connection is served with.
 pub(super) struct Harness {
     pub(super) worker: Arc<Worker>,
-    pub(super) outcomes: Receiver<Outcome>,
+    pub(super) outcomes: Receiver<ExchangeOutcome>,
     context: Arc<ConnectionContext<Fixed>>,
 }
 

@@ -8,7 +8,7 @@ mod toy;
 mod transport;
 
 use super::*;
-use crate::{Outcome, Reply, Request};
+use crate::{ExchangeOutcome, Reply, Request};
 
 struct Nothing;
 
@@ -30,7 +30,7 @@ impl Service for Nothing {
         unreachable!("never served")
     }
 
-    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &Outcome) {}
+    fn rejected(&self, _client: &Client<'_>, _reason: &str, _outcome: &ExchangeOutcome) {}
 }
 
 /// With the 136 bytes that tokio adds and 16 of the engine, the connection's task fills two of its 128-byte cache lines. A field

@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::toy::{DATA, END, RESET, Toy};
-use crate::{Body, BodyError, BodyPiece, BodyStream, Ended, FileRange};
+use crate::{Body, BodyError, BodyPiece, BodyStream, EndReason, FileRange};
 
 /// What a peer got of a stream: its bytes, and how it ended.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -164,7 +164,7 @@ async fn a_frame_that_cannot_be_sent_to_its_end_breaks_the_connection() {
     let bodies = [(1, Body::File(range(b"short", 0, 100))), (2, Body::Bytes("whole".into()))];
     let mut toy = Toy::new(ours, 1000, bodies);
     let polled = toy.poll(&mut Context::from_waker(Waker::noop()), Instant::now(), &mut None);
-    assert_eq!(polled, Poll::Ready(Err(Ended::Cut)));
+    assert_eq!(polled, Poll::Ready(Err(EndReason::Aborted)));
 }
 
 /// What the socket has not taken of a frame comes before anything else, even when its stream is given up in the middle.

@@ -20,7 +20,7 @@ use crate::driver::output::{Output, Raw};
 use crate::driver::pump::{Filled, Pump};
 use crate::driver::turn::Turn;
 use crate::transport::Stream;
-use crate::{Body, Counters, Ended};
+use crate::{Body, Counters, EndReason};
 
 pub(super) const DATA: u8 = b'D';
 pub(super) const END: u8 = b'E';
@@ -113,7 +113,7 @@ impl ToyStream {
         limits: &Limits,
         turn: &mut Turn<'_, '_>,
         out: &mut BytesMut,
-    ) -> Result<Filled, Ended> {
+    ) -> Result<Filled, EndReason> {
         let before = turn.body_bytes;
         let Self { number, window, has_ended, .. } = self;
         let mut frames = Frames { number: *number, window, has_ended };
@@ -126,7 +126,7 @@ impl ToyStream {
             self.pace.wait(turn.now);
             let deadline = self.pace.stall_deadline(limits.send_stall_timeout);
             if deadline.is_some_and(|deadline| deadline <= turn.now) {
-                return Err(Ended::PeerStalled);
+                return Err(EndReason::PeerStalled);
             }
             turn.wake_at(deadline);
         }
@@ -156,7 +156,7 @@ impl Toy {
         cx: &mut Context<'_>,
         now: Instant,
         due: &mut Option<Instant>,
-    ) -> Poll<Result<(), Ended>> {
+    ) -> Poll<Result<(), EndReason>> {
         let counters = self.counters.clone();
         let mut turn = Turn::new(cx, now, &counters);
         self.read(&mut turn);
@@ -165,12 +165,12 @@ impl Toy {
         polled
     }
 
-    fn poll_out(&mut self, turn: &mut Turn<'_, '_>) -> Poll<Result<(), Ended>> {
+    fn poll_out(&mut self, turn: &mut Turn<'_, '_>) -> Poll<Result<(), EndReason>> {
         let (mut out, mut raw) = (BytesMut::new(), None);
         loop {
             if self.output.poll(&mut self.io, turn, &mut out, raw.take())?.is_pending() {
                 let is_late = self.streams.iter_mut().any(|stream| stream.pump.poll_blocked(turn).is_ready());
-                return if is_late { Poll::Ready(Err(Ended::PeerStalled)) } else { Poll::Pending };
+                return if is_late { Poll::Ready(Err(EndReason::PeerStalled)) } else { Poll::Pending };
             }
             if self.streams.is_empty() {
                 return Poll::Ready(Ok(()));

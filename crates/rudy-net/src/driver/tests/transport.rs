@@ -18,7 +18,7 @@ use super::harness::Harness;
 use super::second_protocol::{pattern, range};
 use super::session::{GOODBYE, HANDSHAKE, Session, Visitor};
 use crate::{
-    Body, BodyError, BodyPiece, BodyStream, Client, Ended, Limits, Reply, Request, Response, send_interim,
+    Body, BodyError, BodyPiece, BodyStream, Client, EndReason, Limits, Reply, Request, Response, send_interim,
 };
 
 const SHORT: Duration = Duration::from_millis(100);
@@ -256,6 +256,6 @@ async fn a_response_is_complete_when_it_is_flushed() {
             assert!(serving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             tokio::task::yield_now().await;
         }
-        assert_eq!(harness.outcomes.recv().unwrap().ended, Ended::Complete, "{path}");
+        assert_eq!(harness.outcomes.recv().unwrap().end_reason, EndReason::Completed, "{path}");
     }
 }
