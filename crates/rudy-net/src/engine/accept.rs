@@ -20,7 +20,7 @@ use super::descriptors::HOW_TO_RAISE_DESCRIPTORS;
 use super::lane::{Lane, OpenConnection};
 use super::shed::Shedder;
 use super::spawner::Spawner;
-use super::{Source, Trouble};
+use super::{Source, Problem};
 use crate::close::close_listener;
 use crate::driver::ConnectionContext;
 use crate::listen::BACKLOG;
@@ -168,7 +168,7 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
                 Some(Ok((io, peer))) => drop(self.take(io, peer)),
                 Some(Err(error)) if concerns_one_connection(&error) => {}
                 Some(Err(error)) => {
-                    self.trouble(Trouble::Accept, || format!("closing a listener: {error}"));
+                    self.problem(Problem::Accept, || format!("closing a listener: {error}"));
                     break;
                 }
             }
@@ -190,7 +190,7 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
         let spare = &self.lane.shared.spare;
         let Err(error) = spare.hold() else { return Some(io) };
         self.shed_without_descriptors(io);
-        self.trouble(Trouble::Descriptors, || error.to_string());
+        self.problem(Problem::Descriptors, || error.to_string());
         // If others were faster here too, the next one who accepts tries again.
         let _ = spare.hold();
         None
@@ -214,7 +214,7 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
             }
             Err(refusal) => {
                 self.lane.worker.counters.over_limit.add(1);
-                self.trouble(refusal.trouble(), || refusal.to_string());
+                self.problem(refusal.problem(), || refusal.to_string());
                 shared.shedder.send_away(io, service.limits());
                 None
             }
@@ -252,8 +252,8 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
         if error.kind() == io::ErrorKind::WouldBlock {
             return tokio::task::yield_now().await;
         }
-        let trouble = if is_of_descriptors(error) { Trouble::Descriptors } else { Trouble::Accept };
-        self.trouble(trouble, || error.to_string());
+        let problem = if is_of_descriptors(error) { Problem::Descriptors } else { Problem::Accept };
+        self.problem(problem, || error.to_string());
         tokio::time::sleep(RETRY_PAUSE).await;
     }
 
@@ -262,8 +262,8 @@ impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
         Shedder::send_away_at_once(io);
     }
 
-    fn trouble(&self, trouble: Trouble, detail: impl FnOnce() -> String) {
-        self.lane.shared.reports.happened(trouble, detail);
+    fn problem(&self, problem: Problem, detail: impl FnOnce() -> String) {
+        self.lane.shared.reports.record(problem, detail);
     }
 }
 

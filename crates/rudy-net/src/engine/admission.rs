@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Trouble;
+use super::Problem;
 use super::addresses::{AddressCounts, AddressKey};
 use super::descriptors::{HOW_TO_RAISE_DESCRIPTORS, connections_within_descriptors};
 use crate::Limits;
@@ -33,10 +33,10 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    pub(super) fn trouble(&self) -> Trouble {
+    pub(super) fn problem(&self) -> Problem {
         match self {
-            Self::Connections { .. } => Trouble::Connections,
-            Self::Address { .. } => Trouble::Address,
+            Self::Connections { .. } => Problem::ConnectionLimit,
+            Self::Address { .. } => Problem::AddressLimit,
         }
     }
 }

@@ -12,9 +12,9 @@ use tokio::sync::{Notify, watch};
 
 use super::admission::{Admission, Place};
 use super::descriptors::Spare;
-use super::report::Reports;
+use super::report::ProblemReports;
 use super::shed::Shedder;
-use super::{Report, Reporter, Stopped, Trouble};
+use super::{Report, Reporter, Stopped, Problem};
 use crate::timers::{Alarm, Candidate, Victims};
 use crate::{Limits, Peer, Worker};
 
@@ -35,7 +35,7 @@ pub(super) enum Order {
 /// What the lanes of an engine share.
 pub(super) struct Shared {
     pub(super) admission: Admission,
-    pub(super) reports: Arc<Reports>,
+    pub(super) reports: Arc<ProblemReports>,
     pub(super) shedder: Shedder,
     pub(super) spare: Spare,
     /// Those of all lanes.
@@ -53,7 +53,7 @@ impl Shared {
     pub(super) fn new(reporter: Arc<dyn Reporter>, lanes: usize) -> io::Result<Self> {
         Ok(Self {
             admission: Admission::new(),
-            reports: Reports::new(reporter),
+            reports: ProblemReports::new(reporter),
             shedder: Shedder::new(),
             spare: Spare::new()?,
             workers: (0..lanes).map(|_| Arc::default()).collect(),
@@ -123,7 +123,7 @@ impl Lane {
             let is_made = self.shared.evict_one(&self.worker);
             if is_made {
                 self.worker.counters.evicted.add(1);
-                self.shared.reports.happened(Trouble::Idle, &why);
+                self.shared.reports.record(Problem::IdleEvicted, &why);
             }
             is_made
         })
@@ -228,15 +228,15 @@ impl OpenConnection {
             Ok(place) => self.place = place,
             Err(refusal) => {
                 worker.counters.over_limit.add(1);
-                shared.reports.happened(refusal.trouble(), || refusal.to_string());
+                shared.reports.record(refusal.problem(), || refusal.to_string());
                 return false;
             }
         }
         true
     }
 
-    /// Where its troubles are told.
-    pub(super) fn reports(&self) -> Arc<Reports> {
+    /// Where its problems are told.
+    pub(super) fn reports(&self) -> Arc<ProblemReports> {
         self.lane.shared.reports.clone()
     }
 }

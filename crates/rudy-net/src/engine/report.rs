@@ -1,10 +1,10 @@
-//! What an engine tells the outside: the troubles that an operator should know of, and not too often.
+//! What an engine tells the outside: the problems that an operator should know of, and not too often.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Between two reports of the same trouble: an attack must not fill the disk with lines about itself.
+/// Between two reports of the same problem: an attack must not fill the disk with lines about itself.
 const REPORT_PERIOD: Duration = Duration::from_secs(5);
 
 /// Receives what happens to an engine. Called on the threads that serve connections: must not block.
@@ -22,24 +22,24 @@ impl<F: Fn(&Report) + Send + Sync + 'static> Reporter for F {
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
-    /// A trouble has begun.
-    Began {
+    /// A problem has is_active.
+    Started {
         /// Which.
-        trouble: Trouble,
+        problem: Problem,
         /// What it was at first: the limit, the address, the kernel's words.
         detail: String,
     },
     /// It goes on.
-    GoesOn {
+    Ongoing {
         /// Which.
-        trouble: Trouble,
+        problem: Problem,
         /// How often it happened since the last report.
         count: u64,
     },
     /// It has not happened for some seconds.
-    Over {
+    Resolved {
         /// Which.
-        trouble: Trouble,
+        problem: Problem,
         /// How often it happened from its beginning.
         total: u64,
     },
@@ -50,13 +50,13 @@ pub enum Report {
 
 /// What may go wrong with accepting, again and again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Problem {
     /// More connections than the limit: the new ones are answered 503.
-    Connections,
+    ConnectionLimit,
     /// More connections than the limit or the descriptors allow: idle ones are closed for new ones.
-    Idle,
+    IdleEvicted,
     /// More connections from one address than the limit: the new ones are answered 503.
-    Address,
+    AddressLimit,
     /// No descriptor is left: new connections are answered 503 where possible, and closed.
     Descriptors,
     /// No thread can be started for a connection, which waits; it is tried again.
@@ -65,9 +65,9 @@ pub enum Trouble {
     Accept,
 }
 
-impl Trouble {
+impl Problem {
     const ALL: [Self; 6] =
-        [Self::Connections, Self::Idle, Self::Address, Self::Descriptors, Self::Threads, Self::Accept];
+        [Self::ConnectionLimit, Self::IdleEvicted, Self::AddressLimit, Self::Descriptors, Self::Threads, Self::Accept];
 
     /// Whether it is something that failed, rather than a connection that was sent away.
     fn is_failure(self) -> bool {
@@ -75,11 +75,11 @@ impl Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Connections | Self::Idle => "too many connections",
-            Self::Address => "too many connections from one address",
+            Self::ConnectionLimit | Self::IdleEvicted => "too many connections",
+            Self::AddressLimit => "too many connections from one address",
             Self::Descriptors => "out of descriptors",
             Self::Threads => "cannot start threads for connections",
             Self::Accept => "cannot accept connections",
@@ -95,29 +95,29 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = REPORT_PERIOD.as_secs();
         match self {
-            Self::Began { trouble, detail } if trouble.is_failure() => {
-                write!(f, "{trouble}: {detail}; trying again")
+            Self::Started { problem, detail } if problem.is_failure() => {
+                write!(f, "{problem}: {detail}; trying again")
             }
-            Self::Began { trouble: trouble @ Trouble::Idle, detail } => {
-                write!(f, "{trouble}: {detail}; idle ones are closed to make room")
+            Self::Started { problem: problem @ Problem::IdleEvicted, detail } => {
+                write!(f, "{problem}: {detail}; idle ones are closed to make room")
             }
-            Self::Began { trouble, detail } => write!(f, "{trouble}: {detail}; new ones are sent away"),
-            Self::GoesOn { trouble, count } if trouble.is_failure() => {
-                write!(f, "{trouble}: failed {} in the last {seconds} s", times(*count))
+            Self::Started { problem, detail } => write!(f, "{problem}: {detail}; new ones are sent away"),
+            Self::Ongoing { problem, count } if problem.is_failure() => {
+                write!(f, "{problem}: failed {} in the last {seconds} s", times(*count))
             }
-            Self::GoesOn { trouble: trouble @ Trouble::Idle, count } => {
-                write!(f, "{trouble}: {count} idle ones closed in the last {seconds} s")
+            Self::Ongoing { problem: problem @ Problem::IdleEvicted, count } => {
+                write!(f, "{problem}: {count} idle ones closed in the last {seconds} s")
             }
-            Self::GoesOn { trouble, count } => {
-                write!(f, "{trouble}: {count} sent away in the last {seconds} s")
+            Self::Ongoing { problem, count } => {
+                write!(f, "{problem}: {count} sent away in the last {seconds} s")
             }
-            Self::Over { trouble, total } if trouble.is_failure() => {
-                write!(f, "{trouble}: over, having failed {}", times(*total))
+            Self::Resolved { problem, total } if problem.is_failure() => {
+                write!(f, "{problem}: over, having failed {}", times(*total))
             }
-            Self::Over { trouble: trouble @ Trouble::Idle, total } => {
-                write!(f, "{trouble}: over, {total} idle ones were closed")
+            Self::Resolved { problem: problem @ Problem::IdleEvicted, total } => {
+                write!(f, "{problem}: over, {total} idle ones were closed")
             }
-            Self::Over { trouble, total } => write!(f, "{trouble}: over, {total} were sent away"),
+            Self::Resolved { problem, total } => write!(f, "{problem}: over, {total} were sent away"),
             Self::ConnectionPanicked => {
                 f.write_str("a connection was lost to a bug in Rudy; the panic's message says where")
             }
@@ -125,45 +125,45 @@ impl fmt::Display for Report {
     }
 }
 
-/// Tells a reporter at once that a trouble begins, sums up every few seconds while it goes on, and says when it is over.
-pub(super) struct Reports {
+/// Tells a reporter at once that a problem begins, sums up every few seconds while it goes on, and says when it is over.
+pub(super) struct ProblemReports {
     reporter: Arc<dyn Reporter>,
-    troubles: [Mutex<Tally>; Trouble::ALL.len()],
+    problems: [Mutex<ProblemCount>; Problem::ALL.len()],
 }
 
 #[derive(Default)]
-struct Tally {
-    begun: bool,
+struct ProblemCount {
+    is_active: bool,
     /// Since the last report.
     count: u64,
     total: u64,
 }
 
-impl Reports {
+impl ProblemReports {
     pub(super) fn new(reporter: Arc<dyn Reporter>) -> Arc<Self> {
-        Arc::new(Self { reporter, troubles: std::array::from_fn(|_| Mutex::default()) })
+        Arc::new(Self { reporter, problems: std::array::from_fn(|_| Mutex::default()) })
     }
 
     pub(super) fn report(&self, report: &Report) {
         self.reporter.report(report);
     }
 
-    /// A trouble happened once more. Must be called on a tokio runtime, which does the summing up.
-    pub(super) fn happened(self: &Arc<Self>, trouble: Trouble, detail: impl FnOnce() -> String) {
-        let mut tally = self.tally(trouble);
+    /// A problem happened once more. Must be called on a tokio runtime, which does the summing up.
+    pub(super) fn record(self: &Arc<Self>, problem: Problem, detail: impl FnOnce() -> String) {
+        let mut tally = self.tally(problem);
         tally.total += 1;
-        if tally.begun {
+        if tally.is_active {
             tally.count += 1;
             return;
         }
-        *tally = Tally { begun: true, count: 0, total: 1 };
+        *tally = ProblemCount { is_active: true, count: 0, total: 1 };
         drop(tally);
-        self.report(&Report::Began { trouble, detail: detail() });
+        self.report(&Report::Started { problem, detail: detail() });
         let reports = self.clone();
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(REPORT_PERIOD).await;
-                if !reports.sum_up(trouble) {
+                if !reports.sum_up(problem) {
                     break;
                 }
             }
@@ -172,21 +172,21 @@ impl Reports {
 
     /// What has not been told yet, when nobody is left to tell it later.
     pub(super) fn finish(&self) {
-        for trouble in Trouble::ALL {
-            if self.tally(trouble).begun {
-                self.sum_up(trouble);
+        for problem in Problem::ALL {
+            if self.tally(problem).is_active {
+                self.sum_up(problem);
             }
         }
     }
 
     /// Whether it goes on.
-    fn sum_up(&self, trouble: Trouble) -> bool {
-        let mut tally = self.tally(trouble);
+    fn sum_up(&self, problem: Problem) -> bool {
+        let mut tally = self.tally(problem);
         let count = std::mem::take(&mut tally.count);
-        tally.begun = count > 0;
+        tally.is_active = count > 0;
         let report = match count {
-            0 => Report::Over { trouble, total: tally.total },
-            count => Report::GoesOn { trouble, count },
+            0 => Report::Resolved { problem, total: tally.total },
+            count => Report::Ongoing { problem, count },
         };
         drop(tally);
         self.report(&report);
@@ -194,8 +194,8 @@ impl Reports {
     }
 
     /// Numbers are never left half changed, so a panic elsewhere does not matter.
-    fn tally(&self, trouble: Trouble) -> MutexGuard<'_, Tally> {
-        self.troubles[trouble as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    fn tally(&self, problem: Problem) -> MutexGuard<'_, ProblemCount> {
+        self.problems[problem as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -203,42 +203,42 @@ impl Reports {
 mod tests {
     use super::*;
 
-    fn collecting() -> (Arc<Reports>, Arc<Mutex<Vec<Report>>>) {
+    fn collecting() -> (Arc<ProblemReports>, Arc<Mutex<Vec<Report>>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = seen.clone();
-        (Reports::new(Arc::new(move |report: &Report| sink.lock().unwrap().push(report.clone()))), seen)
+        (ProblemReports::new(Arc::new(move |report: &Report| sink.lock().unwrap().push(report.clone()))), seen)
     }
 
     #[tokio::test]
     async fn a_trouble_is_told_at_once_then_summed_up_then_over() {
         let (reports, seen) = collecting();
-        let trouble = Trouble::Connections;
+        let problem = Problem::ConnectionLimit;
         for _ in 0..1000 {
-            reports.happened(trouble, || "the limit is 7".to_owned());
+            reports.record(problem, || "the limit is 7".to_owned());
         }
         assert_eq!(seen.lock().unwrap().len(), 1);
-        assert!(reports.sum_up(trouble), "it goes on");
-        assert!(!reports.sum_up(trouble), "it is over");
+        assert!(reports.sum_up(problem), "it goes on");
+        assert!(!reports.sum_up(problem), "it is over");
         assert_eq!(
             *seen.lock().unwrap(),
             [
-                Report::Began { trouble, detail: "the limit is 7".to_owned() },
-                Report::GoesOn { trouble, count: 999 },
-                Report::Over { trouble, total: 1000 },
+                Report::Started { problem, detail: "the limit is 7".to_owned() },
+                Report::Ongoing { problem, count: 999 },
+                Report::Resolved { problem, total: 1000 },
             ]
         );
         seen.lock().unwrap().clear();
-        reports.happened(trouble, String::new);
-        assert_eq!(*seen.lock().unwrap(), [Report::Began { trouble, detail: String::new() }]);
+        reports.record(problem, String::new);
+        assert_eq!(*seen.lock().unwrap(), [Report::Started { problem, detail: String::new() }]);
     }
 
     #[tokio::test]
     async fn what_was_not_told_is_told_at_the_end() {
         let (reports, seen) = collecting();
-        reports.happened(Trouble::Descriptors, String::new);
-        reports.happened(Trouble::Descriptors, String::new);
+        reports.record(Problem::Descriptors, String::new);
+        reports.record(Problem::Descriptors, String::new);
         reports.finish();
         let last = seen.lock().unwrap().last().cloned();
-        assert_eq!(last, Some(Report::GoesOn { trouble: Trouble::Descriptors, count: 1 }));
+        assert_eq!(last, Some(Report::Ongoing { problem: Problem::Descriptors, count: 1 }));
     }
 }

@@ -16,10 +16,10 @@ use tokio::task::JoinHandle;
 
 use super::accept::RETRY_PAUSE;
 use super::lane::OpenConnection;
-use super::report::Reports;
+use super::report::ProblemReports;
 use super::running::Running;
 use super::spawner::{Connection, Spawner};
-use super::{Engine, Reporter, Source, Trouble, lane};
+use super::{Engine, Reporter, Source, Problem, lane};
 use crate::Peer;
 use crate::driver::{self, ConnectionContext};
 use crate::scratch::read_few_bytes;
@@ -112,7 +112,7 @@ impl Threads {
     }
 
     /// Starts a thread for one connection, which waits until that succeeds.
-    async fn start_for(&self, connection: QueuedConnection, number: u64, reports: &Arc<Reports>) {
+    async fn start_for(&self, connection: QueuedConnection, number: u64, reports: &Arc<ProblemReports>) {
         while !*self.cut.borrow() {
             let (hand_over, handed_over) = mpsc::channel::<QueuedConnection>();
             let started = start_thread(number, move || {
@@ -121,7 +121,7 @@ impl Threads {
             });
             match started {
                 Ok(()) => return drop(hand_over.send(connection)),
-                Err(error) => reports.happened(Trouble::Threads, || error.to_string()),
+                Err(error) => reports.record(Problem::Threads, || error.to_string()),
             }
             tokio::time::sleep(RETRY_PAUSE).await;
         }

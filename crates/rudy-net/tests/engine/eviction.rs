@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use http::StatusCode;
-use rudy_net::engine::{Engine, Model, Report, Trouble};
+use rudy_net::engine::{Engine, Model, Report, Problem};
 use rudy_net::{Client, Limits, ExchangeOutcome, Reply, Request, Response, Service};
 
 use crate::limits::{assert_unavailable, connect_from};
@@ -71,7 +71,7 @@ fn silent_connections_give_way_to_new_ones() {
     new.iter().for_each(assert_open);
     assert_eq!((evicted(&*engine), sum(&*engine, |counters| &counters.over_limit)), (5, 0));
     let told = reports.lock().unwrap()[0].clone();
-    assert!(matches!(told, Report::Began { trouble: Trouble::Idle, .. }), "{told:?}");
+    assert!(matches!(told, Report::Started { problem: Problem::IdleEvicted, .. }), "{told:?}");
     assert_eq!(
         told.to_string(),
         "too many connections: the limit is 5 (raise `limits.connections`); idle ones are closed to make room"

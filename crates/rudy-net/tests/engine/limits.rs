@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rudy_net::Limits;
-use rudy_net::engine::{Report, Trouble};
+use rudy_net::engine::{Report, Problem};
 
 use socket2::{Domain, Socket, Type};
 
@@ -30,9 +30,9 @@ fn a_connection_beyond_the_limit_is_answered_503_and_closed() {
     assert_unavailable(&read_all(UnixStream::connect(&path).unwrap()));
     assert_eq!(sum(&*engine, |counters| &counters.over_limit), 6);
     assert_eq!(sum(&*engine, |counters| &counters.accepted), 0);
-    let trouble = Trouble::Connections;
+    let problem = Problem::ConnectionLimit;
     let detail = "the limit is 0 (raise `limits.connections`)".to_owned();
-    assert_eq!(*reports.lock().unwrap(), [Report::Began { trouble, detail }]);
+    assert_eq!(*reports.lock().unwrap(), [Report::Started { problem, detail }]);
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn the_limit_by_address_holds_for_each_address_by_itself() {
     eventually("there is room again", || {
         exchange(TcpStream::connect(address).unwrap(), REQUEST).is_ok_and(|answer| answer.contains(" 200 "))
     });
-    let expected = Report::Began {
-        trouble: Trouble::Address,
+    let expected = Report::Started {
+        problem: Problem::AddressLimit,
         detail: "127.0.0.1 has 1 open, which is the limit".to_owned(),
     };
     assert_eq!(reports.lock().unwrap()[0], expected);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rudy_net::engine::{Engine, Model, Options, Report, Trouble};
+use rudy_net::engine::{Engine, Model, Options, Report, Problem};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::{
@@ -152,7 +152,7 @@ fn a_connection_that_no_thread_can_be_started_for_waits_until_one_can() {
     assert_greeted(&read_all(second));
     assert_eq!(sum(&*engine, |counters| &counters.over_limit), 0);
     let seen = reports.lock().unwrap().clone();
-    assert!(matches!(&seen[0], Report::Began { trouble: Trouble::Threads, .. }), "{seen:?}");
+    assert!(matches!(&seen[0], Report::Started { problem: Problem::Threads, .. }), "{seen:?}");
 }
 
 #[tokio::test]

@@ -343,8 +343,8 @@ fn take_inherited() -> Result<Inherited, Failure> {
 fn reporter(errors: &ErrorLog) -> Arc<dyn engine::Reporter> {
     let errors = errors.clone();
     Arc::new(move |report: &Report| match report {
-        Report::Began { .. } | Report::GoesOn { .. } => errors.error(&report.to_string()),
-        Report::Over { .. } => errors.notice(&report.to_string()),
+        Report::Started { .. } | Report::Ongoing { .. } => errors.error(&report.to_string()),
+        Report::Resolved { .. } => errors.notice(&report.to_string()),
         Report::ConnectionPanicked => errors.bug(&report.to_string()),
     })
 }
