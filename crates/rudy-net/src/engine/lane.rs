@@ -98,7 +98,7 @@ impl Shared {
     pub(super) async fn ended(&self) -> Stopped {
         // It fails only if the sender is gone, and that is ours.
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
-        Stopped { cut: self.cut.load(Ordering::Acquire) }
+        Stopped { aborted: self.cut.load(Ordering::Acquire) }
     }
 }
 

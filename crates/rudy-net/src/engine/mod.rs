@@ -112,7 +112,7 @@ pub trait Engine: Send + Sync {
     fn workers(&self) -> &[Arc<Worker>];
 
     /// The addresses that it accepts from, as they were asked for, each with where it is bound.
-    fn listening(&self) -> Vec<(Address, Vec<Bound>)>;
+    fn listeners(&self) -> Vec<(Address, Vec<Bound>)>;
 
     /// Accepts from one more listener. Each worker has a queue of its own if it was bound for as many as there are workers.
     fn listen(&self, listener: Listener) -> io::Result<()>;
@@ -120,41 +120,41 @@ pub trait Engine: Send + Sync {
     /// Stops accepting from an address: what the kernel has queued is accepted still, then the sockets are closed.
     /// Ready when they are; `false` where nothing listens there. The connections from there that are idle are closed; the
     /// others end with the next response. A connection on which no request has arrived yet may send one.
-    fn unlisten<'a>(&'a self, address: &'a Address) -> Wait<'a, bool>;
+    fn stop_listening<'a>(&'a self, address: &'a Address) -> BoxFuture<'a, bool>;
 
     /// Copies of its listeners to be shared with another process, but for those of a service manager. A drop closes the copies alone.
-    fn share(&self) -> io::Result<Vec<Listener>>;
+    fn share_listeners(&self) -> io::Result<Vec<Listener>>;
 
     /// Listeners that are shared are this process's alone from now on: their end ends the sockets, and removes the files of Unix
     /// sockets.
-    fn claim(&self);
+    fn take_ownership(&self);
 
     /// Stops accepting and leaves all sockets, with what the kernel has queued, to the process that shares them. Ready when nothing
     /// is accepted any more. Each connection ends with its next response; those that are idle stay until [`Self::stop`], because
     /// their next request may be on its way.
-    fn leave(&self) -> Wait<'_, ()>;
+    fn hand_over_listeners(&self) -> BoxFuture<'_, ()>;
 
     /// The source gives another service from now on: idle connections look at its limits, those that it allows no further
     /// request close.
     fn source_changed(&self);
 
-    /// Stops accepting as [`Self::unlisten`] does, asks every connection to end, and waits until all have or `grace` is
+    /// Stops accepting as [`Self::stop_listening`] does, asks every connection to end, and waits until all have or `grace` is
     /// over; then what is left is cut. Ready when everything has ended.
-    fn stop(&self, grace: Duration) -> Wait<'_, Stopped>;
+    fn stop(&self, grace: Duration) -> BoxFuture<'_, Stopped>;
 
     /// Cuts everything. [`Self::ended`], and a [`Self::stop`] under way, tell when it is done.
     fn stop_now(&self);
 
     /// Ready when the engine has ended.
-    fn ended(&self) -> Wait<'_, Stopped>;
+    fn ended(&self) -> BoxFuture<'_, Stopped>;
 }
 
 /// The wait for an end. It is not bound to a runtime.
-pub type Wait<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// How an engine ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
     /// Connections that were cut because they had not ended by themselves.
-    pub cut: u64,
+    pub aborted: u64,
 }

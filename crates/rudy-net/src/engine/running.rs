@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::accept::Acceptor;
 use super::lane::{Lane, Order, Shared};
 use super::spawner::Spawner;
-use super::{Engine, Reporter, Source, Stopped, Wait};
+use super::{Engine, Reporter, Source, Stopped, BoxFuture};
 use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
 use crate::listen::{Address, Bound, Endpoint, Listener, Ownership, Socket};
@@ -85,7 +85,7 @@ impl OpenListener {
     }
 
     /// The sockets and the file are this process's alone from now on.
-    fn claim(&mut self) {
+    fn take_ownership(&mut self) {
         if self.is_ours.load(Ordering::Acquire) || matches!(self.address.endpoint, Endpoint::Inherited { .. })
         {
             return;
@@ -98,7 +98,7 @@ impl OpenListener {
     }
 
     /// A copy for another process, or for later. Nothing of sockets that have ended.
-    fn share(&self) -> io::Result<Listener> {
+    fn duplicate(&self) -> io::Result<Listener> {
         let sockets = self.sockets.iter().filter(|socket| socket.is_listening());
         let sockets = sockets.map(Socket::try_clone).collect::<io::Result<_>>()?;
         let (address, bound) = (self.address.clone(), self.bound.clone());
@@ -113,7 +113,7 @@ impl OpenListener {
     }
 
     /// Leaves sockets and file to the process that shares them. Ready when nothing is accepted any more.
-    async fn leave(mut self) {
+    async fn hand_over(mut self) {
         self.is_ours.store(false, Ordering::Release);
         if let Some(file) = self.file.take() {
             file.leave();
@@ -163,12 +163,12 @@ impl<S: Source, C: Spawner> Running<S, C> {
     }
 
     /// A list of listeners is changed in one step, so a panic elsewhere leaves nothing half done.
-    fn listeners(&self) -> MutexGuard<'_, Option<Vec<OpenListener>>> {
+    fn lock_listeners(&self) -> MutexGuard<'_, Option<Vec<OpenListener>>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_listener(&self, address: &Address) -> Option<OpenListener> {
-        let mut listeners = self.listeners();
+        let mut listeners = self.lock_listeners();
         let listeners = listeners.as_mut()?;
         let index = listeners.iter().position(|listener| listener.address == *address)?;
         Some(listeners.swap_remove(index))
@@ -180,8 +180,8 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
         &self.workers
     }
 
-    fn listening(&self) -> Vec<(Address, Vec<Bound>)> {
-        let listeners = self.listeners();
+    fn listeners(&self) -> Vec<(Address, Vec<Bound>)> {
+        let listeners = self.lock_listeners();
         listeners.iter().flatten().map(|open| (open.address.clone(), open.bound.clone())).collect()
     }
 
@@ -205,13 +205,13 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
         }
         let sockets = mem::take(&mut listener.sockets);
         let (address, bound) = (listener.address.clone(), listener.bound.clone());
-        let mut listeners = self.listeners();
+        let mut listeners = self.lock_listeners();
         let listeners = listeners.as_mut().ok_or_else(|| io::Error::other("the engine is stopping"))?;
         listeners.push(OpenListener { address, bound, sockets, file, is_ours, closing, state, acceptors });
         Ok(())
     }
 
-    fn unlisten<'a>(&'a self, address: &'a Address) -> Wait<'a, bool> {
+    fn stop_listening<'a>(&'a self, address: &'a Address) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let Some(listener) = self.take_listener(address) else { return false };
             listener.close().await;
@@ -220,26 +220,26 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
         })
     }
 
-    fn share(&self) -> io::Result<Vec<Listener>> {
-        let listeners = self.listeners();
+    fn share_listeners(&self) -> io::Result<Vec<Listener>> {
+        let listeners = self.lock_listeners();
         let own = listeners
             .iter()
             .flatten()
             .filter(|open| !matches!(open.address.endpoint, Endpoint::Inherited { .. }));
-        let shared: io::Result<Vec<_>> = own.map(OpenListener::share).collect();
+        let shared: io::Result<Vec<_>> = own.map(OpenListener::duplicate).collect();
         shared
             .map(|listeners| listeners.into_iter().filter(|listener| !listener.sockets.is_empty()).collect())
     }
 
-    fn claim(&self) {
-        self.listeners().iter_mut().flatten().for_each(OpenListener::claim);
+    fn take_ownership(&self) {
+        self.lock_listeners().iter_mut().flatten().for_each(OpenListener::take_ownership);
     }
 
-    fn leave(&self) -> Wait<'_, ()> {
-        let listeners = self.listeners().as_mut().map(mem::take).unwrap_or_default();
+    fn hand_over_listeners(&self) -> BoxFuture<'_, ()> {
+        let listeners = self.lock_listeners().as_mut().map(mem::take).unwrap_or_default();
         Box::pin(async move {
             for listener in listeners {
-                listener.leave().await;
+                listener.hand_over().await;
             }
         })
     }
@@ -248,10 +248,10 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
         self.workers.iter().for_each(|worker| worker.wake_connections());
     }
 
-    fn stop(&self, grace: Duration) -> Wait<'_, Stopped> {
+    fn stop(&self, grace: Duration) -> BoxFuture<'_, Stopped> {
         let by = Instant::now() + grace.min(GRACE_TIME_MAX);
         Box::pin(async move {
-            let mut listeners = self.listeners().take().unwrap_or_default();
+            let mut listeners = self.lock_listeners().take().unwrap_or_default();
             for listener in &mut listeners {
                 listener.begin_close();
             }
@@ -273,7 +273,7 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
         self.order.send_replace(Order::End);
     }
 
-    fn ended(&self) -> Wait<'_, Stopped> {
+    fn ended(&self) -> BoxFuture<'_, Stopped> {
         Box::pin(self.shared.ended())
     }
 }

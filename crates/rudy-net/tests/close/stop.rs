@@ -85,7 +85,7 @@ async fn stop_at(at: impl IntoIterator<Item = At>, stop: impl AsyncFn(At, Server
 async fn a_server_that_is_stopped_at_once_cuts_what_is_incomplete_and_closes_the_rest() {
     stop_at(At::ALL, async |at, server: Server| {
         server.engine.stop_now();
-        assert_eq!(server.engine.ended().await, Stopped { cut: 1 }, "{at:?}");
+        assert_eq!(server.engine.ended().await, Stopped { aborted: 1 }, "{at:?}");
     })
     .await;
 }
@@ -95,7 +95,7 @@ async fn what_has_not_ended_in_the_grace_time_is_cut_in_the_same_way() {
     // A live answer ends when it is asked to.
     let at = At::ALL.into_iter().filter(|at| *at != At::Unframed);
     stop_at(at, async |at, server: Server| {
-        let Stopped { cut } = server.engine.stop(Duration::ZERO).await;
+        let Stopped { aborted: cut } = server.engine.stop(Duration::ZERO).await;
         assert!(cut == 1 || at == At::Idle, "{at:?}");
     })
     .await;

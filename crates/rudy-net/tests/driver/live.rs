@@ -168,7 +168,7 @@ fn a_server_that_stops_ends_it_in_order() {
     let mut stream = server.send(get("/live"));
     read_until(&mut stream, "tick\n");
     let stopped = block_on(server.engine.stop(Duration::from_mins(1)));
-    assert_eq!(stopped.cut, 0);
+    assert_eq!(stopped.aborted, 0);
     let (text, ended) = read_to_close(&mut stream);
     assert!(ended && text.ends_with("0\r\n\r\n"), "{text}");
 }

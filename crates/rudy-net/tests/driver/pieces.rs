@@ -125,7 +125,7 @@ fn a_live_body_that_a_stop_finds_in_the_middle_of_a_piece_ends_behind_it() {
         stream.read_to_end(&mut body).unwrap();
         body
     });
-    assert_eq!(runtime.block_on(server.engine.stop(Duration::from_mins(1))).cut, 0);
+    assert_eq!(runtime.block_on(server.engine.stop(Duration::from_mins(1))).aborted, 0);
     let rest = reader.join().unwrap();
     assert!(rest.len() >= LARGE.len() - 10 && rest.ends_with(b"xxx\r\n0\r\n\r\n"));
 }

@@ -82,7 +82,7 @@ fn it_hears_of_a_stop_and_ends_in_order() {
     let mut stream = upgraded(&scene);
     let reader = std::thread::spawn(move || read_to_close(&mut stream));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(scene.engine.stop(Duration::from_mins(1))).cut, 0);
+    assert_eq!(runtime.block_on(scene.engine.stop(Duration::from_mins(1))).aborted, 0);
     assert_eq!(reader.join().unwrap(), ("going".to_owned(), true));
 }
 
@@ -111,7 +111,7 @@ fn a_connection_that_a_task_of_its_own_has_is_closed_when_that_ends() {
     assert_eq!(read_to_close(&mut stream), ("X".to_owned(), true));
     drop(stream);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(scene.engine.stop(Duration::from_mins(1))).cut, 0);
+    assert_eq!(runtime.block_on(scene.engine.stop(Duration::from_mins(1))).aborted, 0);
 }
 
 #[test]

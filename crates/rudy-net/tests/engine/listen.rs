@@ -26,13 +26,13 @@ async fn an_engine_accepts_on_every_listener_and_ends_when_it_is_stopped() {
     let (engine, _) = greeter(Limits::default());
     let address = listen_tcp(&*engine);
     listen(&*engine, &format!("unix:{}", path.display()));
-    assert_eq!(engine.listening().len(), 2);
+    assert_eq!(engine.listeners().len(), 2);
 
     let mut tcp = TcpStream::connect(address).unwrap();
     let mut unix = UnixStream::connect(&path).unwrap();
     eventually("both are accepted", || sum(&*engine, |counters| &counters.accepted) == 2);
 
-    assert_eq!(engine.stop(Duration::from_secs(10)).await, Stopped { cut: 0 });
+    assert_eq!(engine.stop(Duration::from_secs(10)).await, Stopped { aborted: 0 });
     assert_eq!(tcp.read(&mut [0]).unwrap(), 0);
     assert_eq!(unix.read(&mut [0]).unwrap(), 0);
     assert!(TcpStream::connect(address).is_err());
@@ -47,7 +47,7 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
     let (engine, _) = greeter(Limits::default());
     let tcp: Address = format!("127.0.0.1:{}", listen_tcp(&*engine).port()).parse().unwrap();
     let Endpoint::Ip(to) = tcp.endpoint else { panic!("it was written as an IP address") };
-    assert!(engine.unlisten(&"127.0.0.1:0".parse().unwrap()).await, "it is known by what was asked for");
+    assert!(engine.stop_listening(&"127.0.0.1:0".parse().unwrap()).await, "it is known by what was asked for");
     let unix: Address = format!("unix:{}", path.display()).parse().unwrap();
 
     let over = Arc::new(AtomicBool::new(false));
@@ -64,9 +64,9 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
             engine.listen(listener.unwrap()).unwrap();
             eventually("there is traffic", || sum(&*engine, |counters| &counters.requests) > before + 20);
         }
-        assert!(engine.unlisten(&tcp).await);
-        assert!(engine.unlisten(&unix).await);
-        assert!(!engine.unlisten(&unix).await, "nothing listens there any more");
+        assert!(engine.stop_listening(&tcp).await);
+        assert!(engine.stop_listening(&unix).await);
+        assert!(!engine.stop_listening(&unix).await, "nothing listens there any more");
     }
     over.store(true, Ordering::SeqCst);
     for client in clients {

@@ -230,7 +230,7 @@ fn connections_that_wait_for_a_header_end_with_the_server() {
     eventually("it is read", || sum(&*site.engine, |counters| &counters.received_bytes) == 6);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let stopped = runtime.block_on(site.engine.stop(Duration::from_mins(1)));
-    assert_eq!(stopped.cut, 0);
+    assert_eq!(stopped.aborted, 0);
     assert_closed(stream);
 }
 

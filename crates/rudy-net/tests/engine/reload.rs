@@ -96,7 +96,7 @@ async fn a_connection_whose_listener_is_closed_ends_with_the_response_in_progres
     let mut stream = TcpStream::connect(bound.to_string()).unwrap();
     stream.write_all(REQUEST).unwrap();
     eventually("the service is called", || called.load(Ordering::SeqCst) == 1);
-    assert!(engine.unlisten(&"127.0.0.1:0".parse().unwrap()).await);
+    assert!(engine.stop_listening(&"127.0.0.1:0".parse().unwrap()).await);
     permits.add_permits(1);
     let answer = read_all(stream);
     assert!(is_last(&answer), "{answer}");
@@ -115,7 +115,7 @@ async fn an_idle_connection_whose_listener_is_closed_is_closed_and_no_other() {
     for stream in [&kept, &idle] {
         assert_greeted(&exchange(stream, REQUEST).unwrap());
     }
-    assert!(engine.unlisten(&gone.parse().unwrap()).await);
+    assert!(engine.stop_listening(&gone.parse().unwrap()).await);
     assert_eq!((&idle).read(&mut [0]).unwrap(), 0);
     assert!(!is_last(&exchange(&kept, REQUEST).unwrap()));
 }
@@ -125,7 +125,7 @@ async fn a_connection_without_a_request_yet_may_send_one_when_its_listener_is_cl
     let (engine, _) = greeter(Limits::default());
     let stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
     eventually("it is accepted", || sum(&*engine, |counters| &counters.accepted) == 1);
-    assert!(engine.unlisten(&"127.0.0.1:0".parse().unwrap()).await);
+    assert!(engine.stop_listening(&"127.0.0.1:0".parse().unwrap()).await);
     let answer = exchange(&stream, REQUEST).unwrap();
     assert!(is_last(&answer), "{answer}");
     assert_eq!((&stream).read(&mut [0]).unwrap(), 0);

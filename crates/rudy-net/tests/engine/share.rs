@@ -19,7 +19,7 @@ fn greeter(cores: usize) -> Box<dyn Engine> {
 /// Has `second` accept from what `first` accepts from, as another process would: from descriptors.
 fn share(first: &dyn Engine, second: &dyn Engine) {
     let mut inherited = Inherited::default();
-    let shared = first.share().unwrap();
+    let shared = first.share_listeners().unwrap();
     let addresses: Vec<_> = shared.iter().map(|listener| listener.address().clone()).collect();
     for listener in shared {
         let descriptors = listener.sockets().map(|socket| socket.as_fd().try_clone_to_owned().unwrap());
@@ -45,8 +45,8 @@ async fn every_queue_has_a_worker_however_many_the_second_engine_has() {
         let (first, second) = (greeter(2), greeter(cores));
         let address = listen_tcp(&*first);
         share(&*first, &*second);
-        first.leave().await;
-        second.claim();
+        first.hand_over_listeners().await;
+        second.take_ownership();
         connect(address, 32);
         assert_eq!(sum(&*second, |counters| &counters.accepted), 32, "{cores} cores");
         second.stop(std::time::Duration::ZERO).await;
@@ -85,15 +85,15 @@ async fn the_first_engine_takes_its_sockets_back() {
     let first = greeter(2);
     let address = listen_tcp(&*first);
     listen(&*first, &format!("unix:{}", path.display()));
-    let kept = first.share().unwrap();
-    first.leave().await;
+    let kept = first.share_listeners().unwrap();
+    first.hand_over_listeners().await;
     // These wait in the queues of the kernel.
     let waiting: Vec<_> = (0..32).map(|_| TcpStream::connect(address).unwrap()).collect();
-    assert!(first.listening().is_empty() && path.exists());
+    assert!(first.listeners().is_empty() && path.exists());
     for listener in kept {
         first.listen(listener).unwrap();
     }
-    first.claim();
+    first.take_ownership();
     for stream in waiting {
         assert_greeted(&exchange(&stream, REQUEST).unwrap());
     }
@@ -110,8 +110,8 @@ async fn a_connection_ends_with_its_next_response_once_its_listener_is_left() {
     let address = listen_tcp(&*first);
     let stream = TcpStream::connect(address).unwrap();
     assert_greeted(&exchange(&stream, REQUEST).unwrap());
-    let _kept = first.share().unwrap();
-    first.leave().await;
+    let _kept = first.share_listeners().unwrap();
+    first.hand_over_listeners().await;
     first.source_changed();
     // Idle, it is not closed: its next request may be on its way.
     let answer = exchange(&stream, REQUEST).unwrap();

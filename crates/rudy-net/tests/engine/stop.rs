@@ -30,7 +30,7 @@ async fn stopping_finishes_the_answer_under_way() {
         }
         permits.add_permits(1);
     });
-    assert_eq!(stopped.0, Stopped { cut: 0 });
+    assert_eq!(stopped.0, Stopped { aborted: 0 });
     let answer = reader.join().unwrap();
     assert!(answer.contains("connection: close") || answer.contains("Connection: close"), "{answer}");
     assert_greeted(&answer);
@@ -47,7 +47,7 @@ async fn idle_connections_do_not_hold_up_the_end() {
     for stream in &streams[..10] {
         assert_greeted(&exchange(stream, REQUEST).unwrap());
     }
-    assert_eq!(engine.stop(LONG).await, Stopped { cut: 0 });
+    assert_eq!(engine.stop(LONG).await, Stopped { aborted: 0 });
     for stream in &mut streams {
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
     }
@@ -60,7 +60,7 @@ async fn what_does_not_end_in_its_grace_time_is_cut_and_counted() {
     let mut stream = TcpStream::connect(listen_tcp(&*engine)).unwrap();
     stream.write_all(REQUEST).unwrap();
     eventually("the service is called", || called.load(Ordering::SeqCst) == 1);
-    assert_eq!(engine.stop(Duration::ZERO).await, Stopped { cut: 1 });
+    assert_eq!(engine.stop(Duration::ZERO).await, Stopped { aborted: 1 });
     assert!(!matches!(stream.read(&mut [0]), Ok(1..)));
 }
 
@@ -72,8 +72,8 @@ async fn a_stop_under_way_can_be_cut_short() {
     stream.write_all(REQUEST).unwrap();
     eventually("the service is called", || called.load(Ordering::SeqCst) == 1);
     let (stopped, ()) = tokio::join!(engine.stop(Duration::MAX), async { engine.stop_now() });
-    assert_eq!(stopped, Stopped { cut: 1 });
-    assert_eq!(engine.ended().await, Stopped { cut: 1 });
+    assert_eq!(stopped, Stopped { aborted: 1 });
+    assert_eq!(engine.ended().await, Stopped { aborted: 1 });
     let anywhere = "127.0.0.1:0".parse().unwrap();
     let late = Listener::bind(&anywhere, engine.workers().len(), &Inherited::default()).unwrap();
     assert!(engine.listen(late).is_err(), "nobody would accept from it");
@@ -91,7 +91,7 @@ async fn connections_that_wait_to_be_accepted_are_answered_before_the_end() {
         })
         .collect();
     let reader = std::thread::spawn(|| streams.into_iter().map(read_all).collect::<Vec<_>>());
-    assert_eq!(engine.stop(LONG).await, Stopped { cut: 0 });
+    assert_eq!(engine.stop(LONG).await, Stopped { aborted: 0 });
     for answer in reader.join().unwrap() {
         assert_greeted(&answer);
     }

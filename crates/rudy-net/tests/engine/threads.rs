@@ -69,7 +69,7 @@ async fn connections_that_wait_for_a_thread_are_answered_before_the_end() {
     let clients: Vec<_> = (0..5).map(|_| ask(address)).collect();
     eventually("the thread is at work", || called.load(Ordering::SeqCst) == 1);
     permits.add_permits(5);
-    assert_eq!(engine.stop(Duration::from_mins(10)).await.cut, 0);
+    assert_eq!(engine.stop(Duration::from_mins(10)).await.aborted, 0);
     for client in clients {
         assert_greeted(&client.join().unwrap());
     }
@@ -166,7 +166,7 @@ async fn a_connection_that_no_thread_can_be_started_for_does_not_hold_up_the_end
     setrlimit(Resource::Nproc, Rlimit { current: Some(0), ..getrlimit(Resource::Nproc) }).unwrap();
     let mut stream = ask_here(address);
     eventually("it is told", || !reports.lock().unwrap().is_empty());
-    assert_eq!(engine.stop(Duration::ZERO).await.cut, 1);
+    assert_eq!(engine.stop(Duration::ZERO).await.aborted, 1);
     assert!(!matches!(stream.read(&mut [0]), Ok(1..)));
 }
 

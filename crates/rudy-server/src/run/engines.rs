@@ -12,7 +12,7 @@ pub(super) async fn stop_engines(
 ) -> Stopped {
     let mut stopped = engine.stop(grace).await;
     for engine in retired {
-        stopped.cut += engine.ended().await.cut;
+        stopped.aborted += engine.ended().await.aborted;
     }
     stopped
 }
@@ -25,7 +25,7 @@ pub(super) async fn cut_engines(engine: &dyn Engine, retired: &[Box<dyn Engine>]
     }
     let mut stopped = engine.ended().await;
     for engine in retired {
-        stopped.cut += engine.ended().await.cut;
+        stopped.aborted += engine.ended().await.aborted;
     }
     stopped
 }

@@ -74,7 +74,7 @@ impl Server {
         self.context.buffers.set(config.buffer.clone());
         self.access_log = access_log;
         self.config = config;
-        self.unlisten(&gone);
+        self.stop_listening(&gone);
         if same_log {
             self.reopen_access_log();
         }
@@ -122,7 +122,7 @@ impl Server {
             }
         }
         if !behind.is_empty() {
-            self.unlisten(gone);
+            self.stop_listening(gone);
             bound.extend(self.bind(&behind).inspect_err(|_| self.listen_again(gone))?);
         }
         Ok(bound)
@@ -130,7 +130,7 @@ impl Server {
 
     /// Listens on those of `gone` that were closed already, after a failure.
     fn listen_again(&self, gone: &[Address]) {
-        let listening: Vec<_> = self.engine.listening().into_iter().map(|(address, _)| address).collect();
+        let listening: Vec<_> = self.engine.listeners().into_iter().map(|(address, _)| address).collect();
         let closed = missing_in(&listening, gone);
         if let Err(failure) = self.bind(&closed).and_then(|listeners| self.listen(listeners)) {
             self.context.errors.error(&failure.summary());
@@ -146,7 +146,7 @@ impl Server {
             let (address, shown) = (listener.address().clone(), shown.join(", "));
             if let Err(error) = self.engine.listen(listener) {
                 let accepted: Vec<_> = listening.into_iter().map(|(address, _)| address).collect();
-                self.unlisten(&accepted);
+                self.stop_listening(&accepted);
                 return Err(Failure::cannot(&format!("accept on {shown}"))(error));
             }
             listening.push((address, shown));
@@ -157,9 +157,9 @@ impl Server {
         Ok(())
     }
 
-    fn unlisten(&self, addresses: &[Address]) {
+    fn stop_listening(&self, addresses: &[Address]) {
         for address in addresses {
-            if self.runtime.block_on(self.engine.unlisten(address)) {
+            if self.runtime.block_on(self.engine.stop_listening(address)) {
                 self.context.errors.notice(&format!("listens no longer on {address}"));
             }
         }

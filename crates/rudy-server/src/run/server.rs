@@ -128,7 +128,7 @@ impl Server {
         for listener in listeners {
             self.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
         }
-        let listening = self.engine.listening();
+        let listening = self.engine.listeners();
         self.tell_notices();
         if self.sandbox.as_ref().is_some_and(Sandbox::is_partial) {
             self.context.errors.notice(sandbox::PARTIAL);
@@ -242,7 +242,7 @@ impl Server {
 
     /// The last that this process does.
     pub(super) fn close(self, exit: Exit, stopped: Stopped) -> Exit {
-        match stopped.cut {
+        match stopped.aborted {
             0 => self.context.errors.notice("stopped"),
             1 => self.context.errors.notice("stopped; 1 connection was cut"),
             cut => self.context.errors.notice(&format!("stopped; {cut} connections were cut")),

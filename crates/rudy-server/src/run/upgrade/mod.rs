@@ -73,7 +73,7 @@ impl Server {
     pub(super) fn upgrade(mut self) -> Result<Self, Exit> {
         self.tell_service_manager(State::Reloading);
         let mut pending = Vec::new();
-        let started = match self.engine.share() {
+        let started = match self.engine.share_listeners() {
             Ok(listeners) => self.start_successor(&listeners, &mut pending).map(|start| (start, listeners)),
             Err(error) => Err(format!("cannot share the listening sockets: {error}")),
         };
@@ -146,7 +146,7 @@ impl Server {
         pending: &[Asked],
     ) -> Result<Self, Exit> {
         let (began, grace) = (Instant::now(), self.config.shutdown_timeout);
-        self.runtime.block_on(self.engine.leave());
+        self.runtime.block_on(self.engine.hand_over_listeners());
         successor.owns_sockets();
         let outcome = format!("process {} serves in place of process {}", successor.pid(), process::id());
         self.context.errors.notice(&format!(
@@ -176,7 +176,7 @@ impl Server {
                     Err(failure) => {
                         self.context.errors.error(&failure.summary());
                         let exit = self.end_apps(Exit::CannotRun);
-                        Err(self.close(exit, Stopped { cut: 0 }))
+                        Err(self.close(exit, Stopped { aborted: 0 }))
                     }
                 }
             }
@@ -281,7 +281,7 @@ impl Server {
                 self.context.errors.error(&message);
             }
         }
-        self.engine.claim();
+        self.engine.take_ownership();
         Ok(())
     }
 
@@ -295,7 +295,7 @@ impl Server {
 
     /// The process before this one has left its sockets, or has ended. Closes those that this one does not want.
     pub(super) fn own_sockets(&self) {
-        self.engine.claim();
+        self.engine.take_ownership();
         for listener in self.inherited.take_unused() {
             let address = listener.address().clone();
             // As a reload closes it: what the kernel has queued is accepted.
@@ -303,8 +303,8 @@ impl Server {
                 self.context.errors.error(&format!("cannot accept what waits on {address}: {error}"));
                 continue;
             }
-            self.engine.claim();
-            self.runtime.block_on(self.engine.unlisten(&address));
+            self.engine.take_ownership();
+            self.runtime.block_on(self.engine.stop_listening(&address));
             self.context.errors.notice(&format!("listens no longer on {address}"));
         }
     }
