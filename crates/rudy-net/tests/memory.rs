@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::StatusCode;
-use rudy_net::listen::Bound;
+use rudy_net::listen::BoundAddress;
 use rudy_net::{Client, Limits, ExchangeOutcome, Peer, Reply, Request, Response, Service};
 
 use crate::counting::HELD;
@@ -85,7 +85,7 @@ fn a_header_of_the_proxy_protocol_leaves_nothing_behind() {
 /// Memory in bytes of one of many connections whose clients have sent `request` and wait.
 fn held_by_each(address: &str, request: &str) -> usize {
     let (engine, _) = engine_of(1, Silent(Arc::default()));
-    let Bound::Ip(address) = listen(&*engine, address) else { panic!("TCP") };
+    let BoundAddress::Ip(address) = listen(&*engine, address) else { panic!("TCP") };
     let connect = || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();

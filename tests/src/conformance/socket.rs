@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rudy_http::Limits;
 use rudy_net::engine::Engine;
-use rudy_net::listen::{Address, Bound, Inherited, Listener};
+use rudy_net::listen::{Address, BoundAddress, InheritedSockets, Listener};
 
 use super::service::{Site, Sites};
 use super::{Case, End, Seen, Step, site};
@@ -43,8 +43,8 @@ impl Served {
         let engine = start(sites.clone());
         let address: Address = "127.0.0.1:0".parse().expect("an address");
         let listener =
-            Listener::bind(&address, engine.workers().len(), &Inherited::default()).expect("a free port");
-        let Bound::Ip(address) = listener.bound()[0].clone() else { unreachable!("TCP was asked for") };
+            Listener::bind(&address, engine.workers().len(), &InheritedSockets::default()).expect("a free port");
+        let BoundAddress::Ip(address) = listener.bound()[0].clone() else { unreachable!("TCP was asked for") };
         engine.listen(listener).expect("the engine listens");
         Self { engine, sites, address }
     }

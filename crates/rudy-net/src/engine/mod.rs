@@ -32,7 +32,7 @@ pub use report::{Report, Reporter, Problem};
 pub(crate) use shed::UNAVAILABLE;
 
 use self::threads::Threads;
-use crate::listen::{Address, Bound, Listener};
+use crate::listen::{Address, BoundAddress, Listener};
 use crate::{Service, Worker};
 
 /// Says which service answers now. It is asked at each accept and at each request head, so a reload swaps what it returns
@@ -112,7 +112,7 @@ pub trait Engine: Send + Sync {
     fn workers(&self) -> &[Arc<Worker>];
 
     /// The addresses that it accepts from, as they were asked for, each with where it is bound.
-    fn listeners(&self) -> Vec<(Address, Vec<Bound>)>;
+    fn listeners(&self) -> Vec<(Address, Vec<BoundAddress>)>;
 
     /// Accepts from one more listener. Each worker has a queue of its own if it was bound for as many as there are workers.
     fn listen(&self, listener: Listener) -> io::Result<()>;

@@ -17,7 +17,7 @@ use super::spawner::Spawner;
 use super::{Engine, Reporter, Source, Stopped, BoxFuture};
 use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
-use crate::listen::{Address, Bound, Endpoint, Listener, Ownership, Socket};
+use crate::listen::{Address, BoundAddress, Endpoint, Listener, Ownership, Socket};
 
 /// A longer grace time is taken for this one: as good as for ever, and no clock overflows.
 const GRACE_TIME_MAX: Duration = Duration::from_hours(24 * 365);
@@ -63,7 +63,7 @@ impl<S: Source, C: Spawner> Running<S, C> {
 /// A listener from which the lanes accept.
 struct OpenListener {
     address: Address,
-    bound: Vec<Bound>,
+    bound: Vec<BoundAddress>,
     /// Copies of the sockets, to be shared with another process.
     sockets: Vec<Socket>,
     /// Held for its drop, which removes the file.
@@ -180,7 +180,7 @@ impl<S: Source, C: Spawner> Engine for Running<S, C> {
         &self.workers
     }
 
-    fn listeners(&self) -> Vec<(Address, Vec<Bound>)> {
+    fn listeners(&self) -> Vec<(Address, Vec<BoundAddress>)> {
         let listeners = self.lock_listeners();
         listeners.iter().flatten().map(|open| (open.address.clone(), open.bound.clone())).collect()
     }

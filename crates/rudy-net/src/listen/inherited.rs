@@ -8,24 +8,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::io::FdFlags;
 use socket2::{Domain, Socket as RawSocket, Type};
 
-use super::{Address, Bound, Endpoint, ListenError, Listener, Socket};
+use super::{Address, BoundAddress, Endpoint, ListenError, Listener, Socket};
 
 /// The first descriptor that is passed: `SD_LISTEN_FDS_START`.
 const FIRST_DESCRIPTOR: RawFd = 3;
 
 /// Sockets that this process was started with.
 #[derive(Debug, Default)]
-pub struct Inherited {
+pub struct InheritedSockets {
     /// The service manager's, kept so that a reload can let go of them and take them up again.
     sockets: Vec<(String, RawSocket)>,
     /// Those of the server that this process replaces. A reload binds an address itself.
     listeners: Mutex<Vec<Listener>>,
 }
 
-impl Inherited {
+impl InheritedSockets {
     /// Takes over what the environment variables `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` announce: nothing
     /// where they are missing or meant for another process. Gives sockets on the first call in a process only.
-    pub fn take(pid: Option<&str>, count: Option<&str>, names: Option<&str>) -> Result<Self, ListenError> {
+    pub fn from_env(pid: Option<&str>, count: Option<&str>, names: Option<&str>) -> Result<Self, ListenError> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         let (Some(pid), Some(count)) = (pid, count) else { return Ok(Self::default()) };
         if pid != std::process::id().to_string() {
@@ -95,7 +95,7 @@ impl Inherited {
 
     /// Where the sockets of this name listen, or all of them. Nothing where [`Listener::bind`](super::Listener::bind) would fail.
     #[must_use]
-    pub fn bound(&self, name: Option<&str>) -> Vec<Bound> {
+    pub fn bound(&self, name: Option<&str>) -> Vec<BoundAddress> {
         self.find(name).map_or_else(|_| Vec::new(), |sockets| sockets.iter().map(Socket::bound).collect())
     }
 
@@ -126,7 +126,7 @@ fn take_descriptor(descriptor: RawFd) -> Result<RawSocket, ListenError> {
         return Err(closed());
     }
     // SAFETY: it is open, as was just seen, and ours alone: LISTEN_PID says that these descriptors were passed to this
-    // process, nothing in it opened them, and `take` gets here once in a process's life.
+    // process, nothing in it opened them, and `from_env` gets here once in a process's life.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     rustix::io::fcntl_setfd(&descriptor, FdFlags::CLOEXEC).map_err(|_| closed())?;
     Ok(RawSocket::from(descriptor))

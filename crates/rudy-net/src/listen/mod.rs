@@ -17,7 +17,7 @@ use std::{fmt, io};
 
 pub use address::{Address, AddressError, Endpoint};
 pub use error::ListenError;
-pub use inherited::Inherited;
+pub use inherited::InheritedSockets;
 pub use rudy_observe::Owner;
 use rudy_socket_file::SocketFile;
 use socket2::SockRef;
@@ -33,7 +33,7 @@ pub(crate) const BACKLOG: i32 = 4096;
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) address: Address,
-    pub(crate) bound: Vec<Bound>,
+    pub(crate) bound: Vec<BoundAddress>,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) ownership: Ownership,
 }
@@ -41,7 +41,7 @@ pub struct Listener {
 impl Listener {
     /// Binds `address` for an engine of `cores` cores. An [`Endpoint::Inherited`] is found in `inherited`, and so is an address
     /// whose sockets another process has handed over.
-    pub fn bind(address: &Address, cores: usize, inherited: &Inherited) -> Result<Self, ListenError> {
+    pub fn bind(address: &Address, cores: usize, inherited: &InheritedSockets) -> Result<Self, ListenError> {
         if let Some(listener) = inherited.take_listener(address) {
             return Ok(listener);
         }
@@ -52,7 +52,7 @@ impl Listener {
             }
             Endpoint::Unix { path, mode } => {
                 let (socket, file) = unix::bind(path, *mode)?;
-                (vec![Bound::Unix(path.clone())], vec![Socket::Unix(socket)], Ownership::Unix(file))
+                (vec![BoundAddress::Unix(path.clone())], vec![Socket::Unix(socket)], Ownership::Unix(file))
             }
             Endpoint::Inherited { name } => {
                 let sockets = inherited.find(name.as_deref())?;
@@ -87,7 +87,7 @@ impl Listener {
 
     fn tcp(address: &Address, places: &[tcp::Place], cores: usize) -> Result<Parts, ListenError> {
         let (bound, sockets) = tcp::bind(address, places, cores)?;
-        Ok((vec![Bound::Ip(bound)], sockets.into_iter().map(Socket::Tcp).collect(), Ownership::Tcp))
+        Ok((vec![BoundAddress::Ip(bound)], sockets.into_iter().map(Socket::Tcp).collect(), Ownership::Tcp))
     }
 
     /// The address as it was asked for.
@@ -98,7 +98,7 @@ impl Listener {
 
     /// Where it listens indeed: port 0 has become a port. Several only for sockets of a service manager.
     #[must_use]
-    pub fn bound(&self) -> &[Bound] {
+    pub fn bound(&self) -> &[BoundAddress] {
         &self.bound
     }
 
@@ -145,18 +145,18 @@ impl Drop for Listener {
     }
 }
 
-type Parts = (Vec<Bound>, Vec<Socket>, Ownership);
+type Parts = (Vec<BoundAddress>, Vec<Socket>, Ownership);
 
 /// Where a socket listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Bound {
+pub enum BoundAddress {
     /// TCP. `[::]` takes IPv4 as well when every interface was asked for.
     Ip(SocketAddr),
     /// A Unix socket at this path.
     Unix(PathBuf),
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for BoundAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ip(address) => address.fmt(f),
@@ -185,13 +185,13 @@ impl Socket {
         SockRef::from(self).is_listener().unwrap_or(false)
     }
 
-    fn bound(&self) -> Bound {
+    fn bound(&self) -> BoundAddress {
         match self {
             // The name of a bound socket can always be had; an unspecified one stands for what cannot happen.
-            Self::Tcp(socket) => Bound::Ip(socket.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into())),
+            Self::Tcp(socket) => BoundAddress::Ip(socket.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into())),
             Self::Unix(socket) => {
                 let path = socket.local_addr().ok().and_then(|name| name.as_pathname().map(PathBuf::from));
-                Bound::Unix(path.unwrap_or_default())
+                BoundAddress::Unix(path.unwrap_or_default())
             }
         }
     }

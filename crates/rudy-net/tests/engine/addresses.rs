@@ -5,18 +5,18 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
 use rudy_net::Limits;
-use rudy_net::listen::{Address, Bound, Inherited, ListenError, Listener, Owner};
+use rudy_net::listen::{Address, BoundAddress, InheritedSockets, ListenError, Listener, Owner};
 
 use crate::support::{eventually, greeter, is_child, sum};
 
 fn bind(address: &str) -> Result<Listener, ListenError> {
-    Listener::bind(&address.parse().unwrap(), 2, &Inherited::default())
+    Listener::bind(&address.parse().unwrap(), 2, &InheritedSockets::default())
 }
 
 fn port(listener: &Listener) -> u16 {
     match &listener.bound()[0] {
-        Bound::Ip(address) => address.port(),
-        Bound::Unix(_) => panic!("expected a TCP listener"),
+        BoundAddress::Ip(address) => address.port(),
+        BoundAddress::Unix(_) => panic!("expected a TCP listener"),
     }
 }
 
@@ -137,11 +137,11 @@ fn use_inherited_sockets() {
     let take = || {
         let get = |name| std::env::var(name).ok();
         let (pid, count, names) = (get("LISTEN_PID"), get("LISTEN_FDS"), get("LISTEN_FDNAMES"));
-        Inherited::take(pid.as_deref(), count.as_deref(), names.as_deref()).unwrap()
+        InheritedSockets::from_env(pid.as_deref(), count.as_deref(), names.as_deref()).unwrap()
     };
     let (engine, _) = greeter(Limits::default());
     let inherited = take();
-    let bind = |address: &str, inherited: &Inherited| {
+    let bind = |address: &str, inherited: &InheritedSockets| {
         Listener::bind(&address.parse::<Address>().unwrap(), engine.workers().len(), inherited)
     };
     let error = bind("systemd:other", &inherited).unwrap_err().to_string();
@@ -150,7 +150,7 @@ fn use_inherited_sockets() {
 
     for name in ["systemd:web", "systemd"] {
         let listener = bind(name, &inherited).unwrap();
-        let Bound::Ip(address) = listener.bound()[0] else { panic!("expected a TCP socket") };
+        let BoundAddress::Ip(address) = listener.bound()[0] else { panic!("expected a TCP socket") };
         engine.listen(listener).unwrap();
         let before = sum(&*engine, |counters| &counters.accepted);
         TcpStream::connect(address).unwrap();
@@ -161,7 +161,7 @@ fn use_inherited_sockets() {
 #[test]
 fn a_service_manager_that_means_another_process_gives_nothing() {
     let other = (std::process::id() + 1).to_string();
-    for inherited in [Inherited::take(None, None, None), Inherited::take(Some(&other), Some("1"), None)] {
+    for inherited in [InheritedSockets::from_env(None, None, None), InheritedSockets::from_env(Some(&other), Some("1"), None)] {
         let error =
             Listener::bind(&"systemd".parse().unwrap(), 1, &inherited.unwrap()).unwrap_err().to_string();
         assert!(error.contains("none was passed"), "{error}");

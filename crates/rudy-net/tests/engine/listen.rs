@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use rudy_net::engine::{Report, Stopped};
-use rudy_net::listen::{Address, Endpoint, Inherited, Listener};
+use rudy_net::listen::{Address, Endpoint, InheritedSockets, Listener};
 use rudy_net::{Client, Limits, ExchangeOutcome, Reply, Request, Response, Service};
 
 use crate::support::{
@@ -60,7 +60,7 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
     for _ in 0..5 {
         for address in [&tcp, &unix] {
             let before = sum(&*engine, |counters| &counters.requests);
-            let listener = Listener::bind(address, engine.workers().len(), &Inherited::default());
+            let listener = Listener::bind(address, engine.workers().len(), &InheritedSockets::default());
             engine.listen(listener.unwrap()).unwrap();
             eventually("there is traffic", || sum(&*engine, |counters| &counters.requests) > before + 20);
         }

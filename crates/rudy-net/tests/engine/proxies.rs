@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use rudy_net::engine::{Engine, Problem};
-use rudy_net::listen::Bound;
+use rudy_net::listen::BoundAddress;
 use rudy_net::{Client, Limits, ExchangeOutcome, Peer, Reply, Request, Response, Service};
 
 use crate::limits::{assert_unavailable, connect_from};
@@ -61,7 +61,7 @@ impl Site {
     }
 
     fn listen(&self) -> SocketAddr {
-        let Bound::Ip(address) = listen(&*self.engine, "127.0.0.1:0,proxy_protocol") else { panic!("TCP") };
+        let BoundAddress::Ip(address) = listen(&*self.engine, "127.0.0.1:0,proxy_protocol") else { panic!("TCP") };
         address
     }
 

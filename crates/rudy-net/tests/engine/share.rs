@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use rudy_net::Limits;
 use rudy_net::engine::Engine;
-use rudy_net::listen::{Inherited, Listener};
+use rudy_net::listen::{InheritedSockets, Listener};
 
 use crate::support::{
     Greeter, REQUEST, assert_greeted, engine_of, eventually, exchange, is_serial, listen, listen_tcp, sum,
@@ -18,7 +18,7 @@ fn greeter(cores: usize) -> Box<dyn Engine> {
 
 /// Has `second` accept from what `first` accepts from, as another process would: from descriptors.
 fn share(first: &dyn Engine, second: &dyn Engine) {
-    let mut inherited = Inherited::default();
+    let mut inherited = InheritedSockets::default();
     let shared = first.share_listeners().unwrap();
     let addresses: Vec<_> = shared.iter().map(|listener| listener.address().clone()).collect();
     for listener in shared {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rudy_net::Limits;
 use rudy_net::engine::Stopped;
-use rudy_net::listen::{Inherited, Listener};
+use rudy_net::listen::{InheritedSockets, Listener};
 
 use crate::support::{
     LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen_tcp,
@@ -75,7 +75,7 @@ async fn a_stop_under_way_can_be_cut_short() {
     assert_eq!(stopped, Stopped { aborted: 1 });
     assert_eq!(engine.ended().await, Stopped { aborted: 1 });
     let anywhere = "127.0.0.1:0".parse().unwrap();
-    let late = Listener::bind(&anywhere, engine.workers().len(), &Inherited::default()).unwrap();
+    let late = Listener::bind(&anywhere, engine.workers().len(), &InheritedSockets::default()).unwrap();
     assert!(engine.listen(late).is_err(), "nobody would accept from it");
 }
 

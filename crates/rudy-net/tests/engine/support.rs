@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use rudy_net::engine::{self, Engine, Model, Options, Report, Source};
-use rudy_net::listen::{Address, Bound, Inherited, Listener};
+use rudy_net::listen::{Address, BoundAddress, InheritedSockets, Listener};
 use rudy_net::{Client, Limits, ExchangeOutcome, Reply, Request, Response, Service};
 use tokio::sync::Semaphore;
 
@@ -112,9 +112,9 @@ pub(crate) fn greeter(limits: Limits) -> (Box<dyn Engine>, Reports) {
 }
 
 /// Has `engine` listen on `address` and says where that is.
-pub(crate) fn listen(engine: &dyn Engine, address: &str) -> Bound {
+pub(crate) fn listen(engine: &dyn Engine, address: &str) -> BoundAddress {
     let address: Address = address.parse().unwrap();
-    let listener = Listener::bind(&address, engine.workers().len(), &Inherited::default()).unwrap();
+    let listener = Listener::bind(&address, engine.workers().len(), &InheritedSockets::default()).unwrap();
     let bound = listener.bound()[0].clone();
     engine.listen(listener).unwrap();
     bound
@@ -122,8 +122,8 @@ pub(crate) fn listen(engine: &dyn Engine, address: &str) -> Bound {
 
 pub(crate) fn listen_tcp(engine: &dyn Engine) -> std::net::SocketAddr {
     match listen(engine, "127.0.0.1:0") {
-        Bound::Ip(address) => address,
-        Bound::Unix(path) => panic!("a TCP address became {}", path.display()),
+        BoundAddress::Ip(address) => address,
+        BoundAddress::Unix(path) => panic!("a TCP address became {}", path.display()),
     }
 }
 

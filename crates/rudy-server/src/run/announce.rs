@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, absolute};
 
 use rudy_net::engine::Model;
-use rudy_net::listen::{Address, Bound, Endpoint};
+use rudy_net::listen::{Address, BoundAddress, Endpoint};
 
 use super::{Options, Source};
 use crate::config::Config;
@@ -21,7 +21,7 @@ pub(super) fn announce(
     out: &mut impl Write,
     options: &Options,
     config: &Config,
-    listening: &[(Address, Vec<Bound>)],
+    listening: &[(Address, Vec<BoundAddress>)],
 ) -> io::Result<()> {
     writeln!(out, "Rudy {} serves {}\n", env!("CARGO_PKG_VERSION"), described(&options.source, config))?;
     for (address, bound) in listening.iter().flat_map(|(address, all)| all.iter().map(move |b| (address, b)))
@@ -50,7 +50,7 @@ fn described(source: &Source, config: &Config) -> String {
 fn notes(
     source: &Source,
     config: &Config,
-    listening: &[(Address, Vec<Bound>)],
+    listening: &[(Address, Vec<BoundAddress>)],
 ) -> Vec<(&'static str, Cow<'static, str>)> {
     let mut notes = Vec::new();
     if config.engine.model != Model::default() {
@@ -78,29 +78,29 @@ fn notes(
 }
 
 /// The URL of a listener, for a browser. The wildcard address is shown as the loopback address.
-pub(super) fn url(address: &Address, bound: &Bound) -> String {
+pub(super) fn url(address: &Address, bound: &BoundAddress) -> String {
     let option = if address.proxy_protocol { " (PROXY protocol required)" } else { "" };
     let url = match bound {
         // An explicit `[::]` accepts IPv6 only.
-        Bound::Ip(ip)
+        BoundAddress::Ip(ip)
             if ip.ip().is_unspecified() && ip.is_ipv6() && matches!(address.endpoint, Endpoint::Ip(_)) =>
         {
             format!("http://[::1]:{}/ (and every other IPv6 address of this machine)", ip.port())
         }
-        Bound::Ip(ip) if ip.ip().is_unspecified() => {
+        BoundAddress::Ip(ip) if ip.ip().is_unspecified() => {
             format!("http://127.0.0.1:{}/ (and every other address of this machine)", ip.port())
         }
-        Bound::Ip(ip) => format!("http://{ip}/"),
-        Bound::Unix(_) => bound.to_string(),
+        BoundAddress::Ip(ip) => format!("http://{ip}/"),
+        BoundAddress::Unix(_) => bound.to_string(),
     };
     url + option
 }
 
 /// Whether only this machine can connect.
-pub(super) fn is_loopback(bound: &Bound) -> bool {
+pub(super) fn is_loopback(bound: &BoundAddress) -> bool {
     match bound {
-        Bound::Ip(address) => address.ip().to_canonical().is_loopback(),
-        Bound::Unix(_) => true,
+        BoundAddress::Ip(address) => address.ip().to_canonical().is_loopback(),
+        BoundAddress::Unix(_) => true,
     }
 }
 
@@ -118,21 +118,21 @@ mod tests {
             ("[::]:80", "[::]:80", "http://[::1]:80/ (and every other IPv6 address of this machine)"),
             ("127.0.0.1:80,proxy_protocol", "127.0.0.1:80", "http://127.0.0.1:80/ (PROXY protocol required)"),
         ] {
-            assert_eq!(url(&address.parse().unwrap(), &Bound::Ip(bound.parse().unwrap())), shown);
+            assert_eq!(url(&address.parse().unwrap(), &BoundAddress::Ip(bound.parse().unwrap())), shown);
         }
-        let unix = Bound::Unix("/run/rudy.sock".into());
+        let unix = BoundAddress::Unix("/run/rudy.sock".into());
         assert_eq!(url(&"unix:/run/rudy.sock".parse().unwrap(), &unix), "unix:/run/rudy.sock");
     }
 
     #[test]
     fn loopback_addresses_and_unix_sockets_are_local() {
         for (bound, expected) in [
-            (Bound::Ip(([127, 0, 0, 1], 1).into()), true),
-            (Bound::Ip("[::1]:1".parse().unwrap()), true),
-            (Bound::Unix("/s".into()), true),
-            (Bound::Ip("[::ffff:127.0.0.1]:1".parse().unwrap()), true),
-            (Bound::Ip("[::]:1".parse().unwrap()), false),
-            (Bound::Ip(([192, 0, 2, 1], 1).into()), false),
+            (BoundAddress::Ip(([127, 0, 0, 1], 1).into()), true),
+            (BoundAddress::Ip("[::1]:1".parse().unwrap()), true),
+            (BoundAddress::Unix("/s".into()), true),
+            (BoundAddress::Ip("[::ffff:127.0.0.1]:1".parse().unwrap()), true),
+            (BoundAddress::Ip("[::]:1".parse().unwrap()), false),
+            (BoundAddress::Ip(([192, 0, 2, 1], 1).into()), false),
         ] {
             assert_eq!(is_loopback(&bound), expected, "{bound}");
         }

@@ -118,7 +118,7 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
-    use rudy_net::listen::{Inherited, Listener};
+    use rudy_net::listen::{InheritedSockets, Listener};
 
     use super::*;
 
@@ -126,7 +126,7 @@ mod tests {
     fn what_cannot_be_done_keeps_placeholders() {
         let mut placeholders = Placeholders::default();
         placeholders.add("secret", "${NAME}");
-        let listen = Listener::bind(&"unix:/nonexistent/secret".parse().unwrap(), 1, &Inherited::default());
+        let listen = Listener::bind(&"unix:/nonexistent/secret".parse().unwrap(), 1, &InheritedSockets::default());
         for (failure, shown) in [
             (Failure::Listen(listen.unwrap_err()), "cannot listen on unix:/nonexistent/${NAME}: "),
             (Failure::Cannot("run as `secret`".to_owned()), "cannot run as `${NAME}`"),

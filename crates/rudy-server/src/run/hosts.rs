@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use rudy_net::listen::{Address, Bound, Endpoint, Inherited};
+use rudy_net::listen::{Address, BoundAddress, Endpoint, InheritedSockets};
 
 use super::announce::is_loopback;
 use crate::routing::HostPattern;
@@ -31,7 +31,7 @@ impl FromStr for AllowedHost {
 pub(super) fn allowed_hosts(
     given: &[AllowedHost],
     listen: &[Address],
-    inherited: &Inherited,
+    inherited: &InheritedSockets,
     machine: &str,
 ) -> Vec<HostPattern> {
     let is_open = given.is_empty() && !listen.iter().all(|address| is_only_here(address, inherited));
@@ -61,9 +61,9 @@ pub(super) fn machine_name() -> String {
 }
 
 /// Whether only this machine can connect to an address.
-fn is_only_here(address: &Address, inherited: &Inherited) -> bool {
+fn is_only_here(address: &Address, inherited: &InheritedSockets) -> bool {
     match &address.endpoint {
-        Endpoint::Ip(address) => is_loopback(&Bound::Ip(*address)),
+        Endpoint::Ip(address) => is_loopback(&BoundAddress::Ip(*address)),
         Endpoint::AllInterfaces { .. } => false,
         Endpoint::Unix { .. } => true,
         Endpoint::Inherited { name } => inherited.bound(name.as_deref()).iter().all(is_loopback),
@@ -77,7 +77,7 @@ mod tests {
     fn hosts(given: &[&str], listen: &[&str], machine: &str) -> String {
         let given: Vec<_> = given.iter().map(|host| host.parse().unwrap()).collect();
         let listen: Vec<_> = listen.iter().map(|address| address.parse().unwrap()).collect();
-        let hosts = allowed_hosts(&given, &listen, &Inherited::default(), machine);
+        let hosts = allowed_hosts(&given, &listen, &InheritedSockets::default(), machine);
         hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 

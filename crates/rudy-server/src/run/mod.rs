@@ -31,7 +31,7 @@ pub use hosts::AllowedHost;
 use http::StatusCode;
 pub use manual::{Page, write_manual};
 use rudy_net::engine::Model;
-use rudy_net::listen::{Address, Inherited};
+use rudy_net::listen::{Address, InheritedSockets};
 
 use self::exit::Failure;
 use self::hosts::{allowed_hosts, machine_name};
@@ -129,7 +129,7 @@ impl Options {
     }
 
     /// The configuration that these options mean now.
-    fn config(&self, inherited: &Inherited) -> Result<Config, Failure> {
+    fn config(&self, inherited: &InheritedSockets) -> Result<Config, Failure> {
         let mut config = match &self.source {
             Source::Folder { path, browse, spa, .. } => Config::for_files(files(path, *browse, *spa)?),
             Source::File(path) => Config::load(path).map_err(Failure::Config)?,

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use rudy_net::engine::{self, Engine, Report, Source as _, Stopped, raise_descriptor_limit};
-use rudy_net::listen::{Address, Endpoint, Inherited, ListenError, Listener};
+use rudy_net::listen::{Address, Endpoint, InheritedSockets, ListenError, Listener};
 use tokio::runtime::Runtime;
 
 use super::check::lost_by;
@@ -31,7 +31,7 @@ pub(super) struct Server {
     pub(super) config: Config,
     pub(super) context: Context,
     pub(super) access_log: Option<AccessLog>,
-    pub(super) inherited: Arc<Inherited>,
+    pub(super) inherited: Arc<InheritedSockets>,
     /// What the process is confined to, if it is.
     pub(super) sandbox: Option<Sandbox>,
     pub(super) generations: Arc<Generations>,
@@ -74,7 +74,7 @@ impl Server {
     fn start_configured(
         config: Config,
         options: Options,
-        inherited: Arc<Inherited>,
+        inherited: Arc<InheritedSockets>,
         command_line: CommandLine,
         runtime: Runtime,
         signals: Signals,
@@ -334,9 +334,9 @@ pub(super) fn start_engine(
     Ok(engine)
 }
 
-fn take_inherited() -> Result<Inherited, Failure> {
+fn take_inherited() -> Result<InheritedSockets, Failure> {
     let [pid, count, names] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"].map(|name| env::var(name).ok());
-    Inherited::take(pid.as_deref(), count.as_deref(), names.as_deref()).map_err(Failure::Listen)
+    InheritedSockets::from_env(pid.as_deref(), count.as_deref(), names.as_deref()).map_err(Failure::Listen)
 }
 
 /// Puts what the engine tells into the log.

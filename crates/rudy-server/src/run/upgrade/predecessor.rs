@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::{env, future, io, process};
 
-use rudy_net::listen::{Address, Inherited, Listener};
+use rudy_net::listen::{Address, InheritedSockets, Listener};
 use rustix::net::sockopt::socket_type;
 
 use super::channel::{Channel, Message};
@@ -51,7 +51,7 @@ impl Predecessor {
     }
 
     /// Receives its sockets, and adds them to those of the service manager.
-    pub(in crate::run) async fn receive_sockets(&self, inherited: &mut Inherited) -> Result<(), Failure> {
+    pub(in crate::run) async fn receive_sockets(&self, inherited: &mut InheritedSockets) -> Result<(), Failure> {
         let mut listeners: Vec<(Address, Vec<OwnedFd>)> = Vec::new();
         loop {
             let received = self.channel.receive().await.map_err(Failure::cannot("receive sockets"))?;

@@ -8,7 +8,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use std::{env, io, process};
 
-use rudy_net::listen::{Inherited, Listener};
+use rudy_net::listen::{InheritedSockets, Listener};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -78,7 +78,7 @@ impl Successor {
     pub(super) async fn until_ready(
         &mut self,
         listeners: &[Listener],
-        inherited: &Inherited,
+        inherited: &InheritedSockets,
     ) -> Result<(), String> {
         // It fails where the new process ends, which is logged below.
         let _ = self.hand_over(listeners, inherited).await;
@@ -97,7 +97,7 @@ impl Successor {
         }
     }
 
-    async fn hand_over(&self, listeners: &[Listener], inherited: &Inherited) -> io::Result<()> {
+    async fn hand_over(&self, listeners: &[Listener], inherited: &InheritedSockets) -> io::Result<()> {
         for (name, socket) in inherited.sockets() {
             self.channel.send(&format!("{SOCKET} {name}"), &[socket.as_fd()]).await?;
         }
