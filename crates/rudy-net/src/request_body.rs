@@ -13,11 +13,11 @@ use http_body::{Body, Frame, SizeHint};
 
 /// The body of a request. It is read with [`http_body::Body::poll_frame`]; dropping it says that the rest is not wanted.
 #[derive(Debug, Default)]
-pub struct RequestBody(Source);
+pub struct RequestBody(BodySource);
 
 /// Where a body comes from.
 #[derive(Debug, Default)]
-enum Source {
+enum BodySource {
     /// It is over.
     #[default]
     Empty,
@@ -37,13 +37,13 @@ impl RequestBody {
     /// A body that is all there.
     #[must_use]
     pub fn whole(bytes: Bytes) -> Self {
-        Self(if bytes.is_empty() { Source::Empty } else { Source::Whole(bytes) })
+        Self(if bytes.is_empty() { BodySource::Empty } else { BodySource::Whole(bytes) })
     }
 
     /// A body, and the end from which the connection fills it. `length` is what `Content-Length` promised.
     pub(crate) fn pair(length: Option<u64>) -> (Self, BodySender) {
         let slot = Arc::new(Slot(Mutex::new(State::default())));
-        (Self(Source::Connection { slot: slot.clone(), remaining: length }), BodySender(slot))
+        (Self(BodySource::Connection { slot: slot.clone(), remaining: length }), BodySender(slot))
     }
 
     /// The next piece, or `None` at the end. Trailers are passed over; use [`http_body::Body`] to see them.
@@ -70,9 +70,9 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         let (slot, remaining) = match &mut self.0 {
-            Source::Connection { slot, remaining } => (slot, remaining),
+            BodySource::Connection { slot, remaining } => (slot, remaining),
             whole_or_empty => {
-                let Source::Whole(bytes) = std::mem::take(whole_or_empty) else { return Poll::Ready(None) };
+                let BodySource::Whole(bytes) = std::mem::take(whole_or_empty) else { return Poll::Ready(None) };
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
         };
@@ -85,7 +85,7 @@ impl Body for RequestBody {
         }
         if let Some(end) = state.end.take() {
             drop(state);
-            self.0 = Source::Empty;
+            self.0 = BodySource::Empty;
             return Poll::Ready(match end {
                 Ok(trailers) => trailers.map(|fields| Ok(Frame::trailers(fields))),
                 Err(error) => Some(Err(error)),
@@ -98,14 +98,14 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Source::Empty)
+        matches!(self.0, BodySource::Empty)
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Source::Empty => SizeHint::with_exact(0),
-            Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::Connection { remaining, .. } => {
+            BodySource::Empty => SizeHint::with_exact(0),
+            BodySource::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodySource::Connection { remaining, .. } => {
                 remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
             }
         }
@@ -114,7 +114,7 @@ impl Body for RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        if let Source::Connection { slot, .. } = &self.0 {
+        if let BodySource::Connection { slot, .. } = &self.0 {
             let mut state = slot.lock();
             state.dropped = true;
             state.wake_sender();

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use http::request;
 use http_body::Body as _;
-use rudy_net::engine::Source;
+use rudy_net::engine::ServiceSource;
 use rudy_net::{
     Body, BodyError, BodyPiece, BodyStream, Client, Head, Limits, ExchangeOutcome, Reply, Request, RequestBody,
     Response, Service, Upgraded,
@@ -37,7 +37,7 @@ impl Sites {
     }
 }
 
-impl Source for Sites {
+impl ServiceSource for Sites {
     type Service = Site;
     type Current = Arc<Site>;
 

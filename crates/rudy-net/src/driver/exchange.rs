@@ -15,7 +15,7 @@ use super::turn::Turn;
 use super::upload::Upload;
 use super::{Connection, State, Upgrade};
 use crate::close::CloseMode;
-use crate::engine::Source;
+use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 use crate::{Body, EndReason, Response};
 
@@ -54,7 +54,7 @@ impl From<EndReason> for Fault {
 
 impl Handler {
     /// Moves everything that can move. Ready with the connection's next state.
-    pub(super) fn poll<S: Source>(
+    pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
         cx: &mut Context<'_>,
@@ -83,7 +83,7 @@ impl Handler {
     }
 
     /// Ready when there is a response, or will be none.
-    fn poll_response<S: Source>(
+    fn poll_response<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
         turn: &mut Turn<'_, '_>,
@@ -115,7 +115,7 @@ impl Handler {
     }
 
     /// Ends what has had its time.
-    fn check_time<S: Source>(
+    fn check_time<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
         turn: &mut Turn<'_, '_>,
@@ -128,7 +128,7 @@ impl Handler {
     }
 
     /// The client is refused in the middle of its request. Drops the service's future, and with it whatever it was doing for it.
-    fn reject<S: Source>(
+    fn reject<S: ServiceSource>(
         &mut self,
         rejection: Rejection,
         connection: &mut Connection<S>,
@@ -177,7 +177,7 @@ impl Exchange {
     }
 
     /// Looks at what the client sends. What is found out about it is kept; mostly there is nothing.
-    fn poll_input<S: Source>(
+    fn poll_input<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
         turn: &mut Turn<'_, '_>,
@@ -195,7 +195,7 @@ impl Exchange {
     }
 
     /// Whether the client has had its time for the request's body, of which the service hears.
-    fn has_slow_upload<S: Source>(&mut self, connection: &Connection<S>, now: Instant) -> bool {
+    fn has_slow_upload<S: ServiceSource>(&mut self, connection: &Connection<S>, now: Instant) -> bool {
         let Some(details) = &mut self.details else { return false };
         let deadline = details.input.upload_deadline(&connection.facts.limits.http);
         match &mut details.input.upload {
@@ -208,7 +208,7 @@ impl Exchange {
     }
 
     /// Sends the response as far as it goes. Ready with the connection's next state.
-    pub(super) fn poll<S: Source>(
+    pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
         cx: &mut Context<'_>,
@@ -231,7 +231,7 @@ impl Exchange {
         }
     }
 
-    fn poll_sent<S: Source>(
+    fn poll_sent<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
         turn: &mut Turn<'_, '_>,
@@ -258,7 +258,7 @@ impl Exchange {
     }
 
     /// Which deadline has passed, if any. Has the connection polled again at the first of the others.
-    fn check_time<S: Source>(
+    fn check_time<S: ServiceSource>(
         &mut self,
         connection: &Connection<S>,
         turn: &mut Turn<'_, '_>,
@@ -285,7 +285,7 @@ impl Exchange {
     }
 
     /// Everything has been handed to the kernel.
-    pub(super) fn finish<S: Source>(&mut self, connection: &Connection<S>) -> State {
+    pub(super) fn finish<S: ServiceSource>(&mut self, connection: &Connection<S>) -> State {
         self.tell(EndReason::Completed);
         let upgrade = self.details.as_mut().and_then(|details| details.upgrade.take());
         match (connection.machine.phase(), upgrade) {
@@ -322,7 +322,7 @@ impl Details {
     }
 }
 
-impl<S: Source> Connection<S> {
+impl<S: ServiceSource> Connection<S> {
     /// Sends the response of a service that was at work.
     fn respond(
         &mut self,

@@ -18,7 +18,7 @@ use super::turn::{TURN_BYTES, Turn, give_way};
 use super::upload::Upload;
 use super::{Connection, State};
 use crate::close::CloseMode;
-use crate::engine::Source;
+use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 use crate::{Body, Client, EndReason, Head, Reply, RequestBody, Response, Service};
 
@@ -48,7 +48,7 @@ enum Answered {
     Next(State),
 }
 
-impl<S: Source> Connection<S> {
+impl<S: ServiceSource> Connection<S> {
     /// Reads, answers and writes as long as nothing has to wait; then waits for the next request.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         let now = Instant::now();

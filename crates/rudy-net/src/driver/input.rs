@@ -12,7 +12,7 @@ use tokio::io::ReadBuf;
 use super::Connection;
 use super::turn::Turn;
 use super::upload::{Upload, UploadFault};
-use crate::engine::Source;
+use crate::engine::ServiceSource;
 use crate::scratch::Scratch;
 use crate::transport::{HangUp, hang_up};
 
@@ -51,7 +51,7 @@ impl Input {
 
     /// Moves the request's body, or notices that the client has gone. Ready when the exchange ends for it. What the client is to
     /// be sent first is put into `out`.
-    pub(super) fn poll<S: Source>(
+    pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
         turn: &mut Turn<'_, '_>,
@@ -90,7 +90,7 @@ impl Input {
 
     /// Whether nothing is read that would show that the client has gone: behind a body that the service does not take yet,
     /// behind as many requests as are read ahead, or behind the end of its input.
-    fn reads_nothing<S: Source>(&self, connection: &Connection<S>) -> bool {
+    fn reads_nothing<S: ServiceSource>(&self, connection: &Connection<S>) -> bool {
         match &self.upload {
             _ if self.ended => true,
             Some(upload) if !upload.is_over() => upload.is_on_hold(),
@@ -99,7 +99,7 @@ impl Input {
     }
 
     /// Notices that the client has gone. Nothing wakes the task then, so this looks once a second ([`Self::due`]).
-    fn poll_hang_up<S: Source>(&mut self, connection: &Connection<S>, now: Instant) -> Poll<InputFault> {
+    fn poll_hang_up<S: ServiceSource>(&mut self, connection: &Connection<S>, now: Instant) -> Poll<InputFault> {
         match hang_up(&connection.io) {
             HangUp::None => {}
             HangUp::SendingSide => {
@@ -111,7 +111,7 @@ impl Input {
     }
 
     /// When the connection is polled again although nothing wakes it.
-    pub(super) fn due<S: Source>(&self, connection: &Connection<S>, now: Instant) -> Option<Instant> {
+    pub(super) fn due<S: ServiceSource>(&self, connection: &Connection<S>, now: Instant) -> Option<Instant> {
         let limits = &connection.facts.limits.http;
         let hang_up = self.reads_nothing(connection).then(|| now + HANG_UP_INTERVAL);
         [self.upload_deadline(limits), self.half_close_deadline(limits), hang_up].into_iter().flatten().min()
@@ -140,7 +140,7 @@ impl Input {
     }
 }
 
-impl<S: Source> Connection<S> {
+impl<S: ServiceSource> Connection<S> {
     /// Whether there is room for what a client sends ahead of its response.
     fn reads_ahead(&self) -> bool {
         self.machine.awaits_response_only() && self.machine.wants_input(&self.facts.limits.http)

@@ -40,7 +40,7 @@ use self::proxy_header::ProxyHeader;
 use self::turn::Turn;
 use self::upgrade::Tunnel;
 use crate::close::{CloseMode, close_at_once};
-use crate::engine::{AddressKey, Source};
+use crate::engine::{AddressKey, ServiceSource};
 use crate::local_address::{LocalAddress, LocalAddressCache};
 use crate::scratch::Scratch;
 use crate::timers::Timer;
@@ -49,7 +49,7 @@ use crate::{Client, Limits, Peer, Response, Service, Worker};
 
 /// Serves one connection from its first byte to its close, given its peer and its number. Dropped before it ends, it closes without
 /// waiting.
-pub(crate) fn serve<S: Source>(
+pub(crate) fn serve<S: ServiceSource>(
     io: Stream,
     (peer, number): (Peer, u64),
     context: Arc<ConnectionContext<S>>,
@@ -105,7 +105,7 @@ impl<S> ConnectionContext<S> {
 
 /// A connection being served. Not an `async fn`: its future would keep room for its arguments beside what they have
 /// become, 144 bytes more, and idle connections are what memory goes to.
-pub(crate) struct Serve<S: Source> {
+pub(crate) struct Serve<S: ServiceSource> {
     /// Taken when the connection comes to its end.
     connection: Option<Connection<S>>,
     state: State,
@@ -133,7 +133,7 @@ enum State {
     Tunnel(Box<Tunnel>),
 }
 
-impl<S: Source> Future for Serve<S> {
+impl<S: ServiceSource> Future for Serve<S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -141,7 +141,7 @@ impl<S: Source> Future for Serve<S> {
     }
 }
 
-impl<S: Source> Serve<S> {
+impl<S: ServiceSource> Serve<S> {
     /// Polls it; `count` is called when a PROXY protocol header has named the peer.
     pub(crate) fn poll_counted(&mut self, cx: &mut Context<'_>, count: &mut Count<'_>) -> Poll<()> {
         loop {
@@ -166,7 +166,7 @@ impl<S: Source> Serve<S> {
     }
 }
 
-impl<S: Source> Drop for Serve<S> {
+impl<S: ServiceSource> Drop for Serve<S> {
     /// Dropped in the middle: the server is being stopped, or there is a bug in us. A close in progress sees to itself.
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
@@ -197,7 +197,7 @@ struct Facts {
     suspended: SuspendedConnection,
 }
 
-impl<S: Source> Connection<S> {
+impl<S: ServiceSource> Connection<S> {
     /// Ready when the transport may carry the protocol, or cannot in time: as long as for the first request.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<State> {
         match self.io.poll_handshake(cx) {

@@ -9,7 +9,7 @@ use tokio::io::ReadBuf;
 use super::record::report_closed;
 use super::{Connection, State};
 use crate::close::CloseMode;
-use crate::engine::{AddressKey, Source, UNAVAILABLE};
+use crate::engine::{AddressKey, ServiceSource, UNAVAILABLE};
 use crate::proxy_header::{Progress, Sender, parse};
 use crate::{Client, Limits, Peer};
 
@@ -29,7 +29,7 @@ impl ProxyHeader {
     }
 }
 
-impl<S: Source> Connection<S> {
+impl<S: ServiceSource> Connection<S> {
     /// Reads the header and nothing behind it: those are the first bytes of the connection.
     pub(super) fn poll_proxy_header(
         &mut self,

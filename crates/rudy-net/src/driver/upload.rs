@@ -10,7 +10,7 @@ use tokio::io::ReadBuf;
 
 use super::Connection;
 use super::turn::Turn;
-use crate::engine::Source;
+use crate::engine::ServiceSource;
 use crate::request_body::BodySender;
 use crate::scratch::Scratch;
 use crate::{RequestBody, RequestBodyError};
@@ -66,7 +66,7 @@ impl Upload {
     }
 
     /// Moves pieces for as long as the service wants them and the socket has them. Ready when the body is over.
-    pub(super) fn poll<S: Source>(
+    pub(super) fn poll<S: ServiceSource>(
         &mut self,
         connection: &mut Connection<S>,
         turn: &mut Turn<'_, '_>,
@@ -126,7 +126,7 @@ impl UploadFault {
     }
 }
 
-impl<S: Source> Connection<S> {
+impl<S: ServiceSource> Connection<S> {
     /// The next piece of the body: out of what is left over, or out of the socket.
     fn poll_body_event(
         &mut self,

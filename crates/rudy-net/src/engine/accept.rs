@@ -20,7 +20,7 @@ use super::descriptors::HOW_TO_RAISE_DESCRIPTORS;
 use super::lane::{Lane, OpenConnection};
 use super::shed::Shedder;
 use super::spawner::Spawner;
-use super::{Source, Problem};
+use super::{ServiceSource, Problem};
 use crate::close::close_listener;
 use crate::driver::ConnectionContext;
 use crate::listen::BACKLOG;
@@ -112,7 +112,7 @@ pub(super) struct Acceptor<L, S, C> {
     pub(super) is_ours: Arc<AtomicBool>,
 }
 
-impl<L: Incoming, S: Source, C: Spawner> Acceptor<L, S, C> {
+impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
     /// Accepts until `closing` becomes true, then what is queued.
     pub(super) async fn run(self, mut closing: watch::Receiver<bool>) {
         tokio::select! {

@@ -17,14 +17,14 @@ use tokio::task::JoinHandle;
 
 use super::lane::OpenConnection;
 use super::spawner::{Connection, Spawner};
-use super::{Engine, Options, Reporter, Source, task};
+use super::{Engine, Options, Reporter, ServiceSource, task};
 use crate::Peer;
 use crate::close::stop_writing;
 use crate::driver::{self, ConnectionContext};
 use crate::scratch::Scratch;
 use crate::transport::{self, Socket, Stream, Transport};
 
-pub(super) fn start<S: Source>(
+pub(super) fn start<S: ServiceSource>(
     options: &Options,
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
@@ -36,7 +36,7 @@ pub(super) fn start<S: Source>(
 struct Mailboxes;
 
 impl Spawner for Mailboxes {
-    fn spawn<S: Source>(
+    fn spawn<S: ServiceSource>(
         &self,
         io: Stream,
         client: (Peer, u64),

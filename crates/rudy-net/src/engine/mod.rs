@@ -37,7 +37,7 @@ use crate::{Service, Worker};
 
 /// Says which service answers now. It is asked at each accept and at each request head, so a reload swaps what it returns
 /// for all connections. An exchange in progress goes on with the service that it began with.
-pub trait Source: Send + Sync + 'static {
+pub trait ServiceSource: Send + Sync + 'static {
     /// The service.
     type Service: Service;
     /// What lends it for one request: an `Arc`, or a guard that costs less.
@@ -88,7 +88,7 @@ impl Options {
 ///
 /// Where the service sets no limit of connections it is what the descriptor limit of now leaves room for: call
 /// [`raise_descriptor_limit`] first.
-pub fn start<S: Source>(
+pub fn start<S: ServiceSource>(
     options: &Options,
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::running::Running;
 use super::spawner::Tasks;
-use super::{Engine, Options, Reporter, Source, lane};
+use super::{Engine, Options, Reporter, ServiceSource, lane};
 
-pub(super) fn start<S: Source>(
+pub(super) fn start<S: ServiceSource>(
     options: &Options,
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::accept::Acceptor;
 use super::lane::{Lane, Order, Shared};
 use super::spawner::Spawner;
-use super::{Engine, Reporter, Source, Stopped, BoxFuture};
+use super::{Engine, Reporter, ServiceSource, Stopped, BoxFuture};
 use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
 use crate::listen::{Address, BoundAddress, Endpoint, Listener, Ownership, Socket};
@@ -37,7 +37,7 @@ pub(super) struct Running<S, C> {
 /// A lane to be started, and the orders that it is to obey.
 pub(super) type NewLane = (Arc<Lane>, watch::Receiver<Order>);
 
-impl<S: Source, C: Spawner> Running<S, C> {
+impl<S: ServiceSource, C: Spawner> Running<S, C> {
     /// An engine of so many lanes. `start` starts all of them and says on which runtime each runs; if it fails those that
     /// have started end, because nobody holds the sender of their orders any more.
     pub(super) fn start(
@@ -131,7 +131,7 @@ impl OpenListener {
     }
 }
 
-impl<S: Source, C: Spawner> Running<S, C> {
+impl<S: ServiceSource, C: Spawner> Running<S, C> {
     /// Has a lane accept from a socket until `closing` says otherwise.
     fn accept(
         &self,
@@ -175,7 +175,7 @@ impl<S: Source, C: Spawner> Running<S, C> {
     }
 }
 
-impl<S: Source, C: Spawner> Engine for Running<S, C> {
+impl<S: ServiceSource, C: Spawner> Engine for Running<S, C> {
     fn workers(&self) -> &[Arc<Worker>] {
         &self.workers
     }

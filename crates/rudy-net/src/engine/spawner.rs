@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::task::JoinHandle;
 
-use super::Source;
+use super::ServiceSource;
 use super::lane::OpenConnection;
 use crate::Peer;
 use crate::driver::{self, ConnectionContext, Serve};
@@ -16,7 +16,7 @@ use crate::transport::Stream;
 pub(super) trait Spawner: Clone + Send + Sync + 'static {
     /// Serves a connection to its end, without waiting for it, given its peer and its number. Called on the runtime of its lane. What is returned ends when the
     /// connection no longer waits for a thread: until then further ones wait in the kernel's queue.
-    fn spawn<S: Source>(
+    fn spawn<S: ServiceSource>(
         &self,
         io: Stream,
         client: (Peer, u64),
@@ -30,7 +30,7 @@ pub(super) trait Spawner: Clone + Send + Sync + 'static {
 pub(super) struct Tasks;
 
 impl Spawner for Tasks {
-    fn spawn<S: Source>(
+    fn spawn<S: ServiceSource>(
         &self,
         io: Stream,
         client: (Peer, u64),
@@ -45,12 +45,12 @@ impl Spawner for Tasks {
 
 /// A connection being served, and its place. Not an `async` block: that would hold the future twice, once as what
 /// it was made from and once as what it waits for, and idle connections are what memory goes to.
-pub(super) struct Connection<S: Source> {
+pub(super) struct Connection<S: ServiceSource> {
     pub(super) serving: Serve<S>,
     pub(super) open: OpenConnection,
 }
 
-impl<S: Source> Future for Connection<S> {
+impl<S: ServiceSource> Future for Connection<S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

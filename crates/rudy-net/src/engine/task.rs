@@ -11,13 +11,13 @@ use tokio::task::JoinSet;
 use super::lane::{BLOCKING_THREADS_MAX, TellEnd, alarm_on};
 use super::running::{NewLane, Running};
 use super::spawner::{Spawner, Tasks};
-use super::{Engine, Options, Reporter, Source};
+use super::{Engine, Options, Reporter, ServiceSource};
 
 /// How long the end waits for the threads of the runtime: as long as one poll of a connection takes, on a busy machine. A
 /// read that blocks on a disk is not waited for.
 const END_TIME: Duration = Duration::from_secs(1);
 
-pub(super) fn start<S: Source>(
+pub(super) fn start<S: ServiceSource>(
     options: &Options,
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
@@ -27,7 +27,7 @@ pub(super) fn start<S: Source>(
 
 /// Starts an engine on one work-stealing runtime. It has as many lanes as threads, so that counters and timers are not
 /// everybody's; a connection keeps its lane wherever it runs.
-pub(super) fn start_with<S: Source, C: Spawner>(
+pub(super) fn start_with<S: ServiceSource, C: Spawner>(
     spawner: C,
     options: &Options,
     source: Arc<S>,

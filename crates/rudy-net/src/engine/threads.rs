@@ -19,7 +19,7 @@ use super::lane::OpenConnection;
 use super::report::ProblemReports;
 use super::running::Running;
 use super::spawner::{Connection, Spawner};
-use super::{Engine, Reporter, Source, Problem, lane};
+use super::{Engine, Reporter, ServiceSource, Problem, lane};
 use crate::Peer;
 use crate::driver::{self, ConnectionContext};
 use crate::scratch::read_few_bytes;
@@ -30,7 +30,7 @@ use crate::transport::Stream;
 const STACK_BYTES: usize = 256 * 1024;
 
 /// Starts an engine whose connections are served by `threads`.
-pub(super) fn start<S: Source>(
+pub(super) fn start<S: ServiceSource>(
     threads: Threads,
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
@@ -129,7 +129,7 @@ impl Threads {
 }
 
 impl Spawner for Threads {
-    fn spawn<S: Source>(
+    fn spawn<S: ServiceSource>(
         &self,
         io: Stream,
         client: (Peer, u64),

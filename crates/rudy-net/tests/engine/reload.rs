@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use rudy_net::engine::{self, Engine, Options, Report, Source};
+use rudy_net::engine::{self, Engine, Options, Report, ServiceSource};
 use rudy_net::{Limits, Service};
 
 use crate::support::{
@@ -16,7 +16,7 @@ use crate::support::{
 /// Gives what it was given last.
 struct Swapped<S>(Mutex<Arc<S>>);
 
-impl<S: Service> Source for Swapped<S> {
+impl<S: Service> ServiceSource for Swapped<S> {
     type Service = S;
     type Current = Arc<S>;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use rudy_net::engine::{self, Engine, Model, Options, Report, Source};
+use rudy_net::engine::{self, Engine, Model, Options, Report, ServiceSource};
 use rudy_net::listen::{Address, BoundAddress, InheritedSockets, Listener};
 use rudy_net::{Client, Limits, ExchangeOutcome, Reply, Request, Response, Service};
 use tokio::sync::Semaphore;
@@ -56,7 +56,7 @@ impl Service for Waiting {
 /// Gives one service for ever.
 pub(crate) struct Fixed<S>(pub(crate) Arc<S>);
 
-impl<S: Service> Source for Fixed<S> {
+impl<S: Service> ServiceSource for Fixed<S> {
     type Service = S;
     type Current = Arc<S>;
 

@@ -22,7 +22,7 @@ impl Generations {
     }
 }
 
-impl engine::Source for Generations {
+impl engine::ServiceSource for Generations {
     type Service = App;
     type Current = Current;
 

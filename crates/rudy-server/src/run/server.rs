@@ -4,7 +4,7 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use rudy_net::engine::{self, Engine, Report, Source as _, Stopped, raise_descriptor_limit};
+use rudy_net::engine::{self, Engine, Report, ServiceSource as _, Stopped, raise_descriptor_limit};
 use rudy_net::listen::{Address, Endpoint, InheritedSockets, ListenError, Listener};
 use tokio::runtime::Runtime;
 

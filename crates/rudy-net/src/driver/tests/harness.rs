@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use crate::driver::{ConnectionContext, ListenerState, Serve, serve};
 use rudy_http::h1::RequestHead;
 
-use crate::engine::Source;
+use crate::engine::ServiceSource;
 use crate::timers::Alarm;
 use crate::transport::Stream;
 use crate::{Client, Limits, Observer, ExchangeOutcome, Peer, Reply, Request, Service, Worker};
@@ -51,7 +51,7 @@ impl Observer for Tell {
 /// Gives one service for ever.
 pub(super) struct Fixed(Arc<Answering>);
 
-impl Source for Fixed {
+impl ServiceSource for Fixed {
     type Service = Answering;
     type Current = Arc<Answering>;
 

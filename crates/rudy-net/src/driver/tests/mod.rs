@@ -12,7 +12,7 @@ use crate::{ExchangeOutcome, Reply, Request};
 
 struct Nothing;
 
-impl Source for Nothing {
+impl ServiceSource for Nothing {
     type Service = Self;
     type Current = Arc<Self>;
 
