@@ -21,16 +21,16 @@ pub struct Client<'a> {
     /// What secures the connection; `None` where nothing does.
     pub tls: Option<Arc<Tls>>,
     /// Counts the connections of this process, from 1.
-    pub number: u64,
+    pub connection_number: u64,
     /// Counts the requests of the connection, from 1; 0 before the first.
-    pub request: u64,
+    pub request_number: u64,
 }
 
 impl Client<'static> {
     /// A client of whose connection nothing is known but its number and how many requests it has had.
     #[must_use]
-    pub fn new(peer: Peer, number: u64, request: u64) -> Self {
-        Self { peer, forwarded: None, local_address: LocalAddress::known(None), tls: None, number, request }
+    pub fn new(peer: Peer, connection_number: u64, request_number: u64) -> Self {
+        Self { peer, forwarded: None, local_address: LocalAddress::known(None), tls: None, connection_number, request_number }
     }
 }
 

@@ -264,8 +264,8 @@ impl<S: ServiceSource> Connection<S> {
             Peer::Ip(_) | Peer::Unnamed(_) => LocalAddress::of_socket(self.io.as_fd(), local_address),
             Peer::Unix => LocalAddress::known(None),
         };
-        let (tls, request) = (self.io.tls().cloned(), self.machine.requests());
-        Client { peer: *peer, forwarded: None, local_address, tls, number: *number, request }
+        let (tls, request_number) = (self.io.tls().cloned(), self.machine.requests());
+        Client { peer: *peer, forwarded: None, local_address, tls, connection_number: *number, request_number }
     }
 
     /// The service of now. Its limits hold from here on.

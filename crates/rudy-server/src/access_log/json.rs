@@ -19,7 +19,7 @@ pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>
     if record.client.forwarded.is_some() {
         put_address("proxy", record.client.peer, line);
     }
-    put(line, format_args!(",\"connection\":{}", record.client.number));
+    put(line, format_args!(",\"connection\":{}", record.client.connection_number));
     if let Some(asked) = record.asked {
         put_asked(asked, line);
     }

@@ -115,7 +115,7 @@ impl AccessLog {
             asked: Asked::new(head),
             client: Client {
                 forwarded: client.forwarded.clone(),
-                ..Client::new(client.peer, client.number, client.request)
+                ..Client::new(client.peer, client.connection_number, client.request_number)
             },
         })
     }

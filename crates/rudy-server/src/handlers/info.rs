@@ -90,8 +90,8 @@ fn facts(client: &Client, vitals: &Vitals) -> Facts {
         ("client", json!(client.address().to_string())),
         ("proxy", json!(client.forwarded.as_ref().map(|_| client.peer.to_string()))),
         ("scheme", json!(client.scheme().as_str())),
-        ("connection", json!(client.number)),
-        ("request", json!(client.request)),
+        ("connection", json!(client.connection_number)),
+        ("request", json!(client.request_number)),
         ("requests_in_all", json!(vitals.requests())),
     ]
 }
