@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rudy_net::proxy_header::{Progress, ProxyHeaderError, Sender, parse};
+use rudy_net::proxy_header::{ParseStatus, ProxyHeaderError, ProxiedClient, parse};
 
 /// As much as any header may have.
 const BYTES_MAX: usize = 4096;
@@ -19,13 +19,13 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 /// Reads at most `at_once` bytes at a time, and never more than the header needs. `None`: more would have to come.
-fn read(bytes: &[u8], at_once: usize) -> (Option<Result<Sender, ProxyHeaderError>>, usize) {
+fn read(bytes: &[u8], at_once: usize) -> (Option<Result<ProxiedClient, ProxyHeaderError>>, usize) {
     let mut read = 0;
     loop {
         match parse(&bytes[..read]) {
-            Ok(Progress::Whole(sender)) => return (Some(Ok(sender)), read),
+            Ok(ParseStatus::Complete(client)) => return (Some(Ok(client)), read),
             Err(error) => return (Some(Err(error)), read),
-            Ok(Progress::Needs(needs)) => {
+            Ok(ParseStatus::Incomplete(needs)) => {
                 assert!(needs > 0 && read + needs <= BYTES_MAX, "{needs} more than {read}");
                 if read == bytes.len() {
                     return (None, read);

@@ -21,22 +21,22 @@ const V2_FIXED_BYTES: usize = 16;
 
 /// How far a header has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum ParseStatus {
     /// At least this number of further bytes belongs to the header. A reader that reads no more reads nothing behind the header.
-    Needs(usize),
+    Incomplete(usize),
     /// It is whole.
-    Whole(Sender),
+    Complete(ProxiedClient),
 }
 
 /// The client for which a proxy has opened a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sender {
+pub enum ProxiedClient {
     /// For the client at this address, IPv4 as such even if it was mapped to IPv6.
-    Client(SocketAddr),
+    Address(SocketAddr),
     /// For a client whose address is not passed on.
     Unknown,
     /// For itself (`LOCAL`): a health check.
-    Proxy,
+    ProxyItself,
 }
 
 /// Why bytes are no header of the PROXY protocol.
@@ -69,28 +69,28 @@ impl fmt::Display for ProxyHeaderError {
 /// # Errors
 ///
 /// The bytes are no header, whatever follows them. Which error it is may depend on how many bytes are there.
-pub fn parse(bytes: &[u8]) -> Result<Progress, ProxyHeaderError> {
+pub fn parse(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
     if bytes.starts_with(&V2_SIGNATURE[..1]) { parse_v2(bytes) } else { parse_v1(bytes) }
 }
 
-fn parse_v1(bytes: &[u8]) -> Result<Progress, ProxyHeaderError> {
-    begins_as(bytes, b"PROXY ")?;
+fn parse_v1(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
+    starts_with(bytes, b"PROXY ")?;
     let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
-        return needs_of_v1(bytes);
+        return missing_of_v1(bytes);
     };
     match bytes[end..] {
         [b'\r', b'\n'] if bytes.len() <= V1_BYTES_MAX => {
             let line = std::str::from_utf8(&bytes[..end]).map_err(|_| ProxyHeaderError::Malformed)?;
-            parse_v1_line(line).map(Progress::Whole).ok_or(ProxyHeaderError::Malformed)
+            parse_v1_line(line).map(ParseStatus::Complete).ok_or(ProxyHeaderError::Malformed)
         }
-        [b'\r'] if bytes.len() < V1_BYTES_MAX => Ok(Progress::Needs(1)),
+        [b'\r'] if bytes.len() < V1_BYTES_MAX => Ok(ParseStatus::Incomplete(1)),
         [b'\r'] | [b'\r', b'\n'] => Err(ProxyHeaderError::TooLong),
         _ => Err(ProxyHeaderError::Malformed),
     }
 }
 
 /// What a line without its end needs at least: a space and a character for each part that is missing, and CRLF.
-fn needs_of_v1(line: &[u8]) -> Result<Progress, ProxyHeaderError> {
+fn missing_of_v1(line: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
     let is_unknown = line.starts_with(b"PROXY UNKNOWN");
     let parts = line.split(|byte| *byte == b' ').count();
     if !is_unknown && parts > V1_PARTS {
@@ -101,15 +101,15 @@ fn needs_of_v1(line: &[u8]) -> Result<Progress, ProxyHeaderError> {
     if line.len() + needs > V1_BYTES_MAX {
         return Err(ProxyHeaderError::TooLong);
     }
-    Ok(Progress::Needs(needs))
+    Ok(ParseStatus::Incomplete(needs))
 }
 
 /// §2.1: one space between the parts, and nothing else.
-fn parse_v1_line(line: &str) -> Option<Sender> {
+fn parse_v1_line(line: &str) -> Option<ProxiedClient> {
     let parts = line.strip_prefix("PROXY ")?;
     // The specification (§2.1) has the rest of an UNKNOWN line ignored.
     if parts == "UNKNOWN" || parts.starts_with("UNKNOWN ") {
-        return Some(Sender::Unknown);
+        return Some(ProxiedClient::Unknown);
     }
     let mut parts = parts.split(' ');
     let read = match parts.next()? {
@@ -131,16 +131,16 @@ fn port(text: &str) -> Option<u16> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn client(address: IpAddr, port: u16) -> Sender {
-    Sender::Client(SocketAddr::new(address.to_canonical(), port))
+fn client(address: IpAddr, port: u16) -> ProxiedClient {
+    ProxiedClient::Address(SocketAddr::new(address.to_canonical(), port))
 }
 
-fn parse_v2(bytes: &[u8]) -> Result<Progress, ProxyHeaderError> {
-    begins_as(bytes, V2_SIGNATURE)?;
+fn parse_v2(bytes: &[u8]) -> Result<ParseStatus, ProxyHeaderError> {
+    starts_with(bytes, V2_SIGNATURE)?;
     let &[version_and_command, family, length_high, length_low, ref rest @ ..] =
         bytes.get(V2_SIGNATURE.len()..).unwrap_or_default()
     else {
-        return Ok(Progress::Needs(V2_FIXED_BYTES - bytes.len()));
+        return Ok(ParseStatus::Incomplete(V2_FIXED_BYTES - bytes.len()));
     };
     let length = usize::from(u16::from_be_bytes([length_high, length_low]));
     if V2_FIXED_BYTES + length > V2_BYTES_MAX {
@@ -148,19 +148,19 @@ fn parse_v2(bytes: &[u8]) -> Result<Progress, ProxyHeaderError> {
     }
     match length.checked_sub(rest.len()) {
         Some(0) => {}
-        Some(missing) => return Ok(Progress::Needs(missing)),
+        Some(missing) => return Ok(ParseStatus::Incomplete(missing)),
         // More than was asked for.
         None => return Err(ProxyHeaderError::Malformed),
     }
     match version_and_command {
-        0x20 => Ok(Progress::Whole(Sender::Proxy)),
-        0x21 => v2_sender(family, rest).map(Progress::Whole).ok_or(ProxyHeaderError::Malformed),
+        0x20 => Ok(ParseStatus::Complete(ProxiedClient::ProxyItself)),
+        0x21 => v2_client(family, rest).map(ParseStatus::Complete).ok_or(ProxyHeaderError::Malformed),
         _ => Err(ProxyHeaderError::Malformed),
     }
 }
 
 /// §2.2: the addresses come first, source and destination, then the ports; then the additional fields, which nothing here needs.
-fn v2_sender(family: u8, rest: &[u8]) -> Option<Sender> {
+fn v2_client(family: u8, rest: &[u8]) -> Option<ProxiedClient> {
     match family {
         0x11 => {
             let (source, rest) = rest.split_first_chunk::<4>()?;
@@ -173,12 +173,12 @@ fn v2_sender(family: u8, rest: &[u8]) -> Option<Sender> {
             Some(client(Ipv6Addr::from(*source).into(), u16::from_be_bytes([port[0], port[1]])))
         }
         // No family or protocol, datagrams, and Unix sockets of the proxy's machine. Other values MUST be refused.
-        0x00..=0x02 | 0x10 | 0x12 | 0x20 | 0x22 | 0x30..=0x32 => Some(Sender::Unknown),
+        0x00..=0x02 | 0x10 | 0x12 | 0x20 | 0x22 | 0x30..=0x32 => Some(ProxiedClient::Unknown),
         _ => None,
     }
 }
 
-fn begins_as(bytes: &[u8], beginning: &[u8]) -> Result<(), ProxyHeaderError> {
+fn starts_with(bytes: &[u8], beginning: &[u8]) -> Result<(), ProxyHeaderError> {
     let length = bytes.len().min(beginning.len());
     if bytes[..length] == beginning[..length] { Ok(()) } else { Err(ProxyHeaderError::NotAHeader) }
 }

@@ -10,7 +10,7 @@ use super::record::report_closed;
 use super::{Connection, State};
 use crate::close::CloseMode;
 use crate::engine::{AddressKey, ServiceSource, UNAVAILABLE};
-use crate::proxy_header::{Progress, Sender, parse};
+use crate::proxy_header::{ParseStatus, ProxiedClient, parse};
 use crate::{Client, Limits, Peer};
 
 /// Counts a connection for an address. `false`: the address has as many as it may have.
@@ -43,8 +43,8 @@ impl<S: ServiceSource> Connection<S> {
         }
         loop {
             let needs = match parse(&header.bytes) {
-                Ok(Progress::Needs(needs)) => needs,
-                Ok(Progress::Whole(sender)) => return self.begin_for(sender, cx, count),
+                Ok(ParseStatus::Incomplete(needs)) => needs,
+                Ok(ParseStatus::Complete(client)) => return self.begin_for(client, cx, count),
                 Err(error) => return self.refuse_unanswered(&error.to_string(), header.accepted),
             };
             let had = header.bytes.len();
@@ -86,15 +86,15 @@ impl<S: ServiceSource> Connection<S> {
     }
 
     /// From here on the connection is the sender's.
-    fn begin_for(&mut self, sender: Sender, cx: &mut Context<'_>, count: &mut Count<'_>) -> Poll<State> {
+    fn begin_for(&mut self, client: ProxiedClient, cx: &mut Context<'_>, count: &mut Count<'_>) -> Poll<State> {
         let proxy = self.facts.peer;
-        match sender {
-            Sender::Proxy => return Poll::Ready(State::Handshake),
+        match client {
+            ProxiedClient::ProxyItself => return Poll::Ready(State::Handshake),
             // The loopback address of another machine says nothing here, and must not count as ours.
-            Sender::Client(address) if proxy.is_local() || !address.ip().is_loopback() => {
+            ProxiedClient::Address(address) if proxy.is_local() || !address.ip().is_loopback() => {
                 self.facts.peer = Peer::Ip(address);
             }
-            Sender::Client(_) | Sender::Unknown => {
+            ProxiedClient::Address(_) | ProxiedClient::Unknown => {
                 self.facts.peer = Peer::Unnamed(proxy.ip());
                 return Poll::Ready(State::Handshake);
             }

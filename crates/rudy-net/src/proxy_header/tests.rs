@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn client(address: &str) -> Sender {
-    Sender::Client(address.parse().unwrap())
+fn client(address: &str) -> ProxiedClient {
+    ProxiedClient::Address(address.parse().unwrap())
 }
 
 fn v2(version_and_command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
@@ -19,7 +19,7 @@ fn v6(source: &str) -> Vec<u8> {
     [&address(source)[..], &address("2001:db8::1"), &[0x13, 0x88, 0x01, 0xbb]].concat()
 }
 
-fn valid() -> Vec<(Vec<u8>, Sender)> {
+fn valid() -> Vec<(Vec<u8>, ProxiedClient)> {
     let longest = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
     let v1 = [
         ("PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\r\n".to_owned(), client("192.0.2.7:5000")),
@@ -28,9 +28,9 @@ fn valid() -> Vec<(Vec<u8>, Sender)> {
         ("PROXY TCP6 :: :: 1 1\r\n".to_owned(), client("[::]:1")),
         ("PROXY TCP6 ::ffff:192.0.2.7 ::1 5000 443\r\n".to_owned(), client("192.0.2.7:5000")),
         (format!("PROXY TCP6 {longest} {longest} 65535 65535\r\n"), client(&format!("[{longest}]:65535"))),
-        ("PROXY UNKNOWN\r\n".to_owned(), Sender::Unknown),
-        (format!("PROXY UNKNOWN {longest} {longest} 65535 65535\r\n"), Sender::Unknown),
-        ("PROXY UNKNOWN  what ever it\tis\r\n".to_owned(), Sender::Unknown),
+        ("PROXY UNKNOWN\r\n".to_owned(), ProxiedClient::Unknown),
+        (format!("PROXY UNKNOWN {longest} {longest} 65535 65535\r\n"), ProxiedClient::Unknown),
+        ("PROXY UNKNOWN  what ever it\tis\r\n".to_owned(), ProxiedClient::Unknown),
     ];
     let tlvs = [V4, &[0x04; 3000]].concat();
     let v2 = [
@@ -38,24 +38,24 @@ fn valid() -> Vec<(Vec<u8>, Sender)> {
         (v2(0x21, 0x11, &tlvs), client("192.0.2.7:5000")),
         (v2(0x21, 0x21, &v6("2001:db8::7")), client("[2001:db8::7]:5000")),
         (v2(0x21, 0x21, &v6("::ffff:192.0.2.7")), client("192.0.2.7:5000")),
-        (v2(0x21, 0x00, &[]), Sender::Unknown),
-        (v2(0x21, 0x12, V4), Sender::Unknown),
-        (v2(0x21, 0x31, &[0; 216]), Sender::Unknown),
-        (v2(0x20, 0x00, &[]), Sender::Proxy),
-        (v2(0x20, 0x11, V4), Sender::Proxy),
-        (v2(0x20, 0xff, b"anything"), Sender::Proxy),
-        (v2(0x21, 0x00, &[0; V2_BYTES_MAX - V2_FIXED_BYTES]), Sender::Unknown),
+        (v2(0x21, 0x00, &[]), ProxiedClient::Unknown),
+        (v2(0x21, 0x12, V4), ProxiedClient::Unknown),
+        (v2(0x21, 0x31, &[0; 216]), ProxiedClient::Unknown),
+        (v2(0x20, 0x00, &[]), ProxiedClient::ProxyItself),
+        (v2(0x20, 0x11, V4), ProxiedClient::ProxyItself),
+        (v2(0x20, 0xff, b"anything"), ProxiedClient::ProxyItself),
+        (v2(0x21, 0x00, &[0; V2_BYTES_MAX - V2_FIXED_BYTES]), ProxiedClient::Unknown),
     ];
     v1.map(|(text, sender)| (text.into_bytes(), sender)).into_iter().chain(v2).collect()
 }
 
 /// Reads as a driver does, at most `at_once` bytes at a time and never more than the header needs. Returns what was read as well.
-fn read(bytes: &[u8], at_once: usize) -> (Result<Sender, ProxyHeaderError>, usize) {
+fn read(bytes: &[u8], at_once: usize) -> (Result<ProxiedClient, ProxyHeaderError>, usize) {
     let mut read = 0;
     loop {
         match parse(&bytes[..read]) {
-            Ok(Progress::Whole(sender)) => return (Ok(sender), read),
-            Ok(Progress::Needs(needs)) => {
+            Ok(ParseStatus::Complete(client)) => return (Ok(client), read),
+            Ok(ParseStatus::Incomplete(needs)) => {
                 assert!(needs > 0 && read + needs <= V2_BYTES_MAX.max(V1_BYTES_MAX));
                 let more = needs.min(at_once).min(bytes.len() - read);
                 assert!(more > 0, "{} is taken for incomplete", bytes.escape_ascii());
@@ -74,7 +74,7 @@ fn every_header_is_read_at_every_split_and_nothing_behind_it() {
             assert_eq!(read(&bytes, at_once), (Ok(sender), header.len()), "{}", header.escape_ascii());
         }
         for end in 0..header.len() {
-            let Ok(Progress::Needs(needs)) = parse(&header[..end]) else {
+            let Ok(ParseStatus::Incomplete(needs)) = parse(&header[..end]) else {
                 panic!("{} is not whole", header[..end].escape_ascii());
             };
             assert!(end + needs <= header.len(), "{} of {}", end, header.escape_ascii());
