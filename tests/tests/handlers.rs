@@ -117,11 +117,11 @@ fn an_engine_with_few_threads_closes_after_each_answer_unless_told_otherwise() {
         let answer = connection.answer();
         assert_eq!(
             answer.field("connection") == Some("close"),
-            model.is_scarce(),
+            model.has_fixed_threads(),
             "{model}: {}",
             answer.head
         );
-        if model.is_scarce() {
+        if model.has_fixed_threads() {
             assert!(connection.is_closed(), "{model}");
         }
     }

@@ -37,7 +37,7 @@ impl Model {
 
     /// Whether there are so few threads, each held by one connection, that one which idles keeps others waiting.
     #[must_use]
-    pub fn is_scarce(self) -> bool {
+    pub fn has_fixed_threads(self) -> bool {
         matches!(self, Self::Serial | Self::Pool(_))
     }
 }

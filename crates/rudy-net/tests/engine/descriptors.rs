@@ -45,7 +45,7 @@ fn without_descriptors_connections_are_sent_away_until_there_are_some_again() {
 
 #[test]
 fn without_descriptors_idle_connections_give_way_to_new_ones() {
-    if model().is_scarce()
+    if model().has_fixed_threads()
         || !is_child("descriptors::without_descriptors_idle_connections_give_way_to_new_ones")
     {
         return;

@@ -31,7 +31,7 @@ impl EngineOptions {
     /// for itself, so it has to be asked for there.
     #[must_use]
     pub fn keeps_alive(&self) -> bool {
-        self.keep_alive.unwrap_or(!self.model.is_scarce())
+        self.keep_alive.unwrap_or(!self.model.has_fixed_threads())
     }
 
     /// What the engine is started with.
@@ -68,7 +68,7 @@ impl Config {
         if !self.engine.keeps_alive() {
             limits.http.requests_per_connection = Some(1);
         }
-        if self.engine.model.is_scarce() {
+        if self.engine.model.has_fixed_threads() {
             limits.linger_timeout = limits.linger_timeout.min(SCARCE_LINGER_TIME);
         }
         limits
@@ -91,7 +91,7 @@ impl Config {
     pub fn notices(&self) -> Vec<String> {
         let model = self.engine.model;
         let routes = self.sites.iter().flat_map(|site| &site.routes);
-        let endless = routes.filter(|route| model.is_scarce() && route.handler.is_endless()).map(|route| {
+        let endless = routes.filter(|route| model.has_fixed_threads() && route.handler.is_endless()).map(|route| {
             let paths: Vec<_> = route.paths.iter().map(ToString::to_string).collect();
             let what = match model {
                 Model::Pool(threads) => format!("each client of it holds one of {threads} threads"),
