@@ -30,7 +30,14 @@ impl Client<'static> {
     /// A client of whose connection nothing is known but its number and how many requests it has had.
     #[must_use]
     pub fn new(peer: Peer, connection_number: u64, request_number: u64) -> Self {
-        Self { peer, forwarded: None, local_address: LocalAddress::known(None), tls: None, connection_number, request_number }
+        Self {
+            peer,
+            forwarded: None,
+            local_address: LocalAddress::known(None),
+            tls: None,
+            connection_number,
+            request_number,
+        }
     }
 }
 

@@ -388,7 +388,8 @@ mod tests {
         for (faults, polled) in all_faults().flat_map(|faults| [(faults, false), (faults, true)]) {
             let (io, mut peer, _again, log) = faulty(faults);
             {
-                let mut closing = pin!(close(io, CloseMode::Linger, LingerLimits { time: Duration::MAX, ..LINGER }));
+                let mut closing =
+                    pin!(close(io, CloseMode::Linger, LingerLimits { time: Duration::MAX, ..LINGER }));
                 if polled {
                     let _ = closing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 }

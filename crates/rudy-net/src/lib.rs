@@ -30,5 +30,5 @@ pub use driver::{Upgrade, Upgraded, UpgradedIo};
 pub use local_address::LocalAddress;
 pub use message::{Head, Reply, Request, Response};
 pub use request_body::{RequestBody, RequestBodyError};
-pub use service::{EndReason, Limits, Observer, ExchangeOutcome, Service};
+pub use service::{EndReason, ExchangeOutcome, Limits, Observer, Service};
 pub use worker::{Counter, Counters, Worker};

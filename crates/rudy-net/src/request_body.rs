@@ -72,7 +72,9 @@ impl Body for RequestBody {
         let (slot, remaining) = match &mut self.0 {
             BodySource::Connection { slot, remaining } => (slot, remaining),
             whole_or_empty => {
-                let BodySource::Whole(bytes) = std::mem::take(whole_or_empty) else { return Poll::Ready(None) };
+                let BodySource::Whole(bytes) = std::mem::take(whole_or_empty) else {
+                    return Poll::Ready(None);
+                };
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
         };

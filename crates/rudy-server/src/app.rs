@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_http::h1::RequestHead;
-use rudy_net::{Client, Forwarded, Limits, Observer, ExchangeOutcome, Peer, Reply, Request, Response, Service};
+use rudy_net::{
+    Client, ExchangeOutcome, Forwarded, Limits, Observer, Peer, Reply, Request, Response, Service,
+};
 
 use crate::access_log::AccessLog;
 use crate::buffer::Buffers;

@@ -10,8 +10,8 @@ use http::request;
 use http_body::Body as _;
 use rudy_net::engine::ServiceSource;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Client, Head, Limits, ExchangeOutcome, Reply, Request, RequestBody,
-    Response, Service, Upgraded,
+    Body, BodyError, BodyPiece, BodyStream, Client, ExchangeOutcome, Head, Limits, Reply, Request,
+    RequestBody, Response, Service, Upgraded,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

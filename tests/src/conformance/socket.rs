@@ -42,9 +42,11 @@ impl Served {
         let sites = Sites::new();
         let engine = start(sites.clone());
         let address: Address = "127.0.0.1:0".parse().expect("an address");
-        let listener =
-            Listener::bind(&address, engine.workers().len(), &InheritedSockets::default()).expect("a free port");
-        let BoundAddress::Ip(address) = listener.bound()[0].clone() else { unreachable!("TCP was asked for") };
+        let listener = Listener::bind(&address, engine.workers().len(), &InheritedSockets::default())
+            .expect("a free port");
+        let BoundAddress::Ip(address) = listener.bound()[0].clone() else {
+            unreachable!("TCP was asked for")
+        };
         engine.listen(listener).expect("the engine listens");
         Self { engine, sites, address }
     }

@@ -97,7 +97,9 @@ impl Handler {
             Poll::Ready(InputFault::Incomplete) => {
                 return Poll::Ready(self.exchange.end(Fault(EndReason::PeerGone, CloseMode::NoLinger)));
             }
-            Poll::Ready(InputFault::Gone) => return Poll::Ready(self.exchange.end(EndReason::PeerGone.into())),
+            Poll::Ready(InputFault::Gone) => {
+                return Poll::Ready(self.exchange.end(EndReason::PeerGone.into()));
+            }
         }
         // They would pile up behind what the client does not take.
         let takes_interim = !self.exchange.output.is_blocked();

@@ -99,7 +99,11 @@ impl Input {
     }
 
     /// Notices that the client has gone. Nothing wakes the task then, so this looks once a second ([`Self::due`]).
-    fn poll_hang_up<S: ServiceSource>(&mut self, connection: &Connection<S>, now: Instant) -> Poll<InputFault> {
+    fn poll_hang_up<S: ServiceSource>(
+        &mut self,
+        connection: &Connection<S>,
+        now: Instant,
+    ) -> Poll<InputFault> {
         match hang_up(&connection.io) {
             HangUp::None => {}
             HangUp::SendingSide => {

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use crate::Limits;
-use crate::close::{Closing, CloseMode};
+use crate::close::{CloseMode, Closing};
 use crate::timers::Timer;
 use crate::transport::Stream;
 

@@ -265,7 +265,14 @@ impl<S: ServiceSource> Connection<S> {
             Peer::Unix => LocalAddress::known(None),
         };
         let (tls, request_number) = (self.io.tls().cloned(), self.machine.requests());
-        Client { peer: *peer, forwarded: None, local_address, tls, connection_number: *number, request_number }
+        Client {
+            peer: *peer,
+            forwarded: None,
+            local_address,
+            tls,
+            connection_number: *number,
+            request_number,
+        }
     }
 
     /// The service of now. Its limits hold from here on.

@@ -89,7 +89,8 @@ impl Output {
             }
             _ => poll_segment(io, turn, out, &mut raw),
         }?;
-        let is_flushed = sent.is_ready() && io.poll_flush(turn.cx).map_err(|_| EndReason::PeerGone)?.is_ready();
+        let is_flushed =
+            sent.is_ready() && io.poll_flush(turn.cx).map_err(|_| EndReason::PeerGone)?.is_ready();
         let sent_bytes = turn.sent_bytes - before;
         if let Some(backlog) = &mut self.backlog
             && (sent_bytes > 0 || is_flushed)
@@ -288,7 +289,11 @@ fn poll_write_with(
 
 /// Has the transport send a piece of a file. A file that shrank, or is seen to have changed in place, cuts the response: what was
 /// promised can no longer be kept. (What changes between our look and the kernel's read cannot be seen from here.)
-fn poll_file(io: &mut Stream, turn: &mut Turn<'_, '_>, range: &mut FileRange) -> Poll<Result<u64, EndReason>> {
+fn poll_file(
+    io: &mut Stream,
+    turn: &mut Turn<'_, '_>,
+    range: &mut FileRange,
+) -> Poll<Result<u64, EndReason>> {
     let length = usize::try_from(range.length).unwrap_or(usize::MAX);
     let sent = ready!(io.poll_send_file(turn.cx, &range.file, range.start, length));
     let sent = sent.map_err(|error| fault_of_file(&error))? as u64;

@@ -86,7 +86,12 @@ impl<S: ServiceSource> Connection<S> {
     }
 
     /// From here on the connection is the sender's.
-    fn begin_for(&mut self, client: ProxiedClient, cx: &mut Context<'_>, count: &mut Count<'_>) -> Poll<State> {
+    fn begin_for(
+        &mut self,
+        client: ProxiedClient,
+        cx: &mut Context<'_>,
+        count: &mut Count<'_>,
+    ) -> Poll<State> {
         let proxy = self.facts.peer;
         match client {
             ProxiedClient::ProxyItself => return Poll::Ready(State::Handshake),

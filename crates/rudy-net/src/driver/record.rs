@@ -5,7 +5,7 @@ use std::time::Instant;
 use http::StatusCode;
 use rudy_http::h1::Rejection;
 
-use crate::{Client, EndReason, Observer, ExchangeOutcome, Service};
+use crate::{Client, EndReason, ExchangeOutcome, Observer, Service};
 
 /// One exchange somebody wants to know the end of.
 pub(super) struct Record {
@@ -52,7 +52,12 @@ pub(super) fn report_closed<S: Service>(service: &S, client: &Client<'_>, reason
 }
 
 /// Tells the service of a peer that was refused before there was a request to answer.
-pub(super) fn report_rejection<S: Service>(service: &S, client: &Client<'_>, rejection: Rejection, since: Instant) {
+pub(super) fn report_rejection<S: Service>(
+    service: &S,
+    client: &Client<'_>,
+    rejection: Rejection,
+    since: Instant,
+) {
     let mut record = Record::new(None, since);
     record.status = Some(rejection.status());
     service.rejected(client, &rejection.to_string(), &record.outcome(EndReason::Completed));

@@ -52,7 +52,10 @@ impl<'a, 'b> Turn<'a, 'b> {
     }
 
     /// Polls a body, or another protocol. A panic is a fault of its exchange: the connection is closed as it should be.
-    pub(crate) fn poll<R>(&mut self, poll: impl FnOnce(&mut Context<'_>, Instant) -> R) -> Result<R, EndReason> {
+    pub(crate) fn poll<R>(
+        &mut self,
+        poll: impl FnOnce(&mut Context<'_>, Instant) -> R,
+    ) -> Result<R, EndReason> {
         self.poll_leaving(false, poll).0
     }
 

@@ -20,7 +20,7 @@ use super::descriptors::HOW_TO_RAISE_DESCRIPTORS;
 use super::lane::{Lane, OpenConnection};
 use super::shed::Shedder;
 use super::spawner::Spawner;
-use super::{ServiceSource, Problem};
+use super::{Problem, ServiceSource};
 use crate::close::close_listener;
 use crate::driver::ConnectionContext;
 use crate::listen::BACKLOG;

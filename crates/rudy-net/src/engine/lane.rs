@@ -14,7 +14,7 @@ use super::admission::{Admission, Place};
 use super::descriptors::Spare;
 use super::report::ProblemReports;
 use super::shed::Shedder;
-use super::{Report, Reporter, Stopped, Problem};
+use super::{Problem, Report, Reporter, Stopped};
 use crate::timers::{Alarm, Candidate, Victims};
 use crate::{Limits, Peer, Worker};
 

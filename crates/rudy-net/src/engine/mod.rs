@@ -28,7 +28,7 @@ use std::time::Duration;
 pub(crate) use addresses::AddressKey;
 pub use descriptors::raise_descriptor_limit;
 pub use model::{Model, UnknownModel};
-pub use report::{Report, Reporter, Problem};
+pub use report::{Problem, Report, Reporter};
 pub(crate) use shed::UNAVAILABLE;
 
 use self::threads::Threads;

@@ -66,8 +66,14 @@ pub enum Problem {
 }
 
 impl Problem {
-    const ALL: [Self; 6] =
-        [Self::ConnectionLimit, Self::IdleEvicted, Self::AddressLimit, Self::Descriptors, Self::Threads, Self::Accept];
+    const ALL: [Self; 6] = [
+        Self::ConnectionLimit,
+        Self::IdleEvicted,
+        Self::AddressLimit,
+        Self::Descriptors,
+        Self::Threads,
+        Self::Accept,
+    ];
 
     /// Whether it is something that failed, rather than a connection that was sent away.
     fn is_failure(self) -> bool {
@@ -206,7 +212,10 @@ mod tests {
     fn collecting() -> (Arc<ProblemReports>, Arc<Mutex<Vec<Report>>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = seen.clone();
-        (ProblemReports::new(Arc::new(move |report: &Report| sink.lock().unwrap().push(report.clone()))), seen)
+        (
+            ProblemReports::new(Arc::new(move |report: &Report| sink.lock().unwrap().push(report.clone()))),
+            seen,
+        )
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use super::accept::Acceptor;
 use super::lane::{Lane, Order, Shared};
 use super::spawner::Spawner;
-use super::{Engine, Reporter, ServiceSource, Stopped, BoxFuture};
+use super::{BoxFuture, Engine, Reporter, ServiceSource, Stopped};
 use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
 use crate::listen::{Address, BoundAddress, Endpoint, Listener, Ownership, Socket};

@@ -19,7 +19,7 @@ use super::lane::OpenConnection;
 use super::report::ProblemReports;
 use super::running::Running;
 use super::spawner::{Connection, Spawner};
-use super::{Engine, Reporter, ServiceSource, Problem, lane};
+use super::{Engine, Problem, Reporter, ServiceSource, lane};
 use crate::Peer;
 use crate::driver::{self, ConnectionContext};
 use crate::scratch::read_few_bytes;

@@ -25,7 +25,11 @@ pub struct InheritedSockets {
 impl InheritedSockets {
     /// Takes over what the environment variables `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` announce: nothing
     /// where they are missing or meant for another process. Gives sockets on the first call in a process only.
-    pub fn from_env(pid: Option<&str>, count: Option<&str>, names: Option<&str>) -> Result<Self, ListenError> {
+    pub fn from_env(
+        pid: Option<&str>,
+        count: Option<&str>,
+        names: Option<&str>,
+    ) -> Result<Self, ListenError> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         let (Some(pid), Some(count)) = (pid, count) else { return Ok(Self::default()) };
         if pid != std::process::id().to_string() {

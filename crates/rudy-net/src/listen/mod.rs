@@ -188,7 +188,9 @@ impl Socket {
     fn bound(&self) -> BoundAddress {
         match self {
             // The name of a bound socket can always be had; an unspecified one stands for what cannot happen.
-            Self::Tcp(socket) => BoundAddress::Ip(socket.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into())),
+            Self::Tcp(socket) => {
+                BoundAddress::Ip(socket.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into()))
+            }
             Self::Unix(socket) => {
                 let path = socket.local_addr().ok().and_then(|name| name.as_pathname().map(PathBuf::from));
                 BoundAddress::Unix(path.unwrap_or_default())

@@ -48,7 +48,9 @@ impl Misbehaviour {
         let (long, short) = (Duration::from_mins(10), Duration::from_millis(50));
         match self {
             Self::SendsForEver => LingerLimits { time: long, bytes: 4 * 1024 * 1024 },
-            Self::NeverReads | Self::NeverCloses | Self::Trickles => LingerLimits { time: short, bytes: u64::MAX },
+            Self::NeverReads | Self::NeverCloses | Self::Trickles => {
+                LingerLimits { time: short, bytes: u64::MAX }
+            }
             _ => LingerLimits { time: long, bytes: u64::MAX },
         }
     }

@@ -21,8 +21,8 @@ use http_body::Body as _;
 use rudy_http::h1::RequestHead;
 use rudy_net::engine::Engine;
 use rudy_net::{
-    Body, BodyError, BodyPiece, BodyStream, Client, Deadline, FileRange, Limits, Observer, ExchangeOutcome, Reply,
-    Request, RequestBody, Response, Service,
+    Body, BodyError, BodyPiece, BodyStream, Client, Deadline, ExchangeOutcome, FileRange, Limits, Observer,
+    Reply, Request, RequestBody, Response, Service,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;

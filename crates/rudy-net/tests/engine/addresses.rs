@@ -161,7 +161,10 @@ fn use_inherited_sockets() {
 #[test]
 fn a_service_manager_that_means_another_process_gives_nothing() {
     let other = (std::process::id() + 1).to_string();
-    for inherited in [InheritedSockets::from_env(None, None, None), InheritedSockets::from_env(Some(&other), Some("1"), None)] {
+    for inherited in [
+        InheritedSockets::from_env(None, None, None),
+        InheritedSockets::from_env(Some(&other), Some("1"), None),
+    ] {
         let error =
             Listener::bind(&"systemd".parse().unwrap(), 1, &inherited.unwrap()).unwrap_err().to_string();
         assert!(error.contains("none was passed"), "{error}");

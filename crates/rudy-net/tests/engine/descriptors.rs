@@ -3,7 +3,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use rudy_net::Limits;
-use rudy_net::engine::{Report, Problem, raise_descriptor_limit};
+use rudy_net::engine::{Problem, Report, raise_descriptor_limit};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 
@@ -102,9 +102,9 @@ fn acceptors_that_are_out_of_descriptors_at_once_all_send_away() {
 fn assert_out_of_descriptors(reports: &Reports) {
     let seen = reports.lock().unwrap().clone();
     let is_of_descriptors = |report: &Report| match report {
-        Report::Started { problem, .. } | Report::Ongoing { problem, .. } | Report::Resolved { problem, .. } => {
-            *problem == Problem::Descriptors
-        }
+        Report::Started { problem, .. }
+        | Report::Ongoing { problem, .. }
+        | Report::Resolved { problem, .. } => *problem == Problem::Descriptors,
         Report::ConnectionPanicked => false,
     };
     assert!(matches!(seen[0], Report::Started { .. }) && seen.iter().all(is_of_descriptors), "{seen:?}");

@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use http::StatusCode;
-use rudy_net::engine::{Engine, Model, Report, Problem};
-use rudy_net::{Client, Limits, ExchangeOutcome, Reply, Request, Response, Service};
+use rudy_net::engine::{Engine, Model, Problem, Report};
+use rudy_net::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
 
 use crate::limits::{assert_unavailable, connect_from};
 use crate::support::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rudy_net::Limits;
-use rudy_net::engine::{Report, Problem};
+use rudy_net::engine::{Problem, Report};
 
 use socket2::{Domain, Socket, Type};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rudy_net::engine::{Report, Stopped};
 use rudy_net::listen::{Address, Endpoint, InheritedSockets, Listener};
-use rudy_net::{Client, Limits, ExchangeOutcome, Reply, Request, Response, Service};
+use rudy_net::{Client, ExchangeOutcome, Limits, Reply, Request, Response, Service};
 
 use crate::support::{
     LAST_REQUEST, REQUEST, assert_greeted, engine, eventually, exchange, greeter, is_serial, listen,
@@ -47,7 +47,10 @@ async fn no_accepted_connection_is_lost_when_addresses_come_and_go() {
     let (engine, _) = greeter(Limits::default());
     let tcp: Address = format!("127.0.0.1:{}", listen_tcp(&*engine).port()).parse().unwrap();
     let Endpoint::Ip(to) = tcp.endpoint else { panic!("it was written as an IP address") };
-    assert!(engine.stop_listening(&"127.0.0.1:0".parse().unwrap()).await, "it is known by what was asked for");
+    assert!(
+        engine.stop_listening(&"127.0.0.1:0".parse().unwrap()).await,
+        "it is known by what was asked for"
+    );
     let unix: Address = format!("unix:{}", path.display()).parse().unwrap();
 
     let over = Arc::new(AtomicBool::new(false));

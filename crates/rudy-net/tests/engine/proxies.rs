@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::StatusCode;
 use rudy_net::engine::{Engine, Problem};
 use rudy_net::listen::BoundAddress;
-use rudy_net::{Client, Limits, ExchangeOutcome, Peer, Reply, Request, Response, Service};
+use rudy_net::{Client, ExchangeOutcome, Limits, Peer, Reply, Request, Response, Service};
 
 use crate::limits::{assert_unavailable, connect_from};
 use crate::support::{
@@ -61,7 +61,9 @@ impl Site {
     }
 
     fn listen(&self) -> SocketAddr {
-        let BoundAddress::Ip(address) = listen(&*self.engine, "127.0.0.1:0,proxy_protocol") else { panic!("TCP") };
+        let BoundAddress::Ip(address) = listen(&*self.engine, "127.0.0.1:0,proxy_protocol") else {
+            panic!("TCP")
+        };
         address
     }
 
@@ -286,7 +288,10 @@ fn the_limit_by_address_counts_whom_the_header_names_and_no_proxy() {
     second.write_all(&[header_of("192.0.2.7").as_bytes(), REQUEST].concat()).unwrap();
     assert_unavailable(&read_all(second));
     let told = site.reports.lock().unwrap()[0].to_string();
-    assert!(told.starts_with(&Problem::AddressLimit.to_string()) && told.contains("192.0.2.7 has 1"), "{told}");
+    assert!(
+        told.starts_with(&Problem::AddressLimit.to_string()) && told.contains("192.0.2.7 has 1"),
+        "{told}"
+    );
     drop(first);
     eventually("the place is given back", || {
         let mut next = connect(behind);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rudy_net::engine::{Engine, Model, Options, Report, Problem};
+use rudy_net::engine::{Engine, Model, Options, Problem, Report};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::{

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 use http::{Method, Version};
 use rudy_http::h1::RequestHead;
 use rudy_http::semantics::field::{FieldLines, KnownField};
-use rudy_net::{Client, EndReason, Observer, ExchangeOutcome};
+use rudy_net::{Client, EndReason, ExchangeOutcome, Observer};
 
 use crate::error_log::ErrorLog;
 use crate::line_writer::{LineWriter, OnTrouble, Trouble};

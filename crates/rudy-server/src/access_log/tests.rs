@@ -76,7 +76,8 @@ fn an_exchange_is_told_in_full() {
 
 #[test]
 fn what_is_not_known_is_left_out() {
-    let nothing = ExchangeOutcome { status: None, body_bytes: 0, end_reason: EndReason::PeerGone, ..outcome() };
+    let nothing =
+        ExchangeOutcome { status: None, body_bytes: 0, end_reason: EndReason::PeerGone, ..outcome() };
     let unix = Client::new(Peer::Unix, 7, 1);
     let (combined, json) = lines(&unix, None, Some("no Host"), &nothing);
     assert_eq!(combined, "unix: - - [T] \"-\" 000 0 \"-\" \"-\" 812 790 peer_gone\n");

@@ -91,14 +91,15 @@ impl Config {
     pub fn notices(&self) -> Vec<String> {
         let model = self.engine.model;
         let routes = self.sites.iter().flat_map(|site| &site.routes);
-        let endless = routes.filter(|route| model.has_fixed_threads() && route.handler.is_endless()).map(|route| {
-            let paths: Vec<_> = route.paths.iter().map(ToString::to_string).collect();
-            let what = match model {
-                Model::Pool(threads) => format!("each client of it holds one of {threads} threads"),
-                _ => "its first client holds the only thread, and nobody else is answered".to_owned(),
-            };
-            format!("{} never ends: with the engine `{model}` {what}", paths.join(" "))
-        });
+        let endless =
+            routes.filter(|route| model.has_fixed_threads() && route.handler.is_endless()).map(|route| {
+                let paths: Vec<_> = route.paths.iter().map(ToString::to_string).collect();
+                let what = match model {
+                    Model::Pool(threads) => format!("each client of it holds one of {threads} threads"),
+                    _ => "its first client holds the only thread, and nobody else is answered".to_owned(),
+                };
+                format!("{} never ends: with the engine `{model}` {what}", paths.join(" "))
+            });
         self.ignored
             .iter()
             .cloned()

@@ -126,7 +126,8 @@ mod tests {
     fn what_cannot_be_done_keeps_placeholders() {
         let mut placeholders = Placeholders::default();
         placeholders.add("secret", "${NAME}");
-        let listen = Listener::bind(&"unix:/nonexistent/secret".parse().unwrap(), 1, &InheritedSockets::default());
+        let listen =
+            Listener::bind(&"unix:/nonexistent/secret".parse().unwrap(), 1, &InheritedSockets::default());
         for (failure, shown) in [
             (Failure::Listen(listen.unwrap_err()), "cannot listen on unix:/nonexistent/${NAME}: "),
             (Failure::Cannot("run as `secret`".to_owned()), "cannot run as `${NAME}`"),

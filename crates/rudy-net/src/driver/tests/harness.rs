@@ -11,7 +11,7 @@ use rudy_http::h1::RequestHead;
 use crate::engine::ServiceSource;
 use crate::timers::Alarm;
 use crate::transport::Stream;
-use crate::{Client, Limits, Observer, ExchangeOutcome, Peer, Reply, Request, Service, Worker};
+use crate::{Client, ExchangeOutcome, Limits, Observer, Peer, Reply, Request, Service, Worker};
 
 type Answer = dyn Fn(Request, &Client<'_>) -> Reply + Send + Sync;
 

@@ -51,7 +51,10 @@ impl Predecessor {
     }
 
     /// Receives its sockets, and adds them to those of the service manager.
-    pub(in crate::run) async fn receive_sockets(&self, inherited: &mut InheritedSockets) -> Result<(), Failure> {
+    pub(in crate::run) async fn receive_sockets(
+        &self,
+        inherited: &mut InheritedSockets,
+    ) -> Result<(), Failure> {
         let mut listeners: Vec<(Address, Vec<OwnedFd>)> = Vec::new();
         loop {
             let received = self.channel.receive().await.map_err(Failure::cannot("receive sockets"))?;
