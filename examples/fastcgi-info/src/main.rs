@@ -1,5 +1,5 @@
-//! A FastCGI app that answers two lines of text: the id of its process and of the thread that answers, and with tasks a third
-//! one, the id of the task. One process, many threads: the first line must never change between requests.
+//! A FastCGI app that responds with two lines of text: the process ID and the ID of the thread that handles the request. With
+//! tasks, a third line contains the task ID. Tests check that the first line never changes between requests.
 
 use std::error::Error;
 use std::io::Write;
@@ -10,18 +10,18 @@ use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use rudy_fastcgi_app::{Concurrency, Listen, Server};
 
-/// A FastCGI app that says which process, thread and task answers.
+/// A FastCGI app that responds with the process, thread and task that handle the request.
 #[derive(Parser)]
 struct Options {
-    /// Answer each request on a light task, so many at once (10 if neither is given)
+    /// Handle up to N requests at once, each on a task [default: 10, if --threads is not given]
     #[arg(long, value_name = "N", conflicts_with = "threads")]
     tasks: Option<usize>,
 
-    /// Answer each request on an OS thread, so many at once
+    /// Handle up to N requests at once, each on an OS thread
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 
-    /// Listen here instead of on descriptor 0: an address as in 127.0.0.1:9000, or unix:PATH
+    /// Listen on this address instead of file descriptor 0: 127.0.0.1:9000 or unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<Listen>,
 }
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     match run(Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // There is nobody else to tell.
+            // There is no other place to report an error.
             let _ = writeln!(std::io::stderr(), "fastcgi-info: {error}");
             ExitCode::FAILURE
         }
@@ -50,16 +50,16 @@ fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let server = Server::new(concurrency).listen(options.listen.unwrap_or_default());
     runtime.block_on(async {
         let bound = server.bind()?;
-        // Whoever has chosen port 0 wants to know what it became.
+        // With port 0, this shows the port that the kernel has chosen.
         writeln!(std::io::stderr(), "fastcgi-info: listening on {}", bound.address())?;
         let on_tasks = matches!(concurrency, Concurrency::Tasks { .. });
-        bound.serve(move |_request| async move { answer(on_tasks) }).await?;
+        bound.serve(move |_request| async move { respond(on_tasks) }).await?;
         Ok(())
     })
 }
 
-/// Says who answers.
-fn answer(on_tasks: bool) -> Response<String> {
+/// Returns a response with the process, thread and task.
+fn respond(on_tasks: bool) -> Response<String> {
     let (process, thread) = (std::process::id(), rustix::thread::gettid());
     let text = match tokio::task::try_id().filter(|_| on_tasks) {
         Some(task) => format!("{process}\n{thread}\n{task}\n"),
