@@ -4,7 +4,7 @@ use http::HeaderMap;
 
 use super::chunk_extension::Extension;
 use super::fields::parse_trailers;
-use super::length::take_up_to;
+use super::length::split_up_to;
 use super::lines::Lines;
 use super::malformed::Malformed;
 use crate::Limits;
@@ -86,7 +86,7 @@ impl Chunked {
         while used < bytes.len() {
             match &mut self.awaits {
                 Await::Data => {
-                    let data = take_up_to(&mut self.remaining, &bytes[used..]);
+                    let data = split_up_to(&mut self.remaining, &bytes[used..]);
                     if self.remaining == 0 {
                         self.awaits = Await::DataReturn;
                     }

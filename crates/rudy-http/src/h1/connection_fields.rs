@@ -41,14 +41,14 @@ pub(super) enum Length {
 }
 
 impl ConnectionFields {
-    pub(super) fn note_connection(&mut self, value: &[u8]) {
+    pub(super) fn record_connection(&mut self, value: &[u8]) {
         for option in members(value) {
             self.closes |= option.eq_ignore_ascii_case(b"close");
             self.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");
         }
     }
 
-    pub(super) fn note_length(&mut self, value: &[u8]) {
+    pub(super) fn record_length(&mut self, value: &[u8]) {
         self.length = match (self.length, parse_digits(value)) {
             (Length::Absent, Some(length)) => Length::Once(length),
             (Length::Absent, None) => Length::Bad,
@@ -56,7 +56,7 @@ impl ConnectionFields {
         };
     }
 
-    pub(super) fn note_codings(&mut self, value: &[u8]) {
+    pub(super) fn record_codings(&mut self, value: &[u8]) {
         if self.coding == Coding::Absent {
             self.coding = Coding::Empty;
         }

@@ -23,7 +23,7 @@ pub enum Framing {
 }
 
 /// The first of `bytes`, as many as are left; they are counted.
-pub(super) fn take_up_to<'a>(left: &mut u64, bytes: &'a [u8]) -> &'a [u8] {
+pub(super) fn split_up_to<'a>(left: &mut u64, bytes: &'a [u8]) -> &'a [u8] {
     let length = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
     *left -= length as u64;
     &bytes[..length]

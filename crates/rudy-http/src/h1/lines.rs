@@ -30,7 +30,7 @@ pub(super) struct Section {
 
 impl Lines {
     /// Whether anything of the section has been seen.
-    pub(super) fn is_untouched(&self) -> bool {
+    pub(super) fn is_at_start(&self) -> bool {
         self.scanned == 0
     }
 

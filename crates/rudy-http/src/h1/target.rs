@@ -9,7 +9,7 @@ use super::host::split_authority;
 use crate::RawTarget;
 use crate::syntax::any_byte;
 
-/// The parts of a target, by their places in the head.
+/// The parts of a target, by their positions in the head.
 #[derive(Debug)]
 pub(super) struct TargetParts {
     /// In the absolute form: who is asked.
@@ -25,7 +25,7 @@ impl TargetParts {
     pub(super) fn find(head: &[u8], place: Range<usize>, method: &Method) -> Option<Self> {
         let target = &head[place.clone()];
         if target.first() != Some(&b'/') || method == Method::CONNECT || target.len() > URI_BYTES_MAX / 3 {
-            return Self::find_rare(head, place, method);
+            return Self::find_slow(head, place, method);
         }
         if any_byte(target, |byte| byte <= b' ' || byte == b'#' || byte == 0x7f) {
             return None;
@@ -36,7 +36,7 @@ impl TargetParts {
 
     /// The same where it is not worth the while to be fast.
     #[cold]
-    fn find_rare(head: &[u8], place: Range<usize>, method: &Method) -> Option<Self> {
+    fn find_slow(head: &[u8], place: Range<usize>, method: &Method) -> Option<Self> {
         let target = Bytes::copy_from_slice(&head[place.clone()]);
         let (uri, _) = parse_target(&target, 0..target.len(), method)?;
         let authority = uri.scheme().is_some().then(|| {

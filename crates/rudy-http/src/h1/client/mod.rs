@@ -23,7 +23,7 @@ use http::HeaderMap;
 use self::scan::HeadScan;
 use super::Framing;
 use super::chunked::{Chunked, Decoded};
-use super::length::take_up_to;
+use super::length::split_up_to;
 use crate::Limits;
 
 /// The client's side of one connection: it says what the bytes amount to that come back.
@@ -216,7 +216,7 @@ impl ClientConnection {
             State::Head(scan) => match scan.find_end(bytes, limits)? {
                 Some(length) => {
                     let scan = std::mem::take(scan);
-                    Ok((length, self.take_head(&scan, &bytes[..length], limits)?))
+                    Ok((length, self.finish_head(&scan, &bytes[..length], limits)?))
                 }
                 None => Ok((0, ResponseEvent::NeedData)),
             },
@@ -229,7 +229,7 @@ impl ClientConnection {
             State::Idle => Err(Fault::Unsolicited(Excerpt::of(bytes))),
             State::UntilClose { room: 0 } => Err(Fault::BodyTooLarge { limit: limits.body_bytes }),
             State::Length { left: room, .. } | State::UntilClose { room } => {
-                let data = take_up_to(room, bytes);
+                let data = split_up_to(room, bytes);
                 Ok((data.len(), ResponseEvent::Data(data)))
             }
             State::Chunked(chunked) => {
@@ -249,7 +249,7 @@ impl ClientConnection {
     }
 
     /// A whole head has come.
-    fn take_head<'a>(
+    fn finish_head<'a>(
         &mut self,
         scan: &HeadScan,
         raw: &'a [u8],
@@ -266,7 +266,7 @@ impl ClientConnection {
             101 => true,
             status => self.request.is_connect && (200..=299).contains(&status),
         };
-        self.persists &= !self.request.is_last && scan.wants_to_go_on();
+        self.persists &= !self.request.is_last && scan.keep_alive();
         self.state = match framing {
             Framing::None => State::Ended,
             Framing::Length(length) if length > limits.body_bytes => {

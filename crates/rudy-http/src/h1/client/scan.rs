@@ -48,14 +48,14 @@ impl HeadScan {
                 Err(_) => return Err(Fault::BareLineFeed(Excerpt::of(&bytes[start..]))),
             };
             if self.fields_start == 0 {
-                self.note_status_line(line)?;
+                self.parse_status_line(line)?;
                 self.fields_start = u32::try_from(self.lines.start()).unwrap_or(u32::MAX);
             } else if line.is_empty() {
                 return Ok(Some(self.lines.end_section().length));
             } else {
                 let is_one_more = self.lines.count_field(limits);
                 is_one_more.map_err(|_| Fault::TooManyFields { limit: limits.head_fields })?;
-                self.note_field(line)?;
+                self.scan_field(line)?;
             }
         }
     }
@@ -96,13 +96,13 @@ impl HeadScan {
     }
 
     /// Whether the peer means to go on after this answer (RFC 9112 §9.3).
-    pub(super) fn wants_to_go_on(&self) -> bool {
+    pub(super) fn keep_alive(&self) -> bool {
         self.fields.keep_alive(self.is_http10)
     }
 
     /// `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4). The second space is left out by servers that leave
     /// out the phrase; nothing can be mistaken for it.
-    fn note_status_line(&mut self, line: &[u8]) -> Result<(), Fault> {
+    fn parse_status_line(&mut self, line: &[u8]) -> Result<(), Fault> {
         let bad = || Fault::BadStatusLine(Excerpt::of(line));
         let [b'H', b'T', b'T', b'P', b'/', major, rest @ ..] = line else { return Err(bad()) };
         if !major.is_ascii_digit() {
@@ -126,16 +126,16 @@ impl HeadScan {
     }
 
     /// Notes what a field says about the connection and the body.
-    fn note_field(&mut self, line: &[u8]) -> Result<(), Fault> {
+    fn scan_field(&mut self, line: &[u8]) -> Result<(), Fault> {
         if matches!(line.first(), Some(b' ' | b'\t')) {
             return Err(Fault::FoldedField(Excerpt::of(line)));
         }
         let (name, value) = split_field(line).ok_or_else(|| Fault::InvalidField(Excerpt::of(line)))?;
         // Most fields have another length than these, which says it cheapest.
         match name.len() {
-            10 if name.eq_ignore_ascii_case(b"connection") => self.fields.note_connection(value),
-            14 if name.eq_ignore_ascii_case(b"content-length") => self.fields.note_length(value),
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.fields.note_codings(value),
+            10 if name.eq_ignore_ascii_case(b"connection") => self.fields.record_connection(value),
+            14 if name.eq_ignore_ascii_case(b"content-length") => self.fields.record_length(value),
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.fields.record_codings(value),
             _ => {}
         }
         Ok(())

@@ -3,7 +3,7 @@
 use crate::Limits;
 use crate::h1::BodyLength;
 use crate::h1::chunked::{Chunked, Decoded};
-use crate::h1::length::take_up_to;
+use crate::h1::length::split_up_to;
 use crate::h1::malformed::Malformed;
 
 /// A decoder for one request body.
@@ -43,7 +43,7 @@ impl BodyDecoder {
             Self::Length(0) => Ok((0, Decoded::End(None))),
             Self::Length(_) if bytes.is_empty() => Ok((0, Decoded::NeedData)),
             Self::Length(remaining) => {
-                let data = take_up_to(remaining, bytes);
+                let data = split_up_to(remaining, bytes);
                 Ok((data.len(), Decoded::Data(data)))
             }
         }
@@ -57,7 +57,7 @@ impl BodyDecoder {
         limits: &Limits,
     ) -> Result<(usize, bool), Malformed> {
         if let Self::Length(remaining) = self {
-            let length = take_up_to(remaining, bytes).len();
+            let length = split_up_to(remaining, bytes).len();
             *drained += length as u64;
             return Ok((length, *remaining == 0));
         }

@@ -1,4 +1,4 @@
-//! One look at the fields of a head: each is checked, and what decides about the request is noted.
+//! Scans the fields of a head once: checks each line and records the fields that affect the connection.
 
 use std::ops::Range;
 
@@ -14,26 +14,26 @@ use crate::h1::malformed::Malformed;
 use crate::semantics::field::KnownField;
 use crate::syntax::members;
 
-/// More fields than this are refused whatever the limit: a [`http::HeaderMap`] of more may be unable to grow.
+/// The maximum number of fields, whatever the configured limit: a larger [`http::HeaderMap`] may be unable to grow.
 const FIELDS_MAX: usize = 6000;
 
-/// What the fields of a head say.
+/// The result of scanning the fields of a head.
 #[derive(Debug, Default)]
 pub(super) struct FieldScan {
-    pub(super) places: Places,
+    pub(super) positions: FieldPositions,
     pub(super) connection: ConnectionFields,
     host: Host,
-    /// What Expect has: whether it is 100-continue and nothing else.
+    /// Whether Expect has only 100-continue; `None` without Expect.
     expects_continue: Option<bool>,
     malformed: Option<Malformed>,
 }
 
-/// Where the known fields are.
+/// The positions of the known fields in a head.
 #[derive(Debug, Default)]
-pub(super) struct Places {
-    /// Where the value of the first of each begins; 0 if there is none.
+pub(super) struct FieldPositions {
+    /// The start of the value of the first line of each field; 0 if the field is missing.
     starts: [u32; KnownField::COUNT],
-    /// A bit for each.
+    /// A bit for each field that has several lines.
     repeated: u32,
 }
 
@@ -48,43 +48,43 @@ enum Host {
 }
 
 impl FieldScan {
-    /// Looks at `count` lines from `start` on. All lines are known to end in CRLF.
+    /// Scans `count` lines from `start` on, which all end in CRLF.
     pub(super) fn of(bytes: &[u8], start: usize, count: usize) -> Self {
         let mut scan = Self::default();
         let mut at = start;
         for length in memchr::memchr_iter(b'\n', &bytes[start..]).take(count) {
             let line_feed = start + length;
-            scan.note_line(bytes, at..line_feed - 1);
+            scan.scan_line(bytes, at..line_feed - 1);
             at = line_feed + 1;
         }
         scan
     }
 
-    /// Looks at the next line. Of several mistakes the first one counts.
-    pub(super) fn note_line(&mut self, bytes: &[u8], line: Range<usize>) {
+    /// Scans one line. The first malformed line determines the error.
+    pub(super) fn scan_line(&mut self, bytes: &[u8], line: Range<usize>) {
         let start = line.start;
         match read_field(&bytes[line]) {
             Ok((name, value)) => {
                 if let Some(field) = KnownField::of(name) {
-                    self.places.note(field, start + name.len() + 1);
-                    self.note(field, value);
+                    self.positions.record(field, start + name.len() + 1);
+                    self.record(field, value);
                 }
             }
             Err(malformed) => self.malformed = self.malformed.or(Some(malformed)),
         }
     }
 
-    /// Whether all lines were fields, and no more than can be held.
+    /// Checks that all lines are valid fields, and that a map can hold them.
     pub(super) fn check_lines(&self, count: usize) -> Result<(), Malformed> {
         let too_many = (count > FIELDS_MAX).then_some(Malformed::SectionTooLarge);
         too_many.or(self.malformed).map_or(Ok(()), Err)
     }
 
-    fn note(&mut self, field: KnownField, value: &[u8]) {
+    fn record(&mut self, field: KnownField, value: &[u8]) {
         match field {
-            KnownField::Connection => self.connection.note_connection(value),
-            KnownField::ContentLength => self.connection.note_length(value),
-            KnownField::TransferEncoding => self.connection.note_codings(value),
+            KnownField::Connection => self.connection.record_connection(value),
+            KnownField::ContentLength => self.connection.record_length(value),
+            KnownField::TransferEncoding => self.connection.record_codings(value),
             KnownField::Host => {
                 self.host = match split_authority(value) {
                     None => Host::Bad,
@@ -102,10 +102,10 @@ impl FieldScan {
         }
     }
 
-    /// RFC 9112 §3.2: exactly one Host on HTTP/1.1, never two, always a valid one.
+    /// Checks Host (RFC 9112 §3.2): exactly one in HTTP/1.1, at most one in HTTP/1.0, and always valid.
     pub(super) fn check_host(&self, version: Version, needs_host: bool) -> Result<(), Rejection> {
         match self.host {
-            _ if self.places.is_repeated(KnownField::Host) => Err(Rejection::RepeatedHost),
+            _ if self.positions.is_repeated(KnownField::Host) => Err(Rejection::RepeatedHost),
             Host::Missing if version == Version::HTTP_11 => Err(Rejection::MissingHost),
             Host::Empty if needs_host => Err(Rejection::BadHost),
             Host::Bad => Err(Rejection::BadHost),
@@ -113,7 +113,7 @@ impl FieldScan {
         }
     }
 
-    /// RFC 9112 §6.3, for requests; §6.1: chunked is the final coding, once, and the only one known here.
+    /// Returns the length of the body (RFC 9112 §6.3). Chunked must be the last coding, and is the only one supported (§6.1).
     pub(super) fn body_length(&self, version: Version, limits: &Limits) -> Result<BodyLength, Rejection> {
         match (self.connection.coding, self.connection.length) {
             (Coding::Absent, Length::Absent) => Ok(BodyLength::Known(0)),
@@ -132,7 +132,7 @@ impl FieldScan {
         }
     }
 
-    /// RFC 9110 §10.1.1; the field means nothing on HTTP/1.0.
+    /// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1). Expect has no meaning in HTTP/1.0.
     pub(super) fn expects_continue(&self, version: Version) -> Result<bool, Rejection> {
         match self.expects_continue {
             Some(false) if version == Version::HTTP_11 => Err(Rejection::ExpectationFailed),
@@ -141,18 +141,18 @@ impl FieldScan {
     }
 }
 
-impl Places {
-    fn note(&mut self, field: KnownField, start: usize) {
-        let place = &mut self.starts[field as usize];
-        if *place == 0 {
+impl FieldPositions {
+    fn record(&mut self, field: KnownField, start: usize) {
+        let position = &mut self.starts[field as usize];
+        if *position == 0 {
             // A head is far smaller than 4 GiB.
-            *place = u32::try_from(start).unwrap_or(u32::MAX);
+            *position = u32::try_from(start).unwrap_or(u32::MAX);
         } else {
             self.repeated |= 1 << field as u32;
         }
     }
 
-    /// Where the first of these fields has its value, with the white space around it.
+    /// Returns the position of the value of the first line of a field, with the white space around it.
     pub(super) fn of(&self, field: KnownField, bytes: &[u8]) -> Option<Range<usize>> {
         if !self.has(field) {
             return None;

@@ -1,4 +1,4 @@
-//! Finds the end of a request's head, line by line, as the bytes come.
+//! Finds the end of a request head, line by line, in input that arrives in pieces.
 
 use super::Rejection;
 use super::field_scan::FieldScan;
@@ -10,41 +10,42 @@ use crate::h1::malformed::Malformed;
 /// First byte of a TLS record that holds a handshake (RFC 8446 §5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// How far a request's head has been looked at.
+/// The progress of the search for the end of a request head.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeadLines {
-    /// The request line, once it was complete.
+    /// The request line, once it is complete.
     request_line: Option<RequestLine>,
     lines: Lines,
-    /// Bytes of empty lines before a request line that have been let go.
+    /// The number of bytes in skipped empty lines before the request line.
     skipped: u32,
 }
 
 /// A complete head.
 #[derive(Debug)]
-pub(super) struct WholeHead {
+pub(super) struct CompleteHead {
     pub(super) line: RequestLine,
     pub(super) section: Section,
     pub(super) scan: FieldScan,
 }
 
 impl HeadLines {
-    /// Whether nothing has come since the last head, not even an empty line.
+    /// Whether nothing has arrived since the last head, not even an empty line.
     pub(super) fn is_new(&self) -> bool {
-        self.is_untouched() && self.skipped == 0
+        self.is_at_start() && self.skipped == 0
     }
 
-    /// Whether anything of the head has been seen.
-    pub(super) fn is_untouched(&self) -> bool {
-        self.lines.is_untouched()
+    /// Whether no byte of the head has been scanned.
+    pub(super) fn is_at_start(&self) -> bool {
+        self.lines.is_at_start()
     }
 
-    /// Looks for the end of a head in `bytes`, which begin where the head begins and have only grown since the last call. The
-    /// fields are looked at on the way if the whole head is there at once, and otherwise in the end, so that nothing of them
-    /// need be kept meanwhile.
-    pub(super) fn find(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<WholeHead>, Rejection> {
+    /// Searches for the end of a head. `bytes` start with the head and contain everything from the previous call.
+    ///
+    /// If the head is complete in the first call, its fields are scanned along the way. Otherwise they are scanned at the end,
+    /// so no scan result is stored between calls.
+    pub(super) fn find(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<CompleteHead>, Rejection> {
         let room = self.room(limits);
-        let mut scan = self.is_untouched().then(FieldScan::default);
+        let mut scan = self.is_at_start().then(FieldScan::default);
         loop {
             if self.request_line.is_none() && self.is_tls(bytes, room) {
                 return Err(Rejection::TlsOnPlainPort);
@@ -58,20 +59,20 @@ impl HeadLines {
                 }
                 self.lines.count_field(limits)?;
                 if let Some(scan) = &mut scan {
-                    scan.note_line(bytes, line);
+                    scan.scan_line(bytes, line);
                 }
             } else if let Some(line) = self.request_line.take() {
                 let section = self.lines.end_section();
                 *self = Self::default();
                 let scan = scan.unwrap_or_else(|| FieldScan::of(bytes, line.end(), section.fields));
-                return Ok(Some(WholeHead { line, section, scan }));
+                return Ok(Some(CompleteHead { line, section, scan }));
             }
-            // RFC 9112 §2.2: an empty line before the request line is skipped. Each counts towards the head's size.
+            // RFC 9112 §2.2: skip empty lines before the request line. They count towards the size of the head.
         }
     }
 
-    /// Lets go of `bytes` if they are nothing but empty lines before a request, and says how many they are: a client
-    /// that sends one too many is idle, not in the middle of a head.
+    /// Skips `bytes` if they contain only empty lines before a request. Returns the number of skipped bytes. A client that
+    /// sends an extra empty line is idle, not in the middle of a head.
     pub(super) fn skip_empty_lines(&mut self, bytes: &[u8]) -> usize {
         if self.request_line.is_some() || self.lines.start() != bytes.len() {
             return 0;
@@ -81,12 +82,12 @@ impl HeadLines {
         bytes.len()
     }
 
-    /// Bytes that the head may have.
+    /// Returns the maximum size of the head in bytes.
     fn room(&self, limits: &Limits) -> usize {
         limits.head_bytes.saturating_sub(self.skipped as usize)
     }
 
-    /// A request line that fills the whole head has a target that is too long, or not even that.
+    /// Returns the rejection for a malformed line. A request line that exceeds the head limit has a target that is too long.
     fn rejection(&self, malformed: Malformed, bytes: &[u8], room: usize) -> Rejection {
         let line = bytes.get(self.lines.start()..room).unwrap_or_default();
         if malformed == Malformed::SectionTooLarge && self.request_line.is_none() && line.contains(&b' ') {
@@ -96,8 +97,7 @@ impl HeadLines {
         }
     }
 
-    /// Whether a TLS hello begins where a request line should: nobody who speaks TLS will ever send the LF we would
-    /// wait for.
+    /// Whether a TLS handshake begins instead of a request line. A TLS client would never send the LF that ends a line.
     fn is_tls(&self, bytes: &[u8], room: usize) -> bool {
         let start = self.lines.start();
         start < room && bytes.get(start) == Some(&TLS_HANDSHAKE)
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_byte_is_looked_at_once_whatever_the_pieces() {
+    fn each_byte_is_scanned_once() {
         let head = b"GET / HTTP/1.1\r\nHost: a\r\nX-B: c\r\n\r\nrest";
         let mut lines = HeadLines::default();
         for end in 0..head.len() - 5 {
@@ -118,11 +118,11 @@ mod tests {
         }
         let section = lines.find(head, &Limits::default()).unwrap().expect("the head is whole").section;
         assert_eq!((section.length, section.fields), (head.len() - 4, 2));
-        assert!(lines.is_untouched(), "ready for the next head");
+        assert!(lines.is_at_start(), "the next head can begin");
     }
 
     #[test]
-    fn empty_lines_alone_are_let_go_and_counted() {
+    fn empty_lines_are_skipped_and_counted() {
         let limits = Limits { head_bytes: 8, ..Limits::default() };
         let mut lines = HeadLines::default();
         for _ in 0..3 {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_begun_request_line_is_not_let_go() {
+    fn an_incomplete_request_line_is_not_skipped() {
         let mut lines = HeadLines::default();
         assert!(lines.find(b"\r\nG", &Limits::default()).unwrap().is_none());
         assert_eq!(lines.skip_empty_lines(b"\r\nG"), 0);

@@ -1,4 +1,4 @@
-//! The server's side of one HTTP/1.1 connection, from its first byte to its last.
+//! The server side of an HTTP/1.1 connection.
 
 mod body;
 mod date;
@@ -38,10 +38,9 @@ use self::pending::Pending;
 use super::Framing;
 use crate::Limits;
 
-/// The server's side of one connection.
+/// The state machine for the server side of one connection.
 ///
-/// One request is under way at a time; what a client pipelines behind it waits in the order in which it came. An idle
-/// connection holds no buffer.
+/// It handles one request at a time and buffers pipelined requests in order. An idle connection has no buffer.
 ///
 /// ```
 /// use std::time::{Instant, SystemTime};
@@ -65,32 +64,32 @@ use crate::Limits;
 /// ```
 #[derive(Debug)]
 pub struct ServerConnection {
-    /// Received, and not yet consumed. Empty while nothing is left over.
+    /// Received bytes that are not consumed yet.
     pending: Pending,
     receiving: Receiving,
     sending: Sending,
-    /// A chunk's size has been encoded, and what goes behind its data has not.
+    /// The size of a chunk is encoded, and the CRLF after its data is not.
     is_chunk_open: bool,
-    request: RequestFacts,
-    /// The answer under way, or the next one, is the last.
+    request: CurrentRequest,
+    /// The current or the next response is the last.
     closing: bool,
     /// The peer will send nothing more.
     input_ended: bool,
-    /// Requests handed out so far.
+    /// The number of requests received so far.
     requests: u64,
-    /// When the present wait began: for the next request, for the rest of a head, for the rest of an unwanted body.
+    /// When the current wait began: for a request, for the rest of a head, or for the rest of a discarded body.
     since: Instant,
 }
 
-/// What the request under way says about its answer.
+/// The properties of the current request that determine its response.
 #[derive(Debug, Clone, Copy)]
-struct RequestFacts {
+struct CurrentRequest {
     version: Version,
     is_head: bool,
     keep_alive: bool,
-    /// `100 Continue` is awaited and has not been sent.
+    /// The client waits for `100 Continue`.
     expects_continue: bool,
-    /// The service will not read (the rest of) the body.
+    /// The service does not read the rest of the body.
     body_is_unwanted: bool,
 }
 
@@ -98,34 +97,34 @@ struct RequestFacts {
 enum Receiving {
     Head(HeadLines),
     Body(BodyDecoder),
-    /// Nobody wants the body; bytes thrown away so far.
+    /// The body is discarded. The number counts the discarded bytes.
     Drain(BodyDecoder, u64),
-    /// The whole request is there.
+    /// The request is complete.
     Done,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sending {
-    /// No request is waiting for an answer.
-    Nothing,
-    /// A request is, and has none of it yet.
+    /// No request waits for a response.
+    Idle,
+    /// A request waits for its response, which has not begun.
     Due,
     Body(Framing),
-    /// The connection ends once what is encoded has been sent.
+    /// The connection closes after the encoded bytes.
     Close,
     Upgrade,
 }
 
 impl ServerConnection {
-    /// A connection that was accepted just now.
+    /// Creates the state of a connection that was accepted at `now`.
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Self {
             pending: Pending::default(),
             receiving: Receiving::Head(HeadLines::default()),
-            sending: Sending::Nothing,
+            sending: Sending::Idle,
             is_chunk_open: false,
-            request: RequestFacts {
+            request: CurrentRequest {
                 version: Version::HTTP_11,
                 is_head: false,
                 keep_alive: true,
@@ -139,9 +138,10 @@ impl ServerConnection {
         }
     }
 
-    /// How many bytes the driver may read next, in every phase: what is known to be of a body, and as much behind it as a head
-    /// may have, less what is kept already. What is received behind a request is kept until its answer is finished, so a driver
-    /// that keeps to this holds [`Limits::head_bytes`] of it at most, however far ahead a client sends.
+    /// Returns how many bytes the caller may read next: the rest of a body and one head, minus the buffered bytes.
+    ///
+    /// Bytes after a request are buffered until its response is finished. A caller that respects this value buffers at most
+    /// [`Limits::head_bytes`] of them, however many requests a client pipelines.
     #[must_use]
     pub fn input_room(&self, limits: &Limits) -> usize {
         if self.input_ended {
@@ -155,69 +155,68 @@ impl ServerConnection {
         room.saturating_sub(self.pending.len())
     }
 
-    /// Whether any are.
+    /// Whether [`Self::input_room`] is not 0.
     #[must_use]
     pub fn wants_input(&self, limits: &Limits) -> bool {
         self.input_room(limits) > 0
     }
 
-    /// Whether the request under way can make the connection change its protocol: not from HTTP/1.0, and not before all of
-    /// it is there (RFC 9110 §7.8).
+    /// Whether the current request can upgrade the connection: it is complete and not HTTP/1.0 (RFC 9110 §7.8).
     #[must_use]
     pub fn can_upgrade(&self) -> bool {
         matches!(self.receiving, Receiving::Done) && self.request.version == Version::HTTP_11
     }
 
-    /// Requests received so far, the one under way included.
+    /// Returns the number of requests received so far, including the current one.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Since when it has waited for what it is waiting for.
+    /// Returns when the current wait began.
     #[must_use]
     pub fn waiting_since(&self) -> Instant {
         self.since
     }
 
-    /// Whether the whole request is there and its answer is not finished: what comes now belongs to later requests, and is
-    /// only kept.
+    /// Whether the request is complete and its response is not finished. Input now belongs to later requests and is only
+    /// buffered.
     #[must_use]
     pub fn awaits_response_only(&self) -> bool {
         matches!(self.receiving, Receiving::Done) && matches!(self.sending, Sending::Due | Sending::Body(_))
     }
 
-    /// The peer will send nothing more; call it when [`Self::receive`] finds no event in what is there. True if that is in
-    /// order: between requests, or with a whole request waiting for its answer. That request and those whole ones behind it
-    /// are answered, then the connection is closed.
+    /// Records that the client has closed its sending side. Call it when [`Self::receive`] finds no more events.
+    ///
+    /// Returns true if no request was cut off. Complete requests still get their responses, then the connection closes.
     pub fn end_of_input(&mut self) -> bool {
         self.input_ended = true;
         match (&self.receiving, self.sending) {
             (Receiving::Body(_), _) => false,
-            (Receiving::Head(_) | Receiving::Drain(..), Sending::Nothing) => {
+            (Receiving::Head(_) | Receiving::Drain(..), Sending::Idle) => {
                 self.sending = Sending::Close;
-                // What is left over is a part of a head, or nothing.
+                // Remaining bytes are an incomplete head.
                 self.pending.is_empty()
             }
             _ => true,
         }
     }
 
-    /// What the connection is at.
+    /// Returns the phase of the connection.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match (&self.sending, &self.receiving) {
             (Sending::Close, _) => Phase::Close,
             (Sending::Upgrade, _) => Phase::Upgrade,
             (Sending::Due | Sending::Body(_), _) => Phase::Exchange,
-            (Sending::Nothing, Receiving::Head(_)) if self.pending.is_empty() => Phase::Idle,
-            (Sending::Nothing, Receiving::Head(_)) => Phase::Head,
-            (Sending::Nothing, _) => Phase::Drain,
+            (Sending::Idle, Receiving::Head(_)) if self.pending.is_empty() => Phase::Idle,
+            (Sending::Idle, Receiving::Head(_)) => Phase::Head,
+            (Sending::Idle, _) => Phase::Drain,
         }
     }
 
-    /// Until when to wait for the peer's next bytes. `None` during an exchange, whose pace the caller measures with
-    /// [`super::Pace`], because only the caller knows who is waiting for whom.
+    /// Returns the time limit for the next bytes of the client. `None` during an exchange: there the caller measures the
+    /// transfer rate with [`super::Pace`], because only the caller knows which side waits.
     #[must_use]
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let wait = match self.phase() {
@@ -229,7 +228,7 @@ impl ServerConnection {
         self.since.checked_add(wait)
     }
 
-    /// What to do about the deadline, at this time.
+    /// Returns what to do about the deadline at `now`.
     #[must_use]
     pub fn timeout(&self, now: Instant, limits: &Limits) -> Timeout {
         if self.deadline(limits).is_none_or(|deadline| now < deadline) {
@@ -241,8 +240,8 @@ impl ServerConnection {
         }
     }
 
-    /// The connection ends after the answer under way or, if a part of a head has come, after the answer to that; at once
-    /// if there is neither.
+    /// Closes the connection after the current response, or after the response to a request whose head has begun to arrive.
+    /// Closes it at once if there is neither.
     pub fn close_after_response(&mut self) {
         self.closing = true;
         self.request.keep_alive = false;
@@ -251,7 +250,7 @@ impl ServerConnection {
         }
     }
 
-    /// What the peer had sent beyond the request that made it switch protocols.
+    /// Returns the bytes that the client sent after an upgrade request.
     #[must_use]
     pub fn into_unread(self) -> Bytes {
         self.pending.into_vec().into()

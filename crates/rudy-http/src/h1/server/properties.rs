@@ -187,7 +187,7 @@ impl Driver {
         let waits_for_peer =
             matches!(self.machine.receiving, Receiving::Head(_) | Receiving::Body(_) | Receiving::Drain(..));
         let is_open = !self.machine.input_ended && !matches!(self.machine.sending, Sending::Upgrade);
-        if waits_for_peer && is_open && self.machine.sending == Sending::Nothing {
+        if waits_for_peer && is_open && self.machine.sending == Sending::Idle {
             assert!(self.machine.wants_input(&LIMITS), "it waits for what it does not want");
         }
     }

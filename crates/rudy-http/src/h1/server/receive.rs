@@ -1,4 +1,4 @@
-//! The way in: from bytes to events.
+//! Decodes requests.
 
 use std::time::Instant;
 
@@ -8,18 +8,18 @@ use http::Method;
 use super::body::BodyDecoder;
 use super::event::Event;
 use super::head_lines::HeadLines;
-use super::{Receiving, Rejection, RequestFacts, RequestHead, Sending, ServerConnection};
+use super::{CurrentRequest, Receiving, Rejection, RequestHead, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::chunked::Decoded;
 
 impl ServerConnection {
-    /// Takes bytes that came from the peer, all of them, and returns the next event. Call it again with no bytes until it
-    /// returns `None`, which it does while the connection is busy with something else, too.
+    /// Consumes all of `input` and returns the next event. Call it again with empty input until it returns `None`. It also
+    /// returns `None` while a response is in progress.
     ///
     /// # Errors
     ///
-    /// The peer broke the protocol or a limit. Pass the rejection to [`Self::reject`], unless an answer has begun: then the
-    /// connection has to be cut.
+    /// The client violated the protocol or a limit. Pass the rejection to [`Self::reject`]. If the response has begun, the
+    /// connection must be cut instead.
     pub fn receive<'a>(
         &mut self,
         input: &'a [u8],
@@ -29,34 +29,34 @@ impl ServerConnection {
         let event = if self.sending == Sending::Close {
             Ok(None)
         } else if self.pending.is_empty() {
-            self.take_in(input, now, limits)
+            self.receive_direct(input, now, limits)
         } else {
-            self.take_in_behind(input, now, limits)
+            self.receive_buffered(input, now, limits)
         };
-        // What is left over is a part of a head or of an unwanted body, and will stay one.
-        if matches!(event, Ok(None)) && self.input_ended && self.sending == Sending::Nothing {
+        // Remaining bytes are an incomplete head or discarded body, which will never be complete.
+        if matches!(event, Ok(None)) && self.input_ended && self.sending == Sending::Idle {
             self.sending = Sending::Close;
         }
         event
     }
 
-    /// How many bytes were received and are not consumed.
+    /// Returns the number of received bytes that are not consumed.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether [`Self::receive`] may find an event, or the end, without more bytes.
+    /// Whether [`Self::receive`] may find an event or the end of the connection without more input.
     #[must_use]
     pub fn has_unconsumed(&self) -> bool {
         !self.pending.is_empty() || self.input_ended
     }
 
-    // A request is 232 bytes. The functions below hand it on in the place where it was made: a tuple with the bytes used, or
-    // a `?`, would each move it once more, 17 times in all.
+    // The functions below count used bytes in an out-parameter and avoid `?`: a tuple or a `?` would copy the 232 bytes of
+    // a request once more each.
 
-    /// The whole head is mostly in one read: parse it where it lies, and keep only what is left over.
-    fn take_in<'a>(
+    /// Parses `input` in place, because most heads arrive in one read, and buffers the rest.
+    fn receive_direct<'a>(
         &mut self,
         input: &'a [u8],
         now: Instant,
@@ -70,8 +70,8 @@ impl ServerConnection {
         event
     }
 
-    /// Something is left over: what came goes behind it.
-    fn take_in_behind(
+    /// Appends `input` to the buffered bytes and parses these.
+    fn receive_buffered(
         &mut self,
         input: &[u8],
         now: Instant,
@@ -82,7 +82,7 @@ impl ServerConnection {
         let mut used = 0;
         let event = self.advance(pending.as_slice(), &mut used, now, limits);
         let event = event.map(|event| event.map(Event::into_owned));
-        // After a rejection nothing is read on.
+        // Nothing is read after a rejection.
         if event.is_ok() {
             pending.consume(used);
             self.pending = pending;
@@ -90,7 +90,7 @@ impl ServerConnection {
         event
     }
 
-    /// Moves on as far as `bytes` allow, and counts those that were used.
+    /// Parses `bytes` up to the next event, and counts the used ones.
     fn advance<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -101,14 +101,14 @@ impl ServerConnection {
         *used = self.drain(bytes, now, limits);
         let rest = &bytes[*used..];
         match &mut self.receiving {
-            Receiving::Head(_) if self.sending != Sending::Nothing || rest.is_empty() => Ok(None),
+            Receiving::Head(_) if self.sending != Sending::Idle || rest.is_empty() => Ok(None),
             Receiving::Head(lines) => {
-                if lines.is_untouched() {
+                if lines.is_at_start() {
                     self.since = now;
                 }
                 let event = self.advance_head(rest, used, limits);
                 if event.is_err() {
-                    self.request.is_head = asks_for_head(rest);
+                    self.request.is_head = is_head_request(rest);
                 }
                 event
             }
@@ -128,7 +128,7 @@ impl ServerConnection {
         }
     }
 
-    /// Throws away what `bytes` hold of a body that nobody wants; says how many they are.
+    /// Discards the part of an ignored body in `bytes`. Returns its length.
     fn drain(&mut self, bytes: &[u8], now: Instant, limits: &Limits) -> usize {
         let Receiving::Drain(decoder, drained) = &mut self.receiving else { return 0 };
         match decoder.discard(bytes, drained, limits) {
@@ -139,7 +139,7 @@ impl ServerConnection {
                 }
                 used
             }
-            // Too long, or broken. The request has had its answer, so there is nothing to say.
+            // The body is too long or malformed. The response is already sent, so only closing remains.
             Ok(_) | Err(_) => {
                 self.sending = Sending::Close;
                 bytes.len()
@@ -161,7 +161,7 @@ impl ServerConnection {
         let length = whole.section.length;
         let head = RequestHead::new(&bytes[..length], whole, limits)?;
         let body = BodyDecoder::new(head.body_length());
-        self.request = RequestFacts {
+        self.request = CurrentRequest {
             version: head.version(),
             is_head: head.method() == Method::HEAD,
             keep_alive: head.keep_alive && !self.closing,
@@ -176,8 +176,8 @@ impl ServerConnection {
     }
 }
 
-/// Whether a head that was not understood, or not whole, asks for an answer without a body.
-pub(super) fn asks_for_head(mut bytes: &[u8]) -> bool {
+/// Whether a malformed or incomplete head is that of a HEAD request, whose response has no body.
+pub(super) fn is_head_request(mut bytes: &[u8]) -> bool {
     while let [b'\r', b'\n', rest @ ..] = bytes {
         bytes = rest;
     }

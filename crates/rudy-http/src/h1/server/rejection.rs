@@ -1,4 +1,4 @@
-//! Why a peer is refused, and with which status.
+//! Why a request is rejected, and the status of the response.
 
 use std::fmt;
 
@@ -7,20 +7,21 @@ use http::header::{self, HeaderMap, HeaderValue};
 
 use crate::h1::malformed::Malformed;
 
-/// What a 405 has to list (RFC 9110 §15.5.6). The target of CONNECT is no resource with methods of its own, so these are the
-/// methods of RFC 9110 and RFC 5789 that some resource of a server may take: files take the first two and OPTIONS, and an
-/// application any. TRACE is not among them: it would send credentials back.
+/// The methods that a 405 for CONNECT lists (RFC 9110 §15.5.6). The target of CONNECT is not a resource with methods, so these
+/// are the methods of RFC 9110 and RFC 5789 that any resource may support. TRACE is missing because it would reflect
+/// credentials.
 const ALLOWED: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
-/// What a peer did that it gets no service for. After a rejection the connection is always closed: where its next message
-/// would begin is not known, or not trusted.
+/// The reason why a request is rejected.
+///
+/// The connection always closes after a rejection, because the start of the next message is unknown or not trustworthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rejection {
-    /// Both Content-Length and Transfer-Encoding (RFC 9112 §6.1: request smuggling).
+    /// Both Content-Length and Transfer-Encoding (RFC 9112 §6.1): a sign of request smuggling.
     AmbiguousLength,
-    /// A chunk that breaks RFC 9112 §7.1; the words say how.
+    /// A chunk that violates RFC 9112 §7.1, with the reason.
     BadChunk(&'static str),
-    /// A Content-Length that is not one plain number (RFC 9110 §8.6).
+    /// A Content-Length that is not a single decimal number (RFC 9110 §8.6).
     BadContentLength,
     /// A Host that is not `uri-host [ ":" port ]` (RFC 9112 §3.2).
     BadHost,
@@ -30,38 +31,39 @@ pub enum Rejection {
     BadRequestLine,
     /// A request target in none of the four forms (RFC 9112 §3.2).
     BadTarget,
-    /// A Transfer-Encoding that does not end in exactly one `chunked`, or came with HTTP/1.0 (RFC 9112 §6.1).
+    /// A Transfer-Encoding that does not end in exactly one `chunked`, or one in an HTTP/1.0 request (RFC 9112 §6.1).
     BadTransferCoding,
-    /// A line that ends in LF alone. RFC 9112 §2.2 lets a recipient accept it; two recipients that differ are an attack.
+    /// A line that ends in LF without CR. RFC 9112 §2.2 allows a recipient to accept it, but recipients that differ enable
+    /// request smuggling.
     BareLineFeed,
     /// A body larger than the limit.
     BodyTooLarge,
     /// A body slower than the minimum rate.
     BodyTooSlow,
-    /// CONNECT: this server is not a proxy (RFC 9110 §9.3.6). The one rejection of a request that is well formed, because
-    /// its target is no resource that a service could answer for.
+    /// A CONNECT request: this server is not a proxy (RFC 9110 §9.3.6). CONNECT is well formed, but its target is not a
+    /// resource of any service.
     ConnectNotAllowed,
     /// An Expect other than `100-continue` (RFC 9110 §10.1.1).
     ExpectationFailed,
     /// A field continued on the next line (RFC 9112 §5.2).
     FoldedField,
-    /// A trailer field that may not be one (RFC 9110 §6.5.1).
+    /// A field that is not allowed as a trailer (RFC 9110 §6.5.1).
     ForbiddenTrailer,
-    /// A head, or a trailer section, with too many bytes or fields.
+    /// A head or a trailer section with too many bytes or fields.
     HeadTooLarge,
-    /// A head that was not complete in time.
+    /// A head that was not complete before its timeout.
     HeadTooSlow,
     /// An HTTP/0.9 request.
     Http09,
-    /// A field line whose name or value has characters it may not have (RFC 9112 §5.1, RFC 9110 §5.5).
+    /// A field line with invalid characters in its name or value (RFC 9112 §5.1, RFC 9110 §5.5).
     InvalidField,
     /// No Host on HTTP/1.1 (RFC 9112 §3.2).
     MissingHost,
     /// More than one Host (RFC 9112 §3.2).
     RepeatedHost,
-    /// A request target over the limit.
+    /// A request target longer than the limit.
     TargetTooLong,
-    /// A TLS hello on a port that speaks plain HTTP.
+    /// A TLS handshake on a port that accepts plain HTTP.
     TlsOnPlainPort,
     /// A transfer coding other than chunked (RFC 9112 §6.1).
     UnsupportedTransferCoding,
@@ -70,7 +72,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// The fields of the response, but those of every one.
+    /// Returns the fields of the response, without those that the connection adds.
     pub(super) fn fields(self) -> HeaderMap {
         let mut fields = HeaderMap::new();
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
@@ -80,7 +82,7 @@ impl Rejection {
         fields
     }
 
-    /// The status that goes on the wire.
+    /// Returns the status of the response.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {

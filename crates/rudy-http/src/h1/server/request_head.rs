@@ -1,4 +1,4 @@
-//! A request as its head describes it, before anything is built of it.
+//! A view of a request head, from which an [`http::Request`] can be built.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::{Method, Request, Version};
 
 use super::Rejection;
-use super::field_scan::Places;
-use super::head_lines::WholeHead;
+use super::field_scan::FieldPositions;
+use super::head_lines::CompleteHead;
 use super::request_line::RequestLine;
 use crate::Limits;
 use crate::h1::BodyLength;
@@ -15,10 +15,9 @@ use crate::h1::fields::{Fields, build_fields};
 use crate::h1::target::{TargetParts, parse_target};
 use crate::semantics::field::{FieldLines, KnownField};
 
-/// The head of a request: a view of its bytes, all of which have been checked. It costs no allocation where the whole head was
-/// in one read.
+/// A view of a valid request head. It allocates nothing if the head arrived in one read.
 ///
-/// A service that can answer from it does; for every other, [`Self::into_request`] builds the request.
+/// A service can respond from this view alone, or build a request with [`Self::into_request`].
 #[derive(Debug)]
 pub struct RequestHead<'a> {
     bytes: Cow<'a, [u8]>,
@@ -26,29 +25,29 @@ pub struct RequestHead<'a> {
     method: Method,
     target: TargetParts,
     field_count: usize,
-    places: Places,
+    positions: FieldPositions,
     body: BodyLength,
-    /// The client would like to go on after this exchange.
+    /// The client allows another request after this exchange.
     pub(super) keep_alive: bool,
     /// The client waits for `100 Continue` before it sends the body.
     pub(super) expects_continue: bool,
 }
 
-/// The value of a field that is asked for.
+/// The result of looking up a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldValue<'a> {
-    /// There is no such field.
+    /// The field is missing.
     Absent,
-    /// There is one, with this value.
+    /// The field has one line, with this value.
     Once(&'a [u8]),
-    /// There are several: see [`FieldLines::lines`].
+    /// The field has several lines: see [`FieldLines::lines`].
     Repeated,
 }
 
 impl<'a> RequestHead<'a> {
-    /// Checks what `whole` has found in `bytes`, of which all belong to the head.
-    pub(super) fn new(bytes: &'a [u8], whole: WholeHead, limits: &Limits) -> Result<Self, Rejection> {
-        let WholeHead { line, section, scan } = whole;
+    /// Checks the head in `bytes`, which `complete` describes.
+    pub(super) fn new(bytes: &'a [u8], complete: CompleteHead, limits: &Limits) -> Result<Self, Rejection> {
+        let CompleteHead { line, section, scan } = complete;
         let method = line.method(bytes)?;
         let target = TargetParts::find(bytes, line.target(), &method).ok_or(Rejection::BadTarget)?;
         scan.check_lines(section.fields)?;
@@ -65,37 +64,37 @@ impl<'a> RequestHead<'a> {
             method,
             target,
             field_count: section.fields,
-            places: scan.places,
+            positions: scan.positions,
             body,
             keep_alive,
             expects_continue,
         })
     }
 
-    /// The same with bytes of its own.
+    /// Returns the head with a copy of its bytes.
     pub(super) fn into_owned<'b>(self) -> RequestHead<'b> {
         RequestHead { bytes: Cow::Owned(self.bytes.into_owned()), ..self }
     }
 
-    /// The method: any token.
+    /// Returns the method, which can be any token.
     #[must_use]
     pub fn method(&self) -> &Method {
         &self.method
     }
 
-    /// The version: HTTP/1.0 or HTTP/1.1, as which a higher minor version counts (RFC 9110 §2.5).
+    /// Returns HTTP/1.0 or HTTP/1.1. Higher minor versions count as HTTP/1.1 (RFC 9110 §2.5).
     #[must_use]
     pub fn version(&self) -> Version {
         self.line.version
     }
 
-    /// The target as it was sent (RFC 9112 §3.2).
+    /// Returns the target, not decoded (RFC 9112 §3.2).
     #[must_use]
     pub fn target(&self) -> &[u8] {
         &self.bytes[self.line.target()]
     }
 
-    /// The path as it was sent, `*` for a request about no resource in particular.
+    /// Returns the path, not decoded, or `*` for an OPTIONS request about the whole server.
     #[must_use]
     pub fn path(&self) -> &[u8] {
         match &self.bytes[self.target.path.clone()] {
@@ -105,15 +104,15 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    /// What follows the first question mark of the target.
+    /// Returns the query: the part of the target after the first question mark.
     #[must_use]
     pub fn query(&self) -> Option<&[u8]> {
-        let behind_path = &self.bytes[self.target.path.end..self.line.target().end];
-        behind_path.strip_prefix(b"?")
+        let after_path = &self.bytes[self.target.path.end..self.line.target().end];
+        after_path.strip_prefix(b"?")
     }
 
-    /// The host that is asked for, with its port if there is one: that of the target, which goes before Host (RFC 9112 §3.2.2).
-    /// Empty if there is none.
+    /// Returns the requested host, with a port if it has one. A host in the target overrides the Host field (RFC 9112 §3.2.2).
+    /// Empty if the request has no host.
     #[must_use]
     pub fn host(&self) -> &[u8] {
         match (&self.target.authority, self.field(KnownField::Host)) {
@@ -123,29 +122,29 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    /// The value of this field.
+    /// Looks up a field.
     #[must_use]
     pub fn field(&self, field: KnownField) -> FieldValue<'_> {
-        match self.places.of(field, &self.bytes) {
+        match self.positions.of(field, &self.bytes) {
             None => FieldValue::Absent,
-            Some(_) if self.places.is_repeated(field) => FieldValue::Repeated,
+            Some(_) if self.positions.is_repeated(field) => FieldValue::Repeated,
             Some(place) => FieldValue::Once(self.bytes[place].trim_ascii()),
         }
     }
 
-    /// The fields in the order in which they came, names as they were written, values without the white space around them.
+    /// Returns the fields in their original order and spelling, without white space around the values.
     #[must_use]
     pub fn fields(&self) -> Fields<'_> {
         Fields::new(&self.bytes[self.line.end()..])
     }
 
-    /// How long the body is. If it is not `Known(0)`, its pieces and its end follow as events.
+    /// Returns the length of the body. Unless it is `Known(0)`, events for pieces and the end of the body follow.
     #[must_use]
     pub fn body_length(&self) -> BodyLength {
         self.body
     }
 
-    /// Builds the request: one copy of the head, shared by the target and all values.
+    /// Builds the request. The target and all values share one copy of the head.
     #[must_use]
     pub fn into_request(self) -> Request<BodyLength> {
         let bytes = match self.bytes {
@@ -154,9 +153,9 @@ impl<'a> RequestHead<'a> {
         };
         let mut request = Request::new(self.body);
         let (uri, raw_target) =
-            parse_target(&bytes, self.line.target(), &self.method).expect("it has been checked");
+            parse_target(&bytes, self.line.target(), &self.method).expect("the target has been checked");
         build_fields(&bytes, self.line.end(), self.field_count, request.headers_mut())
-            .expect("they have been checked");
+            .expect("the fields have been checked");
         *request.method_mut() = self.method;
         *request.uri_mut() = uri;
         *request.version_mut() = self.line.version;
@@ -174,14 +173,14 @@ impl FieldLines for RequestHead<'_> {
             FieldValue::Once(value) => (Some(value), None),
             FieldValue::Repeated => (None, Some(self.fields())),
         };
-        let is_asked_for = move |name: &str| KnownField::of(name.as_bytes()) == Some(field);
-        let all = all.into_iter().flatten().filter(move |(name, _)| is_asked_for(name));
+        let is_field = move |name: &str| KnownField::of(name.as_bytes()) == Some(field);
+        let all = all.into_iter().flatten().filter(move |(name, _)| is_field(name));
         first.into_iter().chain(all.map(|(_, value)| value))
     }
 
     #[inline]
     fn has(&self, field: KnownField) -> bool {
-        self.places.has(field)
+        self.positions.has(field)
     }
 }
 
@@ -192,7 +191,7 @@ mod tests {
     use super::*;
     use crate::h1::server::head_lines::HeadLines;
 
-    /// Reads a request with these field lines.
+    /// Parses a request with these field lines.
     fn read(version: &str, lines: &[&[u8]]) -> Result<RequestHead<'static>, Rejection> {
         let mut head = format!("POST / HTTP/{version}\r\n").into_bytes();
         for line in lines {
@@ -201,8 +200,8 @@ mod tests {
         }
         head.extend_from_slice(b"\r\n");
         let limits = Limits::default();
-        let whole = HeadLines::default().find(&head, &limits)?.expect("the head is whole");
-        RequestHead::new(&head, whole, &limits).map(RequestHead::into_owned)
+        let complete = HeadLines::default().find(&head, &limits)?.expect("the head is complete");
+        RequestHead::new(&head, complete, &limits).map(RequestHead::into_owned)
     }
 
     fn body(lines: &[&[u8]]) -> Result<BodyLength, Rejection> {
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_bodies() {
+    fn content_length_and_chunked_give_the_body_length() {
         assert_eq!(body(&[]), Ok(BodyLength::Known(0)));
         assert_eq!(body(&[b"content-length:7"]), Ok(BodyLength::Known(7)));
         assert_eq!(body(&[b"Content-Length:\t 16777216 "]), Ok(BodyLength::Known(16_777_216)));
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn both_lengths_are_refused_whatever_they_say() {
+    fn content_length_with_transfer_encoding_is_rejected() {
         for coding in ["chunked", "gzip", "identity", ""] {
             let line = format!("Transfer-Encoding: {coding}");
             assert_eq!(
@@ -257,7 +256,7 @@ mod tests {
 
     #[test]
     fn white_space_around_a_value_is_not_part_of_it() {
-        let head = read("1.0", &[b"a: \t b c\t ", b"d:", b"e:   "]).expect("in order");
+        let head = read("1.0", &[b"a: \t b c\t ", b"d:", b"e:   "]).expect("a valid head");
         let fields: Vec<_> = head.fields().collect();
         assert_eq!(fields, [("a", &b"b c"[..]), ("d", b""), ("e", b"")]);
         let request = head.into_request();
@@ -266,27 +265,27 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_to_go_on() {
-        let wants = |version: &str, options: &[&[u8]]| {
+    fn keep_alive_depends_on_version_and_connection() {
+        let keep_alive = |version: &str, options: &[&[u8]]| {
             let lines: Vec<&[u8]> = [&b"Host: a"[..]].into_iter().chain(options.iter().copied()).collect();
-            read(version, &lines).expect("in order").keep_alive
+            read(version, &lines).expect("a valid head").keep_alive
         };
-        assert!(wants("1.1", &[]));
-        assert!(!wants("1.0", &[]));
-        assert!(wants("1.0", &[b"Connection: Keep-Alive"]));
-        assert!(!wants("1.1", &[b"Connection: keep-alive, Close"]));
-        assert!(!wants("1.1", &[b"Connection: a", b"Connection: ,, b , close ,"]));
-        assert!(wants("1.1", &[b"Connection: closed, not-close"]));
-        assert!(!wants("1.0", &[b"Connection: keep-alives"]));
+        assert!(keep_alive("1.1", &[]));
+        assert!(!keep_alive("1.0", &[]));
+        assert!(keep_alive("1.0", &[b"Connection: Keep-Alive"]));
+        assert!(!keep_alive("1.1", &[b"Connection: keep-alive, Close"]));
+        assert!(!keep_alive("1.1", &[b"Connection: a", b"Connection: ,, b , close ,"]));
+        assert!(keep_alive("1.1", &[b"Connection: closed, not-close"]));
+        assert!(!keep_alive("1.0", &[b"Connection: keep-alives"]));
     }
 
     #[test]
-    fn what_a_map_cannot_hold_is_refused_and_everything_else_is_built() {
+    fn fields_that_a_map_cannot_hold_are_rejected() {
         let limits = Limits { head_bytes: 1 << 20, head_fields: 1 << 20, ..Limits::default() };
         let build = |fields: String| {
             let head = format!("GET / HTTP/1.0\r\n{fields}\r\n").into_bytes();
-            let whole = HeadLines::default().find(&head, &limits)?.expect("the head is whole");
-            RequestHead::new(&head, whole, &limits).map(|head| head.into_request().headers().len())
+            let complete = HeadLines::default().find(&head, &limits)?.expect("the head is complete");
+            RequestHead::new(&head, complete, &limits).map(|head| head.into_request().headers().len())
         };
         let fields = |count| (0..count).map(|number| format!("a{number}:\r\n")).collect::<Vec<_>>().concat();
         assert_eq!(build(fields(6000)), Ok(6000));
@@ -319,7 +318,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_known_field_is_found_by_its_name_in_any_case_and_by_no_other() {
+    fn each_known_field_is_found_by_its_name_in_any_case() {
         for (field, name) in KNOWN {
             assert_eq!(field.name(), name);
             for spelling in [name.to_owned(), name.to_uppercase()] {
@@ -332,12 +331,16 @@ mod tests {
     }
 
     #[test]
-    fn the_host_of_the_target_goes_before_the_field() {
+    fn the_host_of_the_target_overrides_the_field() {
         let host = |target: &str, host: &str| {
             let head = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-            let whole = HeadLines::default().find(head.as_bytes(), &Limits::default()).unwrap();
-            let head =
-                RequestHead::new(head.as_bytes(), whole.expect("it is whole"), &Limits::default()).unwrap();
+            let complete = HeadLines::default().find(head.as_bytes(), &Limits::default()).unwrap();
+            let head = RequestHead::new(
+                head.as_bytes(),
+                complete.expect("the head is complete"),
+                &Limits::default(),
+            )
+            .unwrap();
             (head.host().to_vec(), head.path().to_vec(), head.query().map(<[u8]>::to_vec))
         };
         let expected = |host: &str, path: &str, query: Option<&str>| {
@@ -353,7 +356,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn a_head_says_what_its_request_has(
+        fn a_head_and_its_request_agree(
             version in proptest::sample::select(vec!["1.0", "1.1"]),
             lines in proptest::collection::vec((0..KnownField::COUNT + 3, "[ \t]*[!-~]{0,20}[ \t]*", any::<bool>()), 0..12),
         ) {

@@ -1,4 +1,4 @@
-//! The way out: from answers to bytes.
+//! Encodes responses.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode, Version};
 use super::body::BodyDecoder;
 use super::event::LengthError;
 use super::head_lines::HeadLines;
-use super::receive::asks_for_head;
+use super::receive::is_head_request;
 use super::response_head::{ResponseHead, encode_head_end};
 use super::{DateLine, Receiving, Rejection, Sending, ServerConnection};
 use crate::Limits;
@@ -17,16 +17,16 @@ use crate::h1::encode::{encode_last_chunk, put_chunk_size};
 use crate::semantics::reason::reason_phrase;
 
 impl ServerConnection {
-    /// The service wants the request's body: tells a client that waits for that (RFC 9110 §10.1.1).
+    /// Encodes `100 Continue` if the client waits for it (RFC 9110 §10.1.1). Call it when the service reads the request body.
     pub fn encode_continue(&mut self, out: &mut BytesMut) {
         if std::mem::take(&mut self.request.expects_continue) && self.sending == Sending::Due {
             out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
     }
 
-    /// Encodes an interim response, and says whether it may be sent (RFC 9110 §15.2): a 1xx while the response has not begun, and
-    /// never to HTTP/1.0. 100 is [`Self::encode_continue`]'s to send, and 101 is a final response here: see [`Self::begin`]. Fields of
-    /// the connection and the framing are dropped.
+    /// Encodes an interim response (RFC 9110 §15.2) and returns whether it is allowed: a 1xx before the response, and not for
+    /// HTTP/1.0. [`Self::encode_continue`] sends 100, and [`Self::begin`] sends 101. Fields for the connection and the framing
+    /// are dropped.
     #[must_use]
     pub fn encode_interim(&self, status: StatusCode, headers: &HeaderMap, out: &mut BytesMut) -> bool {
         let is_allowed = (102..=199).contains(&status.as_u16())
@@ -39,13 +39,13 @@ impl ServerConnection {
         is_allowed
     }
 
-    /// The service will not read the rest of the request's body. Said before [`Self::begin`], the answer tells the client
-    /// whether the connection goes on after it.
+    /// Records that the service does not read the rest of the request body. If called before [`Self::begin`], the response
+    /// has `Connection: close` where the connection cannot be reused.
     pub fn ignore_body(&mut self) {
         self.request.body_is_unwanted = true;
     }
 
-    /// Encodes the head of the answer. `length` is the body's, if it is known; for HEAD it is what GET would have got.
+    /// Encodes the head of the response. `length` is the length of the body, if known; for HEAD, that of the response to GET.
     pub fn begin(
         &mut self,
         head: ResponseHead<'_>,
@@ -54,7 +54,7 @@ impl ServerConnection {
         date: &DateLine,
         out: &mut BytesMut,
     ) {
-        debug_assert_eq!(self.sending, Sending::Due, "one answer to each request");
+        debug_assert_eq!(self.sending, Sending::Due, "each request has one response");
         let status = head.status();
         let framing = self.framing(status, length);
         self.decide_keep_alive(framing, limits);
@@ -65,17 +65,17 @@ impl ServerConnection {
             (_, true, Version::HTTP_10) => Some("keep-alive"),
             (_, true, _) => None,
         };
-        // RFC 9110 §8.6: no Content-Length with 1xx and 204. With 304 it would have to be that of the 200, which the
-        // service does not always know.
-        let told = if has_no_content(status) { None } else { length };
-        encode_head_end(framing, told, connection, date, out);
+        // RFC 9110 §8.6: no Content-Length with 1xx and 204. For 304 it would be the length of the 200 response, which the
+        // service may not know.
+        let content_length = if has_no_content(status) { None } else { length };
+        encode_head_end(framing, content_length, connection, date, out);
         self.sending = Sending::Body(framing);
         if status == StatusCode::SWITCHING_PROTOCOLS {
             self.sending = Sending::Upgrade;
         }
     }
 
-    /// Whether the body of the answer that has begun goes on the wire at all.
+    /// Whether the current response has a body on the wire.
     #[must_use]
     pub fn sends_body(&self) -> bool {
         !matches!(self.sending, Sending::Body(Framing::None))
@@ -87,11 +87,11 @@ impl ServerConnection {
         matches!(self.sending, Sending::Body(_))
     }
 
-    /// Encodes a piece of the body. An empty one encodes nothing but the end of the chunk that [`Self::raw_piece`] left open.
+    /// Encodes a piece of the body. An empty piece encodes only the end of a chunk that [`Self::raw_piece`] has begun.
     ///
     /// # Errors
     ///
-    /// The body is longer than its head promised.
+    /// The body is longer than its Content-Length.
     pub fn piece(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), LengthError> {
         self.raw_piece(data.len() as u64, out)?;
         if let Sending::Body(Framing::Length(_) | Framing::Chunked | Framing::UntilClose) = self.sending {
@@ -101,18 +101,18 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Encodes what goes before a piece of the body that the caller sends by itself: exactly `length` bytes, behind `out` and
-    /// before anything that is encoded later, where [`Self::sends_body`]. What goes behind the piece is encoded by the next call.
+    /// Encodes the framing before a piece of the body that the caller sends itself, for example with `sendfile`. If
+    /// [`Self::sends_body`], the caller sends exactly `length` bytes after `out`. The next call encodes the framing after them.
     ///
     /// # Errors
     ///
-    /// The body is longer than its head promised.
+    /// The body is longer than its Content-Length.
     pub fn raw_piece(&mut self, length: u64, out: &mut BytesMut) -> Result<(), LengthError> {
         match &mut self.sending {
             Sending::Body(Framing::Length(remaining)) => {
                 *remaining = remaining.checked_sub(length).ok_or(LengthError)?;
             }
-            // An empty chunk would be the last.
+            // An empty chunk would end the body.
             Sending::Body(Framing::Chunked) if length > 0 => {
                 self.end_chunk(out);
                 put_chunk_size(length, out);
@@ -123,18 +123,18 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Encodes what goes behind the chunk before.
+    /// Encodes the end of the previous chunk.
     fn end_chunk(&mut self, out: &mut BytesMut) {
         if std::mem::take(&mut self.is_chunk_open) {
             out.extend_from_slice(b"\r\n");
         }
     }
 
-    /// Ends the answer's body, with its trailers where there are chunks to carry them.
+    /// Ends the response, with trailers if the body is chunked.
     ///
     /// # Errors
     ///
-    /// The body is shorter than its head promised.
+    /// The body is shorter than its Content-Length.
     pub fn finish(
         &mut self,
         trailers: Option<&HeaderMap>,
@@ -150,8 +150,8 @@ impl ServerConnection {
             Sending::Upgrade => return Ok(()),
             _ => {}
         }
-        let goes_on = self.request.keep_alive && !(self.input_ended && self.pending.is_empty());
-        self.sending = if goes_on { Sending::Nothing } else { Sending::Close };
+        let persists = self.request.keep_alive && !(self.input_ended && self.pending.is_empty());
+        self.sending = if persists { Sending::Idle } else { Sending::Close };
         self.request.is_head = false;
         self.since = now;
         self.receiving = match std::mem::replace(&mut self.receiving, Receiving::Done) {
@@ -161,10 +161,10 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Encodes the answer to a peer that is refused, after which the connection closes. Where an answer has begun, nothing
-    /// is encoded: it can only be cut.
+    /// Encodes a rejection, after which the connection closes. If the response has begun, nothing is encoded, and the caller
+    /// must cut the connection.
     pub fn reject(&mut self, rejection: Rejection, date: &DateLine, out: &mut BytesMut) {
-        if matches!(self.sending, Sending::Nothing | Sending::Due) {
+        if matches!(self.sending, Sending::Idle | Sending::Due) {
             self.encode_rejection(rejection, date, out);
         }
         self.request.keep_alive = false;
@@ -178,14 +178,14 @@ impl ServerConnection {
         let length = text.len() as u64;
         ResponseHead::Fields(status, &rejection.fields()).encode(out);
         encode_head_end(Framing::Length(length), Some(length), Some("close"), date, out);
-        // RFC 9110 §9.3.2: no content for HEAD, even one that was only begun.
-        let is_begun = self.sending == Sending::Nothing && asks_for_head(self.pending.as_slice());
-        if !self.request.is_head && !is_begun {
+        // RFC 9110 §9.3.2: no content for HEAD, even if its head is incomplete.
+        let is_incomplete_head = self.sending == Sending::Idle && is_head_request(self.pending.as_slice());
+        if !self.request.is_head && !is_incomplete_head {
             out.extend_from_slice(text.as_bytes());
         }
     }
 
-    /// RFC 9112 §6.3, for the answer to this request.
+    /// Chooses the framing of the response (RFC 9112 §6.3).
     fn framing(&self, status: StatusCode, length: Option<u64>) -> Framing {
         match length {
             _ if self.request.is_head || has_no_content(status) => Framing::None,
@@ -195,10 +195,10 @@ impl ServerConnection {
         }
     }
 
-    /// RFC 9112 §9.3: the connection goes on only if both sides know where this exchange ends.
+    /// Decides whether the connection persists: only if both sides can find the end of this exchange (RFC 9112 §9.3).
     fn decide_keep_alive(&mut self, framing: Framing, limits: &Limits) {
-        let body_is_in_reach = match &self.receiving {
-            // The client may or may not send the body it was never asked for (RFC 9110 §10.1.1).
+        let can_skip_body = match &self.receiving {
+            // Without `100 Continue`, the client may or may not send the body (RFC 9110 §10.1.1).
             Receiving::Body(_) if self.request.expects_continue => false,
             Receiving::Body(BodyDecoder::Length(remaining)) if self.request.body_is_unwanted => {
                 *remaining <= limits.drain_bytes
@@ -208,11 +208,11 @@ impl ServerConnection {
         let was_last = limits.requests_per_connection.is_some_and(|most| self.requests >= most);
         let nothing_follows = self.input_ended && self.pending.is_empty();
         let is_last = was_last || nothing_follows || framing == Framing::UntilClose;
-        self.request.keep_alive &= body_is_in_reach && !is_last;
+        self.request.keep_alive &= can_skip_body && !is_last;
     }
 }
 
-/// RFC 9110 §6.4.1.
+/// Whether responses with this status have no content (RFC 9110 §6.4.1).
 fn has_no_content(status: StatusCode) -> bool {
     status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::head_lines::HeadLines;
-use super::{Receiving, RequestFacts, Sending, ServerConnection};
+use super::{CurrentRequest, Receiving, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::Framing;
 
@@ -13,7 +13,7 @@ use crate::h1::Framing;
 pub struct SuspendedConnection {
     requests: u64,
     since: Instant,
-    request: RequestFacts,
+    request: CurrentRequest,
     waits_for: WaitsFor,
 }
 
@@ -39,7 +39,7 @@ impl SuspendedConnection {
     pub fn resume(self) -> ServerConnection {
         let Self { requests, since, request, waits_for } = self;
         let (sending, receiving) = match waits_for {
-            WaitsFor::Request => (Sending::Nothing, Receiving::Head(HeadLines::default())),
+            WaitsFor::Request => (Sending::Idle, Receiving::Head(HeadLines::default())),
             WaitsFor::Chunk(_) => (Sending::Body(Framing::Chunked), Receiving::Done),
             WaitsFor::Bytes => (Sending::Body(Framing::UntilClose), Receiving::Done),
         };
@@ -66,7 +66,7 @@ impl ServerConnection {
     #[must_use]
     pub fn suspend(&self) -> Option<SuspendedConnection> {
         let waits_for = match (&self.sending, &self.receiving) {
-            (Sending::Nothing, Receiving::Head(lines)) if lines.is_new() => WaitsFor::Request,
+            (Sending::Idle, Receiving::Head(lines)) if lines.is_new() => WaitsFor::Request,
             (Sending::Body(Framing::Chunked), Receiving::Done) => WaitsFor::Chunk(self.is_chunk_open),
             (Sending::Body(Framing::UntilClose), Receiving::Done) => WaitsFor::Bytes,
             _ => return None,
