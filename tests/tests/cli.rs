@@ -143,7 +143,7 @@ fn wrong_flags_are_told_with_exit_code_2() {
             &["conns", "--watch"],
             str!["error: the following required arguments were not provided:\n  <PID>\n..."],
         ),
-        (&["tail", "-"], str!["error: standard input is not followed: name a file\n..."]),
+        (&["tail", "-"], str!["error: cannot follow standard input: give the name of a file\n..."]),
         (&["tail", "/[.log"], str!["error: cannot follow \"/[.log\": unclosed character class[..]\n..."]),
     ] {
         let (code, message) = failure(&rudy(arguments));

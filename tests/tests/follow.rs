@@ -96,7 +96,7 @@ fn files_that_appear_are_found_and_what_is_not_followed_is_logged() {
     let name = |name: &str| folder.join(name).display().to_string();
     let expected = format!("{} | 3\n", name("logs/app.log"));
     assert!(until(&mut connection, &expected).contains(" | 1\n"));
-    server.wait_for_line("missing.log is not followed: it is not there yet");
+    server.wait_for_line("missing.log: it does not exist yet");
     append(&folder.join("logs/new.log"), "x\n");
     assert_eq!(until(&mut connection, "x\n"), format!("{} | x\n", name("logs/new.log")));
     append(&folder.join("missing.log"), "y\n");

@@ -100,12 +100,12 @@ fn lines_come_as_they_are_written_whatever_becomes_of_the_file() {
     assert_eq!(tail.line(), "5");
 
     fs::write(&log, "").unwrap();
-    while !tail.told().contains("app.log was emptied") {}
+    while !tail.told().contains("app.log was truncated") {}
     append(&log, "6\n");
     assert_eq!(tail.line(), "6");
 
     fs::remove_file(&log).unwrap();
-    assert_eq!(tail.told(), "error: app.log is not followed: it is not there yet");
+    assert_eq!(tail.told(), "error: cannot follow app.log: it does not exist yet");
     append(&log, "7\n");
     assert_eq!(tail.line(), "7");
 }
@@ -114,7 +114,7 @@ fn lines_come_as_they_are_written_whatever_becomes_of_the_file() {
 fn a_pattern_in_quotes_finds_files_and_folders_that_appear_later() {
     let folder = folder_with(&[]);
     let tail = Tail::start(folder.path(), &["*/app.log", "other.log"]);
-    assert_eq!(tail.told(), "error: other.log is not followed: it is not there yet");
+    assert_eq!(tail.told(), "error: cannot follow other.log: it does not exist yet");
     fs::create_dir(folder.path().join("x")).unwrap();
     append(&folder.path().join("x/app.log"), "one\n");
     assert_eq!(tail.line(), "x/app.log | one");
@@ -160,7 +160,7 @@ fn without_following_a_missing_file_is_exit_code_1_and_the_others_are_shown() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "a.log | x\n");
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "error: missing.log is not followed: it is not there yet\n"
+        "error: cannot follow missing.log: it does not exist yet\n"
     );
 }
 

@@ -90,7 +90,7 @@ fn a_log_that_may_not_be_read_is_named_and_followed_once_it_may() {
     let mut tail = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut told = String::new();
     BufReader::new(tail.stderr.take().unwrap()).read_line(&mut told).unwrap();
-    assert_eq!(told, format!("error: {} is not followed: Permission denied (os error 13)\n", log.display()));
+    assert_eq!(told, format!("error: cannot follow {}: Permission denied (os error 13)\n", log.display()));
     set_mode(&log, 0o644);
     let mut line = String::new();
     BufReader::new(tail.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -1,85 +1,87 @@
-//! What to do about a file, from what is known of it and what the file system says now. No file is touched here.
+//! Decides what to do with a followed file from its state and its current size. Pure: this code touches no
+//! file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long a file that no name leads to any more must be quiet before it is closed. Whoever wrote to it goes on until
-/// it is told of the rotation, which log rotation does when all its files are renamed: seconds later.
+/// How long a file without a name must be unchanged before it is closed. After a rotation, the program that
+/// writes the file continues until log rotation notifies it: seconds later, when all files are renamed.
 pub(super) const QUIET_TIME: Duration = Duration::from_secs(10);
 
-/// A file, whatever its name: no two that exist at a time have the same, and a file that we hold open exists.
+/// Identifies a file independently of its name. It is unique among existing files, and an open file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     pub(super) device: u64,
     pub(super) inode: u64,
 }
 
-/// A name, and the file that it leads to.
+/// A name in a listing, and the file that it refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct FileEntry {
     pub(super) name: PathBuf,
     pub(super) identity: Identity,
 }
 
-/// What a listing says about the files that are held open, and which are to be opened.
+/// The result of comparing a listing with the open files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
-    /// For each held file, in order, the number of its name in the listing; `None` where nothing leads to it any more.
-    pub(super) of_held: Vec<Option<usize>>,
-    /// Numbers of names whose file is not held.
-    pub(super) fresh: Vec<usize>,
-    /// Further names of a file that is followed under another: this one, and that.
-    pub(super) further: Vec<(usize, usize)>,
+    /// For each open file, in order, the index of its name in the listing; `None` if the listing does not
+    /// contain it.
+    pub(super) open: Vec<Option<usize>>,
+    /// Indices of the names of files that are not open yet.
+    pub(super) new: Vec<usize>,
+    /// Duplicate names: the index of a name, and that of the name under which the same file is followed.
+    pub(super) duplicates: Vec<(usize, usize)>,
 }
 
-/// Compares a listing with what is held. The first name of a file is the one it is known by.
-pub(super) fn compare(held: &[Identity], listed: &[Listed]) -> Names {
+/// Compares a listing with the open files. A file is followed under its first name in the listing.
+pub(super) fn compare(open: &[Identity], listed: &[FileEntry]) -> Names {
     let mut first: BTreeMap<Identity, usize> = BTreeMap::new();
     let mut names = Names::default();
     for (number, entry) in listed.iter().enumerate() {
         match first.get(&entry.identity) {
-            // The same name found by two patterns is nothing to speak of.
+            // Two patterns match the same name: not worth a message.
             Some(known) if listed[*known].name == entry.name => {}
-            Some(known) => names.further.push((number, *known)),
+            Some(known) => names.duplicates.push((number, *known)),
             None => {
                 first.insert(entry.identity, number);
-                if !held.contains(&entry.identity) {
-                    names.fresh.push(number);
+                if !open.contains(&entry.identity) {
+                    names.new.push(number);
                 }
             }
         }
     }
-    names.of_held = held.iter().map(|identity| first.get(identity).copied()).collect();
+    names.open = open.iter().map(|identity| first.get(identity).copied()).collect();
     names
 }
 
-/// How far a file has been read, and how it stands otherwise.
+/// The state of an open file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
-    /// Bytes read from its start.
+    /// The offset up to which it was read.
     pub(super) read_to: u64,
-    /// Whether a name still leads to it.
+    /// Whether the last listing contains it.
     pub(super) is_listed: bool,
-    /// When it was last found longer or shorter than it had been read, or lost its name.
+    /// When its size last changed, or it disappeared from the listing.
     pub(super) changed_at: Instant,
 }
 
-/// What to do about an open file.
+/// The next step for an open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing has come.
+    /// Wait: it has not changed.
     Wait,
-    /// There is more of it.
+    /// Read the bytes that were appended.
     Read,
-    /// It is shorter than what was read of it: it was emptied and is written anew.
+    /// Read from the start: it is shorter than before, so it was truncated.
     Restart,
-    /// Its name is gone and its writer with it.
+    /// Close it: it has no name, and has not changed for [`QUIET_TIME`].
     Close,
 }
 
-/// Decides by the size that the open file has now. A file that was emptied and has since grown beyond what was read looks
-/// like one that only grew: that cannot be told by its size, nor by anything else that a file tells.
+/// Decides by the current size. A file that was truncated and has since grown beyond its old size looks like
+/// one that only grew; the file system offers no way to tell the two apart.
 pub(super) fn decide(progress: &Progress, size: u64, now: Instant) -> Step {
     let quiet = now.saturating_duration_since(progress.changed_at);
     match size.cmp(&progress.read_to) {
@@ -98,33 +100,33 @@ mod tests {
         Identity { device: 1, inode }
     }
 
-    fn listed(names: &[(&str, u64)]) -> Vec<Listed> {
-        names.iter().map(|(name, inode)| Listed { name: name.into(), identity: file(*inode) }).collect()
+    fn listed(names: &[(&str, u64)]) -> Vec<FileEntry> {
+        names.iter().map(|(name, inode)| FileEntry { name: name.into(), identity: file(*inode) }).collect()
     }
 
     #[test]
-    fn files_are_told_apart_by_what_they_are_and_not_by_their_names() {
-        for (what, held, names, of_held, fresh, further) in [
+    fn files_are_identified_by_inode_and_not_by_name() {
+        for (what, open, names, expected, new, duplicates) in [
             ("nothing", &[][..], &[][..], &[][..], &[][..], &[][..]),
-            ("one appears", &[], &[("a", 1)], &[], &[0], &[]),
-            ("it stays", &[1], &[("a", 1)], &[Some(0)], &[], &[]),
+            ("a file appears", &[], &[("a", 1)], &[], &[0], &[]),
+            ("a file stays", &[1], &[("a", 1)], &[Some(0)], &[], &[]),
             (
-                "it is renamed, and another takes its name",
+                "a file is renamed, and another takes its name",
                 &[1],
                 &[("a", 2), ("a.1", 1)],
                 &[Some(1)],
                 &[0],
                 &[],
             ),
-            ("it is renamed out of sight", &[1], &[("a", 2)], &[None], &[0], &[]),
-            ("it is deleted", &[1], &[], &[None], &[], &[]),
-            ("two names lead to it", &[], &[("a", 1), ("b", 1)], &[], &[0], &[(1, 0)]),
-            ("two patterns find it", &[1], &[("a", 1), ("a", 1)], &[Some(0)], &[], &[]),
+            ("a file is renamed outside the pattern", &[1], &[("a", 2)], &[None], &[0], &[]),
+            ("a file is deleted", &[1], &[], &[None], &[], &[]),
+            ("a file has two names", &[], &[("a", 1), ("b", 1)], &[], &[0], &[(1, 0)]),
+            ("two patterns match a file", &[1], &[("a", 1), ("a", 1)], &[Some(0)], &[], &[]),
         ] {
-            let held: Vec<_> = held.iter().map(|inode| file(*inode)).collect();
+            let open: Vec<_> = open.iter().map(|inode| file(*inode)).collect();
             let expected =
-                Names { of_held: of_held.to_vec(), fresh: fresh.to_vec(), further: further.to_vec() };
-            assert_eq!(compare(&held, &listed(names)), expected, "{what}");
+                Names { open: expected.to_vec(), new: new.to_vec(), duplicates: duplicates.to_vec() };
+            assert_eq!(compare(&open, &listed(names)), expected, "{what}");
         }
     }
 

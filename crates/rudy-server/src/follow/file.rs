@@ -1,4 +1,4 @@
-//! One file that is followed: held open, read from where the last look ended.
+//! A followed file: stays open, and is read from where the last read ended.
 
 use std::fs::File;
 use std::io;
@@ -11,44 +11,45 @@ use rustix::fs::OFlags;
 use super::decide::{Identity, Progress, Step, decide};
 use super::last::start_of_last_lines;
 use super::lines::Lines;
-use super::pattern::{identity, unfit};
+use super::pattern::{identity, unsupported};
 use super::{Event, Line, OnEvent};
 
-/// Read at once.
+/// The number of bytes that one system call reads.
 const BLOCK_BYTES: usize = 64 * 1024;
-/// Read of one file before the others have their turn.
+/// The number of bytes that are read from one file before the other files get their turn.
 const TURN_BYTES: u64 = 1024 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Followed {
+pub(super) struct FollowedFile {
     file: File,
     identity: Identity,
     name: PathBuf,
     read_to: u64,
     lines: Lines,
     is_listed: bool,
-    /// When it was last found changed; not known before the first look.
+    /// When it last changed; `None` before the first read.
     changed_at: Option<Instant>,
-    /// Why it could not be read when that was last tried.
-    trouble: Option<String>,
+    /// Why the last read failed.
+    error: Option<String>,
 }
 
-/// What a look at a file showed.
-pub(super) struct Look {
-    /// There is more to read than its turn allowed.
+/// The state of a file after it was read.
+pub(super) struct ReadStatus {
+    /// There is more to read than [`TURN_BYTES`].
     pub(super) has_more: bool,
-    /// Nothing will come of it any more.
-    pub(super) is_over: bool,
+    /// The file can be dropped.
+    pub(super) is_done: bool,
 }
 
-impl Followed {
-    /// Opens a file, to be read from its last `last` lines on, or from its start. The error says why it cannot be.
+impl FollowedFile {
+    /// Opens a file to read its last `last` lines and what follows, or all of it. The error is a reason for
+    /// the log.
     pub(super) fn open(name: &Path, last: Option<u64>) -> Result<Self, String> {
-        // Not to wait for a writer, should a pipe have taken the name since it was listed.
+        // If a FIFO has taken the name since the listing, the open must not wait for its writer.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = File::options().read(true).custom_flags(flags).open(name).map_err(|e| e.to_string())?;
         let metadata = file.metadata().map_err(|error| error.to_string())?;
-        if let Some(why) = unfit(&metadata) {
+        if let Some(why) = unsupported(&metadata) {
             return Err(why.to_owned());
         }
         let read_to = match last {
@@ -63,7 +64,7 @@ impl Followed {
             lines: Lines::default(),
             is_listed: true,
             changed_at: None,
-            trouble: None,
+            error: None,
         })
     }
 
@@ -75,7 +76,7 @@ impl Followed {
         &self.name
     }
 
-    pub(super) fn is_called(&mut self, name: &Path, on_event: &mut OnEvent<'_>) {
+    pub(super) fn set_name(&mut self, name: &Path, on_event: &mut OnEvent<'_>) {
         self.is_listed = true;
         if self.name != name {
             name.clone_into(&mut self.name);
@@ -83,55 +84,55 @@ impl Followed {
         }
     }
 
-    pub(super) fn has_lost_its_name(&mut self) {
+    pub(super) fn mark_unlisted(&mut self) {
         if self.is_listed {
             self.is_listed = false;
             self.changed_at = None;
         }
     }
 
-    /// Hands out what is new of it.
-    pub(super) fn read(&mut self, now: Instant, on_event: &mut OnEvent<'_>) -> Look {
+    /// Passes the new lines to `on_event`.
+    pub(super) fn read(&mut self, now: Instant, on_event: &mut OnEvent<'_>) -> ReadStatus {
         match self.try_read(now, on_event) {
-            Ok(look) => {
-                self.trouble = None;
-                look
+            Ok(status) => {
+                self.error = None;
+                status
             }
             Err(error) => {
                 let why = error.to_string();
-                if self.trouble.as_ref() != Some(&why) {
-                    on_event(Event::Trouble(&format!("{} cannot be read: {why}", self.name.display())));
-                    self.trouble = Some(why);
+                if self.error.as_ref() != Some(&why) {
+                    on_event(Event::Error(&format!("cannot read {}: {why}", self.name.display())));
+                    self.error = Some(why);
                 }
-                Look { has_more: false, is_over: !self.is_listed }
+                ReadStatus { has_more: false, is_done: !self.is_listed }
             }
         }
     }
 
-    /// Hands out a last line that has no newline.
+    /// Passes an unfinished last line to `on_event`.
     pub(super) fn finish(&mut self, on_event: &mut OnEvent<'_>) {
         let Self { lines, name, .. } = self;
         lines.finish(&mut |text, is_cut| on_event(Event::Line(Line { file: name, text, is_cut })));
     }
 
-    fn try_read(&mut self, now: Instant, on_event: &mut OnEvent<'_>) -> io::Result<Look> {
+    fn try_read(&mut self, now: Instant, on_event: &mut OnEvent<'_>) -> io::Result<ReadStatus> {
         let size = self.file.metadata()?.len();
         let changed_at = *self.changed_at.get_or_insert(now);
         let progress = Progress { read_to: self.read_to, is_listed: self.is_listed, changed_at };
         let mut has_more = false;
         match decide(&progress, size, now) {
-            Step::Wait => return Ok(Look { has_more: false, is_over: false }),
+            Step::Wait => return Ok(ReadStatus { has_more: false, is_done: false }),
             Step::Close => {
                 self.finish(on_event);
-                return Ok(Look { has_more: false, is_over: true });
+                return Ok(ReadStatus { has_more: false, is_done: true });
             }
             Step::Restart => {
-                let was = self.read_to;
+                let old_size = self.read_to;
                 on_event(Event::Notice(&format!(
-                    "{} was emptied ({was} bytes were read of it, {size} are there): it is read again from its start",
+                    "{} was truncated from {old_size} to {size} bytes: reading it from the start",
                     self.name.display()
                 )));
-                // What was read of an unfinished line was written all the same.
+                // The unfinished line that was read is part of the log too.
                 self.finish(on_event);
                 self.read_to = 0;
                 has_more = self.read_range(size, on_event)?;
@@ -139,12 +140,13 @@ impl Followed {
             Step::Read => has_more |= self.read_range(size, on_event)?,
         }
         self.changed_at = Some(now);
-        Ok(Look { has_more, is_over: false })
+        Ok(ReadStatus { has_more, is_done: false })
     }
 
-    /// Reads up to `end`, for one turn. Says whether there is more.
+    /// Reads up to `end`, or as much as one turn allows. Returns whether there is more.
     fn read_range(&mut self, end: u64, on_event: &mut OnEvent<'_>) -> io::Result<bool> {
-        // A file that lost its name is read to its end before its successor is: it has no turn to give up.
+        // A file without a name is read to its end at once, because it comes before the file that took its
+        // name.
         let stop = if self.is_listed { end.min(self.read_to + TURN_BYTES) } else { end };
         let mut block = vec![0; BLOCK_BYTES];
         let Self { file, name, lines, read_to, .. } = self;
@@ -152,7 +154,7 @@ impl Followed {
         while *read_to < stop {
             let wanted = usize::try_from(stop - *read_to).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
             match file.read_at(&mut block[..wanted], *read_to) {
-                // It was emptied this very moment: the next look sees that.
+                // The file was truncated just now; the next read handles that.
                 Ok(0) => return Ok(false),
                 Ok(read) => {
                     lines.push(&block[..read], &mut on_line);

@@ -1,4 +1,4 @@
-//! Where the last lines of a file begin, found from its end.
+//! Finds the start of the last lines of a file, reading backwards from its end.
 
 use std::fs::File;
 use std::io;
@@ -6,16 +6,16 @@ use std::os::unix::fs::FileExt;
 
 use memchr::memrchr_iter;
 
-/// Read at once. The last ten lines of a log are in the first such block.
+/// The size of a block that is read at once. The last ten lines of a log fit into one.
 const BLOCK_BYTES: u64 = 64 * 1024;
 
-/// Where the last `count` lines begin in the first `size` bytes of `file`. A last line without its newline is one of
-/// them; with a `count` of 0 such a line is begun all the same, because its end is still to come.
+/// Returns the offset of the last `count` lines in the first `size` bytes of `file`. An unfinished last line
+/// counts as a line. With a `count` of 0 it is included all the same, because its end is still to come.
 pub(super) fn start_of_last_lines(file: &File, size: u64, count: u64) -> io::Result<u64> {
     let ends_whole = size == 0 || read_block(file, size - 1, 1)? == b"\n";
     let (end, count) = match (ends_whole, count) {
         (true, 0) => return Ok(size),
-        // The newline at the very end begins no line.
+        // No line starts after the final newline.
         (true, count) => (size.saturating_sub(1), count),
         (false, count) => (size, count.max(1)),
     };
@@ -35,9 +35,9 @@ pub(super) fn start_of_last_lines(file: &File, size: u64, count: u64) -> io::Res
     Ok(0)
 }
 
-/// These bytes, or fewer where the file has become shorter: then it is read from its start soon.
+/// Reads these bytes, or fewer if the file was truncated; then it is soon read from its start.
 fn read_block(file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
-    // At most a block, which every usize can count.
+    // At most one block, which fits into every `usize`.
     let mut block = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
     let mut filled = 0;
     while filled < block.len() {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_over_the_edges_of_blocks() {
+    fn lines_are_counted_across_blocks() {
         let line = [b"x".repeat(999), b"\n".to_vec()].concat();
         let text = line.repeat(300);
         for count in [1, 64, 65, 66, 131, 299, 300, 301] {

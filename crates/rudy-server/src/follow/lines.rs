@@ -1,35 +1,35 @@
-//! Bytes into lines, however they are cut into reads.
+//! Splits a stream of bytes into lines.
 
 use memchr::memchr;
 
-/// The longest line that is held, in bytes; what is beyond is left out. No line that a person reads is so long, and a
-/// file without newlines must not take our memory.
+/// The longest line in bytes; the rest of it is dropped. It exceeds any line that people read, and bounds the
+/// memory for a file without newlines.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Takes a line without its end, and whether something of it was left out.
+/// Receives a line without its line end, and whether the line was cut.
 pub(crate) type OnLine<'a> = dyn FnMut(&[u8], bool) + 'a;
 
-/// The beginning of a line whose end has not come yet.
+/// Splits bytes into lines, and stores the unfinished one.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     partial: Vec<u8>,
-    /// The line was too long and has been handed out; its rest is passed over.
-    is_passing_over: bool,
+    /// The line was too long and was passed on; its rest is skipped.
+    is_skipping: bool,
 }
 
 impl Lines {
-    /// Hands out the lines that these bytes end, and holds what is left.
+    /// Passes the lines that these bytes complete to `on_line`, and stores the rest.
     pub(crate) fn push(&mut self, mut bytes: &[u8], on_line: &mut OnLine<'_>) {
         while let Some(end) = memchr(b'\n', bytes) {
             self.end_line(&bytes[..end], on_line);
             bytes = &bytes[end + 1..];
         }
-        self.hold(bytes, on_line);
+        self.store(bytes, on_line);
     }
 
-    /// No more will come: hands out what is held.
+    /// Passes an unfinished last line to `on_line`.
     pub(crate) fn finish(&mut self, on_line: &mut OnLine<'_>) {
-        self.is_passing_over = false;
+        self.is_skipping = false;
         let partial = std::mem::take(&mut self.partial);
         if !partial.is_empty() {
             on_line(without_cr(&partial), false);
@@ -37,30 +37,30 @@ impl Lines {
     }
 
     fn end_line(&mut self, rest: &[u8], on_line: &mut OnLine<'_>) {
-        // Nearly every line lies whole in one read, and is not copied.
-        if self.partial.is_empty() && !self.is_passing_over && rest.len() <= LINE_BYTES_MAX {
+        // Most lines are complete in one read and need no copy.
+        if self.partial.is_empty() && !self.is_skipping && rest.len() <= LINE_BYTES_MAX {
             return on_line(without_cr(rest), false);
         }
-        self.hold(rest, on_line);
-        if !std::mem::take(&mut self.is_passing_over) {
+        self.store(rest, on_line);
+        if !std::mem::take(&mut self.is_skipping) {
             on_line(without_cr(&std::mem::take(&mut self.partial)), false);
         }
     }
 
-    fn hold(&mut self, bytes: &[u8], on_line: &mut OnLine<'_>) {
-        if self.is_passing_over {
+    fn store(&mut self, bytes: &[u8], on_line: &mut OnLine<'_>) {
+        if self.is_skipping {
             return;
         }
         let room = LINE_BYTES_MAX - self.partial.len();
         self.partial.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if bytes.len() > room {
             on_line(&std::mem::take(&mut self.partial), true);
-            self.is_passing_over = true;
+            self.is_skipping = true;
         }
     }
 }
 
-/// A carriage return before the newline belongs to the line's end.
+/// Removes a carriage return, which is part of the line end.
 fn without_cr(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_too_long_is_cut_and_the_next_one_is_whole() {
+    fn a_line_over_the_limit_is_cut_and_the_next_one_is_whole() {
         let long = vec![b'x'; 3 * LINE_BYTES_MAX];
         let whole = vec![b'y'; LINE_BYTES_MAX];
         let text = [&long[..], b"\n", &whole, b"\nz\n"].concat();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_newline_takes_no_more_than_a_line() {
+    fn bytes_without_newline_use_bounded_memory() {
         let mut lines = Lines::default();
         for _ in 0..100 {
             lines.push(&[b'x'; 10_000], &mut |_, _| {});
@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_do_not_show_in_the_lines(text in "[ab\r\n]{0,60}", cut in 0..60usize, cut_again in 0..60usize) {
+        fn the_lines_do_not_depend_on_the_reads(text in "[ab\r\n]{0,60}", cut in 0..60usize, cut_again in 0..60usize) {
             let text = text.as_bytes();
             let (first, second) = (cut.min(cut_again).min(text.len()), cut.max(cut_again).min(text.len()));
             let reads = [&text[..first], &text[first..second], &text[second..]];

@@ -1,10 +1,12 @@
-//! Follows files: hands out their lines as they are written, whatever becomes of the files meanwhile.
+//! Follows log files: passes on their lines as they are written, across rotation.
 //!
-//! A file is what it is by device and inode, not by its name, and it is held open while it is followed: so a file that is
-//! renamed is read to its end before the one that takes its name is read from its start, and no line is lost or comes
-//! twice. A file that is emptied (`copytruncate`) is read again from its start. What was written between the last look and
-//! the emptying is lost, to us as to the copy; and a file that has grown beyond the old length by the next look is taken
-//! for one that only grew. Rename where you can.
+//! A file is identified by device and inode, not by its name, and stays open while it is followed. A renamed
+//! file is read to its end before the file that takes its name is read from its start. So no line is lost or
+//! read twice.
+//!
+//! A truncated file (`copytruncate`) is read from its start. Lines written between the last read and the
+//! truncation are lost, as they are for the copy. A file that has grown beyond its old size by the next read
+//! looks as if it had only grown. Rotation by renaming has neither problem.
 
 mod decide;
 mod file;
@@ -17,29 +19,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use self::decide::{Identity, Listed, Names, compare};
-use self::file::Followed;
+use self::decide::{FileEntry, Identity, Names, compare};
+use self::file::FollowedFile;
 pub use self::lines::LINE_BYTES_MAX;
 pub(crate) use self::lines::Lines;
-use self::pattern::Found;
+use self::pattern::Listing;
 pub use self::pattern::Pattern;
 pub use self::watch::Stopper;
 use self::watch::{Change, Watch};
 
-/// Most files that are held open. A pattern that meets more has met the wrong folder; and descriptors are for peers.
+/// The maximum number of open files. A pattern that matches more is probably wrong, and connections need
+/// descriptors too.
 const FILES_MAX: usize = 1000;
 
-/// What following has to tell.
+/// An event of the followed files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A line was written.
     Line(Line<'a>),
-    /// A file is followed under this name from now on.
+    /// A file is now followed under this name.
     Name(&'a Path),
-    /// Something happened to a file; a sentence.
+    /// Something happened to a file: a message for the log.
     Notice(&'a str),
-    /// Something is not followed, and why; a sentence, told once. It is tried again all the same.
-    Trouble(&'a str),
+    /// A file cannot be followed: a message with the reason for the log, reported once. It is tried again.
+    Error(&'a str),
 }
 
 /// A line of a file.
@@ -47,77 +50,77 @@ pub enum Event<'a> {
 pub struct Line<'a> {
     /// The name of the file.
     pub file: &'a Path,
-    /// Its bytes, without the newline and a carriage return before it. Nothing says that they are UTF-8.
+    /// Its bytes, without the line end (LF or CR LF). They need not be UTF-8.
     pub text: &'a [u8],
-    /// The line is longer than [`LINE_BYTES_MAX`], and what is beyond was left out.
+    /// The line is longer than [`LINE_BYTES_MAX`], and was cut there.
     pub is_cut: bool,
 }
 
-/// Is told what happens.
+/// Receives the events.
 pub type OnEvent<'a> = dyn FnMut(Event<'_>) + 'a;
 
-/// The files that are followed, read by whoever calls [`Follower::read`].
+/// The followed files. They are read on the thread that calls [`Follower::read`].
 #[derive(Debug)]
 pub struct Follower {
     patterns: Vec<Pattern>,
-    /// Lines of the files that are there at the start to begin with.
+    /// The number of last lines to read from files that exist at the start.
     last: u64,
-    files: Vec<Followed>,
-    /// What was told not to be followed, and why.
-    troubles: BTreeMap<PathBuf, String>,
-    /// Files that have been there since the start and could not be opened yet.
+    files: Vec<FollowedFile>,
+    /// Files that cannot be followed, with the reason that was reported.
+    errors: BTreeMap<PathBuf, String>,
+    /// Files that existed at the start and could not be opened yet.
     unopened: BTreeSet<Identity>,
     watch: Watch,
-    /// What to look at next.
+    /// The changes to handle in the next read.
     change: Change,
-    has_begun: bool,
+    has_started: bool,
     has_more: bool,
 }
 
 impl Follower {
-    /// Follows what these patterns stand for, now and later: files that are there now from their last `last` lines on,
-    /// those that appear later from their start.
+    /// Follows the files that match these patterns: files that exist now from their last `last` lines on,
+    /// files that appear later from their start.
     #[must_use]
     pub fn new(patterns: Vec<Pattern>, last: u64) -> Self {
         Self {
             patterns,
             last,
             files: Vec::new(),
-            troubles: BTreeMap::new(),
+            errors: BTreeMap::new(),
             unopened: BTreeSet::new(),
             watch: Watch::default(),
             change: Change { content: true, names: true, stop: false },
-            has_begun: false,
+            has_started: false,
             has_more: false,
         }
     }
 
-    /// Ends [`Self::wait`] from another thread.
+    /// Returns a handle that ends [`Self::wait`] from another thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.watch.stopper()
     }
 
-    /// Whether anything stood in the way of reading a file when that was last tried.
+    /// Returns whether any file could not be followed when that was last tried.
     #[must_use]
-    pub fn has_trouble(&self) -> bool {
-        !self.troubles.is_empty()
+    pub fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
     }
 
-    /// Waits until there may be more to [read](Self::read). False after [`Stopper::stop`].
+    /// Waits until there may be more to [read](Self::read). Returns `false` after [`Stopper::stop`].
     pub fn wait(&mut self) -> bool {
-        // A file that takes long to read keeps no stop and no rotation of another waiting.
+        // While a large file is being read, stops and rotations of other files must not wait.
         self.change = if self.has_more { self.watch.take() } else { self.watch.wait() };
         !self.change.stop
     }
 
-    /// Hands out what has been written since the last call, a bounded part of it where it is much.
+    /// Passes on what was written since the last call, up to a limit for each file.
     pub fn read(&mut self, now: Instant, on_event: &mut OnEvent<'_>) {
         if self.change.names {
             let mut notices = Vec::new();
-            let mut found = self.list(on_event);
-            while self.watch.set_folders(&found.folders, &mut notices) {
-                found = self.list(on_event);
+            let mut listing = self.list(on_event);
+            while self.watch.set_folders(&listing.folders, &mut notices) {
+                listing = self.list(on_event);
             }
             for sentence in &notices {
                 on_event(Event::Notice(sentence));
@@ -126,14 +129,14 @@ impl Follower {
         self.read_files(now, on_event);
     }
 
-    /// Hands out what there is, for whoever does not wait for more: the last lines of each file, an unfinished one among
-    /// them. A bounded part of it where it is much; says whether there is more.
+    /// Passes on the last lines of each file, including an unfinished one, for a caller that does not follow.
+    /// Reads up to a limit for each file, and returns whether there is more.
     pub fn read_to_end(&mut self, now: Instant, on_event: &mut OnEvent<'_>) -> bool {
-        if !self.has_begun {
+        if !self.has_started {
             self.list(on_event);
         }
         if self.last == 0 {
-            // A line that is begun is read because its end is to come, and here nothing is.
+            // An unfinished line is read only because its end is to come, which does not matter here.
             return false;
         }
         self.read_files(now, on_event);
@@ -143,101 +146,103 @@ impl Follower {
         self.has_more
     }
 
-    /// Looks at the names: opens what is new, and notes what no name leads to any more.
-    fn list(&mut self, on_event: &mut OnEvent<'_>) -> Found {
-        let mut found = Found::default();
-        self.patterns.iter().for_each(|pattern| pattern.find(&mut found));
-        let held: Vec<_> = self.files.iter().map(Followed::identity).collect();
-        let Names { of_held, fresh, further } = compare(&held, &found.files);
-        for (file, name) in self.files.iter_mut().zip(of_held) {
+    /// Lists the files: opens new ones, and marks those that have no name any more.
+    fn list(&mut self, on_event: &mut OnEvent<'_>) -> Listing {
+        let mut listing = Listing::default();
+        self.patterns.iter().for_each(|pattern| pattern.find(&mut listing));
+        let identities: Vec<_> = self.files.iter().map(FollowedFile::identity).collect();
+        let Names { open, new, duplicates } = compare(&identities, &listing.files);
+        for (file, name) in self.files.iter_mut().zip(open) {
             match name {
-                Some(number) => file.is_called(&found.files[number].name, on_event),
-                None if found.may_have(file.name()) => {}
-                None => file.has_lost_its_name(),
+                Some(number) => file.set_name(&listing.files[number].name, on_event),
+                None if listing.may_contain(file.name()) => {}
+                None => file.mark_unlisted(),
             }
         }
-        let mut troubles = std::mem::take(&mut found.troubles);
-        for (name, known) in further {
-            let why = format!("it is the same file as {}", found.files[known].name.display());
-            troubles.push((found.files[name].name.clone(), why));
+        let mut errors = std::mem::take(&mut listing.errors);
+        for (name, known) in duplicates {
+            let why = format!("it is the same file as {}", listing.files[known].name.display());
+            errors.push((listing.files[name].name.clone(), why));
         }
-        self.open_fresh(&fresh, &found.files, &mut troubles, on_event);
-        self.tell_troubles(troubles, on_event);
-        self.has_begun = true;
-        found
+        self.open_new(&new, &listing.files, &mut errors, on_event);
+        self.report_errors(errors, on_event);
+        self.has_started = true;
+        listing
     }
 
-    /// Opens what is new, as many as may be.
-    fn open_fresh(
+    /// Opens new files, up to [`FILES_MAX`].
+    fn open_new(
         &mut self,
-        fresh: &[usize],
-        files: &[Listed],
-        troubles: &mut Vec<(PathBuf, String)>,
+        new: &[usize],
+        files: &[FileEntry],
+        errors: &mut Vec<(PathBuf, String)>,
         on_event: &mut OnEvent<'_>,
     ) {
         if !self.unopened.is_empty() {
-            // The number of one that is gone is free for a new file.
+            // The inode of a deleted file may be reused by a new one.
             let listed: BTreeSet<_> = files.iter().map(|listed| listed.identity).collect();
             self.unopened.retain(|identity| listed.contains(identity));
         }
-        for (nth, number) in fresh.iter().enumerate() {
-            let Listed { name, identity } = &files[*number];
+        for (nth, number) in new.iter().enumerate() {
+            let FileEntry { name, identity } = &files[*number];
             if self.files.len() >= FILES_MAX {
-                let why = format!("{FILES_MAX} files are followed already; nor are those after it");
-                troubles.push((name.clone(), why));
-                if !self.has_begun {
-                    self.unopened.extend(fresh[nth..].iter().map(|number| files[*number].identity));
+                let why = format!(
+                    "the limit of {FILES_MAX} files is reached, so later ones are not followed either"
+                );
+                errors.push((name.clone(), why));
+                if !self.has_started {
+                    self.unopened.extend(new[nth..].iter().map(|number| files[*number].identity));
                 }
                 return;
             }
             if let Err(why) = self.open(name, *identity, on_event) {
-                troubles.push((name.clone(), why));
+                errors.push((name.clone(), why));
             }
         }
     }
 
     fn open(&mut self, name: &Path, identity: Identity, on_event: &mut OnEvent<'_>) -> Result<(), String> {
-        let was_there = !self.has_begun || self.unopened.contains(&identity);
-        let file = match Followed::open(name, was_there.then_some(self.last)) {
+        let existed = !self.has_started || self.unopened.contains(&identity);
+        let file = match FollowedFile::open(name, existed.then_some(self.last)) {
             Ok(file) => file,
             Err(why) => {
-                if !self.has_begun {
+                if !self.has_started {
                     self.unopened.insert(identity);
                 }
                 return Err(why);
             }
         };
-        if self.files.iter().any(|held| held.identity() == file.identity()) {
-            // A file that is held has taken the name since it was listed: the next listing says so.
+        if self.files.iter().any(|open| open.identity() == file.identity()) {
+            // A file that is open has taken the name since the listing; the next listing handles that.
             return Ok(());
         }
         on_event(Event::Name(name));
-        if !was_there {
-            on_event(Event::Notice(&format!("{} is new: it is read from its start", name.display())));
+        if !existed {
+            on_event(Event::Notice(&format!("{} is new: reading it from the start", name.display())));
         }
         self.unopened.remove(&identity);
         self.files.push(file);
         Ok(())
     }
 
-    /// Each once, until it is over.
-    fn tell_troubles(&mut self, troubles: Vec<(PathBuf, String)>, on_event: &mut OnEvent<'_>) {
-        let before = std::mem::take(&mut self.troubles);
-        for (name, why) in troubles {
+    /// Reports each error once, until it is resolved.
+    fn report_errors(&mut self, errors: Vec<(PathBuf, String)>, on_event: &mut OnEvent<'_>) {
+        let before = std::mem::take(&mut self.errors);
+        for (name, why) in errors {
             if before.get(&name) != Some(&why) {
-                on_event(Event::Trouble(&format!("{} is not followed: {why}", name.display())));
+                on_event(Event::Error(&format!("cannot follow {}: {why}", name.display())));
             }
-            self.troubles.insert(name, why);
+            self.errors.insert(name, why);
         }
     }
 
     fn read_files(&mut self, now: Instant, on_event: &mut OnEvent<'_>) {
         self.has_more = false;
-        // In the order in which they were opened: a file that lost its name comes before the one that has it now.
+        // In the order in which they were opened: a renamed file comes before the one that has its name now.
         self.files.retain_mut(|file| {
-            let looked_at = file.read(now, on_event);
-            self.has_more |= looked_at.has_more;
-            !looked_at.is_over
+            let status = file.read(now, on_event);
+            self.has_more |= status.has_more;
+            !status.is_done
         });
     }
 }

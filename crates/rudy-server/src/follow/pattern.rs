@@ -1,4 +1,4 @@
-//! Which files a name with `*` stands for, now and later.
+//! Patterns for file names, and the files that match them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,9 +9,9 @@ use std::path::{Component, Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::decide::{Identity, Listed};
+use super::decide::{FileEntry, Identity};
 
-/// A file, or many by a name whose parts may have `*`, `?`, `[` and `{`.
+/// The path of a file, or a pattern for many files whose parts may contain `*`, `?`, `[` and `{`.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     path: PathBuf,
@@ -24,28 +24,28 @@ enum Part {
     Glob { matcher: GlobMatcher, with_hidden: bool },
 }
 
-/// What patterns stand for at a moment.
+/// The files that match the patterns at one moment.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    /// The regular files, pattern by pattern and by name within one.
-    pub(super) files: Vec<Listed>,
-    /// The folders in which files may appear and disappear.
+pub(super) struct Listing {
+    /// The regular files, in the order of the patterns, sorted by name within each.
+    pub(super) files: Vec<FileEntry>,
+    /// The folders to watch: where matching files may appear and disappear.
     pub(super) folders: BTreeSet<PathBuf>,
-    /// What is not followed, and why.
-    pub(super) troubles: Vec<(PathBuf, String)>,
-    /// What could not be looked at: that a file there is not listed does not say that it is gone.
-    doubtful: Vec<PathBuf>,
+    /// Paths that cannot be followed, with the reason.
+    pub(super) errors: Vec<(PathBuf, String)>,
+    /// Paths that could not be checked: files below them may exist although they are not listed.
+    unchecked: Vec<PathBuf>,
 }
 
 impl Pattern {
-    /// Reads a pattern. The error says what was expected.
+    /// Parses a pattern. The error describes what was expected.
     pub fn new(path: &Path) -> Result<Self, String> {
-        let mut to_here = PathBuf::new();
+        let mut prefix = PathBuf::new();
         let parts = path.components().map(|part| {
-            to_here.push(part);
+            prefix.push(part);
             match part {
-                // A file may be called `a[1].log`, or a folder on the way to it, and a name that exists means itself.
-                Component::Normal(name) if to_here.symlink_metadata().is_err() => {
+                // A file or folder may be named `a[1].log`: a name that exists is taken literally.
+                Component::Normal(name) if prefix.symlink_metadata().is_err() => {
                     Part::new(name.to_os_string())
                 }
                 other => Ok(Part::Name(other.as_os_str().to_os_string())),
@@ -58,21 +58,21 @@ impl Pattern {
         Ok(Self { path: path.to_owned(), parts })
     }
 
-    /// As it was written.
+    /// The pattern as it was written.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it may stand for several files.
+    /// Whether it may match several files.
     #[must_use]
     pub fn is_glob(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Glob { .. }))
     }
 
-    /// Adds what it stands for now.
-    pub(super) fn find(&self, found: &mut Found) {
-        walk(PathBuf::new(), &self.parts, found);
+    /// Adds the files that match now.
+    pub(super) fn find(&self, listing: &mut Listing) {
+        walk(PathBuf::new(), &self.parts, listing);
     }
 }
 
@@ -82,8 +82,10 @@ impl Part {
             return Ok(Self::Name(name));
         };
         if text.contains("**") {
-            return Err("`**` is not followed: each folder on the way is watched, so write one `*` for each"
-                .to_owned());
+            return Err(
+                "`**` is not supported, because each folder is watched: write one `*` per folder level"
+                    .to_owned(),
+            );
         }
         let glob = GlobBuilder::new(text).literal_separator(true).build();
         let matcher = glob.map_err(|error| error.kind().to_string())?.compile_matcher();
@@ -91,63 +93,63 @@ impl Part {
     }
 }
 
-fn walk(path: PathBuf, parts: &[Part], found: &mut Found) {
+fn walk(path: PathBuf, parts: &[Part], listing: &mut Listing) {
     match parts.split_first() {
-        None => found.note_file(path),
+        None => listing.add_file(path),
         Some((Part::Name(name), rest)) => {
             if rest.is_empty() {
-                found.folders.insert(nearest_folder(&path));
+                listing.folders.insert(nearest_folder(&path));
             }
-            walk(path.join(name), rest, found);
+            walk(path.join(name), rest, listing);
         }
         Some((Part::Glob { matcher, with_hidden }, rest)) => {
-            found.folders.insert(nearest_folder(&path));
+            listing.folders.insert(nearest_folder(&path));
             let names = match names_in(&path) {
                 Ok(names) => names,
-                Err(error) => return found.note_trouble(path, &error),
+                Err(error) => return listing.add_error(path, &error),
             };
             let is_shown = |name: &OsString| *with_hidden || !name.as_encoded_bytes().starts_with(b".");
             for name in names.into_iter().filter(|name| is_shown(name) && matcher.is_match(name)) {
-                walk(path.join(name), rest, found);
+                walk(path.join(name), rest, listing);
             }
         }
     }
 }
 
-impl Found {
-    /// Whether a file of this name may be there although it is not listed.
-    pub(super) fn may_have(&self, name: &Path) -> bool {
-        self.doubtful.iter().any(|place| name.starts_with(place))
+impl Listing {
+    /// Returns whether a file with this name may exist although it is not listed.
+    pub(super) fn may_contain(&self, name: &Path) -> bool {
+        self.unchecked.iter().any(|place| name.starts_with(place))
     }
 
-    fn note_file(&mut self, path: PathBuf) {
+    fn add_file(&mut self, path: PathBuf) {
         match fs::metadata(&path) {
             Ok(metadata) => {
-                if let Some(why) = unfit(&metadata) {
-                    return self.troubles.push((path, why.to_owned()));
+                if let Some(why) = unsupported(&metadata) {
+                    return self.errors.push((path, why.to_owned()));
                 }
-                self.note_target(&path);
-                self.files.push(Listed { identity: identity(&metadata), name: path });
+                self.watch_target(&path);
+                self.files.push(FileEntry { identity: identity(&metadata), name: path });
             }
-            Err(error) => self.note_trouble(path, &error),
+            Err(error) => self.add_error(path, &error),
         }
     }
 
-    fn note_trouble(&mut self, path: PathBuf, error: &io::Error) {
+    fn add_error(&mut self, path: PathBuf, error: &io::Error) {
         let why = match error.kind() {
-            io::ErrorKind::NotFound => "it is not there yet".to_owned(),
-            // On the way to it stands something that is no folder, and may be replaced by one.
+            io::ErrorKind::NotFound => "it does not exist yet".to_owned(),
+            // A parent is not a folder; it may be replaced by one.
             io::ErrorKind::NotADirectory => error.to_string(),
             _ => {
-                self.doubtful.push(path.clone());
+                self.unchecked.push(path.clone());
                 error.to_string()
             }
         };
-        self.troubles.push((path, why));
+        self.errors.push((path, why));
     }
 
-    /// What a link leads to changes in a folder of its own.
-    fn note_target(&mut self, path: &Path) {
+    /// The target of a symbolic link changes in its own folder.
+    fn watch_target(&mut self, path: &Path) {
         if path.is_symlink()
             && let Ok(target) = path.canonicalize()
             && let Some(folder) = target.parent()
@@ -157,8 +159,8 @@ impl Found {
     }
 }
 
-/// Why a file that can be looked at is none to follow.
-pub(super) fn unfit(metadata: &Metadata) -> Option<&'static str> {
+/// Returns why a file of this type cannot be followed.
+pub(super) fn unsupported(metadata: &Metadata) -> Option<&'static str> {
     if metadata.is_dir() {
         Some("it is a folder")
     } else if metadata.is_file() {
@@ -172,7 +174,7 @@ pub(super) fn identity(metadata: &Metadata) -> Identity {
     Identity { device: metadata.dev(), inode: metadata.ino() }
 }
 
-/// The folder itself, or the nearest above it that is there: that is where the missing one will appear.
+/// Returns the folder, or its nearest existing parent, in which the missing folder will appear.
 fn nearest_folder(path: &Path) -> PathBuf {
     let there = path.ancestors().find(|folder| folder.is_dir());
     let folder = there.filter(|folder| !folder.as_os_str().is_empty());
@@ -192,15 +194,15 @@ fn names_in(folder: &Path) -> io::Result<Vec<OsString>> {
 mod tests {
     use super::*;
 
-    fn found(folder: &Path, pattern: &str) -> Found {
-        let mut found = Found::default();
-        Pattern::new(&folder.join(pattern)).unwrap().find(&mut found);
-        found
+    fn listing(folder: &Path, pattern: &str) -> Listing {
+        let mut listing = Listing::default();
+        Pattern::new(&folder.join(pattern)).unwrap().find(&mut listing);
+        listing
     }
 
     fn names(folder: &Path, pattern: &str) -> Vec<String> {
         let short = |path: &Path| path.strip_prefix(folder).unwrap().display().to_string();
-        found(folder, pattern).files.iter().map(|file| short(&file.name)).collect()
+        listing(folder, pattern).files.iter().map(|file| short(&file.name)).collect()
     }
 
     fn folder_with(names: &[&str]) -> tempfile::TempDir {
@@ -214,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_finds_files_by_name_in_any_folder() {
-        let names_there = ["b.log", "a.log", ".hidden.log", "a.txt", "x/app.log", "y/app.log", "a[1].log"];
-        let folder = folder_with(&names_there);
+    fn a_pattern_matches_names_of_files_and_folders() {
+        let existing = ["b.log", "a.log", ".hidden.log", "a.txt", "x/app.log", "y/app.log", "a[1].log"];
+        let folder = folder_with(&existing);
         for (pattern, expected) in [
             ("a.log", &["a.log"][..]),
             ("*.log", &["a.log", "a[1].log", "b.log"]),
@@ -233,28 +235,28 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_there_means_itself_whatever_it_is_called() {
+    fn an_existing_folder_is_matched_literally() {
         let folder = folder_with(&["[live] {a}/x.log"]);
         assert_eq!(names(&folder.path().join("[live] {a}"), "*.log"), ["x.log"]);
     }
 
     #[test]
-    fn what_is_no_file_to_follow_is_named_with_its_reason() {
+    fn a_path_that_cannot_be_followed_is_listed_with_the_reason() {
         let folder = folder_with(&["x/app.log"]);
         std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
         std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
         for (pattern, expected) in [
-            ("missing.log", "it is not there yet"),
-            ("missing/*.log", "it is not there yet"),
+            ("missing.log", "it does not exist yet"),
+            ("missing/*.log", "it does not exist yet"),
             ("x", "it is a folder"),
             ("socket", "it is not a regular file"),
-            ("lin[k]", "it is not there yet"),
+            ("lin[k]", "it does not exist yet"),
             ("x/app.log/*", "Not a directory (os error 20)"),
         ] {
-            let found = found(folder.path(), pattern);
-            assert!(found.files.is_empty() && found.doubtful.is_empty(), "{pattern}");
+            let listing = listing(folder.path(), pattern);
+            assert!(listing.files.is_empty() && listing.unchecked.is_empty(), "{pattern}");
             assert_eq!(
-                found.troubles.iter().map(|(_, why)| why).collect::<Vec<_>>(),
+                listing.errors.iter().map(|(_, why)| why).collect::<Vec<_>>(),
                 [expected],
                 "{pattern}"
             );
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folders_where_something_may_appear_are_watched() {
+    fn folders_where_files_may_appear_are_watched() {
         let folder = folder_with(&["x/app.log", "y/app.log"]);
         std::os::unix::fs::symlink("x/app.log", folder.path().join("current")).unwrap();
         for (pattern, expected) in [
@@ -272,18 +274,18 @@ mod tests {
             ("current", &["", "x"]),
         ] {
             let expected: Vec<_> = expected.iter().map(|name| folder.path().join(name)).collect();
-            let found = found(folder.path(), pattern);
+            let listing = listing(folder.path(), pattern);
             let tidy = |path: &PathBuf| path.components().collect::<PathBuf>();
-            let found: Vec<_> = found.folders.iter().map(tidy).collect();
+            let listing: Vec<_> = listing.folders.iter().map(tidy).collect();
             let expected: Vec<_> = expected.iter().map(tidy).collect();
-            assert_eq!(found, expected, "{pattern}");
+            assert_eq!(listing, expected, "{pattern}");
         }
     }
 
     #[test]
-    fn a_pattern_that_cannot_be_followed_is_an_error() {
+    fn an_invalid_pattern_is_an_error() {
         for (pattern, says) in
-            [("", "expected the name"), ("/a/**/b.log", "`**` is not followed"), ("/[.log", "unclosed")]
+            [("", "expected the name"), ("/a/**/b.log", "`**` is not supported"), ("/[.log", "unclosed")]
         {
             let error = Pattern::new(Path::new(pattern)).unwrap_err();
             assert!(error.contains(says), "{pattern}: {error}");

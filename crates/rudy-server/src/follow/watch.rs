@@ -1,4 +1,4 @@
-//! Waits until something may have happened in a folder: woken by inotify, and by the clock where that tells nothing.
+//! Waits for changes in folders: by inotify, and by polling where inotify reports nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{self, Path, PathBuf};
@@ -10,26 +10,27 @@ use notify::event::{EventKind, ModifyKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::decide::Identity;
-use super::pattern::identity;
+use super::pattern::identity as identity_of;
 
-/// How often everything is looked at although nothing was told: events can be lost, and some changes make none.
+/// How often everything is polled even with inotify: events can be lost, and some changes cause none.
 const SLOW_POLL: Duration = Duration::from_secs(5);
-/// The same where events are not to be had.
+/// How often folders without events are polled.
 const POLL: Duration = Duration::from_secs(1);
-/// How long the first event waits for more. A busy file makes one for each write; reading once for many costs less, and
-/// nobody sees the delay.
-const GATHER_TIME: Duration = Duration::from_millis(10);
-/// Most folders that are watched: the kernel gives a user some ten thousand watches, and others need some.
+/// How long to wait for more events after the first. A busy file causes one for each write, and one read for
+/// many is cheaper.
+const DEBOUNCE_TIME: Duration = Duration::from_millis(10);
+/// The maximum number of watched folders. The kernel limits the watches of a user to some ten thousand, which
+/// all programs share.
 const FOLDERS_MAX: usize = 1000;
 
-/// What may have happened.
+/// The kinds of changes that may have happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Change {
-    /// A file was written.
+    /// The content of a file.
     pub(super) content: bool,
-    /// A name came or went.
+    /// The name of a file or folder.
     pub(super) names: bool,
-    /// It was asked to stop.
+    /// A stop was requested.
     pub(super) stop: bool,
 }
 
@@ -39,14 +40,14 @@ impl Change {
     }
 }
 
-/// Ends a wait from another thread, for good.
+/// Ends [`Follower::wait`](super::Follower::wait) from another thread.
 #[derive(Debug, Clone, Default)]
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
-    /// Whoever waits returns, now and ever after.
+    /// Ends the current wait and all later ones.
     pub fn stop(&self) {
-        self.0.note(Change { stop: true, ..Change::default() });
+        self.0.record(Change { stop: true, ..Change::default() });
     }
 }
 
@@ -54,13 +55,13 @@ impl Stopper {
 struct Shared {
     change: Mutex<Change>,
     changed: Condvar,
-    /// What was deleted or renamed since the folders were last set: a watch on it is gone, and a folder that is made anew
-    /// may have the number of the old one.
+    /// Paths that were deleted or renamed since the last [`Watch::set_folders`]. The watch of such a folder
+    /// is gone, and a new folder may reuse its inode.
     gone: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Shared {
-    fn note(&self, change: Change) {
+    fn record(&self, change: Change) {
         let mut all = self.lock();
         all.content |= change.content;
         all.names |= change.names;
@@ -68,8 +69,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Notes what goes, as much as there can be folders; for more there is the clock.
-    fn note_gone(&self, event: &notify::Event) {
+    /// Records deleted and renamed paths, up to the number of watched folders. Polling covers the rest.
+    fn record_gone(&self, event: &notify::Event) {
         if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))) {
             let mut gone = self.gone();
             let room = FOLDERS_MAX.saturating_sub(gone.len());
@@ -77,26 +78,26 @@ impl Shared {
         }
     }
 
-    /// As [`Self::lock`]: a path is added in one step.
+    /// Ignores poisoning, as [`Self::lock`] does: a path is added in one step.
     fn gone(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
         self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A panic while the lock is held leaves nothing half done: these are three switches.
+    /// Ignores poisoning: the state is three independent flags.
     fn lock(&self) -> MutexGuard<'_, Change> {
         self.change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The folders that are watched.
+/// The watched folders.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     stopper: Stopper,
-    /// Made with the first folder. An error stays: without events there is the clock.
+    /// Created with the first folder. After an error, folders are polled.
     watcher: Option<Result<RecommendedWatcher, String>>,
     folders: BTreeMap<PathBuf, Identity>,
-    /// Folders of which nothing is told, and why.
-    blind: BTreeMap<PathBuf, String>,
+    /// Folders that are polled, with the reason.
+    polled: BTreeMap<PathBuf, String>,
 }
 
 impl Watch {
@@ -104,88 +105,89 @@ impl Watch {
         self.stopper.clone()
     }
 
-    /// Watches these folders and no others. Adds a sentence to `notices` for each that newly cannot be. Says whether one
-    /// is new: what happened in it before its watch was set has not been told.
+    /// Sets the folders to watch. Adds a message to `notices` for each folder that must be polled. Returns
+    /// whether a folder was added: changes before its watch was set have caused no event.
     pub(super) fn set_folders(&mut self, wanted: &BTreeSet<PathBuf>, notices: &mut Vec<String>) -> bool {
-        // A folder that was deleted and made anew is another one, and its watch has gone with the first.
+        // A folder that was deleted and created again is another one, and its watch ended with the first.
         let wanted: BTreeMap<_, _> = wanted
             .iter()
-            .filter_map(|folder| Some((folder.clone(), identity(&folder.metadata().ok()?))))
+            .filter_map(|folder| Some((folder.clone(), identity_of(&folder.metadata().ok()?))))
             .collect();
-        let told = std::mem::take(&mut *self.stopper.0.gone());
+        let changed_paths = std::mem::take(&mut *self.stopper.0.gone());
         // Events have absolute paths.
-        let is_told = |folder: &Path| path::absolute(folder).is_ok_and(|folder| told.contains(&folder));
+        let has_changed =
+            |folder: &Path| path::absolute(folder).is_ok_and(|folder| changed_paths.contains(&folder));
         let gone: Vec<_> = self
             .folders
             .iter()
-            .filter(|(folder, is)| wanted.get(*folder) != Some(*is) || is_told(folder))
+            .filter(|(folder, identity)| wanted.get(*folder) != Some(*identity) || has_changed(folder))
             .map(|(f, _)| f.clone())
             .collect();
         for folder in gone {
             self.folders.remove(&folder);
             if let Some(Ok(watcher)) = &mut self.watcher {
-                // Fails where the kernel has dropped the watch already, with its folder.
+                // This fails if the kernel has removed the watch together with the folder.
                 let _ = watcher.unwatch(&folder);
             }
         }
-        self.blind.retain(|folder, _| wanted.contains_key(folder));
+        self.polled.retain(|folder, _| wanted.contains_key(folder));
         let new: Vec<_> =
             wanted.into_iter().filter(|(folder, _)| !self.folders.contains_key(folder)).collect();
         let before = self.folders.len();
-        notices.extend(new.into_iter().filter_map(|(folder, is)| self.add(folder, is)));
+        notices.extend(new.into_iter().filter_map(|(folder, identity)| self.add(folder, identity)));
         self.folders.len() > before
     }
 
-    /// Waits until something may have changed. Everything may have when the time is over.
+    /// Waits until something may have changed. At the poll interval, everything may have.
     pub(super) fn wait(&self) -> Change {
-        let poll = if self.blind.is_empty() { SLOW_POLL } else { POLL };
+        let poll = if self.polled.is_empty() { SLOW_POLL } else { POLL };
         let shared = &self.stopper.0;
         let (change, _) = shared
             .changed
             .wait_timeout_while(shared.lock(), poll, |change| !change.is_some())
             .unwrap_or_else(PoisonError::into_inner);
-        let told = *change;
+        let current = *change;
         drop(change);
-        if !told.is_some() {
+        if !current.is_some() {
             return Change { content: true, names: true, stop: false };
         }
-        if !told.stop {
-            thread::sleep(GATHER_TIME);
+        if !current.stop {
+            thread::sleep(DEBOUNCE_TIME);
         }
         self.take()
     }
 
-    /// What has been told since this was last asked, without waiting.
+    /// Returns the changes since the last call, without waiting.
     pub(super) fn take(&self) -> Change {
         let mut change = self.stopper.0.lock();
         let stop = change.stop;
         std::mem::replace(&mut *change, Change { stop, ..Change::default() })
     }
 
-    /// Watches one more folder, or says why only the clock does.
-    fn add(&mut self, folder: PathBuf, is: Identity) -> Option<String> {
+    /// Watches a folder. Returns a message if it must be polled, unless that was reported before.
+    fn add(&mut self, folder: PathBuf, identity: Identity) -> Option<String> {
         let why = match self.start(&folder) {
             Ok(()) => {
-                self.folders.insert(folder.clone(), is);
-                remote(&folder)?.to_owned()
+                self.folders.insert(folder.clone(), identity);
+                missing_events(&folder)?.to_owned()
             }
             Err(why) => why,
         };
-        let sentence = format!("{} is looked at every second: {why}", folder.display());
-        self.blind.insert(folder, why.clone()).is_none_or(|before| before != why).then_some(sentence)
+        let sentence = format!("polling {} every second: {why}", folder.display());
+        self.polled.insert(folder, why.clone()).is_none_or(|before| before != why).then_some(sentence)
     }
 
     fn start(&mut self, folder: &Path) -> Result<(), String> {
         if self.folders.len() >= FOLDERS_MAX {
-            return Err(format!("{FOLDERS_MAX} folders are watched already"));
+            return Err(format!("the limit of {FOLDERS_MAX} watched folders is reached"));
         }
         let shared = self.stopper.0.clone();
         let watcher = self.watcher.get_or_insert_with(|| {
             let watcher = notify::recommended_watcher(move |event: notify::Result<_>| {
                 if let Ok(event) = &event {
-                    shared.note_gone(event);
+                    shared.record_gone(event);
                 }
-                shared.note(change_of(&event));
+                shared.record(change_of(&event));
             });
             watcher.map_err(|error| error.to_string())
         });
@@ -199,7 +201,7 @@ impl Watch {
     }
 }
 
-/// What an event says. Opening and reading are no change, and we do both.
+/// Converts an event. Opening and reading, which following itself does, are no changes.
 fn change_of(event: &notify::Result<notify::Event>) -> Change {
     let everything = Change { content: true, names: true, stop: false };
     match event {
@@ -213,16 +215,15 @@ fn change_of(event: &notify::Result<notify::Event>) -> Change {
     }
 }
 
-/// Why a folder's file system does not tell what changes in it, where that is known: what another machine writes makes
-/// no event here.
-fn remote(folder: &Path) -> Option<&'static str> {
+/// Returns why a file system reports no events: changes by other machines cause none here.
+fn missing_events(folder: &Path) -> Option<&'static str> {
     // statfs(2) and linux/magic.h.
     match rustix::fs::statfs(folder).ok()?.f_type & 0xffff_ffff {
-        0x6969 => Some("what others write to it over NFS is not told"),
-        0x517b | 0xff53_4d42 | 0xfe53_4d42 => Some("what others write to it over SMB is not told"),
-        0x0102_1997 => Some("what others write to it over 9P is not told"),
-        0x6573_5546 => Some("what happens behind a FUSE file system is not told"),
-        0x00c3_6400 => Some("what others write to it over Ceph is not told"),
+        0x6969 => Some("inotify reports no changes by other NFS clients"),
+        0x517b | 0xff53_4d42 | 0xfe53_4d42 => Some("inotify reports no changes by other SMB clients"),
+        0x0102_1997 => Some("inotify reports no changes by other 9P clients"),
+        0x6573_5546 => Some("inotify reports no changes behind a FUSE file system"),
+        0x00c3_6400 => Some("inotify reports no changes by other Ceph clients"),
         _ => None,
     }
 }
@@ -235,10 +236,10 @@ mod tests {
     use super::*;
 
     fn set(watch: &mut Watch, folder: &Path) {
-        let mut troubles = Vec::new();
-        assert!(watch.set_folders(&BTreeSet::from([folder.to_owned()]), &mut troubles));
-        assert!(!watch.set_folders(&BTreeSet::from([folder.to_owned()]), &mut troubles));
-        assert_eq!(troubles, [""; 0]);
+        let mut errors = Vec::new();
+        assert!(watch.set_folders(&BTreeSet::from([folder.to_owned()]), &mut errors));
+        assert!(!watch.set_folders(&BTreeSet::from([folder.to_owned()]), &mut errors));
+        assert_eq!(errors, [""; 0]);
     }
 
     fn watch(folder: &Path) -> Watch {
@@ -247,13 +248,13 @@ mod tests {
         watch
     }
 
-    /// Waits for a change that has this; the clock alone does not end it within a test's patience.
+    /// Waits until `has` returns `true`. Polling alone would be too slow for the test.
     fn wait_for(watch: &Watch, has: impl Fn(Change) -> bool) {
         while !has(watch.wait()) {}
     }
 
     #[test]
-    fn a_write_and_a_new_name_are_told() {
+    fn a_write_and_a_rename_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let mut file = fs::File::create(folder.path().join("a")).unwrap();
         let watch = watch(folder.path());
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_is_no_change() {
+    fn a_read_is_no_change() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "x").unwrap();
         let watch = watch(folder.path());
@@ -275,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_made_anew_is_watched_anew() {
+    fn a_folder_that_is_created_again_is_watched_again() {
         let outside = tempfile::tempdir().unwrap();
         let folder = outside.path().join("logs");
         fs::create_dir(&folder).unwrap();
         let mut watch = watch(&folder);
         fs::rename(&folder, outside.path().join("old")).unwrap();
-        // It is told by another thread, and must not be taken for a second change.
+        // The event comes from another thread, and must not count as a second change.
         wait_for(&watch, |change| change.names);
         fs::create_dir(&folder).unwrap();
         set(&mut watch, &folder);
@@ -291,15 +292,15 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_made_anew_as_the_same_inode_is_watched_anew() {
+    fn a_folder_that_is_created_again_with_the_same_inode_is_watched_again() {
         let outside = tempfile::tempdir().unwrap();
         let folder = outside.path().join("logs");
         fs::create_dir(&folder).unwrap();
         let mut watch = watch(&folder);
         fs::remove_dir(&folder).unwrap();
         fs::create_dir(&folder).unwrap();
-        // As if it had the number of the old one, which not every file system gives to the next folder.
-        watch.folders.insert(folder.clone(), identity(&folder.metadata().unwrap()));
+        // Simulates the same inode as before, which not every file system gives to the next folder.
+        watch.folders.insert(folder.clone(), identity_of(&folder.metadata().unwrap()));
         wait_for(&watch, |change| change.names);
         set(&mut watch, &folder);
         fs::write(folder.join("a"), "x").unwrap();
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_too_many_is_looked_at_by_the_clock_and_that_is_said_once() {
+    fn a_folder_over_the_limit_is_polled_and_reported_once() {
         let outside = tempfile::tempdir().unwrap();
         let folders = (0..=FOLDERS_MAX).map(|number| outside.path().join(format!("{number:04}")));
         let folders: BTreeSet<_> = folders.inspect(|folder| fs::create_dir(folder).unwrap()).collect();
@@ -315,12 +316,13 @@ mod tests {
         watch.set_folders(&folders, &mut notices);
         watch.set_folders(&folders, &mut notices);
         let last = folders.last().unwrap().display();
-        let expected = format!("{last} is looked at every second: {FOLDERS_MAX} folders are watched already");
+        let expected =
+            format!("polling {last} every second: the limit of {FOLDERS_MAX} watched folders is reached");
         assert_eq!(notices, [expected]);
     }
 
     #[test]
-    fn why_a_folder_is_not_watched_is_said_without_its_name_again() {
+    fn the_reason_does_not_repeat_the_name_of_the_folder() {
         let outside = tempfile::tempdir().unwrap();
         let why = Watch::default().start(&outside.path().join("missing")).unwrap_err();
         assert!(!why.contains("missing"), "{why}");

@@ -10,7 +10,7 @@ use rudy_net::{Body, Request, Response};
 use super::StreamFormat;
 use super::stream::fields;
 use crate::config::{Place, Problem, Time};
-use crate::topic::{Framing, Listening, Start, Topic};
+use crate::topic::{Framing, StartAt, SubscribeOptions, Topic};
 
 /// The heartbeat's bounds: oftener is a stream of its own, and less often no proxy waits for.
 const HEARTBEAT_MIN: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub(super) fn retry() -> Time {
 #[derive(Debug)]
 pub(super) struct Subscribe {
     head: Arc<PreparedHead>,
-    hello: String,
+    preamble: String,
     heartbeat: Option<Duration>,
     last: u64,
 }
@@ -52,7 +52,7 @@ impl Subscribe {
         }
         Ok(Self {
             head: Arc::new(PreparedHead::new(StatusCode::OK, fields(format))),
-            hello: framing(format).hello(retry.0.as_millis()),
+            preamble: framing(format).preamble(retry.0.as_millis()),
             heartbeat: (!is_off).then_some(heartbeat.0),
             last: last.into(),
         })
@@ -60,10 +60,10 @@ impl Subscribe {
 
     /// Has a client listen from where it asks to.
     pub(super) fn answer(&self, topic: &Arc<Topic>, request: &Request) -> Response {
-        let start = last_event_id(request).unwrap_or(Start::Last(self.last));
-        let listening = Listening { hello: self.hello.clone(), heartbeat: self.heartbeat };
-        let listener = topic.listen(start, listening, Instant::now());
-        Response::prepared(self.head.clone(), Body::Stream(Box::new(listener)))
+        let start = last_event_id(request).unwrap_or(StartAt::Last(self.last));
+        let options = SubscribeOptions { preamble: self.preamble.clone(), heartbeat: self.heartbeat };
+        let subscriber = topic.subscribe(start, options, Instant::now());
+        Response::prepared(self.head.clone(), Body::Stream(Box::new(subscriber)))
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn framing(format: StreamFormat) -> Framing {
 
 /// The last message that a client says it has: in the field, which browsers send when they come back, or in the query,
 /// for the first time of a program that remembers.
-fn last_event_id(request: &Request) -> Option<Start> {
+fn last_event_id(request: &Request) -> Option<StartAt> {
     let field = request.headers().get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
     let in_query = |query: &'_ str| {
         let value = query.split('&').find_map(|pair| pair.strip_prefix("last_event_id="));
@@ -86,7 +86,7 @@ fn last_event_id(request: &Request) -> Option<Start> {
     let id = field.map(str::to_owned).or_else(|| request.uri().query().and_then(in_query))?;
     match id.as_str() {
         "" => None,
-        id => Some(id.parse().map_or(Start::Unknown, Start::After)),
+        id => Some(id.parse().map_or(StartAt::Unknown, StartAt::After)),
     }
 }
 
@@ -99,13 +99,13 @@ mod tests {
 
     #[test]
     fn the_last_id_is_taken_from_the_field_or_else_from_the_query() {
-        let after = |number| Some(Start::After(Id { epoch: 0xab, number }));
+        let after = |number| Some(StartAt::After(Id { epoch: 0xab, number }));
         for (target, field, expected) in [
             ("/", None, None),
             ("/", Some(""), None),
             ("/", Some("ab-7"), after(7)),
-            ("/", Some("17"), Some(Start::Unknown)),
-            ("/", Some("caf\u{e9}"), Some(Start::Unknown)),
+            ("/", Some("17"), Some(StartAt::Unknown)),
+            ("/", Some("caf\u{e9}"), Some(StartAt::Unknown)),
             ("/?last_event_id=ab-8", None, after(8)),
             ("/?a=b&last_event_id=ab-8&c", None, after(8)),
             ("/?last_event_id=ab-8", Some("ab-9"), after(9)),

@@ -18,12 +18,12 @@ use crate::error_log::ErrorLog;
 use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
 use crate::methods::answer_unless_read;
 use crate::pages;
-use crate::topic::{Draft, Framing, History, Topic};
+use crate::topic::{Batch, Framing, History, Topic};
 
 /// A client that reloads its page, or whose network comes back, finds the history.
 const LINGER_TIME: Duration = Duration::from_mins(1);
 /// So many bytes of lines are published at once.
-const DRAFT_BYTES: usize = 64 * 1024;
+const BATCH_BYTES: usize = 64 * 1024;
 
 /// Streams the lines of files while they are written, as `tail -F` does. The files are read once for all clients.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -216,14 +216,14 @@ impl Source {
     fn follow(&self, topic: &Topic) {
         let _end = EndOfPanic(self);
         let mut follower = Follower::new(self.patterns.clone(), self.last);
-        let mut draft = Draft::default();
+        let mut batch = Batch::default();
         loop {
-            follower.read(Instant::now(), &mut |event| self.take(event, &mut draft, topic));
-            topic.publish(&draft, self.history);
-            draft.clear();
+            follower.read(Instant::now(), &mut |event| self.take(event, &mut batch, topic));
+            topic.publish(&batch, self.history);
+            batch.clear();
             // Under the lock under which clients begin to listen: none begins while this ends.
             let mut current = self.lock();
-            if topic.is_deserted(Instant::now(), self.linger_timeout) {
+            if topic.is_idle(Instant::now(), self.linger_timeout) {
                 *current = None;
                 return;
             }
@@ -232,13 +232,13 @@ impl Source {
         }
     }
 
-    fn take(&self, event: Event<'_>, draft: &mut Draft, topic: &Topic) {
+    fn take(&self, event: Event<'_>, batch: &mut Batch, topic: &Topic) {
         match event {
             Event::Line(line) => {
-                draft.push(&self.shown(&line));
-                if draft.bytes() >= DRAFT_BYTES {
-                    topic.publish(draft, self.history);
-                    draft.clear();
+                batch.push(&self.shown(&line));
+                if batch.bytes() >= BATCH_BYTES {
+                    topic.publish(batch, self.history);
+                    batch.clear();
                 }
             }
             Event::Name(_) => {}
@@ -247,7 +247,7 @@ impl Source {
                     log.notice(what);
                 }
             }
-            Event::Trouble(what) => self.say(what),
+            Event::Error(what) => self.say(what),
         }
     }
 
@@ -427,7 +427,7 @@ mod tests {
     fn first_lines(tail: &Tail) -> String {
         let mut first = listen(tail);
         let topic = tail.source.lock().clone().unwrap();
-        while topic.publish(&Draft::default(), tail.source.history).number < 6 {
+        while topic.publish(&Batch::default(), tail.source.history).number < 6 {
             thread::yield_now();
         }
         read(&mut *first, 1)
@@ -442,7 +442,7 @@ mod tests {
         let tail = tail(folder.path(), table).unwrap();
         let _first = listen(&tail);
         let topic = tail.source.lock().clone().unwrap();
-        while topic.publish(&Draft::default(), tail.source.history).number < 500_000 {
+        while topic.publish(&Batch::default(), tail.source.history).number < 500_000 {
             thread::yield_now();
         }
         let (mut second, mut kept) = (listen(&tail), 0);

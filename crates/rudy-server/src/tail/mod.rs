@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Exit {
                 return exit;
             }
             if !has_more {
-                return if follower.has_trouble() { Exit::CannotRun } else { Exit::Done };
+                return if follower.has_errors() { Exit::CannotRun } else { Exit::Done };
             }
         }
     }
@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> Exit {
 fn pattern(path: &Path) -> Result<Pattern, String> {
     let shown = path.display();
     if path == Path::new("-") {
-        return Err("standard input is not followed: name a file".to_owned());
+        return Err("cannot follow standard input: give the name of a file".to_owned());
     }
     Pattern::new(path).map_err(|why| format!("cannot follow \"{shown}\": {why}"))
 }
@@ -127,7 +127,7 @@ impl Output {
             }
             Event::Name(name) => self.show.note_name(name),
             Event::Notice(what) => self.say("notice", what),
-            Event::Trouble(what) => self.say("error", what),
+            Event::Error(what) => self.say("error", what),
         }
     }
 

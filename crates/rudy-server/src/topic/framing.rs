@@ -1,25 +1,25 @@
-//! How lines are written for those who listen: as Server-Sent Events, or as they are.
+//! Formats the messages of a topic as Server-Sent Events or as plain lines.
 
 use std::fmt::Write;
 
 use bytes::Bytes;
 
-/// How the lines of a topic are written.
+/// The format of a topic's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Server-Sent Events (HTML standard, §9.2.5), each with its id.
     Sse,
-    /// Lines.
+    /// One line for each message.
     Plain,
 }
 
-/// Names a message of a topic: the topic's own beginning, and the message's number in it. After a restart the numbers
-/// begin again, and an old id must not be taken for a new one.
+/// Identifies a message: the time at which its topic was created, and the number of the message in the topic.
+/// Numbers start at 1 again after a restart, so the number alone would not be unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Id {
-    /// When the topic was made, in microseconds since 1970.
+    /// The time at which the topic was created, in microseconds since 1970.
     pub(crate) epoch: u64,
-    /// The message's number, from 1.
+    /// The number of the message, from 1.
     pub(crate) number: u64,
 }
 
@@ -36,13 +36,13 @@ impl std::str::FromStr for Id {
         let (epoch, number) = text.split_once('-').ok_or(())?;
         let epoch = u64::from_str_radix(epoch, 16).map_err(drop)?;
         let id = Self { epoch, number: number.parse().map_err(drop)? };
-        // Only what we write ourselves: no sign, no leading zero.
+        // Accept only the exact form that `Display` writes: no sign, no leading zeros.
         if id.to_string() == text { Ok(id) } else { Err(()) }
     }
 }
 
 impl Framing {
-    /// Adds a message to `out`.
+    /// Appends a message to `out`.
     pub(super) fn message(self, id: Id, text: &str, out: &mut String) {
         match self {
             Self::Plain => {
@@ -50,9 +50,9 @@ impl Framing {
                 out.push('\n');
             }
             Self::Sse => {
-                // A string takes all that is written to it.
+                // Writing to a `String` cannot fail.
                 let _ = writeln!(out, "id: {id}");
-                // A carriage return would end the line, and the rest be taken for a field.
+                // A carriage return ends a line of an event, so the rest would be parsed as another field.
                 for line in text.split('\r') {
                     out.push_str("data: ");
                     out.push_str(line);
@@ -63,15 +63,15 @@ impl Framing {
         }
     }
 
-    /// What is said before everything else: how long a client that loses its connection waits before it comes back.
-    pub(crate) fn hello(self, retry_ms: u128) -> String {
+    /// Returns what a new subscriber receives first: how long to wait before it reconnects.
+    pub(crate) fn preamble(self, retry_ms: u128) -> String {
         match self {
             Self::Sse => format!("retry: {retry_ms}\n\n"),
             Self::Plain => String::new(),
         }
     }
 
-    /// Says that messages are missing: how many, where that is known.
+    /// Returns a notice that messages are missing, with their number if it is known.
     pub(super) fn gap(self, missing: Option<u64>) -> String {
         match (self, missing) {
             (Self::Sse, Some(missing)) => format!("event: gap\ndata: {{\"missing\":{missing}}}\n\n"),
@@ -81,7 +81,8 @@ impl Framing {
         }
     }
 
-    /// What is sent when there is nothing to say, so that a dead connection is noticed: a comment. Plain text has none.
+    /// Returns a comment that keeps an idle connection alive and reveals a dead one. Plain text has no
+    /// comments.
     pub(super) fn heartbeat(self) -> Option<Bytes> {
         (self == Self::Sse).then(|| Bytes::from_static(b":\n\n"))
     }
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_one_event_whatever_is_in_it() {
+    fn a_message_is_always_one_event() {
         for (text, expected) in [
             ("hello", "id: abcdef-7\ndata: hello\n\n"),
             ("", "id: abcdef-7\ndata: \n\n"),
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_read_as_it_was_written_and_nothing_else_is() {
+    fn an_id_parses_only_in_the_form_it_is_written_in() {
         assert_eq!(ID.to_string().parse(), Ok(ID));
         for wrong in [
             "",

@@ -1,4 +1,5 @@
-//! One source, many listeners: messages are framed once and kept in a ring, and a listener is a place in it.
+//! Publish and subscribe. A topic formats each message once and stores it in a ring; a subscriber is a
+//! position in the ring.
 
 mod framing;
 mod ring;
@@ -11,17 +12,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 pub(crate) use framing::{Framing, Id};
-pub(crate) use ring::{Draft, History};
+pub(crate) use ring::{Batch, History};
 use ring::{Read, Ring};
 use rudy_net::{BodyError, BodyPiece, BodyStream};
 pub use topics::Topics;
-use wakers::{BATCH, Wakers};
+use wakers::{WAKE_BATCH, Wakers};
 
-/// Messages, and those who listen to them.
+/// Messages and their subscribers.
 #[derive(Debug)]
 pub(crate) struct Topic {
     framing: Framing,
-    /// Tells the ids of this topic from those of another with its name.
+    /// Distinguishes the ids of this topic from those of an earlier topic with the same name.
     epoch: u64,
     state: Mutex<State>,
 }
@@ -30,29 +31,29 @@ pub(crate) struct Topic {
 struct State {
     ring: Ring,
     wakers: Wakers,
-    /// When the last message came.
+    /// When the last message was published.
     published_at: Instant,
-    /// When the last listener went.
+    /// When the last subscriber left.
     left_at: Instant,
 }
 
-/// From where on somebody listens.
+/// The message at which a subscription starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// From the last so many messages that are kept.
+pub(crate) enum StartAt {
+    /// The last `n` stored messages.
     Last(u64),
-    /// After this message.
+    /// The message after this one.
     After(Id),
-    /// After a message that no topic of ours has had.
+    /// After an id that this server has not issued.
     Unknown,
 }
 
-/// How somebody listens.
+/// The settings of a subscription.
 #[derive(Debug)]
-pub(crate) struct Listening {
-    /// What is said first.
-    pub(crate) hello: String,
-    /// How long nothing is said before a sign of life; `None` for no such sign.
+pub(crate) struct SubscribeOptions {
+    /// The first bytes that the subscriber receives.
+    pub(crate) preamble: String,
+    /// The longest time without a message before a heartbeat is sent; `None` for no heartbeat.
     pub(crate) heartbeat: Option<Duration>,
 }
 
@@ -65,63 +66,75 @@ impl Topic {
         Self { framing, epoch: u64::try_from(epoch).unwrap_or(u64::MAX), state: Mutex::new(state) }
     }
 
-    /// Publishes the lines of a draft to everybody who listens. Returns the id of the last one; of the one before it
-    /// where the draft is empty.
-    pub(crate) fn publish(&self, draft: &Draft, history: History) -> Id {
+    /// Publishes the lines of a batch to all subscribers. Returns the id of the last message, which is an
+    /// earlier one if the batch is empty.
+    pub(crate) fn publish(&self, batch: &Batch, history: History) -> Id {
         let mut state = self.lock();
-        state.ring.push(draft, self.framing, self.epoch, history);
+        state.ring.push(batch, self.framing, self.epoch, history);
         state.published_at = Instant::now();
         let number = state.ring.next() - 1;
         drop(state);
-        if !draft.is_empty() {
+        if !batch.is_empty() {
             self.wake_all();
         }
         Id { epoch: self.epoch, number }
     }
 
-    /// Listens from now on.
-    pub(crate) fn listen(self: &Arc<Self>, start: Start, listening: Listening, now: Instant) -> Listener {
+    /// Adds a subscriber.
+    pub(crate) fn subscribe(
+        self: &Arc<Self>,
+        start: StartAt,
+        options: SubscribeOptions,
+        now: Instant,
+    ) -> Subscriber {
         let mut state = self.lock();
         let (next, is_known) = self.find(&state.ring, start);
-        let slot = state.wakers.take_slot();
+        let slot = state.wakers.allocate();
         drop(state);
-        let mut hello = listening.hello;
+        let mut preamble = options.preamble;
         if !is_known {
-            hello.push_str(&self.framing.gap(None));
+            preamble.push_str(&self.framing.gap(None));
         }
-        let heartbeat = listening.heartbeat.filter(|_| self.framing.heartbeat().is_some());
-        let period = heartbeat.map(|longest| spread(longest, slot));
-        let hello = (!hello.is_empty()).then(|| hello.into());
-        Listener { topic: self.clone(), hello, next, slot, period, due: period.map(|period| now + period) }
+        let heartbeat = options.heartbeat.filter(|_| self.framing.heartbeat().is_some());
+        let period = heartbeat.map(|longest| heartbeat_interval(longest, slot));
+        let preamble = (!preamble.is_empty()).then(|| preamble.into());
+        Subscriber {
+            topic: self.clone(),
+            preamble,
+            next,
+            slot,
+            period,
+            due: period.map(|period| now + period),
+        }
     }
 
-    /// Whether nobody has listened for `time`.
-    pub(crate) fn is_deserted(&self, now: Instant, time: Duration) -> bool {
+    /// Returns whether the topic has had no subscriber for `time`.
+    pub(crate) fn is_idle(&self, now: Instant, time: Duration) -> bool {
         let state = self.lock();
         state.wakers.in_use() == 0 && now.saturating_duration_since(state.left_at) >= time
     }
 
-    /// Whether nobody listens, and there is nothing that anybody could still come for: nothing was published, or not
+    /// Returns whether the topic can be deleted: it has no subscriber, and nothing was published, or nothing
     /// for `time`.
-    pub(crate) fn is_over(&self, now: Instant, time: Duration) -> bool {
+    pub(crate) fn is_expired(&self, now: Instant, time: Duration) -> bool {
         let state = self.lock();
         let is_old = now.saturating_duration_since(state.published_at.max(state.left_at)) >= time;
         state.wakers.in_use() == 0 && (is_old || state.ring.next() == 1)
     }
 
-    /// The number of the first message to send, and whether what comes before it is known.
-    fn find(&self, ring: &Ring, start: Start) -> (u64, bool) {
+    /// Returns the number of the first message to send, and whether the messages before it are known.
+    fn find(&self, ring: &Ring, start: StartAt) -> (u64, bool) {
         match start {
-            Start::Last(count) => (ring.next().saturating_sub(count).max(ring.oldest()), true),
-            // One that is too old is told how many are missing when it reads.
-            Start::After(id) if id.epoch == self.epoch && id.number < ring.next() => (id.number + 1, true),
-            Start::After(_) | Start::Unknown => (ring.oldest(), false),
+            StartAt::Last(count) => (ring.next().saturating_sub(count).max(ring.oldest()), true),
+            // If the message is no longer stored, the first read reports how many are missing.
+            StartAt::After(id) if id.epoch == self.epoch && id.number < ring.next() => (id.number + 1, true),
+            StartAt::After(_) | StartAt::Unknown => (ring.oldest(), false),
         }
     }
 
-    /// Wakers run outside the lock: whoever is woken may ask for its message at once.
+    /// Wakers run outside the lock, because a woken task may read its message at once.
     fn wake_all(&self) {
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut batch = Vec::with_capacity(WAKE_BATCH);
         let mut from = 0;
         loop {
             let before = from;
@@ -133,25 +146,26 @@ impl Topic {
         }
     }
 
-    /// A panic while the lock is held leaves nothing half done but a message that was not framed, and that is not kept.
+    /// Ignores poisoning: a panic under the lock can only lose a message that was not yet stored.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A listener's own heartbeat: between three quarters of the longest and all of it, so that those who were all sent the
-/// same message are not all sent the same silence. The golden ratio deals out even shares.
-fn spread(longest: Duration, slot: u32) -> Duration {
+/// Returns the heartbeat interval of one subscriber: between three quarters of `longest` and all of it. So
+/// subscribers that received the same message do not all get their heartbeat at the same time. Multiples of
+/// the golden ratio are spread evenly.
+fn heartbeat_interval(longest: Duration, slot: u32) -> Duration {
     const GOLDEN_FRACTION: u32 = 0x9E37_79B9;
     let share = f64::from(slot.wrapping_mul(GOLDEN_FRACTION)) / f64::from(u32::MAX);
     longest.mul_f64(0.75 + 0.25 * share)
 }
 
-/// Somebody who listens: a place in the ring, and in the list of those to wake.
+/// A subscriber: a position in the ring and a slot in the list of wakers.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct Subscriber {
     topic: Arc<Topic>,
-    hello: Option<Bytes>,
+    preamble: Option<Bytes>,
     /// The number of the next message to send.
     next: u64,
     slot: u32,
@@ -159,11 +173,11 @@ pub(crate) struct Listener {
     due: Option<Instant>,
 }
 
-impl Listener {
-    /// The next message, or a sign of life where there is none for long.
+impl Subscriber {
+    /// Returns the next message, or a heartbeat if there has been none for too long.
     fn poll_message(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<Bytes> {
-        if let Some(hello) = self.hello.take() {
-            return Poll::Ready(hello);
+        if let Some(preamble) = self.preamble.take() {
+            return Poll::Ready(preamble);
         }
         let mut state = self.topic.lock();
         let piece = match state.ring.read(self.next) {
@@ -190,7 +204,7 @@ impl Listener {
     }
 }
 
-impl BodyStream for Listener {
+impl BodyStream for Subscriber {
     fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -206,7 +220,7 @@ impl BodyStream for Listener {
             return Poll::Ready(());
         }
         state.wakers.set(self.slot, cx.waker());
-        // There is no use in a sign of life behind what is not taken.
+        // A heartbeat is useless while the client does not read.
         if self.due.is_some_and(|due| now >= due) {
             self.due = self.period.map(|period| now + period);
         }
@@ -222,10 +236,10 @@ impl BodyStream for Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for Subscriber {
     fn drop(&mut self) {
         let mut state = self.topic.lock();
-        state.wakers.give_back(self.slot);
+        state.wakers.release(self.slot);
         state.left_at = Instant::now();
     }
 }

@@ -1,4 +1,4 @@
-//! The last messages of a topic, framed once for everybody. Pure: no clock, no lock, no waker.
+//! The ring of a topic's latest messages, each formatted once. Pure: no clock, no lock, no waker.
 
 use std::collections::VecDeque;
 
@@ -6,31 +6,32 @@ use bytes::Bytes;
 
 use super::framing::{Framing, Id};
 
-/// The most that is sent in one piece, unless one message alone has more. The connection may hold a copy of it for a
-/// client that does not read, and thousands of those should not take much together.
+/// The largest piece that is sent at once, unless a single message is larger. A connection may hold a copy of
+/// the piece while its client does not read, and there can be thousands of such clients.
 const PIECE_BYTES_MAX: usize = 8 * 1024;
 
-/// Around a line that is framed as an event: `id: `, an id of 12 and up to 20 digits, `data: ` and three line ends.
+/// The bytes that an event adds to its line: `id: `, an id of 12 and up to 20 digits, `data: ` and three line
+/// ends.
 const FRAME_BYTES: usize = 48;
 
-/// How much of a topic is kept.
+/// The limits of the messages that a topic stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct History {
-    /// So many messages, and the rest of those that were published together with the oldest.
+    /// The number of messages. The oldest batch is stored whole, so there may be a few more.
     pub(crate) messages: u64,
-    /// So many bytes as they are sent, or the last batch if that alone has more.
+    /// The number of bytes, formatted. The latest batch is always stored.
     pub(crate) bytes: u64,
 }
 
 /// Lines that are published together.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct Batch {
     text: String,
-    /// Where each line ends.
+    /// The end of each line in `text`.
     ends: Vec<usize>,
 }
 
-impl Draft {
+impl Batch {
     /// Adds a line.
     pub(crate) fn push(&mut self, line: &str) {
         self.text.push_str(line);
@@ -41,7 +42,7 @@ impl Draft {
         self.ends.is_empty()
     }
 
-    /// Bytes that it takes when it is framed, or a little more: an empty line takes some, too.
+    /// Returns an upper bound of the formatted size in bytes. An empty line counts too.
     pub(crate) fn bytes(&self) -> usize {
         self.text.len() + self.ends.len() * FRAME_BYTES
     }
@@ -57,42 +58,43 @@ impl Draft {
     }
 }
 
-/// What there is from a number on.
+/// The result of reading from a message number on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// These bytes, and the number after them.
+    /// Bytes to send, and the number of the next message.
     Piece(Bytes, u64),
-    /// So many messages are gone; the oldest that is kept has this number.
+    /// This many messages are no longer stored; `oldest` is the first number that is.
     Gone { missing: u64, oldest: u64 },
-    /// Nothing yet.
+    /// The message has not been published yet.
     Nothing,
 }
 
-/// Messages by number, the oldest given up as new ones come.
+/// Messages by number. New ones replace the oldest.
 #[derive(Debug)]
 pub(super) struct Ring {
-    batches: VecDeque<Batch>,
+    batches: VecDeque<StoredBatch>,
     bytes: u64,
     /// The number of the next message.
     next: u64,
 }
 
-/// Messages that were published together and lie one after the other, so that whoever reads all of them is sent one
-/// piece, and the same bytes as everybody else.
+/// Messages that were published together, stored contiguously: a subscriber that needs all of them gets one
+/// piece, which shares the bytes with all other subscribers.
 #[derive(Debug)]
-struct Batch {
+struct StoredBatch {
     first: u64,
     text: Bytes,
-    /// Where the second message begins, and so on: nothing for a single one.
+    /// The offsets of the second and later messages.
     later_starts: Box<[u32]>,
 }
 
-impl Batch {
+impl StoredBatch {
     fn messages(&self) -> u64 {
         self.later_starts.len() as u64 + 1
     }
 
-    /// From this message on, which is one of its own, as much as goes into a piece; and the number after it.
+    /// Returns the messages from `number` on, as many as fit into one piece, and the number after them.
+    /// `number` must be in this batch.
     fn piece(&self, number: u64) -> (Bytes, u64) {
         let nth = usize::try_from(number - self.first).unwrap_or(usize::MAX);
         let start = if nth == 0 { 0 } else { self.later_starts[nth - 1] as usize };
@@ -113,46 +115,46 @@ impl Default for Ring {
 }
 
 impl Ring {
-    /// The number that the next message gets.
+    /// Returns the number of the next message.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The number of the oldest message that is kept; that of the next one where there is none.
+    /// Returns the number of the oldest stored message, or that of the next one if none is stored.
     pub(super) fn oldest(&self) -> u64 {
         self.batches.front().map_or(self.next, |batch| batch.first)
     }
 
-    /// Adds the lines of a draft, and gives up what is beyond the history. A draft has 4 GiB at most: its makers stop at
-    /// 64 KiB.
-    pub(super) fn push(&mut self, draft: &Draft, framing: Framing, epoch: u64, history: History) {
-        if draft.is_empty() {
+    /// Adds the lines of a batch and drops the oldest batches beyond `history`. A batch must be smaller than
+    /// 4 GiB; its producers stop at 64 KiB.
+    pub(super) fn push(&mut self, batch: &Batch, framing: Framing, epoch: u64, history: History) {
+        if batch.is_empty() {
             return;
         }
         let first = self.next;
-        let mut text = String::with_capacity(draft.bytes());
-        let mut starts = Vec::with_capacity(draft.ends.len());
-        for line in draft.lines() {
+        let mut text = String::with_capacity(batch.bytes());
+        let mut starts = Vec::with_capacity(batch.ends.len());
+        for line in batch.lines() {
             starts.push(u32::try_from(text.len()).unwrap_or(u32::MAX));
             framing.message(Id { epoch, number: self.next }, line, &mut text);
             self.next += 1;
         }
         text.shrink_to_fit();
         self.bytes += text.len() as u64;
-        self.batches.push_back(Batch { first, text: text.into(), later_starts: starts[1..].into() });
-        while self.has_too_much(history) {
+        self.batches.push_back(StoredBatch { first, text: text.into(), later_starts: starts[1..].into() });
+        while self.exceeds(history) {
             let oldest = self.batches.pop_front();
             self.bytes -= oldest.map_or(0, |batch| batch.text.len() as u64);
         }
     }
 
-    /// What there is from this message on: to the end of the batch in which it is, or of the piece.
+    /// Reads from a message on, to the end of its batch or of a piece.
     pub(super) fn read(&self, number: u64) -> Read {
         let oldest = self.oldest();
         if number < oldest {
             return Read::Gone { missing: oldest - number, oldest };
         }
-        // The batches are in order of their first numbers.
+        // Batches are sorted by their first number.
         let after = self.batches.partition_point(|batch| batch.first <= number);
         match after.checked_sub(1).map(|index| &self.batches[index]) {
             Some(batch) if number < batch.first + batch.messages() => {
@@ -163,7 +165,7 @@ impl Ring {
         }
     }
 
-    fn has_too_much(&self, history: History) -> bool {
+    fn exceeds(&self, history: History) -> bool {
         let Some(second) = self.batches.get(1) else { return false };
         self.bytes > history.bytes || self.next - second.first >= history.messages
     }
@@ -177,18 +179,18 @@ mod tests {
 
     const HISTORY: History = History { messages: 5, bytes: 1000 };
 
-    fn draft(lines: impl IntoIterator<Item = String>) -> Draft {
-        let mut draft = Draft::default();
-        lines.into_iter().for_each(|line| draft.push(&line));
-        draft
+    fn batch(lines: impl IntoIterator<Item = String>) -> Batch {
+        let mut batch = Batch::default();
+        lines.into_iter().for_each(|line| batch.push(&line));
+        batch
     }
 
-    /// Publishes batches of so many lines; each line is its number.
+    /// Publishes batches with these numbers of lines; the text of each line is its number.
     fn ring(batches: &[u64], history: History) -> Ring {
         let mut ring = Ring::default();
         for lines in batches {
             let lines = (ring.next..ring.next + lines).map(|number| number.to_string());
-            ring.push(&draft(lines), Framing::Plain, 1, history);
+            ring.push(&batch(lines), Framing::Plain, 1, history);
         }
         ring
     }
@@ -212,9 +214,9 @@ mod tests {
     fn a_piece_is_bounded_and_a_message_is_whole() {
         let mut ring = Ring::default();
         let lengths = [PIECE_BYTES_MAX / 2, PIECE_BYTES_MAX / 2, PIECE_BYTES_MAX, 3 * PIECE_BYTES_MAX, 1, 1];
-        // With its newline, each has the length.
+        // The newline counts.
         let lines = lengths.map(|length| "x".repeat(length - 1));
-        ring.push(&draft(lines), Framing::Plain, 1, History { messages: 9, bytes: u64::MAX });
+        ring.push(&batch(lines), Framing::Plain, 1, History { messages: 9, bytes: u64::MAX });
         let (mut number, mut pieces) = (1, Vec::new());
         while let Read::Piece(piece, after) = ring.read(number) {
             pieces.push((number, piece.len()));
@@ -225,16 +227,16 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_given_up() {
+    fn the_oldest_batches_are_dropped() {
         for (what, batches, history, oldest) in [
             ("nothing", &[][..], HISTORY, 1),
-            ("as many as are kept", &[1, 1, 1, 1, 1], HISTORY, 1),
-            ("one more", &[1, 1, 1, 1, 1, 1], HISTORY, 2),
-            ("a batch goes as a whole", &[3, 3, 1], HISTORY, 1),
-            ("a batch goes when the others suffice", &[3, 3, 2], HISTORY, 4),
+            ("at the limit", &[1, 1, 1, 1, 1], HISTORY, 1),
+            ("over the limit", &[1, 1, 1, 1, 1, 1], HISTORY, 2),
+            ("a batch is dropped as a whole", &[3, 3, 1], HISTORY, 1),
+            ("a batch is dropped when the rest is enough", &[3, 3, 2], HISTORY, 4),
             ("a large batch stays", &[1, 100], HISTORY, 2),
             ("bytes count too", &[1, 1, 1], History { messages: 100, bytes: 4 }, 2),
-            ("the last one stays whatever it has", &[1, 1, 1], History { messages: 100, bytes: 0 }, 3),
+            ("the latest batch always stays", &[1, 1, 1], History { messages: 100, bytes: 0 }, 3),
         ] {
             let ring = ring(batches, history);
             assert_eq!(ring.oldest(), oldest, "{what}");
@@ -246,14 +248,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_reads_on_gets_every_message_once_and_is_told_what_is_gone(
+        fn a_reader_gets_every_message_once_or_learns_how_many_are_missing(
             acts in proptest::collection::vec((0..7u64, any::<bool>()), 0..40),
         ) {
             let mut ring = Ring::default();
             let (mut next, mut seen) = (1, Vec::new());
             for (lines, reads) in acts {
                 let lines = (ring.next..ring.next + lines).map(|number| number.to_string());
-                ring.push(&draft(lines), Framing::Plain, 1, HISTORY);
+                ring.push(&batch(lines), Framing::Plain, 1, HISTORY);
                 let bytes: usize = ring.batches.iter().map(|batch| batch.text.len()).sum();
                 prop_assert_eq!(ring.bytes, bytes as u64);
                 while reads && next < ring.next {
@@ -267,7 +269,7 @@ mod tests {
                             seen.extend(next..next + missing);
                             next = oldest;
                         }
-                        Read::Nothing => prop_assert!(false, "{} is there", next),
+                        Read::Nothing => prop_assert!(false, "message {} is stored", next),
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Those who publish and those who listen, without sockets.
+//! Publishers and subscribers, without sockets.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
@@ -7,11 +7,11 @@ use super::*;
 
 const HISTORY: History = History { messages: 3, bytes: 10_000 };
 
-/// Counts how often it is woken.
+/// Counts wake-ups.
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct CountingWaker(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -22,34 +22,34 @@ fn topic() -> Arc<Topic> {
 }
 
 fn publish(topic: &Topic, lines: &[&str]) -> Id {
-    let mut draft = Draft::default();
+    let mut batch = Batch::default();
     for line in lines {
-        draft.push(line);
+        batch.push(line);
     }
-    topic.publish(&draft, HISTORY)
+    topic.publish(&batch, HISTORY)
 }
 
-fn listen(topic: &Arc<Topic>, start: Start) -> Listener {
-    topic.listen(start, Listening { hello: String::new(), heartbeat: None }, Instant::now())
+fn subscribe(topic: &Arc<Topic>, start: StartAt) -> Subscriber {
+    topic.subscribe(start, SubscribeOptions { preamble: String::new(), heartbeat: None }, Instant::now())
 }
 
-/// All that there is to send now.
-fn sent(listener: &mut Listener) -> String {
+/// Returns everything that can be sent now.
+fn sent(subscriber: &mut Subscriber) -> String {
     let mut cx = Context::from_waker(Waker::noop());
     let mut text = String::new();
-    while let Poll::Ready(piece) = listener.poll_message(&mut cx, Instant::now()) {
+    while let Poll::Ready(piece) = subscriber.poll_message(&mut cx, Instant::now()) {
         text.push_str(std::str::from_utf8(&piece).unwrap());
     }
     text
 }
 
 #[test]
-fn everybody_who_listens_gets_the_same_bytes() {
+fn all_subscribers_share_the_same_bytes() {
     let topic = topic();
-    let mut listeners = [listen(&topic, Start::Last(0)), listen(&topic, Start::Last(0))];
+    let mut subscribers = [subscribe(&topic, StartAt::Last(0)), subscribe(&topic, StartAt::Last(0))];
     assert_eq!(publish(&topic, &["one", "two"]), Id { epoch: 0xe, number: 2 });
     let mut cx = Context::from_waker(Waker::noop());
-    let pieces = listeners.each_mut().map(|l| match l.poll_message(&mut cx, Instant::now()) {
+    let pieces = subscribers.each_mut().map(|l| match l.poll_message(&mut cx, Instant::now()) {
         Poll::Ready(piece) => piece,
         other @ Poll::Pending => panic!("{other:?}"),
     });
@@ -58,18 +58,18 @@ fn everybody_who_listens_gets_the_same_bytes() {
 }
 
 #[test]
-fn a_listener_goes_on_after_the_last_message_it_knows() {
+fn a_subscriber_resumes_after_the_last_message_it_has() {
     let topic = topic();
     for line in ["1", "2", "3", "4"] {
         publish(&topic, &[line]);
     }
-    let id = |number| Start::After(Id { epoch: 0xe, number });
+    let id = |number| StartAt::After(Id { epoch: 0xe, number });
     let (two, three, four) = ("id: e-2\ndata: 2\n\n", "id: e-3\ndata: 3\n\n", "id: e-4\ndata: 4\n\n");
     let all = format!("{two}{three}{four}");
     for (start, expected) in [
-        (Start::Last(0), String::new()),
-        (Start::Last(1), four.to_owned()),
-        (Start::Last(u64::MAX), all.clone()),
+        (StartAt::Last(0), String::new()),
+        (StartAt::Last(1), four.to_owned()),
+        (StartAt::Last(u64::MAX), all.clone()),
         (id(4), String::new()),
         (id(2), format!("{three}{four}")),
         (id(1), all.clone()),
@@ -77,127 +77,130 @@ fn a_listener_goes_on_after_the_last_message_it_knows() {
         (id(5), format!("event: gap\ndata: {{\"missing\":null}}\n\n{all}")),
         (id(u64::MAX), format!("event: gap\ndata: {{\"missing\":null}}\n\n{all}")),
         (
-            Start::After(Id { epoch: 0xd, number: 3 }),
+            StartAt::After(Id { epoch: 0xd, number: 3 }),
             format!("event: gap\ndata: {{\"missing\":null}}\n\n{all}"),
         ),
-        (Start::Unknown, format!("event: gap\ndata: {{\"missing\":null}}\n\n{all}")),
+        (StartAt::Unknown, format!("event: gap\ndata: {{\"missing\":null}}\n\n{all}")),
     ] {
-        assert_eq!(sent(&mut listen(&topic, start)), expected, "{start:?}");
+        assert_eq!(sent(&mut subscribe(&topic, start)), expected, "{start:?}");
     }
 }
 
 #[test]
-fn who_waits_is_woken_once_for_each_publication() {
+fn a_waiting_subscriber_is_woken_once() {
     let topic = topic();
-    let bells: Vec<_> = (0..3 * BATCH).map(|_| Arc::new(Bell::default())).collect();
-    let mut listeners: Vec<_> = bells.iter().map(|_| listen(&topic, Start::Last(0))).collect();
-    for (listener, bell) in listeners.iter_mut().zip(&bells) {
-        let waker = Waker::from(bell.clone());
-        assert!(listener.poll_message(&mut Context::from_waker(&waker), Instant::now()).is_pending());
+    let counters: Vec<_> = (0..3 * WAKE_BATCH).map(|_| Arc::new(CountingWaker::default())).collect();
+    let mut subscribers: Vec<_> = counters.iter().map(|_| subscribe(&topic, StartAt::Last(0))).collect();
+    for (subscriber, counter) in subscribers.iter_mut().zip(&counters) {
+        let waker = Waker::from(counter.clone());
+        assert!(subscriber.poll_message(&mut Context::from_waker(&waker), Instant::now()).is_pending());
     }
     publish(&topic, &["one", "two"]);
     publish(&topic, &["three"]);
     publish(&topic, &[]);
-    assert!(bells.iter().all(|bell| bell.0.load(Ordering::Relaxed) == 1), "nobody waits after the first");
+    assert!(
+        counters.iter().all(|counter| counter.0.load(Ordering::Relaxed) == 1),
+        "no subscriber waits after the first message"
+    );
 }
 
 #[test]
-fn a_listener_that_reads_is_told_of_a_gap_and_one_that_does_not_is_dropped() {
+fn a_slow_subscriber_gets_a_gap_notice_and_a_stalled_one_is_dropped() {
     let topic = topic();
-    let mut listener = listen(&topic, Start::Last(0));
+    let mut subscriber = subscribe(&topic, StartAt::Last(0));
     let mut cx = Context::from_waker(Waker::noop());
     for line in ["1", "2", "3"] {
         publish(&topic, &[line]);
-        assert!(listener.poll_blocked(&mut cx, Instant::now()).is_pending());
+        assert!(subscriber.poll_blocked(&mut cx, Instant::now()).is_pending());
     }
     publish(&topic, &["4"]);
-    assert!(listener.poll_blocked(&mut cx, Instant::now()).is_ready());
-    assert!(sent(&mut listener).starts_with("event: gap\ndata: {\"missing\":1}\n\nid: e-2\n"));
-    assert!(listener.poll_blocked(&mut cx, Instant::now()).is_pending());
+    assert!(subscriber.poll_blocked(&mut cx, Instant::now()).is_ready());
+    assert!(sent(&mut subscriber).starts_with("event: gap\ndata: {\"missing\":1}\n\nid: e-2\n"));
+    assert!(subscriber.poll_blocked(&mut cx, Instant::now()).is_pending());
 }
 
 #[test]
-fn silence_is_broken_by_a_comment_that_is_due() {
+fn a_heartbeat_is_sent_when_it_is_due() {
     let topic = topic();
     let start = Instant::now();
     let longest = Duration::from_secs(20);
-    let listening = Listening { hello: "retry: 1\n\n".to_owned(), heartbeat: Some(longest) };
-    let mut listener = topic.listen(Start::Last(0), listening, start);
+    let options = SubscribeOptions { preamble: "retry: 1\n\n".to_owned(), heartbeat: Some(longest) };
+    let mut subscriber = topic.subscribe(StartAt::Last(0), options, start);
     let mut cx = Context::from_waker(Waker::noop());
-    let mut poll = |listener: &mut Listener, now| match listener.poll_message(&mut cx, now) {
+    let mut poll = |subscriber: &mut Subscriber, now| match subscriber.poll_message(&mut cx, now) {
         Poll::Ready(piece) => piece,
         Poll::Pending => Bytes::new(),
     };
-    assert_eq!(poll(&mut listener, start), "retry: 1\n\n");
-    let due = listener.due().unwrap();
+    assert_eq!(poll(&mut subscriber, start), "retry: 1\n\n");
+    let due = subscriber.due().unwrap();
     assert!(due >= start + longest.mul_f64(0.74) && due <= start + longest);
-    assert_eq!(poll(&mut listener, start), "");
-    assert_eq!(poll(&mut listener, due), ":\n\n");
-    assert_eq!(poll(&mut listener, due), "");
+    assert_eq!(poll(&mut subscriber, start), "");
+    assert_eq!(poll(&mut subscriber, due), ":\n\n");
+    assert_eq!(poll(&mut subscriber, due), "");
     let later = due + Duration::from_secs(5);
     publish(&topic, &["x"]);
-    assert_eq!(poll(&mut listener, later), "id: e-1\ndata: x\n\n");
-    let next = listener.due().unwrap();
-    assert_eq!(next - later, due - start, "a message is a sign of life too");
-    assert!(listener.poll_blocked(&mut cx, next).is_pending());
-    assert!(listener.due().unwrap() > next, "a client that does not read is not due again and again");
+    assert_eq!(poll(&mut subscriber, later), "id: e-1\ndata: x\n\n");
+    let next = subscriber.due().unwrap();
+    assert_eq!(next - later, due - start, "a message counts as a heartbeat");
+    assert!(subscriber.poll_blocked(&mut cx, next).is_pending());
+    assert!(subscriber.due().unwrap() > next, "a stalled client does not become due repeatedly");
 }
 
 #[test]
-fn heartbeats_are_spread() {
+fn heartbeat_intervals_differ() {
     let longest = Duration::from_secs(20);
-    let mut periods: Vec<_> = (0..1000).map(|slot| spread(longest, slot)).collect();
+    let mut periods: Vec<_> = (0..1000).map(|slot| heartbeat_interval(longest, slot)).collect();
     periods.sort_unstable();
     assert!(periods[0] >= longest.mul_f64(0.75) && periods[999] <= longest);
     assert!(periods.windows(2).all(|pair| pair[1] < pair[0] + Duration::from_millis(20)));
 }
 
 #[test]
-fn a_topic_is_over_when_nobody_listens_and_nothing_is_left_to_come_for() {
+fn a_topic_without_subscribers_expires() {
     let topic = topic();
     let hour = Duration::from_hours(1);
-    assert!(topic.is_over(Instant::now(), hour), "nothing was published");
-    let listener = listen(&topic, Start::Last(0));
-    assert!(!topic.is_over(Instant::now() + 2 * hour, hour), "somebody listens");
+    assert!(topic.is_expired(Instant::now(), hour), "nothing was published");
+    let subscriber = subscribe(&topic, StartAt::Last(0));
+    assert!(!topic.is_expired(Instant::now() + 2 * hour, hour), "it has a subscriber");
     publish(&topic, &["x"]);
-    drop(listener);
-    assert!(!topic.is_over(Instant::now(), hour), "somebody may come back");
-    assert!(!topic.is_deserted(Instant::now(), hour) && topic.is_deserted(Instant::now() + hour, hour));
-    assert!(topic.is_over(Instant::now() + 2 * hour, hour));
+    drop(subscriber);
+    assert!(!topic.is_expired(Instant::now(), hour), "a subscriber may come back");
+    assert!(!topic.is_idle(Instant::now(), hour) && topic.is_idle(Instant::now() + hour, hour));
+    assert!(topic.is_expired(Instant::now() + 2 * hour, hour));
 }
 
 #[test]
-fn a_listener_is_small() {
-    // With its connection, 1.5 KiB are allowed.
-    assert!(size_of::<Listener>() <= 128, "{} bytes", size_of::<Listener>());
+fn a_subscriber_is_small() {
+    // With its connection, it must not exceed 1.5 KiB.
+    assert!(size_of::<Subscriber>() <= 128, "{} bytes", size_of::<Subscriber>());
 }
 
 #[test]
-fn nothing_is_lost_between_threads_that_publish_and_listen() {
+fn no_message_is_lost_between_threads() {
     const LINES: usize = 2000;
     let topic = topic();
     let history = History { messages: 2 * LINES as u64, bytes: u64::MAX };
     let publisher = |topic: Arc<Topic>| {
         move || {
             for _ in 0..LINES {
-                let mut draft = Draft::default();
-                draft.push("x");
-                topic.publish(&draft, history);
+                let mut batch = Batch::default();
+                batch.push("x");
+                topic.publish(&batch, history);
             }
         }
     };
-    let mut listeners: Vec<_> = (0..4).map(|_| listen(&topic, Start::Last(0))).collect();
+    let mut subscribers: Vec<_> = (0..4).map(|_| subscribe(&topic, StartAt::Last(0))).collect();
     std::thread::scope(|scope| {
         scope.spawn(publisher(topic.clone()));
         scope.spawn(publisher(topic.clone()));
-        for listener in &mut listeners {
+        for subscriber in &mut subscribers {
             scope.spawn(move || {
-                // Parks until it is woken: a wake that is lost is a test that never ends.
+                // Parks until it is woken: after a lost wake-up the test does not end.
                 let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
                 let mut cx = Context::from_waker(&waker);
                 let mut events = 0;
                 while events < 2 * LINES {
-                    match listener.poll_message(&mut cx, Instant::now()) {
+                    match subscriber.poll_message(&mut cx, Instant::now()) {
                         Poll::Ready(piece) => {
                             events += piece.windows(2).filter(|pair| pair == b"\n\n").count();
                         }
@@ -207,7 +210,7 @@ fn nothing_is_lost_between_threads_that_publish_and_listen() {
             });
         }
     });
-    assert!(listeners.iter().all(|listener| listener.next == 2 * LINES as u64 + 1));
+    assert!(subscribers.iter().all(|subscriber| subscriber.next == 2 * LINES as u64 + 1));
 }
 
 struct Unpark(std::thread::Thread);

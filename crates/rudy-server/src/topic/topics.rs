@@ -6,113 +6,115 @@ use std::time::{Duration, Instant};
 
 use super::{Framing, Topic};
 
-/// How often topics that are over are looked for when no new one asks for their place.
+/// How often expired topics are removed when no publisher needs their place.
 const SWEEP_TIME: Duration = Duration::from_mins(1);
-/// Names without a listener that a site may keep beside twice as many as had one: few enough to take no memory worth
-/// a thought, enough that clients who come and go do not have all names looked through for each of them.
-const AWAITED_SLACK: usize = 100;
+/// Names without a subscriber that a site may hold, in addition to twice the number of names that had one at
+/// the last sweep. Small enough not to matter for memory, and large enough that clients that come and go do
+/// not cause a sweep each time.
+const UNPUBLISHED_SLACK: usize = 100;
 
-/// Where those who publish and those who listen meet: one for the life of the process, whatever is reloaded.
+/// All topics of the process. They outlive a reload.
 #[derive(Debug, Default)]
-pub struct Topics(Mutex<Named>);
+pub struct Topics(Mutex<Sites>);
 
 #[derive(Debug, Default)]
-struct Named {
-    sites: BTreeMap<Box<str>, Site>,
+struct Sites {
+    by_name: BTreeMap<Box<str>, Site>,
     swept_at: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
 struct Site {
-    /// The topics that were published to. Only these count.
+    /// Topics with messages. Only these count towards the limit.
     published: BTreeMap<Box<str>, Entry>,
-    awaited: Awaited,
+    unpublished: Unpublished,
 }
 
 #[derive(Debug)]
 struct Entry {
     topic: Arc<Topic>,
-    /// How long it is kept when nobody listens.
+    /// How long the topic stays without subscribers and new messages.
     history_timeout: Duration,
 }
 
 impl Topics {
-    /// The topic of this name, to listen to it. One that was never published to lives as long as its listeners, and
-    /// takes no room from publishers: otherwise any client could use up the topics of a site.
-    pub(crate) fn listen(&self, site: &str, name: &str, now: Instant) -> Arc<Topic> {
-        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        named.sweep_at_times(now);
-        let site = named.sites.entry(site.into()).or_default();
+    /// Returns the topic with this name for a subscriber. A topic that was never published to lives as long
+    /// as its subscribers and does not count towards the limit: otherwise clients could exhaust the topics of
+    /// a site.
+    pub(crate) fn subscribe(&self, site: &str, name: &str, now: Instant) -> Arc<Topic> {
+        let mut sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sites.sweep_if_due(now);
+        let site = sites.by_name.entry(site.into()).or_default();
         match site.published.get(name) {
             Some(entry) => entry.topic.clone(),
-            None => site.awaited.get(name),
+            None => site.unpublished.get(name),
         }
     }
 
-    /// The topic of this name, to publish to it; `None` where the site has `most` already.
+    /// Returns the topic with this name for a publisher, or `None` if the site has `max` topics already.
     pub(crate) fn publish(
         &self,
         site: &str,
         name: &str,
-        most: usize,
+        max: usize,
         history_timeout: Duration,
         now: Instant,
     ) -> Option<Arc<Topic>> {
-        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = named.sites.get_mut(site).and_then(|site| site.published.get_mut(name));
+        let mut sites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = sites.by_name.get_mut(site).and_then(|site| site.published.get_mut(name));
         if let Some(entry) = known {
             entry.history_timeout = history_timeout;
             let topic = entry.topic.clone();
-            named.sweep_at_times(now);
+            sites.sweep_if_due(now);
             return Some(topic);
         }
-        named.sweep(now);
-        let site = named.sites.entry(site.into()).or_default();
-        if site.published.len() >= most {
+        sites.sweep(now);
+        let site = sites.by_name.entry(site.into()).or_default();
+        if site.published.len() >= max {
             return None;
         }
-        let topic = site.awaited.take(name);
+        let topic = site.unpublished.remove(name);
         site.published.insert(name.into(), Entry { topic: topic.clone(), history_timeout });
         Some(topic)
     }
 }
 
-impl Named {
-    fn sweep_at_times(&mut self, now: Instant) {
+impl Sites {
+    fn sweep_if_due(&mut self, now: Instant) {
         if self.swept_at.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP_TIME) {
             self.sweep(now);
         }
     }
 
-    /// Forgets what is over. Who was just handed a topic has not used it yet; holding it is enough to keep it.
+    /// Removes expired topics. A topic that a caller has just received is still referenced, so it stays.
     fn sweep(&mut self, now: Instant) {
         self.swept_at = Some(now);
-        for site in self.sites.values_mut() {
+        for site in self.by_name.values_mut() {
             site.published.retain(|_, entry| {
-                Arc::strong_count(&entry.topic) > 1 || !entry.topic.is_over(now, entry.history_timeout)
+                Arc::strong_count(&entry.topic) > 1 || !entry.topic.is_expired(now, entry.history_timeout)
             });
-            site.awaited.sweep();
+            site.unpublished.sweep();
         }
-        self.sites.retain(|_, site| !site.published.is_empty() || !site.awaited.names.is_empty());
+        self.by_name.retain(|_, site| !site.published.is_empty() || !site.unpublished.names.is_empty());
     }
 }
 
-/// Names that clients listen to and that were never published to. Only the listeners hold these topics, so the number
-/// of connections bounds them.
+/// Names that have subscribers but were never published to. Only the subscribers own these topics, so the
+/// number of connections bounds them.
 #[derive(Debug, Default)]
-struct Awaited {
+struct Unpublished {
     names: BTreeMap<Box<str>, Weak<Topic>>,
-    /// How many had a listener when they were last swept.
+    /// How many names had a subscriber at the last sweep.
     alive: usize,
 }
 
-impl Awaited {
+impl Unpublished {
     fn get(&mut self, name: &str) -> Arc<Topic> {
         if let Some(topic) = self.names.get(name).and_then(Weak::upgrade) {
             return topic;
         }
-        // Swept at twice the number, so that one sweep is paid for by as many new names.
-        if self.names.len() >= 2 * self.alive + AWAITED_SLACK {
+        // Sweep when the number has doubled, so the cost per new name is constant.
+        if self.names.len() >= 2 * self.alive + UNPUBLISHED_SLACK {
             self.sweep();
         }
         let topic = Arc::new(Topic::new(Framing::Sse));
@@ -120,8 +122,8 @@ impl Awaited {
         topic
     }
 
-    /// Gives the name up to who publishes to it, with its listeners if it has any.
-    fn take(&mut self, name: &str) -> Arc<Topic> {
+    /// Removes a name and returns its topic, with its subscribers if there are any.
+    fn remove(&mut self, name: &str) -> Arc<Topic> {
         let topic = self.names.remove(name).and_then(|topic| topic.upgrade());
         topic.unwrap_or_else(|| Arc::new(Topic::new(Framing::Sse)))
     }
@@ -135,31 +137,31 @@ impl Awaited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topic::{Draft, History};
+    use crate::topic::{Batch, History};
 
     const HOUR: Duration = Duration::from_hours(1);
 
     fn publish(topic: &Topic) {
-        let mut draft = Draft::default();
-        draft.push("x");
-        topic.publish(&draft, History { messages: 1, bytes: 1000 });
+        let mut batch = Batch::default();
+        batch.push("x");
+        topic.publish(&batch, History { messages: 1, bytes: 1000 });
     }
 
     #[test]
-    fn the_same_name_is_the_same_topic_for_listeners_and_publishers() {
+    fn subscribers_and_publishers_of_a_name_share_a_topic() {
         let topics = Topics::default();
         let now = Instant::now();
-        let listen = |site, name| topics.listen(site, name, now);
-        let news = listen("a.org", "/news");
-        assert!(Arc::ptr_eq(&news, &listen("a.org", "/news")));
+        let subscribe = |site, name| topics.subscribe(site, name, now);
+        let news = subscribe("a.org", "/news");
+        assert!(Arc::ptr_eq(&news, &subscribe("a.org", "/news")));
         assert!(Arc::ptr_eq(&news, &topics.publish("a.org", "/news", 9, HOUR, now).unwrap()));
-        assert!(Arc::ptr_eq(&news, &listen("a.org", "/news")));
-        assert!(!Arc::ptr_eq(&news, &listen("b.org", "/news")));
-        assert!(!Arc::ptr_eq(&news, &listen("a.org", "/prices")));
+        assert!(Arc::ptr_eq(&news, &subscribe("a.org", "/news")));
+        assert!(!Arc::ptr_eq(&news, &subscribe("b.org", "/news")));
+        assert!(!Arc::ptr_eq(&news, &subscribe("a.org", "/prices")));
     }
 
     #[test]
-    fn topics_are_bounded_and_what_is_over_makes_room() {
+    fn the_number_of_topics_is_limited_and_expired_topics_make_room() {
         let topics = Topics::default();
         let now = Instant::now();
         let get = |name: &str, now| topics.publish("", name, 2, HOUR, now);
@@ -169,39 +171,40 @@ mod tests {
         assert!(topics.publish("other site", "/third", 2, HOUR, now).is_some());
         drop(held);
         publish(&get("/third", now).unwrap());
-        assert!(get("/fourth", now).is_none(), "what was published is kept for an hour");
+        assert!(get("/fourth", now).is_none(), "a published topic stays for an hour");
         assert!(get("/fourth", now + 2 * HOUR).is_some());
-        let sites = &topics.0.lock().unwrap().sites;
+        let sites = &topics.0.lock().unwrap().by_name;
         assert_eq!(sites.values().map(|site| site.published.len()).sum::<usize>(), 1);
     }
 
     #[test]
-    fn listeners_of_unpublished_names_take_no_room_from_publishers() {
+    fn subscribers_of_unpublished_names_do_not_count_towards_the_limit() {
         let topics = Topics::default();
         let now = Instant::now();
-        let listeners: Vec<_> = (0..101).map(|n| topics.listen("", &format!("/{n}"), now)).collect();
+        let subscribers: Vec<_> = (0..101).map(|n| topics.subscribe("", &format!("/{n}"), now)).collect();
         let get = |name| topics.publish("", name, 2, HOUR, now);
         publish(&get("/news").unwrap());
-        let awaited = get("/7").unwrap();
-        assert!(Arc::ptr_eq(&awaited, &listeners[7]), "publishing reaches the listeners of the name");
-        publish(&awaited);
-        assert!(get("/8").is_none(), "two topics were published to");
+        let unpublished = get("/7").unwrap();
+        assert!(Arc::ptr_eq(&unpublished, &subscribers[7]), "a publisher gets the topic of the subscribers");
+        publish(&unpublished);
+        assert!(get("/8").is_none(), "two topics have messages");
     }
 
     #[test]
-    fn a_name_goes_with_its_last_listener() {
+    fn a_name_is_removed_with_its_last_subscriber() {
         let topics = Topics::default();
         let now = Instant::now();
-        let names = || topics.0.lock().unwrap().sites.get("").map_or(0, |site| site.awaited.names.len());
-        let kept: Vec<_> = (0..10).map(|n| topics.listen("", &format!("/{n}"), now)).collect();
+        let names =
+            || topics.0.lock().unwrap().by_name.get("").map_or(0, |site| site.unpublished.names.len());
+        let kept: Vec<_> = (0..10).map(|n| topics.subscribe("", &format!("/{n}"), now)).collect();
         for n in 0..1000 {
-            drop(topics.listen("", &format!("/gone/{n}"), now));
-            assert!(names() <= 2 * kept.len() + AWAITED_SLACK, "clients that come and go pile names up");
+            drop(topics.subscribe("", &format!("/gone/{n}"), now));
+            assert!(names() <= 2 * kept.len() + UNPUBLISHED_SLACK, "names of clients that left accumulate");
         }
-        topics.listen("", "/0", now + SWEEP_TIME);
+        topics.subscribe("", "/0", now + SWEEP_TIME);
         assert_eq!(names(), kept.len());
         drop(kept);
-        topics.listen("other site", "/0", now + 2 * SWEEP_TIME);
+        topics.subscribe("other site", "/0", now + 2 * SWEEP_TIME);
         assert_eq!(names(), 0);
     }
 }

@@ -111,7 +111,7 @@ impl Handler for Broadcast {
 pub(crate) struct Broadcast {
     subscribe: Subscribe,
     publishers: Audience,
-    listeners: Audience,
+    subscribers: Audience,
     history: History,
     history_timeout: Duration,
     topics_max: usize,
@@ -133,7 +133,7 @@ impl Broadcast {
         Ok(Self {
             subscribe: subscribe?,
             publishers: table.publish.clone(),
-            listeners: options.allow.clone(),
+            subscribers: options.allow.clone(),
             history: History { messages: options.history.0, bytes: options.history_bytes.0 },
             history_timeout: options.history_timeout.0,
             topics_max: options.topics.as_usize(),
@@ -144,25 +144,25 @@ impl Broadcast {
     /// Answers a request: listens with GET, publishes with POST or PUT.
     fn respond(&self, request: Request, path: &RequestPath<'_>, client: &Client, topics: &Topics) -> Reply {
         match *request.method() {
-            Method::GET | Method::HEAD => self.listen(&request, path, client, topics).into(),
+            Method::GET | Method::HEAD => self.subscribe(&request, path, client, topics).into(),
             Method::POST | Method::PUT => self.publish(request, path, client, topics),
             _ => answer_others(&request, METHODS, "Listen with GET, publish with POST or PUT.").into(),
         }
     }
 
-    fn listen(
+    fn subscribe(
         &self,
         request: &Request,
         path: &RequestPath<'_>,
         client: &Client,
         topics: &Topics,
     ) -> Response {
-        if let Some(refusal) = self.listeners.refuse(request.headers(), client) {
+        if let Some(refusal) = self.subscribers.refuse(request.headers(), client) {
             return refusal;
         }
         match name(path) {
             Ok(name) => {
-                let topic = topics.listen(&self.site, name, Instant::now());
+                let topic = topics.subscribe(&self.site, name, Instant::now());
                 self.subscribe.answer(&topic, request)
             }
             Err(none) => none.refuse(request),

@@ -7,10 +7,10 @@ use rudy_net::{RequestBody, Response};
 
 use crate::follow::{LINE_BYTES_MAX, Lines};
 use crate::pages;
-use crate::topic::{Draft, History, Topic};
+use crate::topic::{Batch, History, Topic};
 
 /// So many bytes of lines are published at once: the piece of which a listener is sent a part is kept as a whole.
-const DRAFT_BYTES: usize = 64 * 1024;
+const BATCH_BYTES: usize = 64 * 1024;
 
 /// Publishes the lines of `body`. `headers` are the request's.
 pub(super) async fn receive(
@@ -20,7 +20,7 @@ pub(super) async fn receive(
     headers: HeaderMap,
 ) -> Response {
     let mut lines = Lines::default();
-    let mut intake = Intake { topic, history, draft: Draft::default(), taken: 0, wrong: None };
+    let mut intake = Intake { topic, history, batch: Batch::default(), taken: 0, wrong: None };
     while let Some(piece) = body.next_piece().await {
         match piece {
             Ok(piece) => lines.push(&piece, &mut |text, is_cut| intake.take(text, is_cut)),
@@ -46,8 +46,8 @@ pub(super) async fn receive(
 struct Intake {
     topic: Arc<Topic>,
     history: History,
-    draft: Draft,
-    /// Lines that were published or are in the draft.
+    batch: Batch,
+    /// Lines that were published or are in the batch.
     taken: u64,
     /// What is wrong with the line after them.
     wrong: Option<(StatusCode, String)>,
@@ -67,17 +67,17 @@ impl Intake {
             self.wrong = Some((StatusCode::BAD_REQUEST, "it is not UTF-8".to_owned()));
             return;
         };
-        self.draft.push(text);
+        self.batch.push(text);
         self.taken += 1;
-        if self.draft.bytes() >= DRAFT_BYTES {
+        if self.batch.bytes() >= BATCH_BYTES {
             self.publish();
         }
     }
 
     /// Returns the id of the last message.
     fn publish(&mut self) -> HeaderValue {
-        let id = self.topic.publish(&self.draft, self.history).to_string();
-        self.draft.clear();
+        let id = self.topic.publish(&self.batch, self.history).to_string();
+        self.batch.clear();
         // Digits and a hyphen are fit for a field.
         HeaderValue::from_str(&id).unwrap_or_else(|_| HeaderValue::from_static(""))
     }
