@@ -20,14 +20,14 @@ use crate::PATIENCE;
 
 /// An app on a Unix socket or an IP address, with a thread for each connection. It ends when this is dropped.
 pub struct App {
-    place: Place,
+    endpoint: Endpoint,
     shared: Arc<Shared>,
     /// Where nobody is accepted yet.
     listener: Option<Listener>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-enum Place {
+enum Endpoint {
     /// The folder of the socket.
     Unix(TempDir),
     Ip(SocketAddr),
@@ -55,12 +55,12 @@ pub struct Peer {
     role: Role,
     shared: Arc<Shared>,
     /// A request has come.
-    is_used: bool,
+    has_request: bool,
 }
 
 /// What came next on a connection.
 #[derive(Debug)]
-pub enum Came {
+pub enum Received {
     /// The parameters of a request, all of them.
     Request(Params),
     /// A piece of its body.
@@ -77,7 +77,7 @@ impl App {
     /// Starts one; `serve` is given each connection that is accepted, on a thread of its own.
     #[must_use]
     pub fn start(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
-        let mut app = Self::hold(serve);
+        let mut app = Self::start_without_accepting(serve);
         app.accept();
         app
     }
@@ -85,25 +85,25 @@ impl App {
     /// As [`Self::start`], at an IP address and a port.
     #[must_use]
     pub fn start_at(address: SocketAddr, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
-        let mut app = Self::new(Place::Ip(address), serve);
+        let mut app = Self::new(Endpoint::Ip(address), serve);
         app.accept();
         app
     }
 
     /// As [`Self::start`], but nobody is accepted before [`Self::accept`]. One may wait for that, and no more.
     #[must_use]
-    pub fn hold(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
-        Self::new(Place::Unix(tempfile::tempdir().expect("a temp folder can be made")), serve)
+    pub fn start_without_accepting(serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
+        Self::new(Endpoint::Unix(tempfile::tempdir().expect("a temp folder can be made")), serve)
     }
 
-    fn new(place: Place, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
+    fn new(endpoint: Endpoint, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         let shared = Shared {
             serve: Box::new(serve),
             accepted: AtomicUsize::new(0),
             is_stopping: AtomicBool::new(false),
             streams: Mutex::default(),
         };
-        let mut app = Self { place, shared: Arc::new(shared), listener: None, acceptor: None };
+        let mut app = Self { endpoint, shared: Arc::new(shared), listener: None, acceptor: None };
         let listener = app.listener.insert(app.bind());
         // As many as this wait for `accept`, and one more (`unix_recvq_full` of the kernel).
         rustix::net::listen(listener, 0).expect("it listens already");
@@ -113,9 +113,9 @@ impl App {
     /// Its address, as a configuration has it.
     #[must_use]
     pub fn address(&self) -> String {
-        match &self.place {
-            Place::Unix(_) => format!("unix:{}", self.socket().display()),
-            Place::Ip(address) => address.to_string(),
+        match &self.endpoint {
+            Endpoint::Unix(_) => format!("unix:{}", self.socket().display()),
+            Endpoint::Ip(address) => address.to_string(),
         }
     }
 
@@ -151,12 +151,12 @@ impl App {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.is_stopping.store(true, Ordering::SeqCst);
         // Wakes it; where nobody accepts any more it has ended already.
-        let _ = match &self.place {
-            Place::Unix(_) => UnixStream::connect(self.socket()).map(drop),
-            Place::Ip(address) => TcpStream::connect(address).map(drop),
+        let _ = match &self.endpoint {
+            Endpoint::Unix(_) => UnixStream::connect(self.socket()).map(drop),
+            Endpoint::Ip(address) => TcpStream::connect(address).map(drop),
         };
         acceptor.join().expect("the acceptor does not panic");
-        if let Place::Unix(_) = self.place {
+        if let Endpoint::Unix(_) = self.endpoint {
             std::fs::remove_file(self.socket()).expect("the file is ours");
         }
     }
@@ -176,14 +176,16 @@ impl App {
     /// It is at an IP address.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
-        let Place::Unix(folder) = &self.place else { panic!("it is at {}", self.address()) };
+        let Endpoint::Unix(folder) = &self.endpoint else { panic!("it is at {}", self.address()) };
         folder.path().join("app.sock")
     }
 
     fn bind(&self) -> Listener {
-        match &self.place {
-            Place::Unix(_) => Listener::Unix(UnixListener::bind(self.socket()).expect("the folder is new")),
-            Place::Ip(address) => Listener::Ip(TcpListener::bind(address).expect("the port is free")),
+        match &self.endpoint {
+            Endpoint::Unix(_) => {
+                Listener::Unix(UnixListener::bind(self.socket()).expect("the folder is new"))
+            }
+            Endpoint::Ip(address) => Listener::Ip(TcpListener::bind(address).expect("the port is free")),
         }
     }
 }
@@ -252,51 +254,51 @@ impl Peer {
             id: RequestId::MIN,
             role: Role::Responder,
             shared,
-            is_used: false,
+            has_request: false,
         }
     }
 
     /// Waits for what comes next.
-    pub fn came(&mut self) -> Came {
+    pub fn receive(&mut self) -> Received {
         loop {
             let (used, event) =
                 self.machine.decode(&self.input, &Limits::default()).expect("Rudy keeps to the protocol");
-            let came = match event {
+            let received = match event {
                 Event::Begin { id, role, keep_connection } => {
                     assert!(keep_connection, "Rudy keeps its connections");
                     (self.id, self.role) = (id, role);
-                    if !std::mem::replace(&mut self.is_used, true) {
+                    if !std::mem::replace(&mut self.has_request, true) {
                         self.shared.accepted.fetch_add(1, Ordering::SeqCst);
                     }
                     None
                 }
-                Event::Params { params, .. } => Some(Came::Request(params)),
-                Event::Stdin { data, .. } => Some(Came::Body(data.to_vec())),
-                Event::StdinEnd { .. } => Some(Came::BodyEnd),
-                Event::Abort { .. } => Some(Came::Abort),
+                Event::Params { params, .. } => Some(Received::Request(params)),
+                Event::Stdin { data, .. } => Some(Received::Body(data.to_vec())),
+                Event::StdinEnd { .. } => Some(Received::BodyEnd),
+                Event::Abort { .. } => Some(Received::Abort),
                 // It does not multiplex; closing says so as well as any answer.
-                Event::GetValues(_) => return Came::Closed,
+                Event::GetValues(_) => return Received::Closed,
                 Event::More => {
                     self.input.advance(used);
                     if !self.read() {
-                        return Came::Closed;
+                        return Received::Closed;
                     }
                     continue;
                 }
                 other => panic!("Rudy sends what it should not: {other:?}"),
             };
             self.input.advance(used);
-            if let Some(came) = came {
-                return came;
+            if let Some(received) = received {
+                return received;
             }
         }
     }
 
     /// The next request, its body not yet read; `None` if the gateway closes the connection instead.
     pub fn request(&mut self) -> Option<Params> {
-        match self.came() {
-            Came::Request(params) => Some(params),
-            Came::Closed => None,
+        match self.receive() {
+            Received::Request(params) => Some(params),
+            Received::Closed => None,
             other => panic!("a request was to come, not {other:?}"),
         }
     }
@@ -322,11 +324,11 @@ impl Peer {
     /// Whether the body has come to its end.
     fn each_piece(&mut self, mut take: impl FnMut(Vec<u8>)) -> bool {
         loop {
-            match self.came() {
-                Came::Body(piece) => take(piece),
-                Came::BodyEnd => return true,
-                Came::Abort | Came::Closed => return false,
-                Came::Request(params) => panic!("the body was to come, not {params:?}"),
+            match self.receive() {
+                Received::Body(piece) => take(piece),
+                Received::BodyEnd => return true,
+                Received::Abort | Received::Closed => return false,
+                Received::Request(params) => panic!("the body was to come, not {params:?}"),
             }
         }
     }
@@ -370,7 +372,7 @@ impl Peer {
     }
 
     /// Sends a whole answer.
-    pub fn answer(&mut self, bytes: &[u8]) {
+    pub fn respond(&mut self, bytes: &[u8]) {
         encode_stream(Kind::Stdout, self.id, bytes, &mut self.output);
         encode_stream_end(Kind::Stdout, self.id, &mut self.output);
         self.end(ProtocolStatus::RequestComplete);
@@ -382,7 +384,7 @@ impl Peer {
     }
 
     /// Sends bytes that need not be FastCGI.
-    pub fn raw(&mut self, bytes: &[u8]) {
+    pub fn send_raw(&mut self, bytes: &[u8]) {
         self.output.extend_from_slice(bytes);
         self.flush();
     }

@@ -110,7 +110,7 @@ fn a_forwarded_host_chooses_the_site_where_it_is_trusted() {
 fn authorizer(mut peer: Peer) {
     while let Some(params) = peer.request() {
         let seen = [variable(&params, "REMOTE_ADDR"), variable(&params, "REQUEST_SCHEME")].join(" ");
-        peer.answer(format!("Status: 200\r\nVariable-Seen: {seen}\r\n\r\n").as_bytes());
+        peer.respond(format!("Status: 200\r\nVariable-Seen: {seen}\r\n\r\n").as_bytes());
     }
 }
 
@@ -120,7 +120,7 @@ fn app(mut peer: Peer) {
         let names = ["REMOTE_ADDR", "REMOTE_PORT", "REQUEST_SCHEME", "HTTPS", "SEEN", "HTTP_HOST"];
         let text: String = names.map(|name| format!("{name}={}\n", variable(&params, name))).concat();
         peer.body();
-        peer.answer(format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes());
+        peer.respond(format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes());
     }
 }
 

@@ -109,12 +109,12 @@ fn tell(mut peer: Peer) {
     while let Some(params) = peer.request() {
         let Some(body) = peer.body() else { continue };
         if variable(&params, "SCRIPT_FILENAME").contains("/secret/") {
-            peer.answer(b"Content-Type: text/plain\r\n\r\n@@closed\n");
+            peer.respond(b"Content-Type: text/plain\r\n\r\n@@closed\n");
             continue;
         }
         let lines = site::APP_VARIABLES
             .map(|name| format!("{name}={}\n", percent_encode(params.get(name).unwrap_or_default())));
         let text = format!("Content-Type: text/plain\r\n\r\n@@app\n{}BODY={body}\n", lines.concat());
-        peer.answer(text.as_bytes());
+        peer.respond(text.as_bytes());
     }
 }

@@ -35,7 +35,7 @@ fn lingering(go: Receiver<()>) -> App {
             if go.lock().expect("no thread panics with it").recv_timeout(PATIENCE).is_err() {
                 return;
             }
-            peer.answer(b"");
+            peer.respond(b"");
         }
     })
 }

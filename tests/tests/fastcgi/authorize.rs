@@ -73,8 +73,8 @@ fn decide(params: &Params, peer: &mut Peer, tell: &Sender<String>) -> bool {
         return wait_for_end(peer, tell);
     }
     match what {
-        "allow" => peer.answer(ALLOW),
-        "allow-without-a-status" => peer.answer(b"Variable-REMOTE_USER: ann\r\n\r\n"),
+        "allow" => peer.respond(ALLOW),
+        "allow-without-a-status" => peer.respond(b"Variable-REMOTE_USER: ann\r\n\r\n"),
         "allow-without-a-status-and-fail" => {
             peer.stdout(b"Variable-REMOTE_USER: ann\r\n\r\n");
             peer.stdout_end();
@@ -90,33 +90,33 @@ fn decide(params: &Params, peer: &mut Peer, tell: &Sender<String>) -> bool {
             peer.stdout_end();
             return false;
         }
-        "say-an-empty-line" => peer.answer(b"\r\n"),
-        "end-in-the-head" => peer.answer(b"Variable-REMOTE_USER: ann\r\n"),
-        "allow-with-a-body" => peer.answer(&[ALLOW, b"nobody sees this"].concat()),
-        "allow-with-too-much-of-a-body" => peer.answer(&[ALLOW.to_vec(), vec![b'a'; 1_000_000]].concat()),
-        "refuse" => peer.answer(b"Status: 403 No\r\nVariable-REMOTE_USER: eve\r\n\r\nnot you"),
-        "ask-for-a-password" => peer.answer(b"Status: 401\r\nWWW-Authenticate: Basic realm=x\r\n\r\n"),
-        "send-to-log-in" => peer.answer(b"Status: 302\r\nLocation: /login\r\nSet-Cookie: back=1\r\n\r\n"),
-        "lead-to-log-in" => peer.answer(b"Location: /login\r\n\r\n"),
-        "say-that-there-is-no-content" => peer.answer(b"Status: 204\r\n\r\n"),
-        "speak-http" => peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        "say-an-empty-line" => peer.respond(b"\r\n"),
+        "end-in-the-head" => peer.respond(b"Variable-REMOTE_USER: ann\r\n"),
+        "allow-with-a-body" => peer.respond(&[ALLOW, b"nobody sees this"].concat()),
+        "allow-with-too-much-of-a-body" => peer.respond(&[ALLOW.to_vec(), vec![b'a'; 1_000_000]].concat()),
+        "refuse" => peer.respond(b"Status: 403 No\r\nVariable-REMOTE_USER: eve\r\n\r\nnot you"),
+        "ask-for-a-password" => peer.respond(b"Status: 401\r\nWWW-Authenticate: Basic realm=x\r\n\r\n"),
+        "send-to-log-in" => peer.respond(b"Status: 302\r\nLocation: /login\r\nSet-Cookie: back=1\r\n\r\n"),
+        "lead-to-log-in" => peer.respond(b"Location: /login\r\n\r\n"),
+        "say-that-there-is-no-content" => peer.respond(b"Status: 204\r\n\r\n"),
+        "speak-http" => peer.send_raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         "send-garbage-behind-the-head" => {
             peer.stdout(ALLOW);
-            peer.raw(b"garbage that is no record");
+            peer.send_raw(b"garbage that is no record");
         }
-        "say-nothing" => peer.answer(b""),
-        "have-no-head" => peer.answer(b"hello\r\n"),
+        "say-nothing" => peer.respond(b""),
+        "have-no-head" => peer.respond(b"hello\r\n"),
         "be-overloaded" => peer.end(ProtocolStatus::Overloaded),
         "know-no-such-role" => peer.end(ProtocolStatus::UnknownRole),
         "know-no-such-role-behind-the-head" => {
             peer.stdout(ALLOW);
             peer.end(ProtocolStatus::UnknownRole);
         }
-        "name-a-script" => peer.answer(b"Status: 200\r\nVariable-SCRIPT_FILENAME: /tmp/x.php\r\n\r\n"),
-        "name-a-file" => peer.answer(b"Status: 403\r\nX-Sendfile: /etc/passwd\r\n\r\n"),
+        "name-a-script" => peer.respond(b"Status: 200\r\nVariable-SCRIPT_FILENAME: /tmp/x.php\r\n\r\n"),
+        "name-a-file" => peer.respond(b"Status: 403\r\nX-Sendfile: /etc/passwd\r\n\r\n"),
         "complain" => {
             peer.stderr(b"who is this?\n");
-            peer.answer(ALLOW);
+            peer.respond(ALLOW);
         }
         _ => panic!("{what} is not known"),
     }
@@ -155,12 +155,12 @@ impl Guarded {
                 let user = params.get("REMOTE_USER").map(|user| String::from_utf8_lossy(user).into_owned());
                 if variable(&params, "PATH_INFO") == "/redirect" {
                     peer.body();
-                    peer.answer(b"Location: /page\r\n\r\n");
+                    peer.respond(b"Location: /page\r\n\r\n");
                     continue;
                 }
                 let Some(bytes) = peer.body() else { return };
                 let text = format!("Content-Type: text/plain\r\n\r\n{user:?} with {bytes} bytes");
-                peer.answer(text.as_bytes());
+                peer.respond(text.as_bytes());
             }
         });
         let files = tempfile::tempdir().expect("a temp folder can be made");
@@ -330,7 +330,7 @@ fn an_authorizer_is_told_that_its_client_has_left() {
 #[test]
 fn an_authorizer_whose_kept_connection_has_died_is_asked_again_on_a_new_one() {
     let guarded = Guarded::start(Model::PerCore, |_, peer, _| {
-        peer.answer(ALLOW);
+        peer.respond(ALLOW);
         // Closes what it is asked on again, having read the request.
         peer.request();
         false
@@ -386,7 +386,7 @@ fn an_app_may_be_the_authorizer_of_its_own_route_over_the_same_connection() {
     let app = App::start(|mut peer| {
         while peer.request().is_some() {
             if peer.role() == Role::Authorizer {
-                peer.answer(ALLOW);
+                peer.respond(ALLOW);
             } else if !answer_with(&mut peer, "fine") {
                 return;
             }

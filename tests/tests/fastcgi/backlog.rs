@@ -25,7 +25,7 @@ fn is_502_in_time(mut server: Server) {
 
 #[test]
 fn a_unix_socket_whose_queue_is_full_is_502_after_connect_time() {
-    let app = App::hold(fine);
+    let app = App::start_without_accepting(fine);
     let _waits = UnixStream::connect(app.socket()).unwrap();
     is_502_in_time(Site::server(Model::PerCore, &app, ", connect_timeout = \"500ms\""));
 }
@@ -43,7 +43,7 @@ fn a_port_whose_queue_is_full_is_502_after_connect_time() {
 
 #[test]
 fn a_request_to_an_app_that_does_not_accept_yet_gets_its_response_when_the_app_accepts() {
-    let mut app = App::hold(fine);
+    let mut app = App::start_without_accepting(fine);
     let waits = UnixStream::connect(app.socket()).unwrap();
     let more = ", connections = 1, queue = 0, connect_timeout = \"30s\"";
     let mut server = Site::server(Model::PerCore, &app, more);

@@ -40,7 +40,7 @@ fn serve(name: &str, peer: &mut Peer, _: &Sender<String>) -> bool {
         // Before the end of the response: what is sent next on the connection is rejected, all of it.
         peer.stop_reading();
     }
-    peer.answer(&response);
+    peer.respond(&response);
     true
 }
 

@@ -69,34 +69,34 @@ fn serve(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
     }
     peer.body();
     match name {
-        "/speaks-http" => peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
-        "/answers-nothing" => peer.answer(b""),
+        "/speaks-http" => peer.send_raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        "/answers-nothing" => peer.respond(b""),
         // STDOUT of request 7: the requests of a connection are 1 and 2 by turns.
-        "/answers-another-request" => peer.raw(b"\x01\x06\x00\x07\x00\x04\x04\x00abcd\0\0\0\0"),
+        "/answers-another-request" => peer.send_raw(b"\x01\x06\x00\x07\x00\x04\x04\x00abcd\0\0\0\0"),
         "/sends-late-records" => {
             peer.late_records(b"of the request before");
             peer.stdout(&[HEAD, b"fi"].concat());
             peer.late_records(b"of the request before");
-            peer.answer(b"ne");
+            peer.respond(b"ne");
         }
-        "/has-no-head" => peer.answer(b"hello, world\r\nthis is a page\r\n"),
-        "/has-a-head-without-end" => peer.answer(&[b"X-".to_vec(), vec![b'a'; 200_000]].concat()),
-        "/has-a-wrong-status" => peer.answer(b"Status: fine\r\n\r\n"),
+        "/has-no-head" => peer.respond(b"hello, world\r\nthis is a page\r\n"),
+        "/has-a-head-without-end" => peer.respond(&[b"X-".to_vec(), vec![b'a'; 200_000]].concat()),
+        "/has-a-wrong-status" => peer.respond(b"Status: fine\r\n\r\n"),
         "/sends-garbage-in-the-body" => {
             peer.stdout(&[HEAD, b"half"].concat());
-            peer.raw(b"garbage that is no record");
+            peer.send_raw(b"garbage that is no record");
         }
-        "/says-too-much" => peer.answer(b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\n1234567890"),
+        "/says-too-much" => peer.respond(b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\n1234567890"),
         "/says-too-much-later" => {
             peer.stdout(b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\n123");
-            peer.answer(b"4567890");
+            peer.respond(b"4567890");
         }
         "/says-too-little" => {
             peer.stdout(b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\n");
-            peer.answer(b"123");
+            peer.respond(b"123");
         }
         "/says-too-little-at-once" => {
-            peer.answer(b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\n123");
+            peer.respond(b"Content-Type: text/plain\r\nContent-Length: 5\r\n\r\n123");
         }
         "/is-overloaded" => peer.end(ProtocolStatus::Overloaded),
         "/cannot-multiplex" => peer.end(ProtocolStatus::CannotMultiplex),
@@ -105,11 +105,11 @@ fn serve(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
             for _ in 0..1000 {
                 peer.stderr(&b"PHP Warning: something is wrong again\n".repeat(500));
             }
-            peer.answer(&[HEAD, b"fine"].concat());
+            peer.respond(&[HEAD, b"fine"].concat());
         }
         "/says-100-lines" => {
             peer.stderr(&b"PHP Warning: something is wrong\n".repeat(100));
-            peer.answer(&[HEAD, b"fine"].concat());
+            peer.respond(&[HEAD, b"fine"].concat());
         }
         "/answers-without-end-of-stdout" => {
             peer.stdout(&[HEAD, b"fine"].concat());
@@ -135,7 +135,7 @@ fn go_so_far(phase: &str, peer: &mut Peer) {
         // The header of a record of 1000 bytes, and two of them.
         "in-a-record" => {
             peer.stdout(HEAD);
-            peer.raw(b"\x01\x06\x00\x01\x03\xe8\x00\x00ab");
+            peer.send_raw(b"\x01\x06\x00\x01\x03\xe8\x00\x00ab");
         }
         "before-the-end" => {
             peer.stdout(&[HEAD, b"all of it"].concat());

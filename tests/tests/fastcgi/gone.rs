@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rudy_net::engine::Model;
 use rudy_observe::Process;
-use rudy_tests::fastcgi::{App, Came, Peer};
+use rudy_tests::fastcgi::{App, Peer, Received};
 use rudy_tests::{Answer, PATIENCE, engines};
 
 use crate::site::{SHORT_HALF_CLOSE, Site, answer_with, post, wait_for_end};
@@ -20,7 +20,7 @@ fn waits(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
             peer.body();
             peer.stdout(b"Content-Type: text/plain\r\n\r\nhalf");
         }
-        "/in-the-upload" => assert!(matches!(peer.came(), Came::Body(_))),
+        "/in-the-upload" => assert!(matches!(peer.receive(), Received::Body(_))),
         _ => panic!("the phase {name} is not known"),
     }
     tell.send(name.to_owned()).expect("the test listens");
@@ -64,7 +64,7 @@ fn an_app_that_does_not_listen_finds_its_connection_closed_when_its_client_has_l
         peer.body();
         tell.send(name.to_owned()).expect("the test listens");
         // Most apps do not know `FCGI_ABORT_REQUEST`, and say nothing for as long as they are at work.
-        while !matches!(peer.came(), Came::Closed) {}
+        while !matches!(peer.receive(), Received::Closed) {}
         tell.send("closed".to_owned()).expect("the test listens");
         false
     });
@@ -146,13 +146,13 @@ fn an_app_that_is_gone_is_502_until_it_is_back() {
 
 /// Answers, or breaks off, while a body goes up that it does not read.
 fn reads_nothing(name: &str, peer: &mut Peer, _: &Sender<String>) -> bool {
-    assert!(matches!(peer.came(), Came::Body(_)));
+    assert!(matches!(peer.receive(), Received::Body(_)));
     match name {
-        "/refuses" => peer.answer(b"Status: 403\r\n\r\nno"),
+        "/refuses" => peer.respond(b"Status: 403\r\n\r\nno"),
         _ => return false,
     }
     // What it is sent is not looked at.
-    while !matches!(peer.came(), Came::Closed) {}
+    while !matches!(peer.receive(), Received::Closed) {}
     false
 }
 
@@ -180,7 +180,7 @@ fn a_body_goes_up_no_faster_than_the_app_takes_it() {
         if peer.request().is_some() {
             may_go.lock().unwrap().recv().expect("the test says when");
             let body = peer.body();
-            peer.answer(format!("Content-Type: text/plain\r\n\r\n{body:?}").as_bytes());
+            peer.respond(format!("Content-Type: text/plain\r\n\r\n{body:?}").as_bytes());
         }
     });
     let server = Site::server(Model::PerCore, &app, ", request_buffering = false");

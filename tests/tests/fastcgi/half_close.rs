@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, Came};
+use rudy_tests::fastcgi::{App, Received};
 use rudy_tests::{Connection, PATIENCE, Server, engines};
 use rustix::net::sockopt;
 
@@ -110,7 +110,7 @@ fn are_gone(model: Model, clients: usize, half_close_timeout: &str, close: fn(Co
     let app = App::start(move |mut peer| {
         if peer.request().is_some() {
             tell.send("asked".to_owned()).expect("the test listens");
-            while !matches!(peer.came(), Came::Closed) {}
+            while !matches!(peer.receive(), Received::Closed) {}
         }
     });
     let server = server(model, &format!("limits.half_close_timeout = \"{half_close_timeout}\"\n"), &app);

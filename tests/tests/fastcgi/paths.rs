@@ -25,7 +25,7 @@ fn echo(mut peer: Peer) {
             let told =
                 told.map(|name| format!("Variable-TOLD_{name}: {}\r\n", variable(&params, name))).concat();
             let end = head.len() - 2;
-            peer.answer(&[&head[..end], told.as_bytes(), &head[end..]].concat());
+            peer.respond(&[&head[..end], told.as_bytes(), &head[end..]].concat());
             continue;
         }
         let Some(bytes) = peer.body() else { return };
@@ -35,7 +35,7 @@ fn echo(mut peer: Peer) {
         } else {
             b""
         };
-        peer.answer(
+        peer.respond(
             &[status, b"Content-Type: text/plain\r\n\r\n", &all[..], format!("BODY={bytes}\n").as_bytes()]
                 .concat(),
         );

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use rudy_net::engine::Model;
-use rudy_tests::fastcgi::{App, Came, Peer};
+use rudy_tests::fastcgi::{App, Peer, Received};
 use rudy_tests::{Connection, PATIENCE};
 
 use crate::site::{CONNECTIONS, Site, assert_same, pattern, post};
@@ -14,7 +14,7 @@ const HEAD: &[u8] = b"Content-Type: application/octet-stream\r\n\r\n";
 /// Sends the body back.
 pub(crate) fn echo(peer: &mut Peer) -> bool {
     let Some(body) = peer.body_bytes() else { return false };
-    peer.answer(&[HEAD, &body].concat());
+    peer.respond(&[HEAD, &body].concat());
     true
 }
 
@@ -89,10 +89,10 @@ fn a_body_that_may_have_no_end_reaches_the_app_as_it_comes() {
     let (tell, told) = mpsc::channel();
     let app = App::start(move |mut peer| {
         while peer.request().is_some() {
-            while let Came::Body(piece) = peer.came() {
+            while let Received::Body(piece) = peer.receive() {
                 tell.send(piece).expect("the test listens");
             }
-            peer.answer(b"Content-Type: text/plain\r\n\r\nfine");
+            peer.respond(b"Content-Type: text/plain\r\n\r\nfine");
         }
     });
     // Other apps need the length of a body, and any client could name such a type.

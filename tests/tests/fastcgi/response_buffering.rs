@@ -26,7 +26,7 @@ pub(crate) fn send(name: &str, peer: &mut Peer, tell: &Sender<String>) -> bool {
     peer.body();
     peer.stdout(format!("Content-Type: {media_type}\r\n\r\n").as_bytes());
     pattern(bytes).chunks(60_000).for_each(|piece| peer.stdout(piece));
-    peer.answer(b"");
+    peer.respond(b"");
     // A client that has left does not wait for it.
     let _ = tell.send("sent".to_owned());
     true
@@ -158,7 +158,7 @@ fn each_piece_is_passed_on_as_it_comes() {
                 let _ = may_go.lock().expect("no thread panics with it").recv_timeout(PATIENCE);
                 peer.stdout(format!("data: {n}\n\n").as_bytes());
             }
-            peer.answer(b"");
+            peer.respond(b"");
         }
     });
     let server = Site::build(Model::PerCore, &app.address(), &no_files(), "").start();

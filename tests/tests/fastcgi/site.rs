@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rudy_net::engine::Model;
 use rudy_observe::Process;
-use rudy_tests::fastcgi::{App, Came, Peer, variable};
+use rudy_tests::fastcgi::{App, Peer, Received, variable};
 use rudy_tests::{Answer, Builder, PATIENCE, Server};
 
 use crate::request_buffering::echo;
@@ -179,7 +179,7 @@ pub(crate) fn post(target: &str, body: &[u8]) -> Vec<u8> {
 pub(crate) fn answer_with(peer: &mut Peer, text: &str) -> bool {
     let is_whole = peer.body().is_some();
     if is_whole {
-        peer.answer(format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes());
+        peer.respond(format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes());
     }
     is_whole
 }
@@ -187,10 +187,10 @@ pub(crate) fn answer_with(peer: &mut Peer, text: &str) -> bool {
 /// Waits until the gateway cancels the request, and reports it.
 pub(crate) fn wait_for_end(peer: &mut Peer, tell: &Sender<String>) -> bool {
     loop {
-        match peer.came() {
-            Came::Abort | Came::Closed => break,
-            Came::Body(_) | Came::BodyEnd => {}
-            Came::Request(params) => panic!("cancelled, and yet {params:?} comes"),
+        match peer.receive() {
+            Received::Abort | Received::Closed => break,
+            Received::Body(_) | Received::BodyEnd => {}
+            Received::Request(params) => panic!("cancelled, and yet {params:?} comes"),
         }
     }
     // Some tests look at the response alone.

@@ -15,7 +15,7 @@ fn tell_all(mut peer: Peer) {
         let pairs = params.iter().map(|(name, value)| [name, b"=", value, b"\n"].concat());
         let all: Vec<u8> = pairs.collect::<Vec<_>>().concat();
         peer.body();
-        peer.answer(&[b"Content-Type: text/plain\r\n\r\n", &all[..]].concat());
+        peer.respond(&[b"Content-Type: text/plain\r\n\r\n", &all[..]].concat());
     }
 }
 

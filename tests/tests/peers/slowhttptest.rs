@@ -75,7 +75,7 @@ fn slow_readers_leave_the_service_available() {
 fn attack(path: &str, mode: &[&str]) -> Option<Seen> {
     let app = App::start(|mut peer| {
         while peer.request().is_some() && peer.body().is_some() {
-            peer.answer(b"Content-Type: text/plain\r\n\r\ntaken");
+            peer.respond(b"Content-Type: text/plain\r\n\r\ntaken");
         }
     });
     let route = format!(
