@@ -1,63 +1,65 @@
-//! The decisions of the pool, as functions of values: they take no lock and read no clock.
+//! The decisions of the pool as pure functions, without locks or a clock.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
-/// How much longer than the own worker's oldest waiter another worker's may wait: a connection that moves to another worker
-/// wakes that worker, which costs as much as the rest of a small request.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// How much longer a waiter of another worker may wait than the own worker's oldest one. Moving a connection wakes the
+/// other worker, which costs as much as the rest of a small request.
+const MAX_EXTRA_WAIT: Duration = Duration::from_millis(20);
 
-/// What a decision knows of a worker.
+/// The input of a decision about a worker.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Front {
-    /// Since when its oldest waiter waits, if it has one.
+pub(crate) struct WorkerQueue {
+    /// When its oldest waiter joined the queue.
     pub(crate) oldest: Option<Instant>,
-    /// It has connections, idle or in use.
+    /// Whether it has connections, idle or in use.
     pub(crate) has_connections: bool,
 }
 
-/// What a decision knows of a member.
+/// The input of a decision about a member.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
-    pub(crate) takes_requests: bool,
+pub(crate) struct MemberState {
+    pub(crate) accepts_requests: bool,
     pub(crate) open: usize,
     pub(crate) limit: usize,
     pub(crate) is_backed_off: bool,
     pub(crate) in_flight: usize,
 }
 
-/// The worker whose oldest waiter gets a connection that worker `own` releases. It is `own`, because the connection is
-/// registered there, unless another worker's oldest has waited [`PATIENCE`] longer, or has no connection to wait for.
-pub(crate) fn next_worker(own: usize, fronts: impl Iterator<Item = Front> + Clone) -> Option<usize> {
-    let Some(own_since) = fronts.clone().nth(own).and_then(|front| front.oldest) else {
-        return oldest(fronts).map(|(worker, _)| worker);
+/// Returns the worker whose oldest waiter gets a connection that worker `own` releases. Prefers `own`, because the
+/// connection is registered there, unless another worker's oldest waiter has waited [`MAX_EXTRA_WAIT`] longer or that
+/// worker has no connections.
+pub(crate) fn next_worker(own: usize, queues: impl Iterator<Item = WorkerQueue> + Clone) -> Option<usize> {
+    let Some(own_since) = queues.clone().nth(own).and_then(|queue| queue.oldest) else {
+        return oldest(queues).map(|(worker, _)| worker);
     };
-    let is_late = |since| own_since.saturating_duration_since(since) > PATIENCE;
-    let late = fronts.enumerate().map(|(worker, front)| Front {
-        oldest: front.oldest.filter(|since| worker != own && (!front.has_connections || is_late(*since))),
-        ..front
+    let is_late = |since| own_since.saturating_duration_since(since) > MAX_EXTRA_WAIT;
+    let late = queues.enumerate().map(|(worker, queue)| WorkerQueue {
+        oldest: queue.oldest.filter(|since| worker != own && (!queue.has_connections || is_late(*since))),
+        ..queue
     });
     oldest(late).map(|(worker, _)| worker).or(Some(own))
 }
 
-/// The worker whose oldest waiter has waited longest, and since when.
-pub(crate) fn oldest(fronts: impl Iterator<Item = Front>) -> Option<(usize, Instant)> {
-    let waiting = fronts.enumerate().filter_map(|(worker, front)| Some((worker, front.oldest?)));
+/// Returns the worker with the oldest waiter, and when that waiter joined the queue.
+pub(crate) fn oldest(queues: impl Iterator<Item = WorkerQueue>) -> Option<(usize, Instant)> {
+    let waiting = queues.enumerate().filter_map(|(worker, queue)| Some((worker, queue.oldest?)));
     waiting.min_by_key(|(_, since)| *since)
 }
 
-/// The member that gets a new connection, of those that have room for one. One that could not be connected to gets none while
-/// another one takes requests: to wait for that one is better than to fail.
-pub(crate) fn least_busy(members: impl Iterator<Item = Load> + Clone) -> Option<usize> {
-    let is_up = |load: &Load| load.takes_requests && !load.is_backed_off;
+/// Returns the member that gets a new connection: the least busy one below its limit. A member that is backed off gets one
+/// only if all others are, too: waiting for another member is better than failing.
+pub(crate) fn least_busy(members: impl Iterator<Item = MemberState> + Clone) -> Option<usize> {
+    let is_up = |load: &MemberState| load.accepts_requests && !load.is_backed_off;
     let any_is_up = members.clone().any(|load| is_up(&load));
-    let has_room = |load: &Load| load.takes_requests && load.open < load.limit && (is_up(load) || !any_is_up);
+    let has_room =
+        |load: &MemberState| load.accepts_requests && load.open < load.limit && (is_up(load) || !any_is_up);
     let with_room = members.enumerate().filter(|(_, load)| has_room(load));
     with_room.min_by_key(|(_, load)| load.in_flight).map(|(member, _)| member)
 }
 
-/// The idle connection to take from a stack: one whose member has the fewest requests in flight, and of these the most
-/// recently used, so that connections that are not needed expire. `None` in the stack cannot be taken.
+/// Returns the index of the idle connection to take from a stack: of the member with the fewest requests in flight, the
+/// most recently used one, so that unneeded connections expire. `None` marks a connection that cannot be used.
 pub(crate) fn best_idle(in_flight: impl ExactSizeIterator<Item = Option<usize>>) -> Option<usize> {
     let usable = in_flight.enumerate().filter_map(|(index, in_flight)| Some((index, in_flight?)));
     usable.min_by_key(|(index, in_flight)| (*in_flight, Reverse(*index))).map(|(index, _)| index)
@@ -67,13 +69,13 @@ pub(crate) fn best_idle(in_flight: impl ExactSizeIterator<Item = Option<usize>>)
 mod tests {
     use super::*;
 
-    /// What is known of a worker, as `(waits for ms, has connections)`.
+    /// A worker as `(wait of its oldest request in ms, has connections)`.
     type Worker = (Option<u64>, bool);
 
-    fn fronts(workers: &[Worker]) -> Vec<Front> {
+    fn queues(workers: &[Worker]) -> Vec<WorkerQueue> {
         let start = Instant::now();
         let since = |ms| start + Duration::from_millis(100 - ms);
-        workers.iter().map(|(ms, has)| Front { oldest: ms.map(since), has_connections: *has }).collect()
+        workers.iter().map(|(ms, has)| WorkerQueue { oldest: ms.map(since), has_connections: *has }).collect()
     }
 
     #[test]
@@ -95,9 +97,9 @@ mod tests {
             ("own waits for nothing", &[(None, true), (Some(1), true), (Some(2), true)], Some(2)),
         ];
         for (case, workers, expected) in table {
-            assert_eq!(next_worker(0, fronts(workers).into_iter()), *expected, "{case}");
+            assert_eq!(next_worker(0, queues(workers).into_iter()), *expected, "{case}");
         }
-        assert_eq!(next_worker(1, fronts(&[(Some(50), true), (Some(40), true)]).into_iter()), Some(1));
+        assert_eq!(next_worker(1, queues(&[(Some(50), true), (Some(40), true)]).into_iter()), Some(1));
     }
 
     #[test]
@@ -110,7 +112,7 @@ mod tests {
         ];
         for (workers, expected) in table {
             assert_eq!(
-                oldest(fronts(workers).into_iter()).map(|(worker, _)| worker),
+                oldest(queues(workers).into_iter()).map(|(worker, _)| worker),
                 *expected,
                 "{workers:?}"
             );
@@ -119,13 +121,14 @@ mod tests {
 
     #[test]
     fn a_new_connection_goes_to_the_least_busy_member_with_room() {
-        let free = Load { takes_requests: true, open: 0, limit: 4, is_backed_off: false, in_flight: 0 };
-        let busy = Load { open: 2, in_flight: 2, ..free };
-        let full = Load { open: 4, ..free };
-        let shrunk = Load { open: 4, limit: 2, ..free };
-        let retired = Load { takes_requests: false, ..free };
-        let backed_off = Load { is_backed_off: true, ..free };
-        let table: &[(&str, &[Load], Option<usize>)] = &[
+        let free =
+            MemberState { accepts_requests: true, open: 0, limit: 4, is_backed_off: false, in_flight: 0 };
+        let busy = MemberState { open: 2, in_flight: 2, ..free };
+        let full = MemberState { open: 4, ..free };
+        let shrunk = MemberState { open: 4, limit: 2, ..free };
+        let retired = MemberState { accepts_requests: false, ..free };
+        let backed_off = MemberState { is_backed_off: true, ..free };
+        let table: &[(&str, &[MemberState], Option<usize>)] = &[
             ("no member", &[], None),
             ("none with room", &[full, shrunk, retired], None),
             ("the first of equals", &[free, free], Some(0)),

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// A time, or none.
+/// An optional time.
 #[derive(Debug)]
 pub(crate) struct AtomicInstant {
-    /// No stored time is earlier: those that are count as this one.
+    /// The earliest time that can be stored; earlier ones are stored as this one.
     origin: Instant,
-    /// Nanoseconds since `origin`, plus one; 0 is none. They reach for 584 years.
+    /// Nanoseconds since `origin` plus one, or 0 for none. Enough for 584 years.
     nanos: AtomicU64,
 }
 
@@ -27,7 +27,7 @@ impl AtomicInstant {
         self.origin.checked_add(Duration::from_nanos(nanos))
     }
 
-    /// A relaxed store, which costs no more than one to a plain field. What reads it later is ordered by another atomic.
+    /// Stores the time. Relaxed, as cheap as a plain store: another atomic orders later reads.
     pub(crate) fn store(&self, time: Instant) {
         self.nanos.store(self.nanos(time), Ordering::Relaxed);
     }
@@ -36,7 +36,7 @@ impl AtomicInstant {
         self.nanos.store(0, Ordering::Relaxed);
     }
 
-    /// The time, which becomes `time` if there was none.
+    /// Returns the stored time. Stores `time` first if there is none.
     pub(crate) fn get_or_store(&self, time: Instant) -> Instant {
         let stored = self.nanos.compare_exchange(0, self.nanos(time), Ordering::SeqCst, Ordering::SeqCst);
         if stored.is_ok() { time } else { self.load().unwrap_or(time) }

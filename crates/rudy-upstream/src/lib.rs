@@ -1,28 +1,28 @@
-//! The pool of exclusive connections to an upstream: one request at a time on each, and no more connections than each
-//! member of the upstream (an address, or a process of an application) takes.
+//! A pool of exclusive connections to an upstream. A connection serves one request at a time, and each member of the
+//! upstream (an address, or a process of an application) has a connection limit.
 //!
-//! Nothing here opens a socket, reads a clock, or knows of an async runtime: the pool is generic over the address and the
-//! connection, the caller opens and closes connections, and passes the time in.
+//! The pool opens no sockets, reads no clock and uses no async runtime. It is generic over the address and the
+//! connection: the caller opens and closes connections, and passes the time as an argument.
 //!
-//! - [`Pool::checkout`] gives a request a [`PooledConnection`]: a kept connection, or room for a new one. Where there is neither it
-//!   gives a place in the queue, [`QueuedCheckout`].
-//! - [`Permit`] counts the connection. It is [released](Permit::release) with a connection that takes another request;
-//!   dropped, its room is free.
-//! - [`Member`] is what the pool knows of an address or a process.
+//! - [`Pool::checkout`] returns a [`PooledConnection`]: an idle connection, or a permit to open one. At the limit it
+//!   returns a [`QueuedCheckout`].
+//! - [`Permit`] counts the connection. [Release](Permit::release) it with a connection that can serve another request, or
+//!   drop it to free its capacity.
+//! - [`Member`] holds the state of one address or process.
 //!
 //! # Locks
 //!
-//! Each worker has a stack of idle connections behind a lock of its own. While no request waits, a checkout that finds a
-//! connection there and a release take only that lock, which is rarely contended. All else (a connection of another
-//! worker, a new one, the queue) takes one lock that all workers share. The count `queued` joins the two paths: a slow
-//! checkout raises it before it looks for a connection, and a release pushes onto its stack only while it is 0.
+//! Each worker has a stack of idle connections with its own lock. While no request waits, a release and a checkout from
+//! the worker's own stack take only that lock, which is rarely contended. Everything else (a connection of another worker,
+//! a new connection, the queue) takes one lock that all workers share. The count `queued` connects the two paths: a slow
+//! checkout increments it before it searches for a connection, and a release pushes onto its stack only while it is 0.
 //!
-//! No connection is dropped, no waker woken and no callback called under a lock.
+//! The pool drops no connection, wakes no waker and calls no callback while it holds a lock.
 //!
 //! # Fairness
 //!
-//! A worker serves its requests in their order. A released connection stays with its worker as long as requests wait there,
-//! since moving it costs a wake-up; but no worker waits 20 ms longer than another, and one without connections goes first.
+//! A worker serves its requests in order. A released connection stays with its worker while requests wait there, because
+//! moving it costs a wake-up. But no worker waits 20 ms longer than another, and a worker without connections goes first.
 //!
 //! # Example
 //!
@@ -35,7 +35,7 @@
 //! let pool = Pool::new(Options { workers: 1, queue: 100, requests_per_member: None }, None);
 //! pool.add(0, "app:9000", 1, now);
 //!
-//! let Checkout::Ready(pooled) = pool.checkout(0, Preference::Any, now)? else { unreachable!("there is room") };
+//! let Checkout::Ready(pooled) = pool.checkout(0, Preference::Any, now)? else { unreachable!("below the limit") };
 //! assert!(pooled.connection.is_none(), "the caller opens a new connection");
 //! let connection = format!("a connection to {}", pooled.permit.member().address());
 //! let Checkout::Queued(queued) = pool.checkout(0, Preference::Any, now)? else { unreachable!("the limit is 1") };

@@ -1,15 +1,15 @@
-//! One address of the upstream, or one of its processes, with the counts that the pool decides by.
+//! A member of the upstream, with the counts on which the pool bases its decisions.
 //!
-//! The counts are sequentially consistent throughout: several rules need it (a thread writes one count and then reads
-//! another, while a second thread does the reverse), and on x86 only a plain store would be cheaper otherwise.
+//! All counts are sequentially consistent. Several rules need this: one thread writes a count and then reads another,
+//! while a second thread does the reverse. On x86 only a plain store would be cheaper otherwise.
 
 use std::time::Instant;
 
-use crate::decide::Load;
+use crate::decide::MemberState;
 use crate::instant::AtomicInstant;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-/// One address of the upstream, or one of its processes.
+/// An address or a process of the upstream.
 #[derive(Debug)]
 pub struct Member<A> {
     id: u64,
@@ -17,14 +17,14 @@ pub struct Member<A> {
     requests_max: u64,
     requests: AtomicU64,
     limit: AtomicUsize,
-    /// Connections: idle, in use, or being opened.
+    /// Number of connections: idle, in use, or being opened.
     open: AtomicUsize,
-    /// Connections that are not idle.
+    /// Number of connections in use or being opened.
     in_flight: AtomicUsize,
-    /// Connections that wait for the upstream to accept them.
+    /// Number of connections that the upstream has not accepted yet.
     unaccepted: AtomicUsize,
     is_retired: AtomicBool,
-    /// None while it is unknown, and without meaning while a request is in flight.
+    /// None while unknown. Has no meaning while a request is in flight.
     idle_since: AtomicInstant,
     backed_off_until: AtomicInstant,
 }
@@ -46,38 +46,39 @@ impl<A> Member<A> {
         }
     }
 
-    /// The number it was added with.
+    /// The id passed to [`Pool::add`](crate::Pool::add).
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Where to connect to.
+    /// The address to connect to.
     pub fn address(&self) -> &A {
         &self.address
     }
 
-    /// Requests that it was given so far.
+    /// Number of requests that the member got so far.
     pub fn requests(&self) -> u64 {
         self.requests.load(SeqCst)
     }
 
-    /// Whether it has had [`Options::requests_per_member`](crate::Options::requests_per_member) and gets no more.
+    /// Whether the member got [`Options::requests_per_member`](crate::Options::requests_per_member) requests.
     pub fn reached_request_limit(&self) -> bool {
         self.requests() >= self.requests_max
     }
 
-    /// Whether it was [retired](crate::Pool::retire) and has no connection any more.
+    /// Whether the member is [retired](crate::Pool::retire) and has no connections left.
     pub fn is_drained(&self) -> bool {
         self.is_retired.load(SeqCst) && self.open.load(SeqCst) == 0
     }
 
-    /// Since when it has no request in flight; `None` while it has one. A permit that is dropped passes no
-    /// time: the member then counts as idle from the first call that finds it so.
+    /// Since when the member has no request in flight, or `None` while it has one. Dropping a permit records no time: the
+    /// member then counts as idle from the next call on.
     pub fn idle_since(&self, now: Instant) -> Option<Instant> {
         (self.in_flight() == 0).then(|| self.idle_since.get_or_store(now))
     }
 
-    /// A connection to it failed: other members get new connections first, until this time or until a connection succeeds.
+    /// Records that connecting to this member failed. The pool prefers other members for new connections until this time,
+    /// or until a connection succeeds.
     pub fn back_off(&self, until: Instant) {
         self.backed_off_until.store(until);
     }
@@ -88,9 +89,9 @@ impl<A> Member<A> {
         }
     }
 
-    pub(crate) fn load(&self, now: Instant) -> Load {
-        Load {
-            takes_requests: self.takes_requests(),
+    pub(crate) fn load(&self, now: Instant) -> MemberState {
+        MemberState {
+            accepts_requests: self.accepts_requests(),
             open: self.open.load(SeqCst),
             limit: self.limit.load(SeqCst),
             is_backed_off: self.backed_off_until.load().is_some_and(|until| now < until),
@@ -102,13 +103,13 @@ impl<A> Member<A> {
         self.in_flight.load(SeqCst)
     }
 
-    pub(crate) fn takes_requests(&self) -> bool {
+    pub(crate) fn accepts_requests(&self) -> bool {
         !self.is_retired.load(SeqCst) && !self.reached_request_limit()
     }
 
-    /// Whether a released connection is kept.
-    pub(crate) fn keeps_connections(&self) -> bool {
-        self.takes_requests()
+    /// Whether a released connection may become idle.
+    pub(crate) fn retains_connections(&self) -> bool {
+        self.accepts_requests()
             && self.unaccepted.load(SeqCst) == 0
             && self.open.load(SeqCst) <= self.limit.load(SeqCst)
     }
@@ -121,13 +122,13 @@ impl<A> Member<A> {
         self.is_retired.store(true, SeqCst);
     }
 
-    /// Counts a request on a connection that is in use already. `false` if the member takes none any more.
+    /// Counts a request on a connection that is in use. Returns `false` if the member accepts no more requests.
     pub(crate) fn count_request(&self) -> bool {
         let add = |requests| (requests < self.requests_max).then_some(requests + 1);
         !self.is_retired.load(SeqCst) && self.requests.fetch_update(SeqCst, SeqCst, add).is_ok()
     }
 
-    /// Counts a request on a connection that was idle or is new. `false` if the member takes none any more.
+    /// Counts a request on an idle or new connection. Returns `false` if the member accepts no more requests.
     pub(crate) fn begin_request(&self) -> bool {
         let begins = self.count_request();
         if begins {
@@ -136,7 +137,7 @@ impl<A> Member<A> {
         begins
     }
 
-    /// The connection is no longer in use. Without a time, [`Self::idle_since`] determines it.
+    /// Marks a connection as no longer in use. Without a time, [`Self::idle_since`] determines it.
     pub(crate) fn end_request(&self, now: Option<Instant>) {
         match now {
             Some(now) => self.idle_since.store(now),
@@ -145,7 +146,7 @@ impl<A> Member<A> {
         self.in_flight.fetch_sub(1, SeqCst);
     }
 
-    /// Counts a new connection. The caller holds the queue's lock and has found room for it.
+    /// Counts a new connection. The caller holds the queue's lock and has found capacity.
     pub(crate) fn open_one(&self) {
         self.open.fetch_add(1, SeqCst);
     }

@@ -1,4 +1,4 @@
-//! The right of a request to a connection.
+//! A request's permit to use a connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use std::time::Instant;
 
 use crate::member::Member;
 use crate::pool::Pool;
-use crate::worker::Idle;
+use crate::worker::IdleConnection;
 
-/// A connection for one request, or room for one.
+/// An idle connection for a request, or a permit to open one.
 #[derive(Debug)]
 pub struct PooledConnection<A, C> {
     // Before the permit, so that it is closed first when both are dropped.
-    /// A kept connection. It may belong to the runtime of another worker, from which the caller moves it. `None`: the caller
-    /// opens a new one to the [member's address](Member::address).
+    /// The reused connection. It may belong to the runtime of another worker, from which the caller has to move it. If
+    /// `None`, the caller opens a connection to the [member's address](Member::address).
     pub connection: Option<C>,
-    /// What counts the connection.
+    /// The permit that counts the connection.
     pub permit: Permit<A, C>,
 }
 
-/// The right to one connection, until it is [released](Self::release). Drop it after the connection: that makes room for
-/// another connection, which the upstream may not accept before this one is closed.
+/// A permit for one connection, until it is [released](Self::release). Drop it after the connection: dropping it frees
+/// capacity for another connection, which the upstream may not accept before this one is closed.
 pub struct Permit<A, C> {
     pool: Arc<Pool<A, C>>,
-    /// Until it is released.
+    /// `None` once the permit is released.
     member: Option<Arc<Member<A>>>,
     worker: usize,
     is_unaccepted: bool,
@@ -34,19 +34,19 @@ impl<A, C> Permit<A, C> {
         Self { pool, member: Some(member), worker, is_unaccepted: false }
     }
 
-    /// The member that the connection leads to.
+    /// The member to which the connection leads.
     #[must_use]
     pub fn member(&self) -> &Member<A> {
         self.member.as_deref().expect("only `release` takes the member, and it consumes the permit")
     }
 
-    /// The upstream has not accepted the new connection, as far as that can be known: the caller has sent a request, and has
-    /// received no byte for 20 ms. Closes the member's idle connections, and from now on those that are released, until
-    /// [`Self::mark_accepted`] or the end of the permit.
+    /// Marks the new connection as not accepted by the upstream. Call it 20 ms after a request was sent, if no byte has
+    /// been received. Closes the member's idle connections, and each one that is released until [`Self::mark_accepted`] or
+    /// the end of the permit.
     ///
-    /// An application that serves one connection per child (php-fpm) accepts none while its children hold kept connections.
-    /// Its backlog is first in, first out, so each connection that is closed lets one of the backlog in. Without the 20 ms
-    /// the rule would never converge: while all connections are new, each would be closed when it has finished.
+    /// An application that serves one connection per child (php-fpm) accepts no others while idle connections occupy its
+    /// children. Each connection that is closed frees a child for the next one in the accept backlog. Without the 20 ms,
+    /// the rule would never converge: while all connections are new, each would be closed after its request.
     pub fn mark_unaccepted(&mut self) {
         if !self.is_unaccepted {
             self.is_unaccepted = true;
@@ -55,19 +55,19 @@ impl<A, C> Permit<A, C> {
         }
     }
 
-    /// The upstream has accepted the connection: it has sent a byte. Takes [`Self::mark_unaccepted`] back, and ends the
-    /// [back-off](Member::back_off) of the member.
+    /// Marks the connection as accepted by the upstream, which has sent a byte. Reverts [`Self::mark_unaccepted`] and ends
+    /// the [back-off](Member::back_off) of the member.
     pub fn mark_accepted(&mut self) {
         self.member().clear_back_off();
         self.remove_unaccepted();
     }
 
-    /// The request is over, and the connection takes another one. The oldest waiter gets it; without waiters it is kept, or
-    /// closed where its member takes no more requests.
+    /// Ends the request and returns the connection to the pool. The oldest waiter gets it. Without waiters it becomes idle,
+    /// or is closed if its member accepts no more requests.
     pub fn release(mut self, connection: C, now: Instant) {
         self.mark_accepted();
         if let Some(member) = self.member.take() {
-            self.pool.release(self.worker, Idle { member, connection, since: now });
+            self.pool.release(self.worker, IdleConnection { member, connection, since: now });
         }
     }
 

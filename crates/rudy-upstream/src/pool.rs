@@ -1,4 +1,4 @@
-//! The pool: its members, and how a request gets a connection.
+//! The pool: its members, and how a request checks out a connection.
 
 use std::error::Error;
 use std::fmt;
@@ -11,70 +11,71 @@ use crate::queue::{Assignment, Queue};
 use crate::queued::QueuedCheckout;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Mutex, MutexGuard};
-use crate::worker::{Idle, Worker};
+use crate::worker::{IdleConnection, Worker};
 
-/// The bounds of a pool.
+/// The limits of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Workers that share the pool, at least 1.
+    /// Number of workers that share the pool, at least 1.
     pub workers: usize,
-    /// Requests that wait at once, of all workers.
+    /// Maximum number of waiting requests, over all workers.
     pub queue: usize,
-    /// Requests that a member gets before it is worn out.
+    /// Maximum number of requests per member; `None` for no limit.
     pub requests_per_member: Option<u64>,
 }
 
-/// Which connection a request wants.
+/// Which connections a checkout accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preference {
-    /// A kept one, or else a new one.
+    /// An idle connection, or else a new one.
     Any,
-    /// A new one, in place of a kept one if the limit is reached: for the retry after a kept connection turned out to be
-    /// dead. Where it has to wait, a kept connection may be granted.
+    /// A new connection, which replaces an idle one at the limit. For a retry after an idle connection turned out to be
+    /// closed. A checkout that has to wait may still get a reused connection.
     New,
 }
 
-/// What a checkout results in.
+/// The result of a checkout.
 #[derive(Debug)]
 pub enum Checkout<A, C> {
-    /// A connection.
+    /// A connection, or a permit to open one.
     Ready(PooledConnection<A, C>),
-    /// A place in the queue.
+    /// The request waits in the queue.
     Queued(QueuedCheckout<A, C>),
 }
 
-/// As many requests wait as [`Options::queue`] allows.
+/// The queue already holds [`Options::queue`] requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueFull;
 
-/// What is called with a member when a request at it is over.
+/// A callback that gets a member whenever a request to that member ends.
 pub type OnEnd<A> = Box<dyn Fn(&Member<A>) + Send + Sync>;
 
-/// The connections to an upstream: `A` is an address, `C` a connection. See the [crate].
+/// A pool of connections `C` to addresses `A`. See the [crate].
 pub struct Pool<A, C> {
     options: Options,
     on_end: Option<OnEnd<A>>,
     pub(crate) workers: Box<[Worker<A, C>]>,
-    /// The slow path. A worker's lock is taken under this one, never the other way round.
+    /// The lock of the slow path. Lock order: this one before a worker's.
     queue: Mutex<Queue<A, C>>,
-    /// Waiters, and the checkout that is looking for a connection: releases that find any take the slow path. Changes under
-    /// the queue's lock only.
+    /// Number of waiters, plus the checkout that is searching for a connection. A release takes the slow path while it is
+    /// not 0. Changes only under the queue's lock.
     pub(crate) queued: AtomicUsize,
     has_one_member: AtomicBool,
 }
 
-/// What a slow checkout finds.
+/// What a slow checkout found.
 enum Found<A, C> {
-    Kept(Idle<A, C>),
-    /// Room for a new connection.
-    Room(Arc<Member<A>>),
-    /// The room of an idle connection, which has to be closed first.
-    RoomOf(Idle<A, C>),
+    Idle(IdleConnection<A, C>),
+    /// Capacity for a new connection.
+    New(Arc<Member<A>>),
+    /// An idle connection to close, whose capacity a new one takes.
+    Replace(IdleConnection<A, C>),
 }
 
 impl<A, C> Pool<A, C> {
-    /// A pool without members. `on_end` is called without locks whenever a request at a member is over, so that the caller
-    /// can replace a process that [is worn out](Member::reached_request_limit), or end one that [is drained](Member::is_drained).
+    /// Returns a pool without members. It calls `on_end` without holding locks whenever a request ends, so that the caller
+    /// can replace a process that [reached its request limit](Member::reached_request_limit), or stop one that
+    /// [is drained](Member::is_drained).
     #[must_use]
     pub fn new(options: Options, on_end: Option<OnEnd<A>>) -> Arc<Self> {
         let workers = options.workers.max(1);
@@ -88,11 +89,11 @@ impl<A, C> Pool<A, C> {
         })
     }
 
-    /// A connection for a request of `worker` (modulo their number), or a place in the queue.
+    /// Returns a connection for a request of `worker` (modulo the number of workers), or queues the request.
     ///
     /// # Errors
     ///
-    /// The queue is full.
+    /// [`QueueFull`] if the queue is full.
     pub fn checkout(
         self: &Arc<Self>,
         worker: usize,
@@ -104,21 +105,21 @@ impl<A, C> Pool<A, C> {
             && self.queued.load(SeqCst) == 0
             && let Some(idle) = self.take_own(worker)
         {
-            return Ok(Checkout::Ready(self.use_kept(worker, idle)));
+            return Ok(Checkout::Ready(self.use_idle(worker, idle)));
         }
-        self.checkout_slowly(worker, preference, now)
+        self.checkout_slow(worker, preference, now)
     }
 
-    fn checkout_slowly(
+    fn checkout_slow(
         self: &Arc<Self>,
         worker: usize,
         preference: Preference,
         now: Instant,
     ) -> Result<Checkout<A, C>, QueueFull> {
         let mut queue = self.queue();
-        // Before the search: a release that has read 0 under its worker's lock has pushed before the search takes that lock,
-        // and one that takes it later reads more and waits for the queue's lock. The same holds for one that closes: it
-        // either makes its room before the search, or reads more and serves.
+        // Increment before the search. A release that read 0 under its worker's lock has pushed its connection before the
+        // search takes that lock; a later release reads more than 0 and waits for the queue's lock. The same holds for a
+        // close: it frees its capacity before the search, or it reads more than 0 and serves the waiters.
         let waiters = self.queued.fetch_add(1, SeqCst);
         let found = if waiters == 0 { self.find(&queue, worker, preference, now) } else { None };
         if found.is_none() && waiters < self.options.queue {
@@ -130,7 +131,7 @@ impl<A, C> Pool<A, C> {
         found.map(|found| Checkout::Ready(self.use_found(worker, found))).ok_or(QueueFull)
     }
 
-    /// Finds a connection or room for one, and counts it for the worker. The caller holds the queue's lock.
+    /// Finds a connection or capacity for one, and counts it for the worker. The caller holds the queue's lock.
     fn find(
         &self,
         queue: &Queue<A, C>,
@@ -138,31 +139,31 @@ impl<A, C> Pool<A, C> {
         preference: Preference,
         now: Instant,
     ) -> Option<Found<A, C>> {
-        let wants_kept = preference == Preference::Any;
-        if wants_kept && let Some(idle) = self.take_own(worker).or_else(|| self.take_least_recent(worker)) {
-            return Some(Found::Kept(idle));
+        let accepts_idle = preference == Preference::Any;
+        if accepts_idle && let Some(idle) = self.take_own(worker).or_else(|| self.take_least_recent(worker)) {
+            return Some(Found::Idle(idle));
         }
         if let Some(member) = queue.reserve(now) {
-            self.workers[worker].gain();
-            return Some(Found::Room(member));
+            self.workers[worker].add_connection();
+            return Some(Found::New(member));
         }
-        if wants_kept { None } else { self.take_least_recent(worker).map(Found::RoomOf) }
+        if accepts_idle { None } else { self.take_least_recent(worker).map(Found::Replace) }
     }
 
-    fn take_own(&self, worker: usize) -> Option<Idle<A, C>> {
+    fn take_own(&self, worker: usize) -> Option<IdleConnection<A, C>> {
         self.workers[worker].take_best(self.has_one_member.load(SeqCst))
     }
 
-    /// Takes the least recently used connection of any worker. The caller holds the queue's lock and is counted in `queued`,
-    /// so that no stack grows meanwhile.
-    fn take_least_recent(&self, worker: usize) -> Option<Idle<A, C>> {
+    /// Takes the least recently used connection of any worker. The caller holds the queue's lock and is counted in
+    /// `queued`, so no stack grows during the search.
+    fn take_least_recent(&self, worker: usize) -> Option<IdleConnection<A, C>> {
         loop {
             let idle = self.workers.iter().filter_map(|worker| Some((worker, worker.least_recent()?)));
             let (owner, _) = idle.min_by_key(|(_, since)| *since)?;
-            // The owner may have taken it meanwhile.
+            // The owner may have taken the connection in the meantime.
             if let Some(idle) = owner.take_least_recent() {
-                owner.lose();
-                self.workers[worker].gain();
+                owner.remove_connection();
+                self.workers[worker].add_connection();
                 return Some(idle);
             }
         }
@@ -170,9 +171,9 @@ impl<A, C> Pool<A, C> {
 
     fn use_found(self: &Arc<Self>, worker: usize, found: Found<A, C>) -> PooledConnection<A, C> {
         let member = match found {
-            Found::Kept(idle) => return self.use_kept(worker, idle),
-            Found::Room(member) => member,
-            Found::RoomOf(Idle { member, connection, .. }) => {
+            Found::Idle(idle) => return self.use_idle(worker, idle),
+            Found::New(member) => member,
+            Found::Replace(IdleConnection { member, connection, .. }) => {
                 drop(connection);
                 member
             }
@@ -180,7 +181,7 @@ impl<A, C> Pool<A, C> {
         PooledConnection { connection: None, permit: Permit::new(self.clone(), member, worker) }
     }
 
-    fn use_kept(self: &Arc<Self>, worker: usize, idle: Idle<A, C>) -> PooledConnection<A, C> {
+    fn use_idle(self: &Arc<Self>, worker: usize, idle: IdleConnection<A, C>) -> PooledConnection<A, C> {
         let permit = Permit::new(self.clone(), idle.member, worker);
         PooledConnection { connection: Some(idle.connection), permit }
     }
@@ -194,7 +195,7 @@ impl<A, C> Pool<A, C> {
         PooledConnection { connection: assignment.connection, permit }
     }
 
-    /// Gives up a place in the queue, and returns what was granted to it meanwhile.
+    /// Removes a waiter from the queue. Returns the connection if one was already assigned.
     pub(crate) fn leave_queue(&self, worker: usize, key: u64) -> Option<Assignment<A, C>> {
         let mut queue = self.queue();
         let waiter = queue.remove(worker, key);
@@ -206,7 +207,7 @@ impl<A, C> Pool<A, C> {
         assignment
     }
 
-    /// Sends all waiters away, for instance when no process can be started: their polls fail.
+    /// Rejects all waiters, for instance when no process can be started. Their polls return [`Rejected`](crate::Rejected).
     pub fn reject_all(&self) {
         let mut queue = self.queue();
         let waiters = queue.remove_all();
@@ -217,15 +218,15 @@ impl<A, C> Pool<A, C> {
         }
     }
 
-    /// Adds a member, which takes `limit` connections at once. Waiters get them first.
+    /// Adds a member with a connection limit, and serves the waiters first.
     pub fn add(&self, id: u64, address: A, limit: usize, now: Instant) {
         let member = Member::new(id, address, limit, self.options.requests_per_member, now);
         self.change_members(|members| members.push(Arc::new(member)));
-        self.serve();
+        self.serve_waiters();
     }
 
-    /// Gives a member no more requests, and closes its idle connections. `on_end` is called when a request in progress ends;
-    /// without any the member is [drained](Member::is_drained) at once.
+    /// Stops sending requests to a member and closes its idle connections. The pool calls `on_end` when a request in
+    /// progress ends; a member without any is [drained](Member::is_drained) at once.
     pub fn retire(&self, id: u64) {
         if let Some(member) = self.queue().member(id) {
             member.retire();
@@ -233,7 +234,7 @@ impl<A, C> Pool<A, C> {
         self.close_idle_of(id);
     }
 
-    /// [Retires](Self::retire) a member and forgets it.
+    /// [Retires](Self::retire) a member and removes it from the pool.
     pub fn remove(&self, id: u64) {
         self.change_members(|members| {
             members.extract_if(.., |member| member.id() == id).for_each(|member| member.retire());
@@ -247,46 +248,46 @@ impl<A, C> Pool<A, C> {
         self.has_one_member.store(queue.members.len() == 1, SeqCst);
     }
 
-    /// Sets how many connections a member takes at once. Beyond a lower limit connections are closed as they are released.
+    /// Sets the connection limit of a member. Connections over a lower limit are closed when they are released.
     pub fn set_limit(&self, id: u64, limit: usize) {
         if let Some(member) = self.queue().member(id) {
             member.set_limit(limit);
         }
-        self.serve();
+        self.serve_waiters();
     }
 
-    /// Sets how many connections each of the members takes at once. Members added later have their own.
+    /// Sets the connection limit of all current members.
     pub fn set_limits(&self, limit: usize) {
         self.queue().members.iter().for_each(|member| member.set_limit(limit));
-        self.serve();
+        self.serve_waiters();
     }
 
-    /// A member, until it is removed.
+    /// Returns a member by id, until it is removed.
     pub fn member(&self, id: u64) -> Option<Arc<Member<A>>> {
         self.queue().member(id).cloned()
     }
 
-    /// How many members there are.
+    /// Number of members.
     pub fn member_count(&self) -> usize {
         self.queue().members.len()
     }
 
-    /// The members, in the order in which they were added.
+    /// Returns the members in the order in which they were added.
     pub fn members(&self) -> Vec<Arc<Member<A>>> {
         self.queue().members.clone()
     }
 
-    /// Connections: idle, in use, or being opened.
+    /// Number of connections: idle, in use, or being opened.
     pub fn open(&self) -> usize {
-        self.workers.iter().map(Worker::held).sum()
+        self.workers.iter().map(Worker::connections).sum()
     }
 
-    /// Connections without a request.
+    /// Number of idle connections.
     pub fn idle(&self) -> usize {
         self.workers.iter().map(|worker| worker.idle().len()).sum()
     }
 
-    /// Requests that wait for a connection.
+    /// Number of requests that wait for a connection.
     pub fn queued(&self) -> usize {
         self.queued.load(SeqCst)
     }
@@ -295,7 +296,7 @@ impl<A, C> Pool<A, C> {
         self.on_end.as_ref()
     }
 
-    /// A panic while it was held has left a whole queue: each change is one step.
+    /// Ignores poisoning: each change is one step, so a panic leaves the queue consistent.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue<A, C>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

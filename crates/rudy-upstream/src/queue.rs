@@ -1,4 +1,4 @@
-//! What the slow path's lock protects: the waiters, the grants that they have not picked up yet, and the list of members.
+//! The state behind the slow path's lock: the waiters, the connections assigned to them, and the list of members.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -12,9 +12,9 @@ use crate::member::Member;
 #[derive(Debug)]
 pub(crate) struct Queue<A, C> {
     pub(crate) members: Vec<Arc<Member<A>>>,
-    /// By worker, the oldest at the front, so that keys increase.
+    /// By worker, oldest first, so that keys increase.
     waiters: Vec<VecDeque<Waiter>>,
-    /// By the key of the waiter.
+    /// By the waiter's key.
     assignments: HashMap<u64, Assignment<A, C>>,
     next_key: u64,
 }
@@ -27,12 +27,13 @@ pub(crate) struct Waiter {
     pub(crate) waker: Waker,
 }
 
-/// A connection, or room for one, that counts as in use. It holds no pool, which would hold itself by it.
+/// A connection, or capacity for one, that is assigned to a waiter and counts as in use. It does not refer to the pool,
+/// because the pool owns it.
 #[derive(Debug)]
 pub(crate) struct Assignment<A, C> {
     pub(crate) member: Arc<Member<A>>,
     pub(crate) connection: Option<C>,
-    /// When it was granted.
+    /// When it was assigned.
     pub(crate) since: Instant,
 }
 
@@ -46,9 +47,9 @@ impl<A, C> Queue<A, C> {
         self.members.iter().find(|member| member.id() == id)
     }
 
-    /// Reserves room for a new connection for a request, as the least busy member has it.
+    /// Reserves capacity for a new connection on the least busy member, and counts the request.
     pub(crate) fn reserve(&self, now: Instant) -> Option<Arc<Member<A>>> {
-        // A member that has just had its last request on a kept connection is not chosen again.
+        // A member that has just reached its request limit is not chosen again.
         while let Some(index) = decide::least_busy(self.members.iter().map(|member| member.load(now))) {
             let member = &self.members[index];
             if member.begin_request() {
@@ -59,7 +60,7 @@ impl<A, C> Queue<A, C> {
         None
     }
 
-    /// Adds a waiter, which polls by this key.
+    /// Adds a waiter and returns its key.
     pub(crate) fn push(&mut self, worker: usize, since: Instant) -> u64 {
         let key = self.next_key;
         self.next_key += 1;
@@ -67,36 +68,36 @@ impl<A, C> Queue<A, C> {
         key
     }
 
-    /// Since when the oldest waiter of each worker waits.
+    /// When the oldest waiter of each worker joined the queue.
     pub(crate) fn oldest(&self) -> impl Iterator<Item = Option<Instant>> + Clone {
         self.waiters.iter().map(|waiters| waiters.front().map(|waiter| waiter.since))
     }
 
-    /// Grants the oldest waiter of a worker a connection or room. Returns its waker, to be woken without the lock.
+    /// Assigns a connection or capacity to the oldest waiter of a worker. Returns the waker, to wake without the lock.
     pub(crate) fn assign(&mut self, worker: usize, assignment: Assignment<A, C>) -> Option<Waker> {
         let waiter = self.waiters[worker].pop_front()?;
         self.assignments.insert(waiter.key, assignment);
         Some(waiter.waker)
     }
 
-    /// The grant of a waiter, once.
+    /// Removes and returns what was assigned to a waiter.
     pub(crate) fn take_assignment(&mut self, key: u64) -> Option<Assignment<A, C>> {
         self.assignments.remove(&key)
     }
 
-    /// A waiter that still waits.
+    /// Returns a waiter that is still in the queue.
     pub(crate) fn waiter(&mut self, worker: usize, key: u64) -> Option<&mut Waiter> {
         let index = self.position(worker, key)?;
         self.waiters[worker].get_mut(index)
     }
 
-    /// Takes a waiter out that still waits, to be dropped without the lock.
+    /// Removes a waiter that is still in the queue. Drop it without the lock.
     pub(crate) fn remove(&mut self, worker: usize, key: u64) -> Option<Waiter> {
         let index = self.position(worker, key)?;
         self.waiters[worker].remove(index)
     }
 
-    /// Takes all waiters out.
+    /// Removes all waiters.
     pub(crate) fn remove_all(&mut self) -> Vec<Waiter> {
         self.waiters.iter_mut().flat_map(mem::take).collect()
     }

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use crate::permit::PooledConnection;
 use crate::pool::Pool;
 
-/// A place in the queue for a connection. Dropping it gives the place up, and a connection that was granted meanwhile goes
-/// to the next waiter.
+/// A request that waits in the queue. Dropping it leaves the queue; the next waiter gets a connection that was already
+/// assigned to it.
 pub struct QueuedCheckout<A, C> {
     pool: Arc<Pool<A, C>>,
     worker: usize,
@@ -18,7 +18,7 @@ pub struct QueuedCheckout<A, C> {
     is_over: bool,
 }
 
-/// The pool sent all waiters away, by [`Pool::reject_all`].
+/// The pool rejected all waiters: see [`Pool::reject_all`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rejected;
 
@@ -27,11 +27,11 @@ impl<A, C> QueuedCheckout<A, C> {
         Self { pool, worker, key, is_over: false }
     }
 
-    /// The connection, once it is granted. Until then the waker is kept, and woken when that changes.
+    /// Polls for a connection, and registers the waker until there is one.
     ///
     /// # Errors
     ///
-    /// [`Rejected`] after [`Pool::reject_all`], and after a poll that was ready.
+    /// [`Rejected`] after [`Pool::reject_all`], or if a previous poll was ready.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<PooledConnection<A, C>, Rejected>> {
         let mut queue = self.pool.queue();
         if let Some(waiter) = queue.waiter(self.worker, self.key) {
@@ -40,7 +40,7 @@ impl<A, C> QueuedCheckout<A, C> {
             }
             let previous = mem::replace(&mut waiter.waker, cx.waker().clone());
             drop(queue);
-            // Without the lock: a waker may own the task, and with it a place in this queue.
+            // Drop it without the lock: a waker may own the task, and with it a queued checkout of this pool.
             drop(previous);
             return Poll::Pending;
         }
@@ -57,7 +57,7 @@ impl<A, C> Drop for QueuedCheckout<A, C> {
             return;
         }
         let Some(assignment) = self.pool.leave_queue(self.worker, self.key) else { return };
-        // Others get what was granted, as if a request had used it and ended at once.
+        // Release the connection for another waiter, as if a request had used it.
         let since = assignment.since;
         let PooledConnection { connection, permit } = self.pool.assign(self.worker, assignment);
         if let Some(connection) = connection {
@@ -77,7 +77,7 @@ impl<A, C> fmt::Debug for QueuedCheckout<A, C> {
 
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the upstream has no process, and none can be started")
+        f.write_str("the upstream has no running process, and starting one failed")
     }
 }
 

@@ -1,102 +1,107 @@
-//! How a connection comes back, or ends, and to which waiter it or its room goes.
+//! Returning connections to the pool, and assigning them or their capacity to waiters.
 
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crate::decide::{self, Front};
+use crate::decide::{self, WorkerQueue};
 use crate::member::Member;
 use crate::pool::Pool;
 use crate::queue::{Assignment, Queue};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering::SeqCst;
-use crate::worker::{Idle, Worker};
+use crate::worker::{IdleConnection, Worker};
 
 /// Why a released connection was not pushed onto its worker's stack.
-enum NotKept<A, C> {
-    /// Its member keeps none.
-    Closed(Idle<A, C>),
-    /// Requests wait.
-    Wanted(Idle<A, C>),
+enum NotPushed<A, C> {
+    /// Its member accepts no idle connections.
+    MustClose(IdleConnection<A, C>),
+    /// Requests wait in the queue.
+    RequestsWait(IdleConnection<A, C>),
 }
 
 impl<A, C> Pool<A, C> {
-    /// A request has ended, and its connection takes another one.
-    pub(crate) fn release(&self, worker: usize, idle: Idle<A, C>) {
+    /// Ends a request whose connection can serve another one.
+    pub(crate) fn release(&self, worker: usize, idle: IdleConnection<A, C>) {
         let ended = self.on_end().map(|on_end| (on_end, idle.member.clone()));
-        match self.keep(worker, idle) {
+        match self.push_idle(worker, idle) {
             Ok(()) => {}
-            Err(NotKept::Closed(idle)) => self.close_released(worker, idle),
-            Err(NotKept::Wanted(idle)) => self.hand_over(worker, idle),
+            Err(NotPushed::MustClose(idle)) => self.close_released(worker, idle),
+            Err(NotPushed::RequestsWait(idle)) => self.assign_to_waiter(worker, idle),
         }
         if let Some((on_end, member)) = ended {
             on_end(&member);
         }
     }
 
-    /// A request has ended without a connection for the next: its room is free.
+    /// Ends a request without a reusable connection, and frees its capacity.
     pub(crate) fn end_without_connection(&self, worker: usize, member: &Member<A>) {
         member.end_request(None);
-        self.free_room(worker, member);
-        self.serve();
+        self.remove_connection(worker, member);
+        self.serve_waiters();
         if let Some(on_end) = self.on_end() {
             on_end(member);
         }
     }
 
-    /// Pushes a connection onto its worker's stack. The member is checked under that lock: `close_idle` takes it after the
-    /// member has changed, so that one of both closes the connection.
-    fn keep(&self, worker: usize, idle: Idle<A, C>) -> Result<(), NotKept<A, C>> {
+    /// Pushes a connection onto its worker's stack. Checks the member under the stack's lock: `close_idle` takes that lock
+    /// after the member has changed, so one of the two closes the connection.
+    fn push_idle(&self, worker: usize, idle: IdleConnection<A, C>) -> Result<(), NotPushed<A, C>> {
         let mut stack = self.workers[worker].idle();
-        if !idle.member.keeps_connections() {
-            return Err(NotKept::Closed(idle));
+        if !idle.member.retains_connections() {
+            return Err(NotPushed::MustClose(idle));
         }
         if self.queued.load(SeqCst) > 0 {
-            return Err(NotKept::Wanted(idle));
+            return Err(NotPushed::RequestsWait(idle));
         }
         idle.member.end_request(Some(idle.since));
         stack.push(idle);
         Ok(())
     }
 
-    /// Grants a connection to a waiter.
-    fn hand_over(&self, worker: usize, idle: Idle<A, C>) {
+    /// Assigns a connection to a waiter.
+    fn assign_to_waiter(&self, worker: usize, idle: IdleConnection<A, C>) {
         let queue = self.queue();
-        let Some(next) = decide::next_worker(worker, self.fronts(&queue)) else {
-            // All have been served since, and none can come as long as the queue is locked.
-            let kept = self.keep(worker, idle);
+        let Some(next) = decide::next_worker(worker, self.queues(&queue)) else {
+            // All waiters have been served, and none can join while the queue is locked.
+            let pushed = self.push_idle(worker, idle);
             drop(queue);
-            if let Err(NotKept::Closed(idle) | NotKept::Wanted(idle)) = kept {
+            if let Err(NotPushed::MustClose(idle) | NotPushed::RequestsWait(idle)) = pushed {
                 self.close_released(worker, idle);
             }
             return;
         };
-        if !(idle.member.keeps_connections() && idle.member.count_request()) {
+        if !(idle.member.retains_connections() && idle.member.count_request()) {
             drop(queue);
             return self.close_released(worker, idle);
         }
         if next != worker {
-            self.workers[worker].lose();
-            self.workers[next].gain();
+            self.workers[worker].remove_connection();
+            self.workers[next].add_connection();
         }
-        let Idle { member, connection, since } = idle;
+        let IdleConnection { member, connection, since } = idle;
         self.assign_oldest(queue, next, Assignment { member, connection: Some(connection), since });
     }
 
-    fn close_released(&self, worker: usize, Idle { member, connection, since }: Idle<A, C>) {
+    fn close_released(
+        &self,
+        worker: usize,
+        IdleConnection { member, connection, since }: IdleConnection<A, C>,
+    ) {
         drop(connection);
         member.end_request(Some(since));
-        self.free_room(worker, &member);
-        self.serve();
+        self.remove_connection(worker, &member);
+        self.serve_waiters();
     }
 
-    /// Closes the connections that have been idle for this time. Returns when the next is due.
+    /// Closes connections that have been idle for `keep`. Returns when the next one expires.
     pub fn expire(&self, keep: Duration, now: Instant) -> Option<Instant> {
         self.close_idle(|idle| now.saturating_duration_since(idle.since) >= keep);
         let oldest = |worker: &Worker<A, C>| worker.idle().iter().map(|idle| idle.since).min();
         self.workers.iter().filter_map(oldest).min()?.checked_add(keep)
     }
 
-    /// Closes the idle connections for which this is true. It is called under the lock of a worker, so it takes no lock itself.
+    /// Closes the idle connections for which `is_closed` returns true. The pool holds a worker's lock during the call, so
+    /// the function must not use the pool.
     pub fn close_idle_where(&self, is_closed: impl Fn(&Member<A>, &mut C) -> bool) {
         self.close_idle(|idle| is_closed(&idle.member, &mut idle.connection));
     }
@@ -105,45 +110,45 @@ impl<A, C> Pool<A, C> {
         self.close_idle(|idle| idle.member.id() == id);
     }
 
-    fn close_idle(&self, is_closed: impl Fn(&mut Idle<A, C>) -> bool) {
+    fn close_idle(&self, is_closed: impl Fn(&mut IdleConnection<A, C>) -> bool) {
         for (index, worker) in self.workers.iter().enumerate() {
             let closed: Vec<_> = worker.idle().extract_if(.., |idle| is_closed(idle)).collect();
-            for Idle { member, connection, .. } in closed {
+            for IdleConnection { member, connection, .. } in closed {
                 drop(connection);
-                self.free_room(index, &member);
+                self.remove_connection(index, &member);
             }
         }
-        self.serve();
+        self.serve_waiters();
     }
 
-    /// A connection was closed. [`Self::serve`] has to follow, which reads `queued` after the room is counted as free: a
-    /// checkout is counted in `queued` before it looks for room, so that one of both sees the other.
-    fn free_room(&self, worker: usize, member: &Member<A>) {
-        self.workers[worker].lose();
+    /// Subtracts a closed connection. Call [`Self::serve_waiters`] next, which reads `queued` after the capacity is free.
+    /// A checkout increments `queued` before it looks for capacity, so one of the two sees the other.
+    fn remove_connection(&self, worker: usize, member: &Member<A>) {
+        self.workers[worker].remove_connection();
         member.close_one();
     }
 
-    /// Grants waiters, the oldest of all first, new connections as long as there is room.
-    pub(crate) fn serve(&self) {
-        while self.queued.load(SeqCst) > 0 && self.serve_one() {}
+    /// Assigns new connections to the waiters, oldest first, until no capacity is left.
+    pub(crate) fn serve_waiters(&self) {
+        while self.queued.load(SeqCst) > 0 && self.serve_waiter() {}
     }
 
-    fn serve_one(&self) -> bool {
+    fn serve_waiter(&self) -> bool {
         let queue = self.queue();
-        let Some((worker, since)) = decide::oldest(self.fronts(&queue)) else { return false };
-        // Without a clock, the time at which the waiter came decides whether a member is backed off.
+        let Some((worker, since)) = decide::oldest(self.queues(&queue)) else { return false };
+        // The pool has no clock: the time when the waiter joined decides whether a member is backed off.
         let Some(member) = queue.reserve(since) else { return false };
-        self.workers[worker].gain();
+        self.workers[worker].add_connection();
         self.assign_oldest(queue, worker, Assignment { member, connection: None, since });
         true
     }
 
-    fn fronts(&self, queue: &Queue<A, C>) -> impl Iterator<Item = Front> + Clone {
+    fn queues(&self, queue: &Queue<A, C>) -> impl Iterator<Item = WorkerQueue> + Clone {
         let workers = self.workers.iter().zip(queue.oldest());
-        workers.map(|(worker, oldest)| Front { oldest, has_connections: worker.held() > 0 })
+        workers.map(|(worker, oldest)| WorkerQueue { oldest, has_connections: worker.connections() > 0 })
     }
 
-    /// Grants the oldest waiter of a worker a connection, and wakes it without the lock.
+    /// Assigns a connection to the oldest waiter of a worker, and wakes that waiter without the lock.
     fn assign_oldest(
         &self,
         mut queue: MutexGuard<'_, Queue<A, C>>,

@@ -1,5 +1,5 @@
-//! The primitives that the pool shares between threads. The tests take those of `shuttle`, which runs the threads in random
-//! orders, and finds an order that breaks an invariant again by its seed.
+//! The synchronization primitives of the pool. Tests use those of `shuttle`, which runs threads in random orders and can
+//! replay a failing order from its seed.
 
 #[cfg(test)]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic};

@@ -13,10 +13,10 @@ use shuttle::future::block_on;
 
 use crate::{Checkout, Options, Permit, Pool, PooledConnection, Preference, QueuedCheckout, Rejected};
 
-/// Member 0, and further ones with their limits.
+/// A pool whose members have the ids 0, 1, ...
 type TestPool = Arc<Pool<Upstream, Connection>>;
 
-/// An address that counts its connections. Its atomics are those of `std`, which are no points to switch threads at.
+/// An address that counts its connections. It uses the atomics of `std`, at which `shuttle` does not switch threads.
 #[derive(Debug, Clone)]
 struct Upstream {
     limit: usize,
@@ -55,7 +55,7 @@ fn options(workers: usize) -> Options {
     Options { workers, queue: 8, requests_per_member: None }
 }
 
-/// A pool of members 0, 1, ... with these limits.
+/// Returns a pool of members 0, 1, ... with these limits.
 fn pool(options: Options, limits: &[usize]) -> TestPool {
     let pool = Pool::new(options, None);
     for (id, limit) in (0..).zip(limits) {
@@ -64,13 +64,13 @@ fn pool(options: Options, limits: &[usize]) -> TestPool {
     pool
 }
 
-/// Milliseconds after a time that is the same for all schedules of a test.
+/// Milliseconds after a start that is the same for all schedules of a test.
 fn at(ms: u64) -> Instant {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     *START + Duration::from_millis(ms)
 }
 
-/// A connection, after a wait in the queue if need be; a new one is opened.
+/// Checks a connection out, waiting if necessary. Opens a new one if none is idle.
 fn take(
     pool: &TestPool,
     worker: usize,
@@ -112,8 +112,8 @@ fn poll(queued: &mut QueuedCheckout<Upstream, Connection>) -> Polled {
     queued.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Nothing is in use, nothing waits, and every connection that lives is idle.
-fn assert_at_rest(pool: &TestPool, upstreams: &[Upstream]) {
+/// Asserts that no connection is in use, no request waits, and every live connection is idle.
+fn assert_all_idle(pool: &TestPool, upstreams: &[Upstream]) {
     let live: usize = upstreams.iter().map(Upstream::live).sum();
     assert_eq!((pool.open(), pool.idle(), pool.queued()), (live, live, 0));
     for member in (0..).map_while(|id| pool.member(id)) {

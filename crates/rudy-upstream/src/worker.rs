@@ -8,49 +8,49 @@ use crate::member::Member;
 use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Mutex, MutexGuard};
 
-/// A connection without a request.
+/// An idle connection.
 #[derive(Debug)]
-pub(crate) struct Idle<A, C> {
+pub(crate) struct IdleConnection<A, C> {
     pub(crate) member: Arc<Member<A>>,
     pub(crate) connection: C,
     pub(crate) since: Instant,
 }
 
-/// What the pool has for each worker, on cache lines of its own (two: processors fetch them in pairs), because other
-/// workers write theirs with each request.
+/// The state of one worker. Aligned to two cache lines, because processors fetch them in pairs and other workers write
+/// their own state with each request.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Worker<A, C> {
-    /// The most recently used at the end.
-    idle: Mutex<Vec<Idle<A, C>>>,
-    /// Its connections, idle, in use or being opened. Only grows under the queue's lock.
-    held: AtomicUsize,
+    /// The most recently used one is last.
+    idle: Mutex<Vec<IdleConnection<A, C>>>,
+    /// Number of connections: idle, in use or being opened. Grows only under the queue's lock.
+    connections: AtomicUsize,
 }
 
 impl<A, C> Worker<A, C> {
     pub(crate) fn new() -> Self {
-        Self { idle: Mutex::new(Vec::new()), held: AtomicUsize::new(0) }
+        Self { idle: Mutex::new(Vec::new()), connections: AtomicUsize::new(0) }
     }
 
-    /// A panic while it was held has left a whole stack: each change is one step.
-    pub(crate) fn idle(&self) -> MutexGuard<'_, Vec<Idle<A, C>>> {
+    /// Ignores poisoning: each change is one step, so a panic leaves the stack consistent.
+    pub(crate) fn idle(&self) -> MutexGuard<'_, Vec<IdleConnection<A, C>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn held(&self) -> usize {
-        self.held.load(SeqCst)
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(SeqCst)
     }
 
-    pub(crate) fn gain(&self) {
-        self.held.fetch_add(1, SeqCst);
+    pub(crate) fn add_connection(&self) {
+        self.connections.fetch_add(1, SeqCst);
     }
 
-    pub(crate) fn lose(&self) {
-        self.held.fetch_sub(1, SeqCst);
+    pub(crate) fn remove_connection(&self) {
+        self.connections.fetch_sub(1, SeqCst);
     }
 
     /// Takes the best connection for a request of this worker, and counts the request.
-    pub(crate) fn take_best(&self, has_one_member: bool) -> Option<Idle<A, C>> {
+    pub(crate) fn take_best(&self, has_one_member: bool) -> Option<IdleConnection<A, C>> {
         self.take(|idle| {
             if has_one_member {
                 return idle.len().checked_sub(1).filter(|last| is_usable(&idle[*last]));
@@ -60,18 +60,21 @@ impl<A, C> Worker<A, C> {
     }
 
     /// Takes the least recently used connection, and counts the request.
-    pub(crate) fn take_least_recent(&self) -> Option<Idle<A, C>> {
+    pub(crate) fn take_least_recent(&self) -> Option<IdleConnection<A, C>> {
         self.take(|idle| idle.iter().position(is_usable))
     }
 
-    /// Since when its least recently used connection is idle.
+    /// Since when the least recently used connection is idle.
     pub(crate) fn least_recent(&self) -> Option<Instant> {
         self.idle().iter().find(|idle| is_usable(idle)).map(|idle| idle.since)
     }
 
-    fn take(&self, choose: impl Fn(&[Idle<A, C>]) -> Option<usize>) -> Option<Idle<A, C>> {
+    fn take(
+        &self,
+        choose: impl Fn(&[IdleConnection<A, C>]) -> Option<usize>,
+    ) -> Option<IdleConnection<A, C>> {
         let mut idle = self.idle();
-        // A member that has just had its last request on another worker is not chosen again.
+        // A member that has just reached its request limit on another worker is not chosen again.
         while let Some(index) = choose(&idle) {
             if idle[index].member.begin_request() {
                 return Some(idle.remove(index));
@@ -81,6 +84,6 @@ impl<A, C> Worker<A, C> {
     }
 }
 
-fn is_usable<A, C>(idle: &Idle<A, C>) -> bool {
-    idle.member.takes_requests()
+fn is_usable<A, C>(idle: &IdleConnection<A, C>) -> bool {
+    idle.member.accepts_requests()
 }

@@ -5,10 +5,10 @@ use shuttle::{check_random, thread};
 use super::*;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-/// Schedules of each test. Each takes 20 to 100 microseconds.
+/// Number of schedules per test. Each takes 20 to 100 microseconds.
 const SCHEDULES: usize = 5_000;
 
-/// Runs the threads, each with its number, to their end.
+/// Runs a number of threads to their end and passes each its number.
 fn run(threads: usize, thread: impl Fn(usize) + Send + Sync + 'static) {
     let thread = Arc::new(thread);
     let run = |number| {
@@ -36,7 +36,7 @@ fn every_waiter_is_served_and_no_member_gets_more_connections_than_its_limit() {
                     for round in 0..2 {
                         let (connection, permit) = take(&shared, number, Preference::Any, round * 30);
                         thread::yield_now();
-                        // One in six is not in order.
+                        // One request in six cannot reuse its connection.
                         if number == 2 && round == 0 {
                             drop((connection, permit));
                         } else {
@@ -44,7 +44,7 @@ fn every_waiter_is_served_and_no_member_gets_more_connections_than_its_limit() {
                         }
                     }
                 });
-                assert_at_rest(&pool, &upstreams(&pool));
+                assert_all_idle(&pool, &upstreams(&pool));
             },
             SCHEDULES,
         );
@@ -52,7 +52,7 @@ fn every_waiter_is_served_and_no_member_gets_more_connections_than_its_limit() {
 }
 
 #[test]
-fn new_connections_take_the_room_of_idle_ones_while_others_use_those() {
+fn new_connections_replace_idle_ones_while_other_threads_use_those() {
     check_random(
         || {
             let pool = pool(options(2), &[1, 1]);
@@ -64,15 +64,15 @@ fn new_connections_take_the_room_of_idle_ones_while_others_use_those() {
                     permit.release(connection, at(1));
                 }
             });
-            assert_at_rest(&pool, &upstreams(&pool));
+            assert_all_idle(&pool, &upstreams(&pool));
         },
         SCHEDULES,
     );
 }
 
 #[test]
-fn a_waiter_that_gives_up_loses_nothing_of_what_is_granted_to_it() {
-    for is_in_order in [true, false] {
+fn a_waiter_that_leaves_the_queue_loses_no_connection() {
+    for can_reuse in [true, false] {
         check_random(
             move || {
                 let pool = pool(options(2), &[1]);
@@ -80,7 +80,7 @@ fn a_waiter_that_gives_up_loses_nothing_of_what_is_granted_to_it() {
                 run(3, move |number| match number {
                     0 => {
                         let (connection, permit) = take(&shared, 0, Preference::Any, 0);
-                        if is_in_order {
+                        if can_reuse {
                             permit.release(connection, at(1));
                         } else {
                             drop((connection, permit));
@@ -99,7 +99,7 @@ fn a_waiter_that_gives_up_loses_nothing_of_what_is_granted_to_it() {
                         permit.release(connection, at(1));
                     }
                 });
-                assert_at_rest(&pool, &upstreams(&pool));
+                assert_all_idle(&pool, &upstreams(&pool));
             },
             SCHEDULES,
         );
@@ -107,7 +107,7 @@ fn a_waiter_that_gives_up_loses_nothing_of_what_is_granted_to_it() {
 }
 
 #[test]
-fn no_connection_is_idle_while_its_member_is_starved() {
+fn no_connection_is_idle_while_its_member_has_an_unaccepted_connection() {
     check_random(
         || {
             let pool = pool(options(2), &[3]);
@@ -130,14 +130,14 @@ fn no_connection_is_idle_while_its_member_is_starved() {
             unaccepted.mark_accepted();
             unaccepted.release(connection, at(4));
             assert_eq!((pool.idle(), pool.open()), (1, 1));
-            assert_at_rest(&pool, &upstreams(&pool));
+            assert_all_idle(&pool, &upstreams(&pool));
         },
         SCHEDULES,
     );
 }
 
 #[test]
-fn a_retired_member_keeps_no_connection_and_its_drain_is_noticed() {
+fn a_retired_member_retains_no_connection_and_is_drained_once() {
     check_random(
         || {
             let drained = Arc::new(AtomicBool::new(false));
@@ -156,14 +156,14 @@ fn a_retired_member_keeps_no_connection_and_its_drain_is_noticed() {
             join(releases);
             assert!(drained.load(SeqCst));
             assert_eq!(pool.open(), 0);
-            assert_at_rest(&pool, &members);
+            assert_all_idle(&pool, &members);
         },
         SCHEDULES,
     );
 }
 
 #[test]
-fn a_member_gets_as_many_requests_as_it_may_and_waiters_go_to_the_next() {
+fn a_member_gets_requests_up_to_its_limit_and_waiters_go_to_the_next_one() {
     check_random(
         || {
             let ended = Arc::new(AtomicUsize::new(0));
@@ -184,7 +184,7 @@ fn a_member_gets_as_many_requests_as_it_may_and_waiters_go_to_the_next() {
             let requests = [0, 1].map(|id| pool.member(id).unwrap().requests());
             assert!(requests[0] <= 2 && requests.iter().sum::<u64>() == 3, "{requests:?}");
             assert_eq!(ended.load(SeqCst), 3);
-            // What is idle at a member that is worn out is closed when that is retired.
+            // Retiring a member at its request limit closes its idle connections.
             pool.retire(0);
             pool.expire(Duration::ZERO, at(2));
             assert_eq!((pool.open(), pool.queued(), second.live()), (0, 0, 0));
@@ -194,7 +194,7 @@ fn a_member_gets_as_many_requests_as_it_may_and_waiters_go_to_the_next() {
 }
 
 #[test]
-fn two_workers_share_the_last_request_of_a_member() {
+fn two_workers_race_for_the_last_request_of_a_member() {
     check_random(
         || {
             let pool = pool(Options { requests_per_member: Some(3), ..options(2) }, &[2]);
@@ -215,7 +215,7 @@ fn two_workers_share_the_last_request_of_a_member() {
 }
 
 #[test]
-fn the_room_of_a_connection_that_expires_goes_to_a_waiter() {
+fn the_capacity_of_an_expired_connection_goes_to_a_waiter() {
     check_random(
         || {
             let pool = pool(options(2), &[1]);
@@ -230,14 +230,14 @@ fn the_room_of_a_connection_that_expires_goes_to_a_waiter() {
                 let (connection, permit) = take(&shared, number, Preference::Any, 0);
                 permit.release(connection, at(1));
             });
-            assert_at_rest(&pool, &upstreams(&pool));
+            assert_all_idle(&pool, &upstreams(&pool));
         },
         SCHEDULES,
     );
 }
 
 #[test]
-fn waiters_are_sent_away_while_others_are_served() {
+fn waiters_are_rejected_while_others_are_served() {
     check_random(
         || {
             let pool = pool(options(2), &[1]);
@@ -255,14 +255,14 @@ fn waiters_are_sent_away_while_others_are_served() {
                     permit.release(connection, at(1));
                 }
             });
-            assert_at_rest(&pool, &upstreams(&pool));
+            assert_all_idle(&pool, &upstreams(&pool));
         },
         SCHEDULES,
     );
 }
 
 #[test]
-fn a_limit_that_is_raised_serves_waiters() {
+fn raising_a_limit_serves_waiters() {
     check_random(
         || {
             let pool = Pool::new(options(2), None);
@@ -275,7 +275,7 @@ fn a_limit_that_is_raised_serves_waiters() {
                 let (connection, permit) = take(&shared, number, Preference::Any, 0);
                 permit.release(connection, at(1));
             });
-            assert_at_rest(&pool, &upstreams(&pool));
+            assert_all_idle(&pool, &upstreams(&pool));
         },
         SCHEDULES,
     );

@@ -1,4 +1,4 @@
-//! One thread at a time: which connection a request gets, and what becomes of it.
+//! The rules of the pool, each on a single thread.
 
 use std::sync::Mutex;
 use std::task::Wake;
@@ -8,21 +8,21 @@ use shuttle::check_random;
 use super::*;
 use crate::QueueFull;
 
-/// Shuttle's primitives need its scheduler, also for one thread.
+/// Runs the test in Shuttle's scheduler, which its primitives need even for one thread.
 fn once(test: impl Fn() + Send + Sync + 'static) {
     check_random(test, 1);
 }
 
-/// A new connection of a worker with this name.
+/// Opens a connection with this name on a worker.
 fn open(pool: &TestPool, worker: usize, name: u32) -> (Connection, Permit<Upstream, Connection>) {
     opened(ready(pool.checkout(worker, Preference::New, at(0)).unwrap()), name)
 }
 
-/// The name of the kept connection that a worker gets.
+/// Takes a connection from the pool for good, and returns its name if it was an idle one.
 fn kept(pool: &TestPool, worker: usize) -> Option<u32> {
     let PooledConnection { connection, permit } =
         ready(pool.checkout(worker, Preference::Any, at(0)).unwrap());
-    // Out of the pool, so that the next call gets another one.
+    // Keep it out of the pool, so that the next call gets another one.
     std::mem::forget(permit);
     let connection = connection?;
     Some(connection.name)
@@ -41,7 +41,7 @@ fn a_worker_takes_its_most_recent_connection_then_the_least_recent_of_another() 
 }
 
 #[test]
-fn of_several_members_the_connection_of_the_less_busy_one_is_taken() {
+fn an_idle_connection_of_the_less_busy_member_is_preferred() {
     once(|| {
         let pool = pool(options(1), &[9, 9]);
         let connections: Vec<_> = (0..6).map(|name| open(&pool, 0, name)).collect();
@@ -53,13 +53,13 @@ fn of_several_members_the_connection_of_the_less_busy_one_is_taken() {
             permit.release(connection, at(ms));
         }
         assert_eq!(kept(&pool, 0), Some(2), "the most recent of member 0");
-        assert_eq!(kept(&pool, 0), Some(1), "as busy, and more recent");
+        assert_eq!(kept(&pool, 0), Some(1), "equally busy and more recent");
         drop(connections);
     });
 }
 
 #[test]
-fn waiters_are_served_in_order_and_the_queue_has_its_bound() {
+fn waiters_are_served_in_order_and_the_queue_has_a_limit() {
     once(|| {
         let pool = pool(Options { queue: 2, ..options(1) }, &[1]);
         let (connection, permit) = open(&pool, 0, 7);
@@ -71,34 +71,34 @@ fn waiters_are_served_in_order_and_the_queue_has_its_bound() {
         assert!(poll(&mut second).is_pending());
         let Poll::Ready(Ok(pooled)) = poll(&mut first) else { panic!("a connection was assigned") };
         assert_eq!(pooled.connection.as_ref().map(|connection| connection.name), Some(7));
-        assert!(matches!(poll(&mut first), Poll::Ready(Err(Rejected))), "once");
+        assert!(matches!(poll(&mut first), Poll::Ready(Err(Rejected))), "ready only once");
         drop(pooled);
         let Poll::Ready(Ok(pooled)) = poll(&mut second) else { panic!("a connection was assigned") };
         assert!(pooled.connection.is_none());
         drop(pooled);
-        assert_at_rest(&pool, &upstreams(&pool));
+        assert_all_idle(&pool, &upstreams(&pool));
     });
 }
 
 #[test]
-fn a_new_member_serves_the_waiters_that_it_has_room_for() {
+fn a_new_member_serves_waiters_up_to_its_limit() {
     once(|| {
         let pool = pool(options(2), &[]);
         let mut waiters =
             [0, 1, 0].map(|worker| queued(pool.checkout(worker, Preference::Any, at(0)).unwrap()));
         pool.add(0, Upstream::new(2), 2, at(1));
         let served = waiters.each_mut().map(poll);
-        assert_eq!(served.each_ref().map(Poll::is_ready), [true, false, true], "worker 0 is looked at first");
+        assert_eq!(served.each_ref().map(Poll::is_ready), [true, false, true], "worker 0 comes first");
     });
 }
 
 #[test]
-fn a_request_does_not_overtake_waiters() {
+fn a_checkout_does_not_overtake_waiters() {
     once(|| {
         let pool = pool(options(1), &[1]);
         let (connection, permit) = open(&pool, 0, 0);
         let mut first = queued(pool.checkout(0, Preference::Any, at(0)).unwrap());
-        // There is room now, which the pool has not served yet.
+        // There is capacity now, which the pool has not assigned yet.
         pool.member(0).unwrap().set_limit(2);
         let mut second = queued(pool.checkout(0, Preference::Any, at(0)).unwrap());
         permit.release(connection, at(0));
@@ -108,23 +108,23 @@ fn a_request_does_not_overtake_waiters() {
 }
 
 #[test]
-fn a_connection_is_closed_before_a_waiter_gets_its_room() {
-    /// Looks how many connections there are when it is woken.
-    struct Looks(Upstream, AtomicUsize);
-    impl Wake for Looks {
+fn a_connection_is_closed_before_a_waiter_gets_its_capacity() {
+    /// Counts the live connections when it is woken.
+    struct CountsWhenWoken(Upstream, AtomicUsize);
+    impl Wake for CountsWhenWoken {
         fn wake(self: Arc<Self>) {
             self.1.store(self.0.live(), Ordering::SeqCst);
         }
     }
     once(|| {
         let pool = pool(options(1), &[1]);
-        let looks = Arc::new(Looks(upstreams(&pool).remove(0), AtomicUsize::new(9)));
+        let waker = Arc::new(CountsWhenWoken(upstreams(&pool).remove(0), AtomicUsize::new(9)));
         let (connection, permit) = open(&pool, 0, 0);
         let mut waits = queued(pool.checkout(0, Preference::Any, at(0)).unwrap());
-        assert!(waits.poll(&mut Context::from_waker(&looks.clone().into())).is_pending());
+        assert!(waits.poll(&mut Context::from_waker(&waker.clone().into())).is_pending());
         permit.member().add_unaccepted();
         permit.release(connection, at(0));
-        assert_eq!(looks.1.load(Ordering::SeqCst), 0);
+        assert_eq!(waker.1.load(Ordering::SeqCst), 0);
     });
 }
 
@@ -145,7 +145,7 @@ fn a_connection_moves_to_a_worker_that_has_none() {
 }
 
 #[test]
-fn a_new_connection_takes_the_room_of_the_least_recent_idle_one() {
+fn a_new_connection_replaces_the_least_recently_used_idle_one() {
     once(|| {
         let pool = pool(options(2), &[2]);
         let both = [open(&pool, 0, 0), open(&pool, 1, 1)];
@@ -162,7 +162,7 @@ fn a_new_connection_takes_the_room_of_the_least_recent_idle_one() {
 }
 
 #[test]
-fn a_member_that_is_backed_off_gets_no_new_connections_while_another_takes_requests() {
+fn a_backed_off_member_gets_no_new_connections_while_another_accepts_requests() {
     once(|| {
         let pool = pool(options(1), &[2, 1]);
         let member = |ms| ready(pool.checkout(0, Preference::New, at(ms)).unwrap()).permit.member().id();
@@ -173,11 +173,11 @@ fn a_member_that_is_backed_off_gets_no_new_connections_while_another_takes_reque
         let other = open(&pool, 0, 0);
         assert_eq!(other.1.member().id(), 1);
         let waits = pool.checkout(0, Preference::New, at(0)).unwrap();
-        assert!(matches!(waits, Checkout::Queued(_)), "to wait is better than to fail");
+        assert!(matches!(waits, Checkout::Queued(_)), "waiting is better than failing");
         drop((waits, other));
         pool.retire(1);
         let (_, mut permit) = open(&pool, 0, 0);
-        assert_eq!(permit.member().id(), 0, "it is better than none");
+        assert_eq!(permit.member().id(), 0, "a backed-off member is better than none");
         permit.mark_accepted();
         drop(permit);
         assert_eq!(member(0), 0);
@@ -200,7 +200,7 @@ fn a_lower_limit_closes_connections_as_they_are_released() {
 }
 
 #[test]
-fn connections_expire_after_the_time_to_keep_them() {
+fn idle_connections_expire() {
     once(|| {
         let pool = pool(options(2), &[9]);
         let connections = [open(&pool, 0, 0), open(&pool, 1, 1), open(&pool, 1, 2)];
@@ -212,19 +212,19 @@ fn connections_expire_after_the_time_to_keep_them() {
         assert_eq!((pool.expire(keep, at(10)), pool.idle()), (Some(at(15)), 1));
         assert_eq!((pool.expire(keep, at(15)), pool.idle()), (None, 0));
         used.1.release(used.0, at(20));
-        assert_at_rest(&pool, &upstreams(&pool));
+        assert_all_idle(&pool, &upstreams(&pool));
     });
 }
 
 #[test]
-fn idle_connections_are_closed_by_what_they_are_and_their_room_goes_to_waiters() {
+fn closing_idle_connections_by_a_predicate_frees_capacity() {
     once(|| {
         let pool = pool(options(2), &[3]);
         let [first, second, used] = [(0, 0), (1, 1), (1, 2)].map(|(worker, name)| open(&pool, worker, name));
         first.1.release(first.0, at(0));
         second.1.release(second.0, at(0));
         pool.close_idle_where(|member, connection| member.id() == 0 && connection.name != 1);
-        assert_eq!((pool.open(), pool.idle()), (2, 1), "the one in use stays");
+        assert_eq!((pool.open(), pool.idle()), (2, 1), "the connection in use stays");
         assert_eq!(kept(&pool, 0), Some(1));
         assert_eq!(pool.members().len(), 1);
         drop(used);
@@ -242,13 +242,13 @@ fn a_member_is_idle_since_its_last_request_ended() {
         permit.release(connection, at(4));
         assert_eq!(member.idle_since(at(5)), Some(at(4)));
         drop(open(&pool, 0, 0));
-        assert_eq!(member.idle_since(at(7)), Some(at(7)), "no time was passed, so from the first look");
+        assert_eq!(member.idle_since(at(7)), Some(at(7)), "dropping records no time, so since this call");
         assert_eq!(member.idle_since(at(9)), Some(at(7)));
     });
 }
 
 #[test]
-fn a_retired_member_drains_and_a_removed_one_is_gone() {
+fn a_retired_member_drains_and_a_removed_one_is_forgotten() {
     once(|| {
         let pool = pool(options(1), &[2, 1]);
         let members = upstreams(&pool);
@@ -302,11 +302,11 @@ fn a_permit_counts_as_unaccepted_once_until_it_is_dropped() {
 
 #[test]
 fn all_waiters_are_rejected_and_woken() {
-    /// Locks the pool when it is woken, which would not end under its lock.
+    /// Locks the pool when it is woken: a deadlock if the pool held its lock.
     struct Locks(Mutex<Option<TestPool>>);
     impl Wake for Locks {
         fn wake(self: Arc<Self>) {
-            let pool = self.0.lock().unwrap().take().expect("woken once");
+            let pool = self.0.lock().unwrap().take().expect("the waker is called once");
             assert_eq!(pool.member_count(), 0);
         }
     }
