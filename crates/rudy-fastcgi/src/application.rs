@@ -1,4 +1,4 @@
-//! The app's end of one connection: it is asked, and answers.
+//! The app's end of a connection, which receives requests and sends responses.
 
 #[cfg(test)]
 mod tests;
@@ -7,127 +7,124 @@ use std::collections::BTreeMap;
 
 use bytes::BytesMut;
 
-use crate::pairs::{Gathering, Pairs, Params};
+use crate::pairs::{Pairs, Params, ParamsDecoder};
 use crate::record::{BODY_BYTES, FLAG_KEEP_CONNECTION, Header, Kind, encode_end};
-use crate::records::{Content, Records, Step};
+use crate::record_decoder::{Content, RecordDecoder, Step};
 use crate::{Fault, Limits, ProtocolStatus, RequestId, Role};
 
-/// The app's end of one connection: it says what the bytes amount to that come from a web server, and which requests are
-/// open.
+/// The app's end of a connection. It decodes the records of a web server and tracks which requests are open.
 ///
-/// It has no buffer but for parameters, which it gathers: an app has to know them all before it can begin. Whoever reads
-/// from the connection keeps what [`Self::decode`] leaves, and gives it again with more behind it. Bodies are handed out as
-/// they come. What is to be answered is written with the functions of [`record`](crate::record), and a request ended with
-/// [`Self::end`].
+/// It buffers only parameters, because an app needs all of them before it can begin. The caller stores the bytes that
+/// [`Self::decode`] leaves, and passes them again with more appended. Bodies are passed on as they arrive. Encode a
+/// response with the functions of [`record`](crate::record), and end the request with [`Self::end`].
 #[derive(Debug)]
 pub struct ApplicationConnection {
-    records: Records,
+    decoder: RecordDecoder,
     open: BTreeMap<RequestId, Request>,
 }
 
-/// What bytes amount to.
+/// An event from the web server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A request begins. Its parameters follow.
     Begin {
-        /// Its number, until [`ApplicationConnection::end`].
+        /// Its id, until [`ApplicationConnection::end`].
         id: RequestId,
-        /// What the app is asked to be.
+        /// The role of the app for this request.
         role: Role,
-        /// Whether the connection is to be kept when it is over. Else the app has to close it then.
+        /// Whether to keep the connection open after this request. If not, the app has to close it.
         keep_connection: bool,
     },
-    /// A request begins that cannot be taken: it is not open. Answer it with [`encode_end`] and this status.
+    /// A request that exceeds a limit or has an unknown role. It is not open: send [`encode_end`] with this status.
     Rejected {
-        /// Its number.
+        /// Its id.
         id: RequestId,
-        /// Why.
+        /// The reason.
         status: ProtocolStatus,
-        /// Whether the connection is to be kept. Else the app has to close it behind its answer.
+        /// Whether to keep the connection open. If not, the app has to close it after the response.
         keep_connection: bool,
     },
-    /// The parameters of a request, all of them. Its body follows.
+    /// All parameters of a request. Its body follows.
     Params {
-        /// Of which request.
+        /// The request.
         id: RequestId,
         /// The parameters.
         params: Params,
     },
-    /// A piece of a request's body, never empty.
+    /// A piece of a request's body. Never empty.
     Stdin {
-        /// Of which request.
+        /// The request.
         id: RequestId,
         /// The piece.
         data: &'a [u8],
     },
-    /// There is no more of a request's body. Whether all of it came, `CONTENT_LENGTH` says (section 6.2).
+    /// The end of a request's body. Compare its length with `CONTENT_LENGTH` to see if it is complete (section 6.2).
     StdinEnd {
-        /// Of which request.
+        /// The request.
         id: RequestId,
     },
-    /// A piece of the file that is to be filtered, never empty.
+    /// A piece of the file to filter. Never empty.
     Data {
-        /// Of which request.
+        /// The request.
         id: RequestId,
         /// The piece.
         data: &'a [u8],
     },
-    /// There is no more of the file that is to be filtered. Whether all of it came, `FCGI_DATA_LENGTH` says (section 6.4).
+    /// The end of the file to filter. Compare its length with `FCGI_DATA_LENGTH` to see if it is complete (section 6.4).
     DataEnd {
-        /// Of which request.
+        /// The request.
         id: RequestId,
     },
-    /// The server does not want an answer any more. It is to be ended all the same, and soon (section 5.4).
+    /// The server cancels a request. The app still has to end it, and soon (section 5.4).
     Abort {
-        /// Of which request.
+        /// The request.
         id: RequestId,
     },
-    /// The server asks for these: [`Values::encode_result`](crate::values::Values::encode_result).
+    /// A query for the app's capacity. Reply with [`Values::encode_result`](crate::values::Values::encode_result).
     GetValues(Pairs<'a>),
-    /// A record about the connection that nobody knows: answer it with
+    /// A management record of an unknown type. Reply with
     /// [`encode_unknown_type`](crate::record::encode_unknown_type).
     UnknownType(u8),
-    /// Everything was looked at; more has to come.
+    /// All bytes are decoded, and more are needed.
     More,
 }
 
-/// A request that is open.
+/// An open request.
 #[derive(Debug)]
 struct Request {
     role: Role,
-    /// Until its end.
-    params: Option<Gathering>,
+    /// `None` after the end of the parameters.
+    params: Option<ParamsDecoder>,
     stdin_ended: bool,
     data_ended: bool,
 }
 
 impl ApplicationConnection {
-    /// A connection that was just accepted.
+    /// Returns a new connection.
     #[must_use]
     pub fn new() -> Self {
-        Self { records: Records::new(), open: BTreeMap::new() }
+        Self { decoder: RecordDecoder::new(), open: BTreeMap::new() }
     }
 
-    /// Says what `bytes` begin with, and how many of them that is. The rest is to be given again, with more behind it; call
-    /// it until it answers [`Event::More`]. It never leaves more than [`Limits::management_bytes`] and a header then, so
-    /// that a buffer need not be larger.
+    /// Decodes one event from the start of `bytes`, and returns the number of bytes used. Call it with the rest until it
+    /// returns [`Event::More`]; then append more bytes to the rest. The rest is never longer than
+    /// [`Limits::management_bytes`] and a header, so the buffer need not be larger.
     ///
-    /// Some events have to be answered. Whoever reads on without waiting until the answers are sent lets the server decide
-    /// how many wait.
+    /// Some events need a reply. Send replies before reading more, or the server decides how many are queued.
     ///
     /// # Errors
     ///
-    /// The server broke the protocol or a limit. The connection has to be closed; nothing is read behind a fault.
+    /// The server violated the protocol or a limit. Close the connection: nothing after a fault is decoded.
     pub fn decode<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, Event<'a>), Fault> {
         let decoded = self.advance(bytes, limits);
         if decoded.is_err() {
-            self.records.close();
+            self.decoder.close();
         }
         decoded
     }
 
-    /// Ends a request and appends the record that says so (section 5.5); the ends of its streams come before. Whatever still
-    /// comes of it is passed over. Nothing is appended if it is not open.
+    /// Ends a request and appends `FCGI_END_REQUEST` (section 5.5). End its streams first. Its late records are skipped.
+    /// Appends nothing if the request is not open.
     pub fn end(
         &mut self,
         id: RequestId,
@@ -140,18 +137,18 @@ impl ApplicationConnection {
         }
     }
 
-    /// The server will send nothing more; call it when [`Self::decode`] has been given everything. Requests whose body has
-    /// come as a whole can still be answered by those that do not look for it.
+    /// Handles the end of input. Call it after [`Self::decode`] has returned [`Event::More`] for all bytes. A server that
+    /// closed only its sending side can still receive the responses to complete requests.
     ///
     /// # Errors
     ///
-    /// Requests were open.
+    /// [`Fault::Closed`] if requests are open.
     pub fn end_of_input(&mut self) -> Result<(), Fault> {
-        self.records.close();
+        self.decoder.close();
         if self.open.is_empty() { Ok(()) } else { Err(Fault::Closed) }
     }
 
-    /// Requests that are not over.
+    /// Number of open requests.
     #[must_use]
     pub fn open_requests(&self) -> usize {
         self.open.len()
@@ -160,17 +157,17 @@ impl ApplicationConnection {
     fn advance<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, Event<'a>), Fault> {
         let mut used = 0;
         loop {
-            let event = match self.records.step(bytes, &mut used)? {
+            let event = match self.decoder.step(bytes, &mut used)? {
                 Step::Begin(header) => {
-                    let content = self.judge(header, limits)?;
-                    self.records.read(header, content);
+                    let content = self.validate(header, limits)?;
+                    self.decoder.set_content(header, content);
                     match (header.kind, header.id) {
                         (Kind::Other(number), None) => Some(Event::UnknownType(number)),
                         _ => None,
                     }
                 }
-                Step::Piece(header, data) => self.take_piece(header, data, limits)?,
-                Step::Whole(header, content) => self.take_whole(header, content, limits)?,
+                Step::Piece(header, data) => self.handle_piece(header, data, limits)?,
+                Step::Whole(header, content) => self.handle_whole(header, content, limits)?,
                 Step::More => Some(Event::More),
             };
             if let Some(event) = event {
@@ -179,14 +176,14 @@ impl ApplicationConnection {
         }
     }
 
-    /// Whether a record may come that begins so, and how its content is to come.
-    fn judge(&self, header: Header, limits: &Limits) -> Result<Content, Fault> {
+    /// Checks whether a record is allowed now, and returns how to read its content.
+    fn validate(&self, header: Header, limits: &Limits) -> Result<Content, Fault> {
         let Header { kind, id, content_bytes, .. } = header;
         let exactly = |expected| {
             let is_right = content_bytes == expected;
-            is_right.then_some(Content::Whole).ok_or(Fault::WrongLength {
+            is_right.then_some(Content::Buffered).ok_or(Fault::WrongLength {
                 kind,
-                came: content_bytes,
+                received: content_bytes,
                 expected,
             })
         };
@@ -195,15 +192,19 @@ impl ApplicationConnection {
             (Kind::BeginRequest, Some(_)) => exactly(BODY_BYTES),
             (Kind::AbortRequest, Some(_)) => exactly(0),
             (Kind::Params | Kind::Stdin | Kind::Data, Some(id)) => match self.open.get(&id) {
-                Some(request) => request.judge_stream(kind, id, content_bytes),
-                // Section 3.3: it has been answered, and the server did not know yet.
+                Some(request) => request.validate_stream(kind, id, content_bytes),
+                // Section 3.3: the server may send more until it learns that the request has ended.
                 None => Ok(Content::Skipped),
             },
             (Kind::GetValues, None) if content_bytes > limits.management_bytes => {
-                Err(Fault::ManagementTooLarge { kind, came: content_bytes, limit: limits.management_bytes })
+                Err(Fault::ManagementTooLarge {
+                    kind,
+                    received: content_bytes,
+                    limit: limits.management_bytes,
+                })
             }
-            (Kind::GetValues, None) => Ok(Content::Whole),
-            // Section 4.2: it is answered, whatever is in it.
+            (Kind::GetValues, None) => Ok(Content::Buffered),
+            // Section 4.2: its type is enough for the reply.
             (Kind::Other(_), None) => Ok(Content::Skipped),
             (
                 Kind::BeginRequest
@@ -218,8 +219,8 @@ impl ApplicationConnection {
         }
     }
 
-    /// `None` if there is nothing to tell yet.
-    fn take_piece<'a>(
+    /// Returns `None` if the piece completes no event.
+    fn handle_piece<'a>(
         &mut self,
         header: Header,
         data: &'a [u8],
@@ -252,7 +253,7 @@ impl ApplicationConnection {
         })
     }
 
-    fn take_whole<'a>(
+    fn handle_whole<'a>(
         &mut self,
         header: Header,
         content: &'a [u8],
@@ -262,19 +263,24 @@ impl ApplicationConnection {
             (Kind::BeginRequest, Some(id), &[role_high, role_low, flags, ..]) => {
                 let keep_connection = flags & FLAG_KEEP_CONNECTION != 0;
                 let role = Role::from_number(u16::from_be_bytes([role_high, role_low]));
-                Some(match self.admit(id, role, limits) {
+                Some(match self.open_request(id, role, limits) {
                     Ok(role) => Event::Begin { id, role, keep_connection },
                     Err(status) => Event::Rejected { id, status, keep_connection },
                 })
             }
-            // What is over already needs no giving up.
+            // An abort of an ended request has no effect.
             (Kind::AbortRequest, Some(id), _) => self.open.contains_key(&id).then_some(Event::Abort { id }),
             _ => Some(Event::GetValues(Pairs::whole(content)?)),
         })
     }
 
-    /// Opens a request, or says why it cannot be taken.
-    fn admit(&mut self, id: RequestId, role: Option<Role>, limits: &Limits) -> Result<Role, ProtocolStatus> {
+    /// Opens a request, or returns the reason to reject it.
+    fn open_request(
+        &mut self,
+        id: RequestId,
+        role: Option<Role>,
+        limits: &Limits,
+    ) -> Result<Role, ProtocolStatus> {
         let role = role.ok_or(ProtocolStatus::UnknownRole)?;
         if self.open.len() >= usize::from(limits.open_requests) {
             return Err(match limits.open_requests {
@@ -283,7 +289,7 @@ impl ApplicationConnection {
             });
         }
         let request =
-            Request { role, params: Some(Gathering::default()), stdin_ended: false, data_ended: false };
+            Request { role, params: Some(ParamsDecoder::default()), stdin_ended: false, data_ended: false };
         self.open.insert(id, request);
         Ok(role)
     }
@@ -296,8 +302,8 @@ impl Default for ApplicationConnection {
 }
 
 impl Request {
-    /// Whether a record of one of its streams may come.
-    fn judge_stream(&self, kind: Kind, id: RequestId, content_bytes: u16) -> Result<Content, Fault> {
+    /// Checks whether a record of one of the request's streams is allowed now.
+    fn validate_stream(&self, kind: Kind, id: RequestId, content_bytes: u16) -> Result<Content, Fault> {
         let has_ended = match kind {
             Kind::Params => self.params.is_none(),
             Kind::Data => self.data_ended,
@@ -309,10 +315,10 @@ impl Request {
         if kind != Kind::Params && self.params.is_some() {
             return Err(Fault::BeforeParams { kind, id });
         }
-        // Saying twice that a stream has ended harms nobody.
+        // A second end of a stream is harmless.
         if has_ended && content_bytes > 0 {
             return Err(Fault::AfterEnd { kind, id });
         }
-        Ok(Content::InPieces)
+        Ok(Content::Streamed)
     }
 }

@@ -1,98 +1,98 @@
-//! What a peer did wrong.
+//! Protocol violations of a peer.
 
 use std::fmt;
 
 use crate::Excerpt;
 use crate::record::{Kind, RequestId};
 
-/// Why what came is not FastCGI, or too much of it. After a fault the connection is always closed: where the next record
-/// would begin is not known, or not trusted.
+/// A violation of the protocol or of a limit. After a fault the connection must be closed, because the start of the next
+/// record is unknown or not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// A stream goes on behind its end (section 3.3).
+    /// A stream continues after its end (section 3.3).
     AfterEnd {
-        /// Of which stream.
+        /// The stream.
         kind: Kind,
-        /// Of which request.
+        /// The request.
         id: RequestId,
     },
-    /// A request begins under a number that another one has (section 3.3).
+    /// A request begins with the id of an open request (section 3.3).
     AlreadyOpen {
-        /// The number.
+        /// The id.
         id: RequestId,
     },
-    /// An end with a status that section 5.5 does not have.
+    /// An `FCGI_END_REQUEST` with a status that is not in section 5.5.
     BadProtocolStatus {
-        /// Of which request.
+        /// The request.
         id: RequestId,
         /// The status.
-        came: u8,
+        received: u8,
     },
-    /// A body before the parameters are complete (section 6.1: an app knows what a request is before it reads it).
+    /// A body before the end of the parameters (section 6.1).
     BeforeParams {
-        /// What came.
+        /// The type of the record.
         kind: Kind,
-        /// For which request.
+        /// The request.
         id: RequestId,
     },
-    /// The connection was closed with a request in progress.
+    /// The connection was closed during a request.
     Closed,
-    /// Names and values end in the middle of one (section 3.4).
+    /// Name-value pairs that end in the middle of a pair (section 3.4).
     TruncatedPair,
-    /// DATA for a request whose role is not that of a filter (section 6.4).
+    /// `FCGI_DATA` for a request whose role is not filter (section 6.4).
     DataWithoutFilterRole {
-        /// Of which request.
+        /// The request.
         id: RequestId,
     },
-    /// A record about the connection that is larger than the limit.
+    /// A management record over the limit.
     ManagementTooLarge {
-        /// What came.
+        /// The type of the record.
         kind: Kind,
-        /// Bytes of content that it has.
-        came: u16,
-        /// Bytes of content that it may have.
+        /// Its bytes of content.
+        received: u16,
+        /// The limit.
         limit: u16,
     },
-    /// A record about a request that says of none (section 3.3), or a record about the connection that says of one.
+    /// A request's record without a request id, or a management record with one (section 3.3).
     MisplacedId {
-        /// What came.
+        /// The type of the record.
         kind: Kind,
-        /// Of which request.
+        /// The request id.
         id: Option<RequestId>,
     },
     /// A version other than 1, or another protocol.
     NotFastcgi(Excerpt),
-    /// A record from the app about a request that is neither in progress nor the previous one.
+    /// A record from the app for a request that is neither the current nor the previous one.
     UnknownRequest {
-        /// What came.
+        /// The type of the record.
         kind: Kind,
-        /// For which request.
+        /// The request id.
         id: RequestId,
     },
     /// Parameters with too many bytes.
     ParamsTooLarge {
-        /// Bytes that they may have.
+        /// The limit in bytes.
         limit: usize,
     },
     /// Too many parameters.
     TooManyParams {
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
-    /// Values that nobody has asked for (section 4.1).
+    /// An `FCGI_GET_VALUES_RESULT` without an `FCGI_GET_VALUES` (section 4.1).
     UnrequestedValues,
-    /// A record that this end is not sent.
+    /// A record that only the other end may receive.
     Unexpected {
-        /// What came.
+        /// The type of the record.
         kind: Kind,
     },
-    /// A record whose content has another length than section 8 gives it.
+    /// A record of fixed length (section 8) with another length.
     WrongLength {
-        /// What came.
+        /// The type of the record.
         kind: Kind,
-        /// Bytes of content that it has.
-        came: u16,
-        /// Bytes of content that it has to have.
+        /// Its bytes of content.
+        received: u16,
+        /// The length from section 8.
         expected: u16,
     },
 }
@@ -106,43 +106,44 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AfterEnd { kind, id } => write!(f, "{kind} of request {id} goes on behind its end"),
-            Self::AlreadyOpen { id } => write!(f, "a request begins as number {id}, which is still open"),
-            Self::BadProtocolStatus { id, came } => {
-                write!(f, "request {id} ends with protocol status {came}; 0 to 3 are known")
+            Self::AfterEnd { kind, id } => {
+                write!(f, "{kind} record for request {id} after the end of that stream")
+            }
+            Self::AlreadyOpen { id } => write!(f, "BEGIN_REQUEST for request {id}, which is still open"),
+            Self::BadProtocolStatus { id, received } => {
+                write!(f, "END_REQUEST of request {id} has protocol status {received}; expected 0 to 3")
             }
             Self::BeforeParams { kind, id } => {
-                write!(f, "{kind} of request {id} comes before the end of its PARAMS")
+                write!(f, "{kind} record for request {id} before the end of its PARAMS")
             }
-            Self::Closed => f.write_str("the connection was closed with a request open"),
-            Self::TruncatedPair => f.write_str("names and values end in the middle of one"),
+            Self::Closed => f.write_str("the connection was closed during a request"),
+            Self::TruncatedPair => f.write_str("a name-value pair is truncated"),
             Self::DataWithoutFilterRole { id } => {
-                write!(f, "DATA came for request {id}, whose role is not that of a filter")
+                write!(f, "DATA record for request {id}, whose role is not filter")
             }
-            Self::ManagementTooLarge { kind, came, limit } => {
-                write!(f, "{kind} has {came} bytes, more than the limit of {limit}")
+            Self::ManagementTooLarge { kind, received, limit } => {
+                write!(f, "{kind} record of {received} bytes is over the limit of {limit}")
             }
             Self::MisplacedId { kind, id: Some(id) } => {
-                write!(f, "{kind} is about the connection, and came for request {id}")
+                write!(f, "{kind} record for request {id}; expected request id 0")
             }
             Self::MisplacedId { kind, id: None } => {
-                write!(f, "{kind} is about a request, and came without its number")
+                write!(f, "{kind} record with request id 0; expected the id of a request")
             }
-            Self::NotFastcgi(came) => {
-                write!(
-                    f,
-                    "a record begins with {came}, not with version 1 of FastCGI: is it another protocol?"
-                )
+            Self::NotFastcgi(start) => {
+                write!(f, "a record begins with {start}, expected FastCGI version 1; is it another protocol?")
             }
-            Self::UnknownRequest { kind, id } => write!(f, "{kind} came for request {id}, which is not open"),
+            Self::UnknownRequest { kind, id } => {
+                write!(f, "{kind} record for request {id}, which is not open")
+            }
             Self::ParamsTooLarge { limit } => {
                 write!(f, "the parameters are larger than the limit of {limit} bytes")
             }
-            Self::TooManyParams { limit } => write!(f, "there are more parameters than the limit of {limit}"),
-            Self::UnrequestedValues => f.write_str("GET_VALUES_RESULT came, and nobody has asked for values"),
-            Self::Unexpected { kind } => write!(f, "{kind} came, which is not for this end of a connection"),
-            Self::WrongLength { kind, came, expected } => {
-                write!(f, "{kind} has {came} bytes of content, and has to have {expected}")
+            Self::TooManyParams { limit } => write!(f, "more parameters than the limit of {limit}"),
+            Self::UnrequestedValues => f.write_str("GET_VALUES_RESULT without GET_VALUES"),
+            Self::Unexpected { kind } => write!(f, "unexpected {kind} record at this end of the connection"),
+            Self::WrongLength { kind, received, expected } => {
+                write!(f, "{kind} record has {received} bytes of content, expected {expected}")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The web server's end of one connection: it sends requests and reads their responses.
+//! The web server's end of a connection, which sends requests and reads responses.
 
 #[cfg(test)]
 mod tests;
@@ -9,19 +9,18 @@ use bytes::BytesMut;
 
 use crate::pairs::Pairs;
 use crate::record::{BODY_BYTES, Header, Kind, encode_begin};
-use crate::records::{Content, Records, Step};
+use crate::record_decoder::{Content, RecordDecoder, Step};
 use crate::values::{Values, encode_query};
 use crate::{Fault, Limits, ProtocolStatus, RequestId, Role};
 
-/// The gateway's end of one connection, which has one request in progress at a time: it numbers the requests and decodes
-/// what the application sends.
+/// The gateway's end of a connection, with one request in progress at a time. It numbers the requests and decodes the
+/// records of the application.
 ///
-/// It does not multiplex, because FastCGI has no flow control per request: one client that does not read its response would
-/// hold up all others on the connection. A request is cancelled by closing the connection; php-fpm ignores
-/// `FCGI_ABORT_REQUEST`.
+/// It does not multiplex, because FastCGI has no flow control per request: a client that does not read its response would
+/// block all others on the connection. To cancel a request, close the connection: php-fpm ignores `FCGI_ABORT_REQUEST`.
 ///
-/// It has no buffer and allocates nothing. The caller keeps the bytes that [`Self::decode`] leaves, and passes them again
-/// with more behind them. Streams are passed on as they come.
+/// It has no buffer and allocates nothing. The caller stores the bytes that [`Self::decode`] leaves, and passes them again
+/// with more appended. Streams are passed on as they arrive.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -63,38 +62,38 @@ use crate::{Fault, Limits, ProtocolStatus, RequestId, Role};
 /// ```
 #[derive(Debug)]
 pub struct GatewayConnection {
-    records: Records,
+    decoder: RecordDecoder,
     current: Option<Request>,
-    /// The request before the current one. Its late records are skipped.
+    /// The request before the current one, whose late records are skipped.
     previous: Option<RequestId>,
-    /// Questions for values without an answer yet.
+    /// Queries for values that have no result yet.
     pending_queries: u16,
 }
 
-/// What the application sent.
+/// An event from the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A piece of the response, its head included, never empty.
+    /// A piece of the response, including its head. Never empty.
     Stdout(&'a [u8]),
-    /// The response is complete. Many applications leave this out: [`Event::End`] implies it.
+    /// The response is complete. Optional: [`Event::End`] implies it.
     StdoutEnd,
-    /// A piece of what the application logs, never empty.
+    /// A piece of the application's log. Never empty.
     Stderr(&'a [u8]),
-    /// The application logs nothing more for this request.
+    /// The log of this request is complete.
     StderrEnd,
-    /// The request is over, and the connection is idle. The application may not have read all of the request's body: if some
-    /// of it is not sent yet, the connection cannot be kept.
+    /// The request has ended, and the connection is idle. The application may have left some of the request's body unread:
+    /// if part of it is still unsent, the connection cannot be reused.
     End {
-        /// What a CGI program would have exited with.
+        /// The exit status of an equivalent CGI program.
         app_status: u32,
         /// Whether the application handled the request, or why it rejected it.
         protocol_status: ProtocolStatus,
     },
-    /// The answer to [`GatewayConnection::query_values`].
+    /// The result of [`GatewayConnection::query_values`].
     Values(Values),
-    /// The application does not know records of this type.
+    /// The application does not know management records of this type.
     UnknownType(u8),
-    /// All bytes are decoded. More have to come.
+    /// All bytes are decoded, and more are needed.
     More,
 }
 
@@ -107,20 +106,20 @@ struct Request {
 }
 
 impl GatewayConnection {
-    /// A new connection.
+    /// Returns a new connection.
     #[must_use]
     pub fn new() -> Self {
-        Self { records: Records::new(), current: None, previous: None, pending_queries: 0 }
+        Self { decoder: RecordDecoder::new(), current: None, previous: None, pending_queries: 0 }
     }
 
-    /// Begins a request and appends its first record. Its parameters follow
-    /// ([`ParamsEncoder`](crate::pairs::ParamsEncoder)), then its body and the end of that
+    /// Begins a request and appends its first record. Append its parameters next
+    /// ([`ParamsEncoder`](crate::pairs::ParamsEncoder)), then its body and the end of the body
     /// ([`encode_stream`](crate::record::encode_stream), [`encode_stream_end`](crate::record::encode_stream_end)).
     ///
-    /// Without `keep`, the application closes the connection after its response. Ids alternate between 1 and 2, so that late
-    /// records of the previous request are told from those of this one.
+    /// Without `keep`, the application closes the connection after its response. Ids alternate between 1 and 2, which
+    /// distinguishes late records of the previous request from those of this one.
     ///
-    /// The connection has to be [idle](Self::is_idle). In a release build, a request in progress counts as over.
+    /// The connection must be [idle](Self::is_idle). In a release build, a request in progress counts as ended.
     pub fn begin(&mut self, role: Role, keep: bool, out: &mut BytesMut) -> RequestId {
         debug_assert!(self.is_idle(), "a connection has one request at a time");
         self.finish_current();
@@ -130,35 +129,35 @@ impl GatewayConnection {
         id
     }
 
-    /// Asks the application for its capacity (section 4.1): [`Event::Values`]. Some applications answer that they do not know
-    /// the question, close the connection, or send nothing.
+    /// Appends a query for the application's capacity (section 4.1), which results in [`Event::Values`]. Some applications
+    /// instead report an unknown type, close the connection, or send nothing.
     pub fn query_values(&mut self, out: &mut BytesMut) {
         self.pending_queries = self.pending_queries.saturating_add(1);
         encode_query(out);
     }
 
-    /// Decodes what `bytes` begin with, and returns how many bytes that is. Call it again with the rest until it returns
-    /// [`Event::More`]; then pass the rest with more behind it. The rest is never longer than [`Limits::management_bytes`]
-    /// and a header, so that a buffer need not be larger.
+    /// Decodes one event from the start of `bytes`, and returns the number of bytes used. Call it with the rest until it
+    /// returns [`Event::More`]; then append more bytes to the rest. The rest is never longer than
+    /// [`Limits::management_bytes`] and a header, so the buffer need not be larger.
     ///
     /// # Errors
     ///
-    /// The application broke the protocol or a limit. Close the connection; nothing after a fault is decoded.
+    /// The application violated the protocol or a limit. Close the connection: nothing after a fault is decoded.
     pub fn decode<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, Event<'a>), Fault> {
         let decoded = self.advance(bytes, limits);
         if decoded.is_err() {
-            self.records.close();
+            self.decoder.close();
         }
         decoded
     }
 
-    /// The application closed its side. Call it after [`Self::decode`] has returned [`Event::More`] for all bytes.
+    /// Handles the end of input. Call it after [`Self::decode`] has returned [`Event::More`] for all bytes.
     ///
     /// # Errors
     ///
     /// [`Fault::Closed`] if a request is in progress.
     pub fn end_of_input(&mut self) -> Result<(), Fault> {
-        self.records.close();
+        self.decoder.close();
         if self.is_idle() { Ok(()) } else { Err(Fault::Closed) }
     }
 
@@ -171,16 +170,16 @@ impl GatewayConnection {
     fn advance<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<(usize, Event<'a>), Fault> {
         let mut used = 0;
         loop {
-            let event = match self.records.step(bytes, &mut used)? {
+            let event = match self.decoder.step(bytes, &mut used)? {
                 Step::Begin(header) => {
-                    let content = self.judge(header, limits)?;
-                    self.records.read(header, content);
+                    let content = self.validate(header, limits)?;
+                    self.decoder.set_content(header, content);
                     None
                 }
-                // The caller began the next request within a record of the previous one.
+                // The caller has begun the next request within a record of the previous one.
                 Step::Piece(header, _) | Step::Whole(header, _) if self.is_stale(header) => None,
-                Step::Piece(header, data) => self.take_piece(header, data),
-                Step::Whole(header, content) => Some(self.take_whole(header, content)?),
+                Step::Piece(header, data) => self.handle_piece(header, data),
+                Step::Whole(header, content) => Some(self.handle_whole(header, content)?),
                 Step::More => Some(Event::More),
             };
             if let Some(event) = event {
@@ -189,27 +188,31 @@ impl GatewayConnection {
         }
     }
 
-    /// Whether a record is about a request, and not the current one.
+    /// Whether a record belongs to a request other than the current one.
     fn is_stale(&self, header: Header) -> bool {
         header.id.is_some() && header.id != self.current.as_ref().map(|request| request.id)
     }
 
-    /// Whether a record may come now, and how to read its content.
-    fn judge(&self, header: Header, limits: &Limits) -> Result<Content, Fault> {
+    /// Checks whether a record is allowed now, and returns how to read its content.
+    fn validate(&self, header: Header, limits: &Limits) -> Result<Content, Fault> {
         let Header { kind, id, content_bytes, .. } = header;
         match (kind, id) {
             (Kind::Stdout | Kind::Stderr | Kind::EndRequest, Some(id)) => match &self.current {
-                Some(request) if request.id == id => request.judge(kind, content_bytes),
-                // A thread of the application may log or write after another one has ended the request.
+                Some(request) if request.id == id => request.validate(kind, content_bytes),
+                // A thread of the application may write after another thread has ended the request.
                 _ if self.previous == Some(id) => Ok(Content::Skipped),
                 _ => Err(Fault::UnknownRequest { kind, id }),
             },
             (Kind::GetValuesResult, None) if self.pending_queries == 0 => Err(Fault::UnrequestedValues),
             (Kind::GetValuesResult, None) if content_bytes > limits.management_bytes => {
-                Err(Fault::ManagementTooLarge { kind, came: content_bytes, limit: limits.management_bytes })
+                Err(Fault::ManagementTooLarge {
+                    kind,
+                    received: content_bytes,
+                    limit: limits.management_bytes,
+                })
             }
-            (Kind::GetValuesResult, None) => Ok(Content::Whole),
-            (Kind::UnknownType, None) => whole_body(kind, content_bytes),
+            (Kind::GetValuesResult, None) => Ok(Content::Buffered),
+            (Kind::UnknownType, None) => expect_body_length(kind, content_bytes),
             (
                 Kind::Stdout | Kind::Stderr | Kind::EndRequest | Kind::GetValuesResult | Kind::UnknownType,
                 id,
@@ -218,8 +221,8 @@ impl GatewayConnection {
         }
     }
 
-    /// `None` if the end of a stream comes again.
-    fn take_piece<'a>(&mut self, header: Header, data: &'a [u8]) -> Option<Event<'a>> {
+    /// Returns `None` for a repeated end of a stream.
+    fn handle_piece<'a>(&mut self, header: Header, data: &'a [u8]) -> Option<Event<'a>> {
         let request = self.current.as_mut()?;
         let is_first = |ended: &mut bool| !mem::replace(ended, true);
         match (header.kind, data.is_empty()) {
@@ -230,11 +233,11 @@ impl GatewayConnection {
         }
     }
 
-    fn take_whole<'a>(&mut self, header: Header, content: &[u8]) -> Result<Event<'a>, Fault> {
+    fn handle_whole<'a>(&mut self, header: Header, content: &[u8]) -> Result<Event<'a>, Fault> {
         match (header.kind, header.id, content) {
-            (Kind::EndRequest, Some(id), &[a, b, c, d, came, ..]) => {
+            (Kind::EndRequest, Some(id), &[a, b, c, d, received, ..]) => {
                 let protocol_status =
-                    ProtocolStatus::from_number(came).ok_or(Fault::BadProtocolStatus { id, came })?;
+                    ProtocolStatus::from_number(received).ok_or(Fault::BadProtocolStatus { id, received })?;
                 self.finish_current();
                 Ok(Event::End { app_status: u32::from_be_bytes([a, b, c, d]), protocol_status })
             }
@@ -261,29 +264,29 @@ impl Default for GatewayConnection {
 }
 
 impl Request {
-    /// Whether a record of this request may come now, and how to read its content.
-    fn judge(&self, kind: Kind, content_bytes: u16) -> Result<Content, Fault> {
+    /// Checks whether a record of this request is allowed now, and returns how to read its content.
+    fn validate(&self, kind: Kind, content_bytes: u16) -> Result<Content, Fault> {
         let has_ended = match kind {
             Kind::Stdout => self.stdout_ended,
             Kind::Stderr => self.stderr_ended,
-            _ => return whole_body(kind, content_bytes),
+            _ => return expect_body_length(kind, content_bytes),
         };
-        // A second end of a stream does no harm.
+        // A second end of a stream is harmless.
         if has_ended && content_bytes > 0 {
             return Err(Fault::AfterEnd { kind, id: self.id });
         }
-        Ok(Content::InPieces)
+        Ok(Content::Streamed)
     }
 }
 
-/// `FCGI_END_REQUEST` and `FCGI_UNKNOWN_TYPE` have a content of fixed length (section 8).
-fn whole_body(kind: Kind, content_bytes: u16) -> Result<Content, Fault> {
+/// Checks the content length of `FCGI_END_REQUEST` and `FCGI_UNKNOWN_TYPE`, which is fixed (section 8).
+fn expect_body_length(kind: Kind, content_bytes: u16) -> Result<Content, Fault> {
     match content_bytes {
-        BODY_BYTES => Ok(Content::Whole),
-        came => Err(Fault::WrongLength { kind, came, expected: BODY_BYTES }),
+        BODY_BYTES => Ok(Content::Buffered),
+        received => Err(Fault::WrongLength { kind, received, expected: BODY_BYTES }),
     }
 }
 
-/// Applications may count on low ids (section 3.3).
+/// Low ids, because applications may use them as an index (section 3.3).
 const FIRST: RequestId = RequestId::MIN;
 const SECOND: RequestId = RequestId::MIN.saturating_add(1);

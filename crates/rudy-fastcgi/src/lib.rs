@@ -1,14 +1,13 @@
 //! FastCGI 1.0 for both ends of a connection, as pure state machines: bytes go in; bytes and events come out.
 //!
-//! Nothing here opens a socket, reads a clock, or knows of an async runtime. "Section" without another name is one of the
+//! The crate opens no sockets, reads no clock and uses no async runtime. "Section" without another name is one of the
 //! [FastCGI Specification 1.0](https://fastcgi-archives.github.io/FastCGI_Specification.html).
 //!
-//! - [`gateway`]: the web server's end, which has one request at a time.
-//! - [`application`]: the app's end, which accepts several requests at a time.
-//! - [`cgi`]: what an app answers, before its body (RFC 3875 §6).
-//! - [`record`]: what both ends send, byte by byte; [`pairs`]: the names and values in it; [`values`]: what an app says of
-//!   itself.
-//! - [`Limits`]: every bound on what a peer can make us hold.
+//! - [`gateway`]: the web server's end, with one request at a time.
+//! - [`application`]: the app's end, with several requests at a time.
+//! - [`cgi`]: the head of an app's response (RFC 3875 §6).
+//! - [`record`]: the wire format; [`pairs`]: name-value pairs; [`values`]: the capacity that an app reports.
+//! - [`Limits`]: limits on the memory that a peer can use.
 //!
 //! The library to write apps with is the crate `rudy-fastcgi-app`.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -21,7 +20,7 @@ pub mod gateway;
 mod limits;
 pub mod pairs;
 pub mod record;
-mod records;
+mod record_decoder;
 #[cfg(test)]
 mod round_trip;
 pub mod values;

@@ -1,24 +1,24 @@
-//! Every bound on what one peer can make us hold.
+//! Limits on the memory that a peer can use.
 
-/// The limits of one FastCGI connection, the same type for both ends.
+/// The limits of one FastCGI connection, for both ends.
 ///
-/// Each has a name, a default and a reason; each can be set. Nothing a peer sends decides how much memory is taken.
+/// Each limit can be set, so that no peer decides how much memory is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one request's parameters, as they come. 128 KiB: a head of 16 KiB, and what a server adds to it, several
-    /// times over.
+    /// Maximum size of one request's encoded parameters in bytes. Default: 128 KiB, several times a head of 16 KiB and the
+    /// variables that a server adds.
     pub params_bytes: usize,
-    /// Parameters of one request. 500: a hundred fields and a server's own variables leave most of it.
+    /// Maximum number of parameters per request. Default: 500, far more than 100 fields and a server's own variables.
     pub params_pairs: usize,
-    /// Requests that an application accepts on one connection at once. 128: more than a gateway that multiplexes sends on one
-    /// connection. The most there can be is 65,535 (section 3.3). Rudy's gateway has one.
+    /// Maximum number of concurrent requests that an application accepts per connection. Default: 128, more than a gateway
+    /// that multiplexes sends; the protocol allows 65,535 (section 3.3). Rudy's gateway sends one at a time.
     pub open_requests: u16,
-    /// Bytes of a record that is about the connection and not a request (section 4). 1 KiB: the three names that there are
-    /// take 47 with their lengths.
+    /// Maximum content of a management record in bytes (section 4). Default: 1 KiB; the three names of the specification
+    /// take 47 bytes with their lengths.
     pub management_bytes: u16,
-    /// Bytes of the head of an app's answer. 64 KiB: apps that set many long cookies need more than any request does.
+    /// Maximum size of the head of an app's response in bytes. Default: 64 KiB, for apps that set many long cookies.
     pub head_bytes: usize,
-    /// Fields in the head of an app's answer. 100, as in a request.
+    /// Maximum number of fields in the head of an app's response. Default: 100, as in a request.
     pub head_fields: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Names and values: a length each, in one byte or in four, then both (section 3.4).
+//! Name-value pairs: two lengths of one or four bytes each, then the name and the value (section 3.4).
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::record::{CONTENT_BYTES_MAX, HEADER_BYTES, Kind, RequestId, encode_stream_end, padded_header};
 use crate::{Fault, Limits};
 
-/// Names and values, read from where they lie.
+/// An iterator over encoded name-value pairs, which it borrows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pairs<'a> {
-    /// Whole pairs, and nothing else.
+    /// Complete pairs only.
     bytes: &'a [u8],
 }
 
-/// The parameters of one request, as they came: one allocation for all of them.
+/// The parameters of one request, in one allocation.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Params {
-    /// Whole pairs, and nothing else.
+    /// Complete pairs only.
     bytes: Bytes,
     count: usize,
 }
@@ -26,7 +26,7 @@ pub struct Params {
 ///
 /// # Panics
 ///
-/// If one of them has 2^31 bytes or more, which no length can say.
+/// If the name or the value has 2^31 bytes or more, which cannot be encoded.
 pub fn encode_pair(name: &[u8], value: &[u8], out: &mut BytesMut) {
     encode_length(name.len(), out);
     encode_length(value.len(), out);
@@ -34,8 +34,8 @@ pub fn encode_pair(name: &[u8], value: &[u8], out: &mut BytesMut) {
     out.put_slice(value);
 }
 
-/// Appends the parameters of a request pair by pair, without a copy of them: in one record, or in more where one does not
-/// hold them.
+/// Encodes the parameters of a request pair by pair into the output buffer, without an intermediate copy. Begins a new
+/// record when one is full.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -53,7 +53,7 @@ pub fn encode_pair(name: &[u8], value: &[u8], out: &mut BytesMut) {
 pub struct ParamsEncoder<'a> {
     id: RequestId,
     out: &'a mut BytesMut,
-    /// Where the record begins that is being filled. Its header is written when it is full.
+    /// Where the current record begins. Its header is written when the record is complete.
     start: usize,
 }
 
@@ -88,7 +88,7 @@ impl<'a> ParamsEncoder<'a> {
         self.push_encoded(end);
     }
 
-    /// Appends parameters that were encoded by [`encode_pair`], or a piece of them.
+    /// Appends parameters that were encoded with [`encode_pair`], or a part of them.
     pub fn push_encoded(&mut self, pairs: &[u8]) {
         self.out.put_slice(pairs);
         self.end_full_records();
@@ -108,7 +108,7 @@ impl<'a> ParamsEncoder<'a> {
     /// Ends the stream.
     pub fn finish(mut self) {
         if self.out.len() == self.start + HEADER_BYTES {
-            // A record without content is the end.
+            // An empty record ends the stream by itself.
             self.out.truncate(self.start);
         } else {
             self.fill();
@@ -116,7 +116,7 @@ impl<'a> ParamsEncoder<'a> {
         encode_stream_end(Kind::Params, self.id, self.out);
     }
 
-    /// Writes the header of the record that was filled, and pads it.
+    /// Completes the current record: writes its header and appends its padding.
     fn fill(&mut self) {
         let content_bytes = self.out.len() - self.start - HEADER_BYTES;
         let header = padded_header(Kind::Params, Some(self.id), content_bytes);
@@ -126,7 +126,7 @@ impl<'a> ParamsEncoder<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// Of the content of a record that has to be whole.
+    /// Checks the content of a complete record.
     pub(crate) fn whole(bytes: &'a [u8]) -> Result<Self, Fault> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -136,7 +136,7 @@ impl<'a> Pairs<'a> {
         Ok(Self { bytes })
     }
 
-    /// The value of this name; the first, if there are several.
+    /// Returns the value of a name: the first one, if there are several.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a [u8]> {
         self.clone().find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
@@ -150,7 +150,7 @@ impl<'a> Iterator for Pairs<'a> {
         let lengths = Lengths::decode(self.bytes)?;
         let (pair, rest) = self.bytes.split_at_checked(lengths.pair())?;
         self.bytes = rest;
-        Some(pair[lengths.before..].split_at(lengths.name))
+        Some(pair[lengths.prefix..].split_at(lengths.name))
     }
 }
 
@@ -161,25 +161,25 @@ impl fmt::Debug for Pairs<'_> {
 }
 
 impl Params {
-    /// All of them, in the order in which they came.
+    /// Iterates over the parameters in the order in which they were received.
     #[must_use]
     pub fn iter(&self) -> Pairs<'_> {
         Pairs { bytes: &self.bytes }
     }
 
-    /// The value of this name; the first, if there are several.
+    /// Returns the value of a name: the first one, if there are several.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.iter().get(name)
     }
 
-    /// How many there are.
+    /// Number of parameters.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there are no parameters.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -201,21 +201,21 @@ impl fmt::Debug for Params {
     }
 }
 
-/// Gathers the stream of one request's parameters, whose records may end anywhere within a pair.
+/// Decodes the parameter stream of a request, whose records may end anywhere within a pair.
 #[derive(Debug, Default)]
-pub(crate) struct Gathering {
+pub(crate) struct ParamsDecoder {
     bytes: BytesMut,
-    /// Bytes of whole pairs.
+    /// Bytes of complete pairs.
     whole: usize,
     count: usize,
 }
 
-impl Gathering {
-    /// Takes a piece of the stream. What breaks a limit is refused when its lengths are seen, not when it has come.
+impl ParamsDecoder {
+    /// Appends a piece of the stream. Checks limits as soon as the lengths of a pair are known, before its data arrives.
     pub(crate) fn push(&mut self, piece: &[u8], limits: &Limits) -> Result<(), Fault> {
         let too_large = Fault::ParamsTooLarge { limit: limits.params_bytes };
         let room = limits.params_bytes.saturating_sub(self.bytes.len());
-        // What is wrong first is what is told, however it was cut.
+        // Report the first fault of the stream, independent of how it was split.
         self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
         while let Some(lengths) = Lengths::decode(&self.bytes[self.whole..]) {
             let end = self.whole.saturating_add(lengths.pair());
@@ -234,7 +234,7 @@ impl Gathering {
         if piece.len() > room { Err(too_large) } else { Ok(()) }
     }
 
-    /// The stream has ended.
+    /// Ends the stream.
     pub(crate) fn finish(self) -> Result<Params, Fault> {
         if self.whole < self.bytes.len() {
             return Err(Fault::TruncatedPair);
@@ -243,30 +243,29 @@ impl Gathering {
     }
 }
 
-/// The two lengths before a pair.
+/// The two lengths in front of a pair.
 struct Lengths {
-    /// Bytes of the lengths.
-    before: usize,
+    /// Number of bytes that encode the lengths.
+    prefix: usize,
     name: usize,
     value: usize,
 }
 
 impl Lengths {
-    /// `None` if they have not come as a whole.
+    /// Returns `None` if the lengths are incomplete.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (name, first) = decode_length(bytes)?;
         let (value, second) = decode_length(&bytes[first..])?;
-        Some(Self { before: first + second, name, value })
+        Some(Self { prefix: first + second, name, value })
     }
 
-    /// Bytes of the whole pair. It cannot be counted where a `usize` has 32 bits and both are near their greatest: then it is
-    /// more than there can be.
+    /// Size of the pair including its lengths. Saturates where a `usize` has 32 bits and cannot hold the sum.
     fn pair(&self) -> usize {
-        self.before.saturating_add(self.name).saturating_add(self.value)
+        self.prefix.saturating_add(self.name).saturating_add(self.value)
     }
 }
 
-/// A length, and how many bytes say it: one up to 127, else four with the highest bit set.
+/// Decodes a length, and returns the number of bytes that encode it: one up to 127, else four with the highest bit set.
 fn decode_length(bytes: &[u8]) -> Option<(usize, usize)> {
     match *bytes {
         [short @ 0..=127, ..] => Some((short.into(), 1)),
@@ -284,10 +283,10 @@ fn encode_length(length: usize, out: &mut BytesMut) {
     }
 }
 
-/// What makes four bytes a length.
+/// The bit that marks a length of four bytes.
 const LONG: u32 = 1 << 31;
 
-/// Bytes as text, with escapes for what is none.
+/// Formats bytes as text, with escapes.
 struct Text<'a>(&'a [u8]);
 
 impl fmt::Debug for Text<'_> {

@@ -1,60 +1,60 @@
-//! Records, of which all that is sent consists (section 3.3), and how each kind is written.
+//! Records, the unit of everything that FastCGI sends (section 3.3).
 //!
-//! The functions that encode append to a buffer whole records, filled up to a multiple of eight bytes as section 3.3
-//! recommends. Who would rather not copy a piece of a stream writes [`stream_header`] and the piece itself.
+//! The encoding functions append complete records, padded to a multiple of eight bytes as section 3.3 recommends. To send
+//! a piece of a stream without copying it, write [`stream_header`] and then the piece.
 
 use std::fmt;
 use std::num::NonZeroU16;
 
 use bytes::{BufMut, BytesMut};
 
-/// The number of a request on its connection, from its [`Kind::BeginRequest`] to its [`Kind::EndRequest`]. Zero stands for
-/// the connection itself (section 3.3).
+/// The id of a request on its connection, from its [`Kind::BeginRequest`] to its [`Kind::EndRequest`]. Management records
+/// have the id 0 (section 3.3).
 pub type RequestId = NonZeroU16;
 
-/// Descriptor of the listening socket with which an app is started: `FCGI_LISTENSOCK_FILENO` (section 2.2).
+/// Descriptor of an app's listening socket: `FCGI_LISTENSOCK_FILENO` (section 2.2).
 pub const LISTENING_DESCRIPTOR: i32 = 0;
 
-/// The only version there is: `FCGI_VERSION_1` (section 8).
+/// The protocol version: `FCGI_VERSION_1` (section 8).
 pub const VERSION: u8 = 1;
 
-/// Bytes of a record before its content: `FCGI_HEADER_LEN` (section 8).
+/// Size of a record's header: `FCGI_HEADER_LEN` (section 8).
 pub const HEADER_BYTES: usize = 8;
 
-/// Content of one record at most, as we write it: the most that 16 bits count, without what would have to be padded.
+/// Maximum content of a record that we send: the largest multiple of eight in 16 bits, which needs no padding.
 pub const CONTENT_BYTES_MAX: usize = 65_528;
 
-/// What a record is (section 8).
+/// The type of a record (section 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A request begins: `FCGI_BEGIN_REQUEST`, 1.
+    /// Begins a request: `FCGI_BEGIN_REQUEST`, 1.
     BeginRequest,
-    /// The server gives a request up: `FCGI_ABORT_REQUEST`, 2.
+    /// Cancels a request: `FCGI_ABORT_REQUEST`, 2.
     AbortRequest,
-    /// A request is over: `FCGI_END_REQUEST`, 3.
+    /// Ends a request: `FCGI_END_REQUEST`, 3.
     EndRequest,
-    /// A stream of names and values: `FCGI_PARAMS`, 4.
+    /// The stream of a request's parameters: `FCGI_PARAMS`, 4.
     Params,
     /// The stream of a request's body: `FCGI_STDIN`, 5.
     Stdin,
-    /// The stream of an answer, its head included: `FCGI_STDOUT`, 6.
+    /// The stream of a response, including its head: `FCGI_STDOUT`, 6.
     Stdout,
-    /// The stream of what is for the log: `FCGI_STDERR`, 7.
+    /// The stream of log messages: `FCGI_STDERR`, 7.
     Stderr,
-    /// The stream of the file that a filter is to filter: `FCGI_DATA`, 8.
+    /// The stream of the file to filter: `FCGI_DATA`, 8.
     Data,
-    /// The server asks what an app can do: `FCGI_GET_VALUES`, 9.
+    /// Queries the capacity of an app: `FCGI_GET_VALUES`, 9.
     GetValues,
-    /// What the app can do: `FCGI_GET_VALUES_RESULT`, 10.
+    /// The capacity of an app: `FCGI_GET_VALUES_RESULT`, 10.
     GetValuesResult,
-    /// The app does not know what was asked: `FCGI_UNKNOWN_TYPE`, 11.
+    /// Reports a management record of unknown type: `FCGI_UNKNOWN_TYPE`, 11.
     UnknownType,
-    /// None of these.
+    /// An unknown type.
     Other(u8),
 }
 
 impl Kind {
-    /// From its number.
+    /// Converts from the number in a header.
     #[must_use]
     pub fn from_number(number: u8) -> Self {
         match number {
@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// Its number.
+    /// The number in a header.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -93,7 +93,7 @@ impl Kind {
     }
 }
 
-/// As the specification has it, without the prefix that all have.
+/// The name in the specification without its prefix `FCGI_`.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -113,19 +113,19 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What an app is asked to be for one request (section 6).
+/// The role of an app for a request (section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It answers the request, as a CGI program does: `FCGI_RESPONDER`, 1 (section 6.2).
+    /// Produces the response, as a CGI program does: `FCGI_RESPONDER`, 1 (section 6.2).
     Responder,
-    /// It says whether the request may be answered: `FCGI_AUTHORIZER`, 2 (section 6.3).
+    /// Decides whether the request is allowed: `FCGI_AUTHORIZER`, 2 (section 6.3).
     Authorizer,
-    /// It answers with a file of the server's that it has changed: `FCGI_FILTER`, 3 (section 6.4).
+    /// Responds with a changed version of a file that the server sends: `FCGI_FILTER`, 3 (section 6.4).
     Filter,
 }
 
 impl Role {
-    /// From its number; `None` for one that section 6 does not have.
+    /// Converts from the number in a record. Returns `None` if section 6 does not define it.
     #[must_use]
     pub fn from_number(number: u16) -> Option<Self> {
         Some(match number {
@@ -136,7 +136,7 @@ impl Role {
         })
     }
 
-    /// Its number.
+    /// The number in a record.
     #[must_use]
     pub fn number(self) -> u16 {
         match self {
@@ -147,21 +147,21 @@ impl Role {
     }
 }
 
-/// How a request came to its end, as far as the protocol is concerned (section 5.5).
+/// How a request ended on the level of the protocol (section 5.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProtocolStatus {
-    /// It was handled: `FCGI_REQUEST_COMPLETE`, 0.
+    /// The app handled it: `FCGI_REQUEST_COMPLETE`, 0.
     RequestComplete,
-    /// It was refused, because the app takes one request at a time on a connection: `FCGI_CANT_MPX_CONN`, 1.
+    /// Rejected: the app accepts one request at a time per connection. `FCGI_CANT_MPX_CONN`, 1.
     CannotMultiplex,
-    /// It was refused, because the app has run out of something: `FCGI_OVERLOADED`, 2.
+    /// Rejected: the app is out of some resource. `FCGI_OVERLOADED`, 2.
     Overloaded,
-    /// It was refused, because the app does not have this role: `FCGI_UNKNOWN_ROLE`, 3.
+    /// Rejected: the app does not have this role. `FCGI_UNKNOWN_ROLE`, 3.
     UnknownRole,
 }
 
 impl ProtocolStatus {
-    /// From its number; `None` for one that section 5.5 does not have.
+    /// Converts from the number in a record. Returns `None` if section 5.5 does not define it.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Some(match number {
@@ -173,7 +173,7 @@ impl ProtocolStatus {
         })
     }
 
-    /// Its number.
+    /// The number in a record.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -185,21 +185,21 @@ impl ProtocolStatus {
     }
 }
 
-/// What stands before the content of a record (section 3.3).
+/// The header of a record (section 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the record is.
+    /// The type of the record.
     pub kind: Kind,
-    /// The request that it is about; `None` if it is about the connection.
+    /// The request of the record, or `None` for a management record.
     pub id: Option<RequestId>,
-    /// Bytes of content that follow.
+    /// Number of content bytes.
     pub content_bytes: u16,
-    /// Bytes behind the content that mean nothing.
+    /// Number of padding bytes after the content.
     pub padding_bytes: u8,
 }
 
 impl Header {
-    /// From its bytes; `None` if they are of another version, or of no FastCGI at all. The reserved byte is not looked at.
+    /// Decodes a header. Returns `None` for another version or protocol. Ignores the reserved byte.
     #[must_use]
     pub fn decode(bytes: [u8; HEADER_BYTES]) -> Option<Self> {
         let [VERSION, kind, id @ .., _] = bytes else { return None };
@@ -212,7 +212,7 @@ impl Header {
         })
     }
 
-    /// Its bytes.
+    /// Encodes the header.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let [id_high, id_low] = self.id.map_or(0, RequestId::get).to_be_bytes();
@@ -221,7 +221,7 @@ impl Header {
     }
 }
 
-/// Appends `FCGI_BEGIN_REQUEST` (section 5.1). Unless the app is to `keep` the connection, it closes it behind its answer.
+/// Appends `FCGI_BEGIN_REQUEST` (section 5.1). Without `keep`, the app closes the connection after its response.
 pub fn encode_begin(id: RequestId, role: Role, keep: bool, out: &mut BytesMut) {
     let [role_high, role_low] = role.number().to_be_bytes();
     let flags = u8::from(keep) * FLAG_KEEP_CONNECTION;
@@ -233,19 +233,19 @@ pub fn encode_abort(id: RequestId, out: &mut BytesMut) {
     encode_discrete(Kind::AbortRequest, Some(id), &[], out);
 }
 
-/// Appends `FCGI_END_REQUEST` (section 5.5). `app_status` is what a CGI program would exit with.
+/// Appends `FCGI_END_REQUEST` (section 5.5). `app_status` is the exit status of an equivalent CGI program.
 pub fn encode_end(id: RequestId, app_status: u32, protocol_status: ProtocolStatus, out: &mut BytesMut) {
     let [a, b, c, d] = app_status.to_be_bytes();
     encode_discrete(Kind::EndRequest, Some(id), &[a, b, c, d, protocol_status.number(), 0, 0, 0], out);
 }
 
-/// Appends `FCGI_UNKNOWN_TYPE`, the answer to a management record that nobody knows (section 4.2).
+/// Appends `FCGI_UNKNOWN_TYPE`, the reply to a management record of unknown type (section 4.2).
 pub fn encode_unknown_type(number: u8, out: &mut BytesMut) {
     encode_discrete(Kind::UnknownType, None, &[number, 0, 0, 0, 0, 0, 0, 0], out);
 }
 
-/// Appends a piece of a stream, in as many records as it takes. An empty piece takes none: an empty record is what
-/// [`encode_stream_end`] writes.
+/// Appends a piece of a stream as one or more records. Appends nothing for an empty piece, because an empty record ends the
+/// stream: see [`encode_stream_end`].
 pub fn encode_stream(kind: Kind, id: RequestId, data: &[u8], out: &mut BytesMut) {
     for piece in data.chunks(CONTENT_BYTES_MAX) {
         encode_discrete(kind, Some(id), piece, out);
@@ -257,8 +257,8 @@ pub fn encode_stream_end(kind: Kind, id: RequestId, out: &mut BytesMut) {
     encode_discrete(kind, Some(id), &[], out);
 }
 
-/// What stands before a piece of a stream that is written from where it lies, without padding. `None` where the piece is
-/// larger than [`CONTENT_BYTES_MAX`].
+/// Returns the header of a piece of a stream, without padding, for a caller that writes the piece itself. Returns `None` if
+/// the piece is larger than [`CONTENT_BYTES_MAX`].
 #[must_use]
 pub fn stream_header(kind: Kind, id: RequestId, content_bytes: usize) -> Option<[u8; HEADER_BYTES]> {
     let content_bytes = (content_bytes <= CONTENT_BYTES_MAX).then_some(content_bytes)?;
@@ -269,10 +269,10 @@ pub fn stream_header(kind: Kind, id: RequestId, content_bytes: usize) -> Option<
 /// `FCGI_KEEP_CONN` (section 5.1).
 pub(crate) const FLAG_KEEP_CONNECTION: u8 = 1;
 
-/// Content of `FCGI_BEGIN_REQUEST`, `FCGI_END_REQUEST` and `FCGI_UNKNOWN_TYPE` (section 8).
+/// Content length of `FCGI_BEGIN_REQUEST`, `FCGI_END_REQUEST` and `FCGI_UNKNOWN_TYPE` (section 8).
 pub(crate) const BODY_BYTES: u16 = 8;
 
-/// Appends one record. `content` is [`CONTENT_BYTES_MAX`] at most.
+/// Appends one record. `content` has at most [`CONTENT_BYTES_MAX`] bytes.
 pub(crate) fn encode_discrete(kind: Kind, id: Option<RequestId>, content: &[u8], out: &mut BytesMut) {
     let header = padded_header(kind, id, content.len());
     let padding_bytes = usize::from(header.padding_bytes);
@@ -282,11 +282,11 @@ pub(crate) fn encode_discrete(kind: Kind, id: Option<RequestId>, content: &[u8],
     out.put_bytes(0, padding_bytes);
 }
 
-/// The header of a record that is filled up to a multiple of eight bytes.
+/// Returns the header of a record that is padded to a multiple of eight bytes.
 pub(crate) fn padded_header(kind: Kind, id: Option<RequestId>, content_bytes: usize) -> Header {
     debug_assert!(content_bytes <= CONTENT_BYTES_MAX, "the caller makes records of this size");
     let content_bytes = u16::try_from(content_bytes).unwrap_or(u16::MAX);
-    // Less than eight.
+    // At most 7.
     let padding_bytes = u8::try_from(content_bytes.wrapping_neg() % 8).unwrap_or_default();
     Header { kind, id, content_bytes, padding_bytes }
 }
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_roles_and_statuses_are_their_numbers() {
+    fn numbers_of_kinds_roles_and_statuses_round_trip() {
         for number in 0..=u8::MAX {
             assert_eq!(Kind::from_number(number).number(), number);
             assert_eq!(matches!(Kind::from_number(number), Kind::Other(_)), !(1..=11).contains(&number));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_its_bytes_whatever_is_in_the_reserved_one() {
+    fn a_header_round_trips_and_its_reserved_byte_is_ignored() {
         let bytes = [1, 6, 0x12, 0x34, 0x56, 0x78, 7, 0];
         let header = Header {
             kind: Kind::Stdout,
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_filled_up_to_eight_bytes_and_are_no_larger_than_the_most() {
+    fn records_are_padded_to_eight_bytes_and_split_at_the_maximum() {
         for length in [1, 7, 8, 9, CONTENT_BYTES_MAX, CONTENT_BYTES_MAX + 1, 3 * CONTENT_BYTES_MAX] {
             let mut out = BytesMut::new();
             encode_stream(Kind::Stdin, RequestId::MIN, &vec![b'x'; length], &mut out);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_is_not_copied_has_a_header_without_padding_and_fits_into_one_record() {
+    fn a_stream_header_has_no_padding_and_covers_one_record_at_most() {
         let header = |length| stream_header(Kind::Stdin, RequestId::MIN, length);
         assert_eq!(header(5), Some([1, 5, 0, 1, 0, 5, 0, 0]));
         assert_eq!(header(CONTENT_BYTES_MAX), Some([1, 5, 0, 1, 0xff, 0xf8, 0, 0]));

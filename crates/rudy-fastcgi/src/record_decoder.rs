@@ -1,54 +1,54 @@
-//! Where in a stream of records a connection is: what both ends have in common when they read.
+//! Splitting a byte stream into records, for both ends.
 
 use crate::Fault;
 use crate::record::{HEADER_BYTES, Header};
 
-/// Takes records apart where they lie. It holds no content: what has to be whole waits in the caller's buffer.
+/// Splits a byte stream into records without copying. Buffered content stays in the caller's buffer until it is complete.
 #[derive(Debug)]
-pub(crate) struct Records {
+pub(crate) struct RecordDecoder {
     state: State,
 }
 
-/// What the bytes amount to.
+/// The result of a step.
 pub(crate) enum Step<'a> {
-    /// A record begins. The caller says with [`Records::read`] how its content is to come.
+    /// The header of a record. The caller decides with [`RecordDecoder::set_content`] how to read the content.
     Begin(Header),
-    /// A piece of a stream, or the end of it, which is empty.
+    /// A piece of a stream. Empty at the end of the stream.
     Piece(Header, &'a [u8]),
-    /// The whole content of a record.
+    /// The complete content of a record.
     Whole(Header, &'a [u8]),
-    /// Everything was looked at; more has to come.
+    /// All bytes are decoded, and more are needed.
     More,
 }
 
-/// How the content of a record is to come.
+/// How to read the content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// In pieces, as they come.
-    InPieces,
-    /// At once.
-    Whole,
-    /// Not at all.
+    /// In pieces as they arrive.
+    Streamed,
+    /// In one piece when it is complete.
+    Buffered,
+    /// Skip it.
     Skipped,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
     Header,
-    /// So many bytes of content are left.
+    /// The number of content bytes left.
     Content(Header, Content, u16),
-    /// So many bytes are left that mean nothing. Content that nobody wants may be among them.
+    /// The number of bytes left to skip: padding and skipped content.
     Padding(u32),
-    /// A fault was found, and nobody knows where the next record would begin.
+    /// After a fault the start of the next record is unknown.
     Closed,
 }
 
-impl Records {
+impl RecordDecoder {
     pub(crate) fn new() -> Self {
         Self { state: State::Header }
     }
 
-    /// Says what `bytes[*used..]` begins with, and moves `used` behind it.
+    /// Decodes from `bytes[*used..]`, and advances `used` past the decoded bytes.
     pub(crate) fn step<'a>(&mut self, bytes: &'a [u8], used: &mut usize) -> Result<Step<'a>, Fault> {
         loop {
             let rest = &bytes[*used..];
@@ -66,7 +66,7 @@ impl Records {
                 State::Padding(left) => {
                     let length = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                     *used += length;
-                    // It is no more than `left`, so it fits.
+                    // `length` is at most `left`, so it fits.
                     let left = left - u32::try_from(length).unwrap_or(left);
                     if left > 0 {
                         self.state = State::Padding(left);
@@ -77,7 +77,7 @@ impl Records {
                 State::Content(header, content, left) => {
                     let length = rest.len().min(usize::from(left));
                     let is_incomplete = length < usize::from(left);
-                    if is_incomplete && (length == 0 || content == Content::Whole) {
+                    if is_incomplete && (length == 0 || content == Content::Buffered) {
                         return Ok(Step::More);
                     }
                     *used += length;
@@ -88,7 +88,7 @@ impl Records {
                     };
                     let data = &rest[..length];
                     return Ok(match content {
-                        Content::Whole => Step::Whole(header, data),
+                        Content::Buffered => Step::Whole(header, data),
                         _ => Step::Piece(header, data),
                     });
                 }
@@ -96,8 +96,8 @@ impl Records {
         }
     }
 
-    /// Decides about the record that has just begun.
-    pub(crate) fn read(&mut self, header: Header, content: Content) {
+    /// Sets how to read the content of the record that has just begun.
+    pub(crate) fn set_content(&mut self, header: Header, content: Content) {
         self.state = match content {
             Content::Skipped => {
                 State::Padding(u32::from(header.content_bytes) + u32::from(header.padding_bytes))
@@ -106,13 +106,13 @@ impl Records {
         };
     }
 
-    /// Nothing is read any more.
+    /// Stops decoding.
     pub(crate) fn close(&mut self) {
         self.state = State::Closed;
     }
 }
 
-/// Who speaks another protocol need not send the eight bytes that we would wait for.
+/// Checks the first byte alone: a peer with another protocol may never send all eight bytes of a header.
 fn check_version(bytes: &[u8]) -> Result<(), Fault> {
     match bytes.first() {
         Some(&version) if version != crate::record::VERSION => Err(Fault::not_fastcgi(bytes)),

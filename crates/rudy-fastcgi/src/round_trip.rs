@@ -1,4 +1,4 @@
-//! Both ends connected back to back, over a link that cuts what is sent at any byte.
+//! Both ends connected back to back, with the byte stream split at any point.
 
 use bytes::{Buf, BytesMut};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use crate::{Limits, ProtocolStatus, Role};
 struct Exchange {
     params: Vec<(Vec<u8>, Vec<u8>)>,
     body: Vec<u8>,
-    answer: Vec<u8>,
+    response: Vec<u8>,
     errors: Vec<u8>,
     app_status: u32,
 }
@@ -22,7 +22,7 @@ struct Exchange {
 fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => proptest::collection::vec(any::<u8>(), 0..most),
-        // Beyond the short form of a length, and beyond one record.
+        // Longer than the short form of a length, and longer than one record.
         1 => (100..200_usize).prop_map(|length| vec![b'l'; length]),
     ]
 }
@@ -34,15 +34,22 @@ fn long() -> impl Strategy<Value = Vec<u8>> {
 fn exchange() -> impl Strategy<Value = Exchange> {
     let params = proptest::collection::vec((bytes(20), bytes(20)), 0..6);
     (params, long(), long(), bytes(100), any::<u32>()).prop_map(
-        |(params, body, answer, errors, app_status)| Exchange { params, body, answer, errors, app_status },
+        |(params, body, response, errors, app_status)| Exchange {
+            params,
+            body,
+            response,
+            errors,
+            app_status,
+        },
     )
 }
 
-/// Gives a machine everything that has come so far, as a driver does.
+/// Passes all pending input to a state machine, as a driver does.
 macro_rules! drain {
     ($machine:expr, $pending:expr, $limits:expr, $event:ident => $handle:expr) => {
         loop {
-            let (used, $event) = $machine.decode(&$pending, $limits).expect("the other end keeps the rules");
+            let (used, $event) =
+                $machine.decode(&$pending, $limits).expect("the other end follows the protocol");
             $handle;
             let is_over = used == 0;
             $pending.advance(used);
@@ -53,15 +60,15 @@ macro_rules! drain {
     };
 }
 
-/// Sends one request after another on a kept connection, in pieces of `piece_bytes`, and responds to each when all of it
-/// has come.
+/// Sends one request after another on a connection, in pieces of `piece_bytes`, and responds to each request when it is
+/// complete.
 fn exchange_all(exchanges: &[Exchange], piece_bytes: usize) -> Vec<Exchange> {
     let mut gateway = GatewayConnection::new();
     let mut application = ApplicationConnection::new();
     let one = |exchange| exchange_one(&mut gateway, &mut application, exchange, piece_bytes);
-    let seen = exchanges.iter().map(one).collect();
+    let received = exchanges.iter().map(one).collect();
     assert!(gateway.end_of_input() == Ok(()) && application.end_of_input() == Ok(()));
-    seen
+    received
 }
 
 fn exchange_one(
@@ -81,18 +88,18 @@ fn exchange_one(
     encode_stream(Kind::Stdin, id, second, &mut sent);
     encode_stream_end(Kind::Stdin, id, &mut sent);
 
-    let (mut seen, mut pending) = (Exchange::default(), BytesMut::new());
+    let (mut received, mut pending) = (Exchange::default(), BytesMut::new());
     let mut is_complete = false;
     for piece in sent.chunks(piece_bytes) {
         pending.extend_from_slice(piece);
         drain!(application, pending, &limits, event => match event {
             application::Event::Params { params, .. } => {
                 assert_eq!(params.len(), params.iter().count());
-                seen.params = params.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
+                received.params = params.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect();
             }
             application::Event::Stdin { data, .. } => {
-                assert!(!data.is_empty(), "an empty piece says nothing");
-                seen.body.extend_from_slice(data);
+                assert!(!data.is_empty(), "a piece is never empty");
+                received.body.extend_from_slice(data);
             }
             application::Event::StdinEnd { .. } => is_complete = true,
             application::Event::Begin { role, keep_connection, .. } => assert!(role == Role::Responder && keep_connection),
@@ -104,21 +111,21 @@ fn exchange_one(
 
     let mut response = BytesMut::new();
     encode_stream(Kind::Stderr, id, &exchange.errors, &mut response);
-    encode_stream(Kind::Stdout, id, &exchange.answer, &mut response);
+    encode_stream(Kind::Stdout, id, &exchange.response, &mut response);
     encode_stream_end(Kind::Stdout, id, &mut response);
     application.end(id, exchange.app_status, ProtocolStatus::RequestComplete, &mut response);
     for piece in response.chunks(piece_bytes) {
         pending.extend_from_slice(piece);
         drain!(gateway, pending, &limits, event => match event {
-            gateway::Event::Stdout(data) => seen.answer.extend_from_slice(data),
-            gateway::Event::Stderr(data) => seen.errors.extend_from_slice(data),
-            gateway::Event::End { app_status, .. } => seen.app_status = app_status,
+            gateway::Event::Stdout(data) => received.response.extend_from_slice(data),
+            gateway::Event::Stderr(data) => received.errors.extend_from_slice(data),
+            gateway::Event::End { app_status, .. } => received.app_status = app_status,
             gateway::Event::StdoutEnd | gateway::Event::More => {}
             other => panic!("the application did not send {other:?}"),
         });
     }
     assert!(pending.is_empty() && gateway.is_idle());
-    seen
+    received
 }
 
 proptest! {
@@ -134,11 +141,11 @@ proptest! {
 }
 
 #[test]
-fn a_short_exchange_survives_every_split() {
+fn a_short_exchange_works_at_every_split() {
     let exchange = Exchange {
         params: vec![(b"N".to_vec(), b"v".to_vec()), (vec![b'n'; 128], Vec::new())],
         body: b"body".to_vec(),
-        answer: b"answer".to_vec(),
+        response: b"response".to_vec(),
         errors: b"!".to_vec(),
         app_status: 7,
     };
@@ -149,8 +156,8 @@ fn a_short_exchange_survives_every_split() {
 }
 
 #[test]
-fn parameters_larger_than_a_record_go_through() {
-    // Ends of records within a length, a name and a value, and at the end of a pair.
+fn parameters_larger_than_a_record_are_transferred() {
+    // Records end within a length, a name and a value, and at the end of a pair.
     for first in [65_528 - 6, 65_528 - 5, 65_528 - 8, 65_528 - 10, 65_528, 200_000] {
         let params = vec![
             (b"F".to_vec(), vec![b'f'; first]),

@@ -1,4 +1,4 @@
-//! What an app says of itself when it is asked (section 4.1).
+//! The capacity that an app reports when a web server queries it (section 4.1).
 
 use bytes::BytesMut;
 use rudy_http::syntax::parse_digits;
@@ -6,24 +6,24 @@ use rudy_http::syntax::parse_digits;
 use crate::pairs::{Pairs, encode_pair};
 use crate::record::{Kind, encode_discrete};
 
-/// How much an app takes at once. What it was not asked for, or says in a way that nobody understands, is `None`.
+/// The capacity of an app. A value is `None` if it is missing or invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Values {
-    /// Connections that it accepts at once: `FCGI_MAX_CONNS`.
+    /// Maximum number of connections: `FCGI_MAX_CONNS`.
     pub max_connections: Option<u32>,
-    /// Requests that it takes at once: `FCGI_MAX_REQS`.
+    /// Maximum number of concurrent requests: `FCGI_MAX_REQS`.
     pub max_requests: Option<u32>,
-    /// Whether it takes several requests at once on one connection: `FCGI_MPXS_CONNS`.
+    /// Whether the app accepts several requests at once on one connection: `FCGI_MPXS_CONNS`.
     pub multiplexes: Option<bool>,
 }
 
-/// Asks for all three (`FCGI_GET_VALUES`).
+/// Appends a query for all three values (`FCGI_GET_VALUES`).
 pub(crate) fn encode_query(out: &mut BytesMut) {
     encode_pairs(Kind::GetValues, [MAX_CONNECTIONS, MAX_REQUESTS, MULTIPLEXES].map(|name| (name, None)), out);
 }
 
 impl Values {
-    /// From an app's answer. Names that the specification does not have are passed over, as it asks.
+    /// Decodes an app's result. Ignores unknown names, as the specification requires.
     pub(crate) fn decode(pairs: &Pairs<'_>) -> Self {
         Self {
             max_connections: number(pairs, MAX_CONNECTIONS),
@@ -36,7 +36,7 @@ impl Values {
         }
     }
 
-    /// Appends the answer to a question (`FCGI_GET_VALUES_RESULT`): what was asked and is known, each once.
+    /// Appends the result of a query (`FCGI_GET_VALUES_RESULT`): each requested value that is known, once.
     pub fn encode_result(&self, asked: &Pairs<'_>, out: &mut BytesMut) {
         let known = [
             (MAX_CONNECTIONS, self.max_connections),

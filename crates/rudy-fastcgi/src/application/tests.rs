@@ -1,4 +1,4 @@
-//! What web servers send, as tables: each case in one piece, byte by byte and in every two pieces.
+//! Tables of records from a web server. Each case runs in one piece, byte by byte, and split in two at every position.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use crate::record::{Header, Kind, encode_end, encode_unknown_type};
 use crate::values::Values;
 use crate::{Fault, Limits, ProtocolStatus, RequestId};
 
-/// A record byte by byte, with three bytes of padding where it has content, which no encoder of ours writes.
+/// Encodes a record with three bytes of padding after any content, which our encoder never does.
 fn record(kind: u8, number: u16, content: &[u8]) -> Vec<u8> {
     let content_bytes = u16::try_from(content.len()).expect("a short content");
     let padding_bytes = if content.is_empty() { 0 } else { 3 };
@@ -24,7 +24,7 @@ fn begin(number: u16, role: u8, flags: u8) -> Vec<u8> {
     record(BEGIN, number, &[0, role, flags, 9, 9, 9, 9, 9])
 }
 
-/// A responder whose parameters are complete.
+/// The records of a responder request up to the end of its parameters.
 fn begun(number: u16) -> Vec<u8> {
     [begin(number, 1, 1), record(PARAMS, number, b"")].concat()
 }
@@ -40,7 +40,7 @@ fn limits() -> Limits {
     Limits { params_bytes: 200, params_pairs: 3, management_bytes: 64, open_requests: 2, ..Limits::default() }
 }
 
-/// What an app sees, which ends a request where its body has.
+/// Returns the events of an app that ends each request when its body ends.
 fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> String {
     let mut connection = ApplicationConnection::new();
     let (mut pending, mut seen, mut out) = (Vec::new(), Vec::<String>::new(), BytesMut::new());
@@ -52,8 +52,8 @@ fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> 
                 Ok(decoded) => decoded,
                 Err(fault) => {
                     seen.push(format!("fault: {fault}"));
-                    let behind = connection.decode(&pending, limits);
-                    assert_eq!(behind, Ok((0, Event::More)), "nothing is read behind a fault");
+                    let next = connection.decode(&pending, limits);
+                    assert_eq!(next, Ok((0, Event::More)), "nothing after a fault is decoded");
                     break 'pieces;
                 }
             };
@@ -64,12 +64,12 @@ fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> 
                 }
                 Event::Rejected { id, status, .. } => seen.push(format!("{id} {status:?}")),
                 Event::Params { id, params } => seen.push(format!("{id} {params:?}")),
-                Event::Stdin { id, data } => tell(&mut seen, &format!("{id} in "), data),
+                Event::Stdin { id, data } => record_piece(&mut seen, &format!("{id} in "), data),
                 Event::StdinEnd { id } => {
                     seen.push(format!("{id} in ends"));
                     connection.end(id, 0, ProtocolStatus::RequestComplete, &mut out);
                 }
-                Event::Data { id, data } => tell(&mut seen, &format!("{id} data "), data),
+                Event::Data { id, data } => record_piece(&mut seen, &format!("{id} data "), data),
                 Event::DataEnd { id } => seen.push(format!("{id} data ends")),
                 Event::Abort { id } => seen.push(format!("{id} abort")),
                 Event::GetValues(pairs) => seen.push(format!("{pairs:?}")),
@@ -78,15 +78,15 @@ fn converse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> 
             }
         }
         pending = rest.to_vec();
-        assert!(pending.len() <= 64 + 8, "it leaves more than it may");
+        assert!(pending.len() <= 64 + 8, "the rest is longer than documented");
         assert!(connection.open_requests() <= 2);
     }
     seen.join(", ")
 }
 
-/// Pieces of a stream belong together, however they came.
-fn tell(seen: &mut Vec<String>, what: &str, data: &[u8]) {
-    assert!(!data.is_empty(), "an empty piece says nothing");
+/// Records a piece of a stream. Joins consecutive pieces, however they were split.
+fn record_piece(seen: &mut Vec<String>, what: &str, data: &[u8]) {
+    assert!(!data.is_empty(), "a piece is never empty");
     let data = data.escape_ascii().to_string();
     match seen.last_mut() {
         Some(last) if last.starts_with(what) => last.push_str(&data),
@@ -125,7 +125,7 @@ fn requests_of_each_role() {
             r#"1 Responder keep, 1 {"a": "v", "b": "ww"}, 1 in body, 1 in ends"#,
         ),
         (
-            "section 6.3, and flags that nobody knows",
+            "section 6.3, with unknown flags",
             vec![begin(7, 2, 0xfe), record(PARAMS, 7, b"\x80\0\0\x01\0a"), record(PARAMS, 7, b"")],
             r#"7 Authorizer close, 7 {"a": ""}"#,
         ),
@@ -159,10 +159,10 @@ fn requests_of_each_role() {
 }
 
 #[test]
-fn requests_that_are_over_or_cannot_be_taken() {
+fn ended_and_rejected_requests() {
     check(&[
         (
-            "section 3.3: what comes for a request that is over is passed over, and its number is free",
+            "section 3.3: late records of an ended request are skipped, and its id can be reused",
             vec![
                 begun(1),
                 record(STDIN, 1, b""),
@@ -175,12 +175,12 @@ fn requests_that_are_over_or_cannot_be_taken() {
         ),
         ("section 5.4", vec![begun(1), record(ABORT, 1, b"")], "1 Responder keep, 1 {}, 1 abort"),
         (
-            "section 5.5: a role that nobody has, whose records are passed over",
+            "section 5.5: an unknown role, whose records are skipped",
             vec![begin(1, 4, 1), record(PARAMS, 1, b"\x01\x01ab"), record(STDIN, 1, b"x")],
             "1 UnknownRole",
         ),
         (
-            "section 5.5: one more than there may be",
+            "section 5.5: over the limit",
             vec![begin(1, 1, 1), begin(2, 1, 1), begin(3, 1, 1)],
             "1 Responder keep, 2 Responder keep, 3 Overloaded",
         ),
@@ -199,7 +199,7 @@ fn management_records() {
             r#"{"FCGI_MAX_REQS": "", "x": ""}"#,
         ),
         (
-            "section 4.2: whatever is in it",
+            "section 4.2: with any content",
             vec![record(12, 0, &[7; 100]), record(255, 0, b""), begin(1, 1, 1)],
             "unknown 12, unknown 255, 1 Responder keep",
         ),
@@ -212,60 +212,60 @@ fn faults() {
         (
             "another protocol",
             vec![b"G".to_vec()],
-            "fault: a record begins with \"G\", not with version 1 of FastCGI: is it another protocol?",
+            "fault: a record begins with \"G\", expected FastCGI version 1; is it another protocol?",
         ),
         (
-            "a number twice",
+            "an id twice",
             vec![begin(1, 1, 1), begin(1, 1, 1)],
-            "1 Responder keep, fault: a request begins as number 1, which is still open",
+            "1 Responder keep, fault: BEGIN_REQUEST for request 1, which is still open",
         ),
         (
-            "short",
+            "content too short",
             vec![record(BEGIN, 1, b"12")],
-            "fault: BEGIN_REQUEST has 2 bytes of content, and has to have 8",
+            "fault: BEGIN_REQUEST record has 2 bytes of content, expected 8",
         ),
         (
-            "long",
+            "content too long",
             vec![record(ABORT, 1, b"1")],
-            "fault: ABORT_REQUEST has 1 bytes of content, and has to have 0",
+            "fault: ABORT_REQUEST record has 1 bytes of content, expected 0",
         ),
         (
-            "no number",
+            "no id",
             vec![record(PARAMS, 0, b"")],
-            "fault: PARAMS is about a request, and came without its number",
+            "fault: PARAMS record with request id 0; expected the id of a request",
         ),
         (
-            "a number",
+            "an id",
             vec![record(GET_VALUES, 1, b"")],
-            "fault: GET_VALUES is about the connection, and came for request 1",
+            "fault: GET_VALUES record for request 1; expected request id 0",
         ),
         (
             "a body too early",
             vec![begin(1, 1, 1), record(STDIN, 1, b"x")],
-            "1 Responder keep, fault: STDIN of request 1 comes before the end of its PARAMS",
+            "1 Responder keep, fault: STDIN record for request 1 before the end of its PARAMS",
         ),
         (
             "section 6.4: no filter",
             vec![begun(1), record(DATA, 1, b"x")],
-            "1 Responder keep, 1 {}, fault: DATA came for request 1, whose role is not that of a filter",
+            "1 Responder keep, 1 {}, fault: DATA record for request 1, whose role is not filter",
         ),
         (
-            "behind its end",
+            "after its end",
             vec![begun(1), record(PARAMS, 1, b""), record(PARAMS, 1, b"x")],
-            "1 Responder keep, 1 {}, fault: PARAMS of request 1 goes on behind its end",
+            "1 Responder keep, 1 {}, fault: PARAMS record for request 1 after the end of that stream",
         ),
         (
-            "cut",
+            "truncated",
             vec![begin(1, 1, 1), record(PARAMS, 1, b"\x01\x01a"), record(PARAMS, 1, b"")],
-            "1 Responder keep, fault: names and values end in the middle of one",
+            "1 Responder keep, fault: a name-value pair is truncated",
         ),
         (
-            "one name too long, told by its length",
+            "one name too long according to its length",
             vec![begin(1, 1, 1), record(PARAMS, 1, b"\xff\xff\xff\xff\xff\xff\xff\xff")],
             "1 Responder keep, fault: the parameters are larger than the limit of 200 bytes",
         ),
         (
-            "all together too long",
+            "too long in total",
             vec![
                 begin(1, 1, 1),
                 record(PARAMS, 1, &[&b"\x01\x7fa"[..], &[b'v'; 127]].concat()),
@@ -274,44 +274,44 @@ fn faults() {
             "1 Responder keep, fault: the parameters are larger than the limit of 200 bytes",
         ),
         (
-            "too many",
+            "too many pairs",
             vec![begin(1, 1, 1), record(PARAMS, 1, &[0; 6]), record(PARAMS, 1, &[0; 2])],
-            "1 Responder keep, fault: there are more parameters than the limit of 3",
+            "1 Responder keep, fault: more parameters than the limit of 3",
         ),
         (
-            "too many, before it is too long",
+            "too many pairs before too many bytes",
             vec![begin(1, 1, 1), record(PARAMS, 1, &[0; 250])],
-            "1 Responder keep, fault: there are more parameters than the limit of 3",
+            "1 Responder keep, fault: more parameters than the limit of 3",
         ),
         (
-            "too much asked",
+            "a query over the limit",
             vec![record(GET_VALUES, 0, &[0; 65])],
-            "fault: GET_VALUES has 65 bytes, more than the limit of 64",
+            "fault: GET_VALUES record of 65 bytes is over the limit of 64",
         ),
         (
             "an app's record",
             vec![record(6, 1, b"a")],
-            "fault: STDOUT came, which is not for this end of a connection",
+            "fault: unexpected STDOUT record at this end of the connection",
         ),
         (
-            "no record",
+            "an unknown type",
             vec![record(12, 1, b"a")],
-            "fault: type 12 came, which is not for this end of a connection",
+            "fault: unexpected type 12 record at this end of the connection",
         ),
     ]);
 }
 
 #[test]
-fn the_end_of_the_input_says_what_was_open() {
+fn the_end_of_input_is_a_fault_while_a_request_is_open() {
     let mut connection = ApplicationConnection::new();
     assert_eq!(connection.end_of_input(), Ok(()));
     let mut connection = ApplicationConnection::new();
-    connection.decode(&begin(5, 1, 1), &limits()).expect("it is right");
+    connection.decode(&begin(5, 1, 1), &limits()).expect("the record is valid");
     assert_eq!(connection.end_of_input(), Err(Fault::Closed));
 }
 
 #[test]
-fn what_an_app_sends_is_as_section_8_has_it() {
+fn encoded_records_match_section_8() {
     let mut out = BytesMut::new();
     encode_end(RequestId::MIN, 258, ProtocolStatus::Overloaded, &mut out);
     encode_unknown_type(77, &mut out);
@@ -334,7 +334,7 @@ fn what_an_app_sends_is_as_section_8_has_it() {
     assert_eq!(out, [&b"\x01\x0a\0\0\0\x23\x05\0"[..], content, &[0; 5]].concat());
 }
 
-/// Records that are right in a lucky order, and a few bytes that are not.
+/// Random sequences of valid records and short invalid bytes.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let stream = (
         prop_oneof![Just(PARAMS), Just(STDIN), Just(DATA)],
@@ -357,7 +357,7 @@ proptest! {
 
     #[test]
     fn splits_make_no_difference(input in bytes(), piece_bytes in 1..40_usize) {
-        // What a fault shows of other bytes is what there was of them.
+        // The excerpt in a fault depends on how many bytes had arrived.
         let shown = |text: String| text.split("begins with").next().unwrap_or_default().to_owned();
         let whole = shown(converse([&input[..]], &limits()));
         prop_assert_eq!(shown(converse(input.chunks(1), &limits())), whole.clone());

@@ -1,49 +1,49 @@
-//! What is wrong with an app's answer.
+//! Errors in the head of an app's response.
 
 use std::fmt;
 
 use crate::Excerpt;
 
-/// Why an app's answer has no head that could be used.
+/// Why the head of an app's response cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadError {
-    /// A `Content-Length` that is not one plain number (RFC 9110 §8.6).
+    /// A `Content-Length` that is not a plain number (RFC 9110 §8.6).
     BadContentLength(Excerpt),
-    /// A `Location` that is a path, and not one that could be asked for.
+    /// A `Location` with a path that is not a valid request target.
     BadLocation(Excerpt),
-    /// A `Status` that is not three digits from 200 on, and perhaps a phrase (RFC 3875 §6.3.3).
+    /// A `Status` that is not three digits from 200 on, with an optional phrase (RFC 3875 §6.3.3).
     BadStatus(Excerpt),
-    /// `Content-Length` came more than once, with different numbers.
+    /// Several `Content-Length` fields with different numbers.
     ContentLengthsDiffer,
-    /// The answer ended within its head.
+    /// The response ended within its head.
     Truncated {
-        /// Bytes of it that came.
+        /// Bytes received.
         received: usize,
-        /// How it began.
+        /// The first of them.
         start: Excerpt,
     },
-    /// The answer ended without a byte.
+    /// The response ended without a byte.
     Empty,
-    /// A field that goes on in the next line (RFC 3875 §6.3 has no such fields).
+    /// A field that continues on the next line (RFC 3875 §6.3 does not allow this).
     Folded(Excerpt),
-    /// None of `Content-Type`, `Location` and `Status` (RFC 3875 §6.3: one is needed at least).
+    /// None of `Content-Type`, `Location` and `Status` (RFC 3875 §6.3 requires at least one).
     NoTypeLocationOrStatus,
-    /// A line that is no name, colon and value.
+    /// A line that is not a name, a colon and a value.
     InvalidField(Excerpt),
-    /// A field of CGI's own that came more than once (RFC 3875 §6.3).
+    /// Several fields where RFC 3875 §6.3 allows one.
     Duplicate(&'static str),
-    /// A status line, with which an answer in HTTP begins, not one in CGI.
+    /// An HTTP status line, which CGI does not have.
     StatusLine(Excerpt),
     /// Too many bytes.
     TooLarge {
-        /// Bytes that it may have.
+        /// The limit.
         limit: usize,
-        /// How it began.
+        /// The first bytes of the head.
         start: Excerpt,
     },
     /// Too many fields.
     TooManyFields {
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
 }
@@ -51,43 +51,46 @@ pub enum HeadError {
 impl fmt::Display for HeadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BadContentLength(came) => write!(f, "the app's answer has {came}, which is not a plain number"),
-            Self::BadLocation(came) => {
-                write!(f, "the app's answer has Location: {came}, a path that cannot be asked for")
+            Self::BadContentLength(line) => write!(f, "the app's response has {line}, expected a plain number"),
+            Self::BadLocation(value) => {
+                write!(f, "the app's response has Location: {value}, which is not a valid path")
             }
-            Self::BadStatus(came) => {
-                write!(f, "the app's answer has Status: {came}, which is not three digits from 200 on and a phrase")
+            Self::BadStatus(value) => {
+                write!(f, "the app's response has Status: {value}, expected three digits from 200 on and a phrase")
             }
             Self::ContentLengthsDiffer => {
-                f.write_str("the app's answer has more than one Content-Length, and they differ")
+                f.write_str("the app's response has several Content-Length fields with different numbers")
             }
             Self::Truncated { received, start } => write!(
                 f,
-                "the app's answer ended after {received} bytes, before the empty line that ends its head; it start with \
-                 {start}"
+                "the app's response ended after {received} bytes, before the empty line that ends its head; it begins \
+                 with {start}"
             ),
-            Self::Empty => f.write_str("the app's answer is empty: it ended before a byte of it came"),
-            Self::Folded(came) => {
-                write!(f, "the app's answer has a field that goes on in the next line, which CGI does not have: {came}")
+            Self::Empty => f.write_str("the app's response is empty"),
+            Self::Folded(line) => {
+                write!(f, "the app's response has a field that continues on the next line, which CGI does not allow: {line}")
             }
             Self::NoTypeLocationOrStatus => f.write_str(
-                "the app's answer has no Content-Type, Location or Status: did the app print something before its head?",
+                "the app's response has no Content-Type, Location or Status: did the app print something before its head?",
             ),
-            Self::InvalidField(came) => write!(
+            Self::InvalidField(line) => write!(
                 f,
-                "the app's answer has {came} where a field has to be, a name, a colon and a value without control \
+                "the app's response has the line {line}, expected a name, a colon and a value without control \
                  characters: did the app print something before its head?"
             ),
-            Self::Duplicate(name) => write!(f, "the app's answer has more than one {name}"),
-            Self::StatusLine(came) => {
-                write!(f, "the app's answer begins with {came}, as HTTP does; CGI has a field for it, \"Status: 200\"")
+            Self::Duplicate(name) => write!(f, "the app's response has more than one {name}"),
+            Self::StatusLine(line) => {
+                write!(
+                    f,
+                    "the app's response begins with {line}, an HTTP status line; CGI expects the field \"Status: 200\""
+                )
             }
             Self::TooLarge { limit, start } => write!(
                 f,
-                "the head of the app's answer is larger than the limit of {limit} bytes; it start with {start}"
+                "the head of the app's response is larger than the limit of {limit} bytes; it begins with {start}"
             ),
             Self::TooManyFields { limit } => {
-                write!(f, "the head of the app's answer has more fields than the limit of {limit}")
+                write!(f, "the head of the app's response has more fields than the limit of {limit}")
             }
         }
     }

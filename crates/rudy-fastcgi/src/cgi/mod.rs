@@ -1,10 +1,9 @@
-//! The head of an app's answer, as CGI has it (RFC 3875 §6): fields, among which `Status` and `Location` say what is to
-//! become of it.
+//! The head of an app's response in CGI syntax (RFC 3875 §6): header fields, where `Status` and `Location` determine the
+//! kind of response.
 //!
-//! It is read as other servers read it, where they agree: lines end in LF or CRLF; no `Status` means 200, or 302 with a
-//! `Location`; an answer needs no `Content-Type` if it has a `Status`, as from nginx and Apache, because many apps leave it
-//! out of an answer without a body. It is stricter where a lax reading hides a mistake: a head with none of the three is most
-//! often text that was printed too early, and is refused.
+//! Where other servers agree, the parser does as they do. Lines end in LF or CRLF. Without a `Status`, the status is 200, or
+//! 302 with a `Location`. A response with a `Status` needs no `Content-Type`, as with nginx and Apache, because many apps
+//! omit it in a response without a body. A head with none of the three is rejected: it is usually text printed too early.
 
 mod error;
 #[cfg(test)]
@@ -21,35 +20,34 @@ use rudy_http::syntax::parse_digits;
 
 use crate::{Excerpt, Limits};
 
-/// The head of an app's answer.
+/// The head of an app's response.
 #[derive(Debug)]
 pub struct Head {
-    /// What is to become of it.
+    /// How the server handles the response.
     pub kind: ResponseKind,
-    /// Its fields but `Status`, those about the connection, and with a local redirection all.
+    /// Its fields without `Status` and connection fields. Empty for a local redirect.
     pub fields: HeaderMap,
-    /// Its `Content-Length`, which is among the fields. Whether so much comes is the caller's to see.
+    /// Its `Content-Length`, which is also in `fields`. The caller compares it with the body.
     pub content_length: Option<u64>,
-    /// Whether the fields have instructions for the server among them: `X-Accel-Buffering`, `X-Accel-Redirect`, `X-Sendfile` or
-    /// `X-Lighttpd-Send-File`. To look for each costs more than all else that is done with a short head.
+    /// Whether `fields` contains instructions for the server: `X-Accel-Buffering`, `X-Accel-Redirect`, `X-Sendfile` or
+    /// `X-Lighttpd-Send-File`. Four lookups would cost more than the rest of the work for a short head.
     pub has_instructions: bool,
-    /// Names of fields that were left out, because they are about the server's connection and not the app's answer
-    /// (RFC 9110 §7.6.1, RFC 3875 §6.3.5).
+    /// Names of the connection fields that were removed: the connection to the client is the server's (RFC 9110 §7.6.1,
+    /// RFC 3875 §6.3.5).
     pub left_out: Vec<HeaderName>,
 }
 
-/// What is to become of an app's answer (RFC 3875 §6.2).
+/// The kinds of responses (RFC 3875 §6.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseKind {
-    /// It goes to the client with this status: a document, or a redirection for the client.
+    /// A response for the client with this status: a document or a client redirect.
     Document(StatusCode),
-    /// The server is to answer as if it had been asked for this path, which begins with one slash and may have a query
-    /// (§6.2.2). Whatever body there is is nobody's. An answer with fields that would be lost is a redirection for the
-    /// client instead.
+    /// The server handles the request again with this path, which begins with a single slash and may have a query (§6.2.2).
+    /// Any body is ignored. A response with fields that would be lost is a client redirect instead.
     LocalRedirect(String),
 }
 
-/// Finds the head at the beginning of an app's stream, whose pieces may end anywhere.
+/// Decodes the head at the start of an app's stream, whose pieces may end anywhere.
 ///
 /// ```
 /// use http::StatusCode;
@@ -58,67 +56,66 @@ pub enum ResponseKind {
 ///
 /// let mut decoder = HeadDecoder::new();
 /// let piece = b"Status: 404 Not Found\r\nContent-Type: text/plain\r\n\r\nno such page";
-/// let (used, head) = decoder.decode(piece, &Limits::default())?.expect("the whole head is there");
+/// let (used, head) = decoder.decode(piece, &Limits::default())?.expect("the piece has the whole head");
 /// assert_eq!(head.kind, ResponseKind::Document(StatusCode::NOT_FOUND));
 /// assert_eq!(&piece[used..], b"no such page");
 /// # Ok::<(), rudy_fastcgi::cgi::HeadError>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct HeadDecoder {
-    /// Whether any field makes a head.
+    /// Whether any field is enough for a head.
     for_authorizer: bool,
-    /// What came of it before; nothing where one piece holds all of it.
-    kept: Vec<u8>,
+    /// The earlier pieces of the head. Empty if one piece holds all of it.
+    buffered: Vec<u8>,
     scan: Scan,
 }
 
-/// How far the search for the end of a head has come.
+/// The progress of the search for the end of the head.
 #[derive(Debug, Default)]
 struct Scan {
-    /// Where the first incomplete line begins.
+    /// Start of the first incomplete line.
     line: usize,
-    /// Complete lines before it.
+    /// Number of complete lines.
     lines: usize,
 }
 
 impl HeadDecoder {
-    /// For an answer of which nothing has come.
+    /// Returns a decoder for the response of a responder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// For the response of an authorizer, of which nothing has come. It has no document, and so no `Content-Type`: fields alone
-    /// are a 200 (FastCGI 1.0 §6.3, RFC 3875 §6.3.3). At least one is needed, because an empty line is what a failing script
-    /// prints, too.
+    /// Returns a decoder for the response of an authorizer, which needs no `Content-Type`: fields alone mean 200 (FastCGI
+    /// 1.0 §6.3, RFC 3875 §6.3.3). At least one field is required, because a failing script may print an empty line.
     #[must_use]
     pub fn for_authorizer() -> Self {
         Self { for_authorizer: true, ..Self::default() }
     }
 
-    /// Takes a piece of the answer. `None` if all of it belongs to the head and more has to come; else the head, and how many
-    /// bytes of the piece belong to it. What is behind them is the body.
+    /// Decodes a piece of the response. Returns `None` if the head continues after this piece. Otherwise returns the head
+    /// and the number of bytes of the piece that belong to it; the rest is the body.
     ///
     /// # Errors
     ///
-    /// It is no head, or more than the limits allow. The answer cannot be used.
+    /// The head is invalid or exceeds a limit. The response cannot be used.
     pub fn decode(&mut self, piece: &[u8], limits: &Limits) -> Result<Option<(usize, Head)>, HeadError> {
-        let before = self.kept.len();
-        // One byte over the limit is enough to know that there are more.
+        let before = self.buffered.len();
+        // One byte over the limit is enough to detect a head that is too large.
         let piece = &piece[..piece.len().min((limits.head_bytes + 1).saturating_sub(before))];
         if before > 0 {
-            self.kept.extend_from_slice(piece);
+            self.buffered.extend_from_slice(piece);
         }
-        let all = if before > 0 { &self.kept } else { piece };
+        let all = if before > 0 { &self.buffered } else { piece };
         match self.scan.find_end(all) {
             Some(end) if end <= limits.head_bytes => {
                 let head = parse(&all[..end], self.scan.lines, self.for_authorizer, limits)?;
-                self.kept = Vec::new();
+                self.buffered = Vec::new();
                 Ok(Some((end - before, head)))
             }
             None if all.len() <= limits.head_bytes => {
                 if before == 0 {
-                    self.kept.extend_from_slice(piece);
+                    self.buffered.extend_from_slice(piece);
                 }
                 Ok(None)
             }
@@ -126,18 +123,18 @@ impl HeadDecoder {
         }
     }
 
-    /// Why there is no head, where the answer has ended before [`Self::decode`] gave one.
+    /// Returns the reason why there is no head when the response ends before [`Self::decode`] returned one.
     #[must_use]
     pub fn end_of_input(self) -> HeadError {
-        match self.kept.len() {
+        match self.buffered.len() {
             0 => HeadError::Empty,
-            received => HeadError::Truncated { received, start: Excerpt::of(&self.kept) },
+            received => HeadError::Truncated { received, start: Excerpt::of(&self.buffered) },
         }
     }
 }
 
 impl Scan {
-    /// Where the head ends: behind the first empty line. `bytes` begin with the head's first byte.
+    /// Returns the end of the head, which is after the first empty line. `bytes` starts at the head's first byte.
     fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
         while let Some(length) = memchr::memchr(b'\n', &bytes[self.line..]) {
             let line = &bytes[self.line..self.line + length];
@@ -152,7 +149,7 @@ impl Scan {
 }
 
 fn parse(bytes: &[u8], lines: usize, for_authorizer: bool, limits: &Limits) -> Result<Head, HeadError> {
-    // 6 is what an empty map reserves for its first field; a smaller map is slower, and grows when the server adds fields.
+    // An empty map reserves 6 entries for its first field. A smaller map is slower, and grows when the server adds fields.
     let fields = HeaderMap::try_with_capacity(lines.min(limits.head_fields).max(6)).unwrap_or_default();
     let mut parts = Parts { fields, ..Parts::default() };
     let mut count = 0;
@@ -168,12 +165,12 @@ fn parse(bytes: &[u8], lines: usize, for_authorizer: bool, limits: &Limits) -> R
         if count > limits.head_fields {
             return Err(HeadError::TooManyFields { limit: limits.head_fields });
         }
-        parts.take_line(line, count == 1)?;
+        parts.parse_line(line, count == 1)?;
     }
     parts.finish(for_authorizer)
 }
 
-/// What is known of a head so far.
+/// The fields parsed so far.
 #[derive(Default)]
 struct Parts {
     status: Option<StatusCode>,
@@ -181,13 +178,13 @@ struct Parts {
     content_length: Option<u64>,
     left_out: Vec<HeaderName>,
     has_instructions: bool,
-    // Two flags, because three look-ups in the map are a tenth of the time that a short head takes.
+    // Two flags, because three lookups in the map are a tenth of the cost of a short head.
     has_content_type: bool,
     has_location: bool,
 }
 
 impl Parts {
-    fn take_line(&mut self, line: &[u8], is_first: bool) -> Result<(), HeadError> {
+    fn parse_line(&mut self, line: &[u8], is_first: bool) -> Result<(), HeadError> {
         let excerpt = || Excerpt::of(line);
         if is_first && line.starts_with(b"HTTP/") {
             return Err(HeadError::StatusLine(excerpt()));
@@ -202,7 +199,7 @@ impl Parts {
         };
         let value = line[colon + 1..].trim_ascii();
         match name.as_str() {
-            "status" => return self.take_status(value),
+            "status" => return self.parse_status(value),
             "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "transfer-encoding"
             | "upgrade" => {
                 self.left_out.push(name);
@@ -232,11 +229,11 @@ impl Parts {
         Ok(())
     }
 
-    /// `status-code SP reason-phrase` (RFC 3875 §6.3.3). The phrase is often left out, and nobody reads it.
-    fn take_status(&mut self, value: &[u8]) -> Result<(), HeadError> {
+    /// Parses `status-code SP reason-phrase` (RFC 3875 §6.3.3). The phrase is often missing, and is ignored.
+    fn parse_status(&mut self, value: &[u8]) -> Result<(), HeadError> {
         let bad = || HeadError::BadStatus(Excerpt::of(value));
         let (digits, rest) = value.split_at_checked(3).ok_or_else(bad)?;
-        // A 1xx is no answer, and is the server's to send.
+        // 1xx is not a final status, and only the server sends it.
         let is_final = matches!(digits[0], b'2'..=b'9') && matches!(rest, [] | [b' ', ..]);
         let status = StatusCode::from_bytes(digits).ok().filter(|_| is_final).ok_or_else(bad)?;
         match self.status.replace(status) {
@@ -257,7 +254,7 @@ impl Parts {
         } = self;
         let kind = match status {
             Some(status) => ResponseKind::Document(status),
-            None if has_location => redirect(&mut fields)?,
+            None if has_location => redirect_kind(&mut fields)?,
             None if has_content_type => ResponseKind::Document(StatusCode::OK),
             None if for_authorizer && !fields.is_empty() => ResponseKind::Document(StatusCode::OK),
             None => return Err(HeadError::NoTypeLocationOrStatus),
@@ -266,8 +263,8 @@ impl Parts {
     }
 }
 
-/// What a `Location` without a `Status` means.
-fn redirect(fields: &mut HeaderMap) -> Result<ResponseKind, HeadError> {
+/// Determines the kind of a response with a `Location` and no `Status`.
+fn redirect_kind(fields: &mut HeaderMap) -> Result<ResponseKind, HeadError> {
     let path = fields.get(header::LOCATION).map(local_path).transpose()?.flatten();
     Ok(match path {
         Some(path) if !fields.keys().any(would_be_lost) => {
@@ -278,23 +275,23 @@ fn redirect(fields: &mut HeaderMap) -> Result<ResponseKind, HeadError> {
     })
 }
 
-/// The path in a `Location` without a `Status`, if the server is to answer with it itself. With two slashes it begins
-/// another host's name, so it is the client's to follow; and so is a fragment, which no server is told.
+/// Returns the path of a local redirect. A `Location` with two slashes begins with another host, and a fragment never
+/// reaches a server, so both are redirects for the client.
 fn local_path(location: &HeaderValue) -> Result<Option<String>, HeadError> {
     let bytes = location.as_bytes();
     if bytes.first() != Some(&b'/') || bytes.get(1) == Some(&b'/') || bytes.contains(&b'#') {
         return Ok(None);
     }
-    // Whatever is a request's target elsewhere has to be one here.
+    // The same rules as for the target of any request.
     let uri = Uri::from_maybe_shared(Bytes::copy_from_slice(bytes));
     let uri = uri.map_err(|_| HeadError::BadLocation(Excerpt::of(bytes)))?;
     Ok(uri.path_and_query().map(|path| path.as_str().to_owned()))
 }
 
-/// Whether a field means something without a body: a cookie, say. RFC 3875 §6.2.2 has no such fields beside a local path.
+/// Whether a local redirect would lose this field, such as a cookie. RFC 3875 §6.2.2 allows no such fields.
 fn would_be_lost(name: &HeaderName) -> bool {
     ![header::LOCATION, header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name)
 }
 
-/// PHP sends it by default, and `http` has no constant for it, which would cost an allocation for each response.
+/// A constant, because PHP sends the field by default and `http` would allocate its name for each response.
 const X_POWERED_BY: HeaderName = HeaderName::from_static("x-powered-by");

@@ -1,4 +1,4 @@
-//! What apps send, as tables: each case in one piece, byte by byte and in every two pieces.
+//! Tables of records from an app. Each case runs in one piece, byte by byte, and split in two at every position.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::{Event, GatewayConnection};
 use crate::record::{Header, Kind, encode_end};
 use crate::{Fault, Limits, ProtocolStatus, RequestId, Role};
 
-/// A record byte by byte, with three bytes of padding where it has content, which no encoder of ours writes.
+/// Encodes a record with three bytes of padding after any content, which our encoder never does.
 fn record(kind: u8, number: u16, content: &[u8]) -> Vec<u8> {
     let content_bytes = u16::try_from(content.len()).expect("a short content");
     let padding_bytes = if content.is_empty() { 0 } else { 3 };
@@ -27,8 +27,8 @@ fn limits() -> Limits {
     Limits { management_bytes: 64, ..Limits::default() }
 }
 
-/// A connection on which `requests` have begun, all but the last of them over, and that has asked for values if it `asks`.
-fn connection(requests: usize, asks: bool) -> GatewayConnection {
+/// Returns a connection on which `requests` have begun and all but the last have ended. Queries values if `queries`.
+fn connection(requests: usize, queries: bool) -> GatewayConnection {
     let (mut connection, mut out) = (GatewayConnection::new(), BytesMut::new());
     for round in 1..=requests {
         let id = connection.begin(Role::Responder, true, &mut out);
@@ -39,15 +39,15 @@ fn connection(requests: usize, asks: bool) -> GatewayConnection {
             assert!(used == end.len() && matches!(event, Event::End { .. }));
         }
     }
-    if asks {
+    if queries {
         connection.query_values(&mut out);
     }
     connection
 }
 
-/// The events of `pieces` on such a connection.
-fn converse<'a>(requests: usize, asks: bool, pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
-    let (limits, mut connection) = (limits(), connection(requests, asks));
+/// Returns the events of `pieces` on such a connection.
+fn converse<'a>(requests: usize, queries: bool, pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let (limits, mut connection) = (limits(), connection(requests, queries));
     let (mut pending, mut seen) = (Vec::new(), Vec::<String>::new());
     'pieces: for piece in pieces {
         pending.extend_from_slice(piece);
@@ -57,15 +57,15 @@ fn converse<'a>(requests: usize, asks: bool, pieces: impl IntoIterator<Item = &'
                 Ok(decoded) => decoded,
                 Err(fault) => {
                     seen.push(format!("fault: {fault}"));
-                    let behind = connection.decode(&pending, &limits);
-                    assert_eq!(behind, Ok((0, Event::More)), "nothing is read behind a fault");
+                    let next = connection.decode(&pending, &limits);
+                    assert_eq!(next, Ok((0, Event::More)), "nothing after a fault is decoded");
                     break 'pieces;
                 }
             };
             rest = &rest[used..];
             match event {
-                Event::Stdout(data) => tell(&mut seen, "out ", data),
-                Event::Stderr(data) => tell(&mut seen, "err ", data),
+                Event::Stdout(data) => record_piece(&mut seen, "out ", data),
+                Event::Stderr(data) => record_piece(&mut seen, "err ", data),
                 Event::StdoutEnd => seen.push("out ends".to_owned()),
                 Event::StderrEnd => seen.push("err ends".to_owned()),
                 Event::End { app_status, protocol_status } => {
@@ -81,14 +81,14 @@ fn converse<'a>(requests: usize, asks: bool, pieces: impl IntoIterator<Item = &'
             }
         }
         pending = rest.to_vec();
-        assert!(pending.len() <= 64 + 8, "it leaves more than it may");
+        assert!(pending.len() <= 64 + 8, "the rest is longer than documented");
     }
     seen.join(", ")
 }
 
-/// Joins the pieces of a stream, wherever it was split.
-fn tell(seen: &mut Vec<String>, what: &str, data: &[u8]) {
-    assert!(!data.is_empty(), "an empty piece says nothing");
+/// Records a piece of a stream. Joins consecutive pieces, however they were split.
+fn record_piece(seen: &mut Vec<String>, what: &str, data: &[u8]) {
+    assert!(!data.is_empty(), "a piece is never empty");
     let data = data.escape_ascii().to_string();
     match seen.last_mut() {
         Some(last) if last.starts_with(what) => last.push_str(&data),
@@ -96,17 +96,17 @@ fn tell(seen: &mut Vec<String>, what: &str, data: &[u8]) {
     }
 }
 
-/// The case's name, requests that have begun, records of the application, expected events.
+/// The name of the case, the number of requests begun, the records of the application, the expected events.
 type Case<'a> = (&'a str, usize, Vec<Vec<u8>>, &'a str);
 
-fn check(asks: bool, cases: &[Case<'_>]) {
+fn check(queries: bool, cases: &[Case<'_>]) {
     for (what, requests, records, expected) in cases {
         let bytes = records.concat();
-        assert_eq!(converse(*requests, asks, [&bytes[..]]), *expected, "{what}");
-        assert_eq!(converse(*requests, asks, bytes.chunks(1)), *expected, "{what}: byte by byte");
+        assert_eq!(converse(*requests, queries, [&bytes[..]]), *expected, "{what}");
+        assert_eq!(converse(*requests, queries, bytes.chunks(1)), *expected, "{what}: byte by byte");
         for at in 0..=bytes.len() {
             let (first, second) = bytes.split_at(at);
-            assert_eq!(converse(*requests, asks, [first, second]), *expected, "{what}: split at {at}");
+            assert_eq!(converse(*requests, queries, [first, second]), *expected, "{what}: split at {at}");
         }
     }
 }
@@ -117,7 +117,7 @@ fn streams_and_ends() {
         false,
         &[
             (
-                "section 5.3: a stream of two records, both ends said",
+                "section 5.3: a stream of two records, and the ends of both streams",
                 1,
                 vec![
                     record(STDOUT, 1, b"a"),
@@ -130,31 +130,31 @@ fn streams_and_ends() {
             ),
             ("an end alone", 1, vec![record(3, 1, &END)], "ends 258 RequestComplete"),
             (
-                "the log goes on behind the answer",
+                "log messages after the response",
                 1,
                 vec![record(STDOUT, 1, b""), record(STDERR, 1, b"late")],
                 "out ends, err late",
             ),
             (
-                "an end said twice",
+                "the end of a stream twice",
                 1,
                 vec![record(STDOUT, 1, b""), record(STDOUT, 1, b""), record(STDERR, 1, b"x")],
                 "out ends, err x",
             ),
             (
-                "section 5.5: rejected, because it has no second request at a time",
+                "section 5.5: rejected, one request per connection",
                 1,
                 vec![record(3, 1, &[0, 0, 0, 0, 1, 0, 0, 0])],
                 "ends 0 CannotMultiplex",
             ),
             (
-                "section 5.5: rejected, because it is overloaded",
+                "section 5.5: rejected, overloaded",
                 1,
                 vec![record(3, 1, &[0, 0, 0, 0, 2, 0, 0, 0])],
                 "ends 0 Overloaded",
             ),
             (
-                "section 5.5: rejected, because it does not have the role",
+                "section 5.5: rejected, unknown role",
                 1,
                 vec![record(3, 1, &[0xff, 0xff, 0xff, 0xff, 3, 9, 9, 9])],
                 "ends 4294967295 UnknownRole",
@@ -173,7 +173,7 @@ fn values() {
             ("all three", 0, vec![record(10, 0, names)], "(Some(9), Some(50), Some(true))"),
             ("none", 0, vec![record(10, 0, b"")], "(None, None, None)"),
             (
-                "in the long form, not understood, unknown",
+                "long form of a length, invalid value, unknown name",
                 0,
                 vec![record(
                     10,
@@ -183,23 +183,23 @@ fn values() {
                 "(None, None, Some(false))",
             ),
             (
-                "an answer twice to one question",
+                "two results for one query",
                 0,
                 vec![record(10, 0, b""), record(10, 0, b"")],
-                "(None, None, None), fault: GET_VALUES_RESULT came, and nobody has asked for values",
+                "(None, None, None), fault: GET_VALUES_RESULT without GET_VALUES",
             ),
-            ("cut", 0, vec![record(10, 0, b"\x01\x05a")], "fault: names and values end in the middle of one"),
+            ("truncated", 0, vec![record(10, 0, b"\x01\x05a")], "fault: a name-value pair is truncated"),
             (
-                "cut in a length",
+                "truncated in a length",
                 0,
                 vec![record(10, 0, b"\x80\x00")],
-                "fault: names and values end in the middle of one",
+                "fault: a name-value pair is truncated",
             ),
             (
-                "too many",
+                "over the limit",
                 0,
                 vec![record(10, 0, &[b'x'; 65])],
-                "fault: GET_VALUES_RESULT has 65 bytes, more than the limit of 64",
+                "fault: GET_VALUES_RESULT record of 65 bytes is over the limit of 64",
             ),
         ],
     );
@@ -214,73 +214,68 @@ fn faults() {
                 "another protocol",
                 1,
                 vec![b"H".to_vec()],
-                "fault: a record begins with \"H\", not with version 1 of FastCGI: is it another protocol?",
+                "fault: a record begins with \"H\", expected FastCGI version 1; is it another protocol?",
             ),
             (
                 "never begun",
                 1,
                 vec![record(STDOUT, 2, b"a")],
-                "fault: STDOUT came for request 2, which is not open",
+                "fault: STDOUT record for request 2, which is not open",
             ),
             (
                 "a high number",
                 1,
                 vec![record(3, 65_535, &END)],
-                "fault: END_REQUEST came for request 65535, which is not open",
+                "fault: END_REQUEST record for request 65535, which is not open",
             ),
             (
-                "behind its end",
+                "after its end",
                 1,
                 vec![record(STDOUT, 1, b""), record(STDOUT, 1, b"x")],
-                "out ends, fault: STDOUT of request 1 goes on behind its end",
+                "out ends, fault: STDOUT record for request 1 after the end of that stream",
             ),
             (
-                "no number",
+                "no id",
                 1,
                 vec![record(STDOUT, 0, b"a")],
-                "fault: STDOUT is about a request, and came without its number",
+                "fault: STDOUT record with request id 0; expected the id of a request",
             ),
             (
-                "a number",
+                "an id",
                 1,
                 vec![record(10, 1, b"")],
-                "fault: GET_VALUES_RESULT is about the connection, and came for request 1",
+                "fault: GET_VALUES_RESULT record for request 1; expected request id 0",
             ),
+            ("without a query", 0, vec![record(10, 0, b"")], "fault: GET_VALUES_RESULT without GET_VALUES"),
             (
-                "unasked",
-                0,
-                vec![record(10, 0, b"")],
-                "fault: GET_VALUES_RESULT came, and nobody has asked for values",
-            ),
-            (
-                "short",
+                "content too short",
                 1,
                 vec![record(3, 1, b"1234")],
-                "fault: END_REQUEST has 4 bytes of content, and has to have 8",
+                "fault: END_REQUEST record has 4 bytes of content, expected 8",
             ),
             (
                 "empty",
                 0,
                 vec![record(11, 0, b"")],
-                "fault: UNKNOWN_TYPE has 0 bytes of content, and has to have 8",
+                "fault: UNKNOWN_TYPE record has 0 bytes of content, expected 8",
             ),
             (
                 "status",
                 1,
                 vec![record(3, 1, &[4; 8])],
-                "fault: request 1 ends with protocol status 4; 0 to 3 are known",
+                "fault: END_REQUEST of request 1 has protocol status 4; expected 0 to 3",
             ),
             (
                 "a gateway's record",
                 1,
                 vec![record(5, 1, b"a")],
-                "fault: STDIN came, which is not for this end of a connection",
+                "fault: unexpected STDIN record at this end of the connection",
             ),
             (
-                "no record",
+                "an unknown type",
                 1,
                 vec![record(12, 1, b"a")],
-                "fault: type 12 came, which is not for this end of a connection",
+                "fault: unexpected type 12 record at this end of the connection",
             ),
         ],
     );
@@ -304,7 +299,7 @@ fn late_records_of_the_previous_request_are_skipped() {
                 "out ownown, ends 258 RequestComplete",
             ),
             (
-                "of two requests before: the id is the current one's again",
+                "of the request before the previous one, with the id of the current one",
                 3,
                 vec![record(STDERR, 2, b"late"), record(3, 1, &END), record(STDERR, 1, b"late")],
                 "ends 258 RequestComplete",
@@ -321,28 +316,28 @@ fn late_records_of_the_previous_request_are_skipped() {
 
 #[test]
 fn records_of_any_other_request_are_a_fault() {
-    let fault = |kind: &str, id: u16| format!("fault: {kind} came for request {id}, which is not open");
+    let fault = |kind: &str, id: u16| format!("fault: {kind} record for request {id}, which is not open");
     let ended = |kind: &str, id: u16| format!("ends 258 RequestComplete, {}", fault(kind, id));
     for (kind, name, content) in
         [(STDOUT, "STDOUT", &b""[..]), (STDERR, "STDERR", b"a"), (3, "END_REQUEST", &END)]
     {
-        let came = |id| record(kind, id, content);
+        let received = |id| record(kind, id, content);
         check(
             false,
             &[
-                ("before the first request", 0, vec![came(1)], &fault(name, 1)),
-                ("during the first request", 1, vec![came(2)], &fault(name, 2)),
-                ("after the first request", 1, vec![record(3, 1, &END), came(2)], &ended(name, 2)),
-                ("during the second request", 2, vec![came(3)], &fault(name, 3)),
-                ("after the second request", 2, vec![record(3, 2, &END), came(1)], &ended(name, 1)),
-                ("the highest id", 2, vec![came(65_535)], &fault(name, 65_535)),
+                ("before the first request", 0, vec![received(1)], &fault(name, 1)),
+                ("during the first request", 1, vec![received(2)], &fault(name, 2)),
+                ("after the first request", 1, vec![record(3, 1, &END), received(2)], &ended(name, 2)),
+                ("during the second request", 2, vec![received(3)], &fault(name, 3)),
+                ("after the second request", 2, vec![record(3, 2, &END), received(1)], &ended(name, 1)),
+                ("the highest id", 2, vec![received(65_535)], &fault(name, 65_535)),
             ],
         );
     }
 }
 
 #[test]
-fn ids_alternate_on_a_kept_connection() {
+fn ids_alternate_on_a_reused_connection() {
     let (mut connection, mut out) = (GatewayConnection::new(), BytesMut::new());
     for expected in [1, 2, 1, 2, 1] {
         assert!(connection.is_idle());
@@ -352,13 +347,13 @@ fn ids_alternate_on_a_kept_connection() {
         let end = record(3, expected, &END);
         let (used, event) = connection.decode(&end, &limits()).expect("the request is in progress");
         assert!(matches!(event, Event::End { .. }));
-        // The padding.
+        // Skip the padding.
         assert_eq!(connection.decode(&end[used..], &limits()), Ok((3, Event::More)));
     }
 }
 
 #[test]
-fn a_close_is_a_fault_only_while_a_request_is_in_progress() {
+fn closing_is_a_fault_only_while_a_request_is_in_progress() {
     assert_eq!(connection(0, true).end_of_input(), Ok(()));
     assert_eq!(connection(2, false).end_of_input(), Err(Fault::Closed));
     let mut ended = connection(1, false);
@@ -367,7 +362,7 @@ fn a_close_is_a_fault_only_while_a_request_is_in_progress() {
 }
 
 #[test]
-fn what_a_gateway_sends_is_as_section_8_has_it() {
+fn encoded_records_match_section_8() {
     let begin = |role, keep| {
         let mut out = BytesMut::new();
         GatewayConnection::new().begin(role, keep, &mut out);
@@ -381,7 +376,7 @@ fn what_a_gateway_sends_is_as_section_8_has_it() {
     assert_eq!(out, [&b"\x01\x09\0\0\0\x30\0\0"[..], names].concat());
 }
 
-/// Records that are right in a lucky order, and a few bytes that are not.
+/// Random sequences of valid records and short invalid bytes.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![8 => 6..8_u8, 2 => Just(3), 1 => 0..13_u8];
     let word = prop_oneof![
@@ -398,11 +393,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn splits_make_no_difference(input in bytes(), requests in 0..4_usize, asks: bool, piece_bytes in 1..40_usize) {
-        // What a fault shows of other bytes is what there was of them.
+    fn splits_make_no_difference(input in bytes(), requests in 0..4_usize, queries: bool, piece_bytes in 1..40_usize) {
+        // The excerpt in a fault depends on how many bytes had arrived.
         let shown = |text: String| text.split("begins with").next().unwrap_or_default().to_owned();
-        let whole = shown(converse(requests, asks, [&input[..]]));
-        prop_assert_eq!(shown(converse(requests, asks, input.chunks(1))), whole.clone());
-        prop_assert_eq!(shown(converse(requests, asks, input.chunks(piece_bytes))), whole);
+        let whole = shown(converse(requests, queries, [&input[..]]));
+        prop_assert_eq!(shown(converse(requests, queries, input.chunks(1))), whole.clone());
+        prop_assert_eq!(shown(converse(requests, queries, input.chunks(piece_bytes))), whole);
     }
 }
