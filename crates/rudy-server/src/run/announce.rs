@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::path::{Path, absolute};
+use std::path::absolute;
 
 use rudy_net::engine::Model;
 use rudy_net::listen::{Address, BoundAddress, Endpoint};
