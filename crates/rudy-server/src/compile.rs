@@ -6,7 +6,7 @@ use crate::client_address;
 use crate::config::{self, Config, Place, Problem, RouteAuthorize};
 use crate::fastcgi::Authorizer;
 use crate::files::{FilesOptions, Folders, is_kept_back};
-use crate::handlers::{Handler, Make, Making, Table};
+use crate::handlers::{BuildContext, Handler, HandlerConfig, HandlerTable};
 use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router};
 
 /// Makes the routes of a configuration ready, or says everything that is wrong with them. Their folders, and what is kept of
@@ -27,8 +27,8 @@ pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Targe
         let mut routes = Vec::new();
         for route in &site.routes {
             let authorizer = authorizer(route, of_site.as_ref(), &mut problems);
-            let making = Making { place: &route.handler_place, paths: &route.paths, site, folders };
-            match route.handler.make(&making) {
+            let context = BuildContext { place: &route.handler_place, paths: &route.paths, site, folders };
+            match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target { authorizer, allow_trace: route.allow_trace, handler };
                     routes.push(Route { paths: route.paths.clone(), handler: target });
@@ -127,7 +127,7 @@ fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
             .position(|route| route.paths.iter().any(|pattern| pattern.matches(path.as_bytes())))
     };
     for (number, route) in site.routes.iter().enumerate() {
-        let Table::Redirect(table) = &route.handler else { continue };
+        let HandlerTable::Redirect(table) = &route.handler else { continue };
         let is_endless = match table.to.as_str() {
             "{path}" | "{path}{query}" => true,
             to => to.starts_with('/') && !to.contains('{') && taker(to) == Some(number),
@@ -144,7 +144,7 @@ fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
 /// A page of a `files` route that holds source is never sent: either another route runs it, or it is a mistake.
 fn source_that_is_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
     for route in &site.routes {
-        let Table::Files(table) = &route.handler else { continue };
+        let HandlerTable::Files(table) = &route.handler else { continue };
         let place = &route.handler_place;
         let options = FilesOptions { on_php_site: site.runs_php(), ..table.options.clone() };
         let is_run = |page: &str| {

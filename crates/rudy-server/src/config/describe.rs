@@ -9,7 +9,7 @@ use super::values::Time;
 use super::{AccessLogOptions, AppTable, Config, EngineOptions, RouteAuthorize, Site};
 use crate::access_log::Format;
 use crate::client_address::{Options as ClientAddress, Source};
-use crate::handlers::Make;
+use crate::handlers::HandlerConfig;
 
 impl Config {
     /// Who listens, which route goes where and in which order, which limits differ from their defaults, and what was

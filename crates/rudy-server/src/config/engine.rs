@@ -6,7 +6,7 @@ use std::time::Duration;
 use rudy_net::engine::{self, Model};
 
 use super::{Config, Diagnostics, Place, Problem};
-use crate::handlers::Make;
+use crate::handlers::HandlerConfig;
 
 /// How long a connection that is being closed may go on sending where it holds one of few threads meanwhile: a client that
 /// is told of the close and does not close is not to keep others waiting for the usual 5 s.

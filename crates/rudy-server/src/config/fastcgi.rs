@@ -1,7 +1,7 @@
 //! What `rudy check` notices of apps.
 
 use super::{AppTable, Config};
-use crate::handlers::{Make, Table};
+use crate::handlers::{HandlerConfig, HandlerTable};
 use crate::upstream::UpstreamAddress;
 
 impl Config {
@@ -9,7 +9,7 @@ impl Config {
     pub(super) fn absent_sockets(&self) -> impl Iterator<Item = String> {
         let routes = self.sites.iter().flat_map(|site| &site.routes);
         let addresses = routes.flat_map(|route| match &route.handler {
-            Table::Php(php) => php.app().map(AppTable::addresses).unwrap_or_default(),
+            HandlerTable::Php(php) => php.app().map(AppTable::addresses).unwrap_or_default(),
             _ => Vec::new(),
         });
         addresses.filter_map(|address| match address {

@@ -10,7 +10,7 @@ use super::authorize::{AuthorizeTable, RouteAuthorize};
 use super::limits::LimitsTable;
 use super::values::{At, EngineName, FilePath, Int, ListenAddress, OneOrMany, Size, Time, short_form};
 use crate::client_address::{Source, TrustedProxy};
-use crate::handlers::Table;
+use crate::handlers::HandlerTable;
 use crate::php::PhpTable;
 use crate::routing::{HostPattern, PathPattern};
 
@@ -157,8 +157,8 @@ pub struct RouteTable {
     pub allow_trace: bool,
     /// The handler. `None` if its table has an error.
     #[serde(rename = "$handler")]
-    #[schemars(flatten, with = "Table")]
-    pub handler: Option<Table>,
+    #[schemars(flatten, with = "HandlerTable")]
+    pub handler: Option<HandlerTable>,
 }
 
 /// Access log: a file, or a table with a file and a format.

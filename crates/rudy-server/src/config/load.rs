@@ -21,7 +21,7 @@ use crate::access_log::{Destination, Format};
 use crate::buffer::Options as BufferOptions;
 use crate::client_address;
 use crate::files::{FilesOptions, FilesTable, Folders};
-use crate::handlers::Table;
+use crate::handlers::HandlerTable;
 
 impl Config {
     /// Reads a configuration file and what it includes. The errors are all there are, those included that
@@ -211,10 +211,10 @@ impl Loader {
             (Some(root), None) => {
                 let mut files = FilesTable { root: root.clone(), options: FilesOptions::default() };
                 files.options.set_on_site(site.index.as_ref(), site.browse, site.fallback.as_deref());
-                Some(Route::everything(Table::Files(Box::new(files)), &place.key("root")))
+                Some(Route::everything(HandlerTable::Files(Box::new(files)), &place.key("root")))
             }
             (None, Some(php)) => {
-                Some(Route::everything(Table::Php(Box::new(php.clone())), &place.key("php")))
+                Some(Route::everything(HandlerTable::Php(Box::new(php.clone())), &place.key("php")))
             }
             (None, None) => None,
         }

@@ -49,7 +49,7 @@ use crate::access_log::{Destination, Format};
 use crate::buffer::Options as BufferOptions;
 use crate::fastcgi::PHP_SUFFIX;
 use crate::files::FilesTable;
-use crate::handlers::Table;
+use crate::handlers::HandlerTable;
 use crate::routing::{HostPattern, PathPattern};
 
 /// systemd sends SIGKILL after 90 s: well within that, and longer than a request that a person waits for.
@@ -116,8 +116,8 @@ impl Site {
     /// Whether a route of it runs PHP.
     pub(crate) fn runs_php(&self) -> bool {
         self.routes.iter().any(|route| match &route.handler {
-            Table::Php(_) => true,
-            Table::Fastcgi(table) => table.suffix(&route.paths) == Some(PHP_SUFFIX),
+            HandlerTable::Php(_) => true,
+            HandlerTable::Fastcgi(table) => table.suffix(&route.paths) == Some(PHP_SUFFIX),
             _ => false,
         })
     }
@@ -129,7 +129,7 @@ pub struct Route {
     /// The paths, one at least.
     pub paths: Vec<PathPattern>,
     /// What answers.
-    pub handler: Table,
+    pub handler: HandlerTable,
     /// Who says who may come in; whom the site asks if absent.
     pub authorize: Option<RouteAuthorize>,
     /// Whether TRACE gets to the handler.
@@ -149,7 +149,7 @@ impl Config {
     /// Never: the pattern for everything is well formed.
     #[must_use]
     pub fn for_files(files: FilesTable) -> Self {
-        let route = Route::everything(Table::Files(Box::new(files)), &Place::nowhere());
+        let route = Route::everything(HandlerTable::Files(Box::new(files)), &Place::nowhere());
         Self {
             sites: vec![Site {
                 hosts: Vec::new(),
@@ -188,7 +188,7 @@ impl Config {
 
 impl Route {
     /// Every path, answered by one handler.
-    fn everything(handler: Table, place: &Place) -> Self {
+    fn everything(handler: HandlerTable, place: &Place) -> Self {
         Self {
             paths: vec![PathPattern::everything()],
             handler,

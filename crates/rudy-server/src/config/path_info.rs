@@ -1,7 +1,7 @@
 //! Closed folders that a script behind them opens again by its `PATH_INFO`.
 
 use super::{Config, Route, RouteAuthorize, Site};
-use crate::handlers::Table;
+use crate::handlers::HandlerTable;
 use crate::routing::PathPattern;
 
 /// The script that answers for all paths of most PHP applications.
@@ -37,8 +37,8 @@ fn reopened_in(site: &Site) -> Vec<String> {
 
 fn has_front_controller(route: &Route) -> bool {
     let table = match &route.handler {
-        Table::Php(php) => &php.0,
-        Table::Fastcgi(table) => table,
+        HandlerTable::Php(php) => &php.0,
+        HandlerTable::Fastcgi(table) => table,
         _ => return false,
     };
     table.root.as_ref().is_some_and(|root| root.join(&FRONT_CONTROLLER[1..]).is_file())
@@ -46,7 +46,7 @@ fn has_front_controller(route: &Route) -> bool {
 
 /// Whether a route is there to keep requests out, or some of them.
 fn is_closed(route: &Route) -> bool {
-    let refuses = matches!(&route.handler, Table::Respond(table) if table.status.0 >= 400);
+    let refuses = matches!(&route.handler, HandlerTable::Respond(table) if table.status.0 >= 400);
     refuses || matches!(route.authorize, Some(RouteAuthorize::App(_)))
 }
 

@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 use super::{AccessLogOptions, AppTable, Config, Diagnostics, Place, Problem, RouteAuthorize};
 use crate::access_log::Destination;
 use crate::fastcgi::only_root_starts_as;
-use crate::handlers::Make;
+use crate::handlers::HandlerConfig;
 
 /// Why a start would fail.
 struct Obstacle {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::Fastcgi;
 use crate::config::{AppTable, FilePath, Place, Problem, Size};
-use crate::handlers::{Handler, Make, Making};
+use crate::handlers::{BuildContext, Handler, HandlerConfig};
 use crate::routing::PathPattern;
 
 /// How the names of PHP scripts end.
@@ -99,7 +99,7 @@ impl FastcgiTable {
     }
 }
 
-impl Make for FastcgiTable {
+impl HandlerConfig for FastcgiTable {
     fn describe(&self) -> String {
         let root = self.root.as_ref().map(|root| format!(", scripts of {}", root.display()));
         format!("{}{}", self.app.describe(), root.unwrap_or_default())
@@ -109,7 +109,7 @@ impl Make for FastcgiTable {
         self.root.iter().chain(&self.sendfile_root).map(|root| root.0.clone()).collect()
     }
 
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let script_suffix = self.suffix(route.paths).map(str::to_owned);
         let table = Self { script_suffix, ..self.clone() };
         Ok(Box::new(Fastcgi::new(&table, route.place, route.folders)?))

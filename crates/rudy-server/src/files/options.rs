@@ -23,7 +23,7 @@ use crate::config::{
     Fields, FilePath, Int, OneOrMany, Place, Problem, Size, Time, as_size, as_time, ask, count, field_value,
     short_form, two_lines,
 };
-use crate::handlers::{Handler, Make, Making};
+use crate::handlers::{BuildContext, Handler, HandlerConfig};
 
 /// Serves files from a folder: a table, or the folder alone.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -53,7 +53,7 @@ impl FilesTable {
     }
 }
 
-impl Make for FilesTable {
+impl HandlerConfig for FilesTable {
     /// The folder, and what decides which of its files are sent.
     fn describe(&self) -> String {
         let options = &self.options;
@@ -76,7 +76,7 @@ impl Make for FilesTable {
     }
 
     /// Opens the folder. It is looked at even where the options are wrong, so that both are said at once.
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let options = FilesOptions { on_php_site: route.site.runs_php(), ..self.options.clone() };
         let wrong = options.problems();
         let mut problems: Vec<_> = wrong.iter().map(|error| error.problem(route.place)).collect();

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::respond::{Respond, ok};
-use super::{Call, Handler, Make, Making, RespondTable, Status};
+use super::{BuildContext, Call, Handler, HandlerConfig, RespondTable, Status};
 use crate::config::{Fields, FilePath, Place, Problem, Time};
 
 /// Responds after a delay, for tests of clients and of many requests in progress.
@@ -44,7 +44,7 @@ impl Default for DelayTable {
     }
 }
 
-impl Make for DelayTable {
+impl HandlerConfig for DelayTable {
     fn describe(&self) -> String {
         format!("{} after {}", self.status.0, self.time)
     }
@@ -53,7 +53,7 @@ impl Make for DelayTable {
         self.body_file.iter().map(|file| file.0.clone()).collect()
     }
 
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Delay::new(self, route.place)?))
     }
 }

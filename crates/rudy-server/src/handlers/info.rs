@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Call, Handler, Make, Making, Vitals};
+use super::{BuildContext, Call, Handler, HandlerConfig, Vitals};
 use crate::client_address::Audience;
 use crate::config::Problem;
 use crate::methods::answer_unless_read;
@@ -26,12 +26,12 @@ pub struct InfoTable {
     pub allow: Audience,
 }
 
-impl Make for InfoTable {
+impl HandlerConfig for InfoTable {
     fn describe(&self) -> String {
         format!("for {}", self.allow)
     }
 
-    fn make(&self, _: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, _: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Info::new(self)))
     }
 }

@@ -1,7 +1,7 @@
-//! What responds to the requests of a route: one module for each handler.
+//! Handlers: each responds to the requests of a route, and has a module here.
 //!
-//! A handler is a table of the configuration that makes it ([`Make`]), and what responds ([`Handler`]). To add one, write its
-//! module, and name its table in the list below.
+//! A handler has a table in the configuration ([`HandlerConfig`]), which builds the type that responds ([`Handler`]). To add one,
+//! write its module, and name its table in the list below.
 
 pub(crate) mod broadcast;
 mod delay;
@@ -43,7 +43,7 @@ use crate::php::PhpTable;
 use crate::routes::Context;
 use crate::routing::{Found, PathPattern};
 
-/// What responds to the requests of a route.
+/// Responds to the requests of a route.
 pub(crate) trait Handler: Debug + Send + Sync {
     /// Responds to a request, now or later.
     fn call(&self, request: Request, call: Call<'_>) -> Reply;
@@ -100,15 +100,15 @@ pub(crate) struct Start<'a> {
     pub(crate) log: &'a ErrorLog,
 }
 
-/// The table of a handler.
-pub(crate) trait Make {
-    /// What it does, in a few words: for `rudy check`.
+/// The table of a handler in the configuration.
+pub(crate) trait HandlerConfig {
+    /// A summary for `rudy check`, in a few words.
     fn describe(&self) -> String;
 
-    /// Makes the handler ready, or says everything that is wrong with the table.
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>>;
+    /// Builds the handler, or returns all problems of the table.
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>>;
 
-    /// Whether its responses have no end.
+    /// Whether its responses are endless.
     fn is_endless(&self) -> bool {
         false
     }
@@ -124,25 +124,25 @@ pub(crate) trait Make {
     }
 }
 
-/// The route that a handler is made for.
-pub(crate) struct Making<'a> {
-    /// Where its table stands.
+/// The route that a handler is built for.
+pub(crate) struct BuildContext<'a> {
+    /// The location of the table.
     pub(crate) place: &'a Place,
     pub(crate) paths: &'a [PathPattern],
     pub(crate) site: &'a Site,
     pub(crate) folders: &'a Folders,
 }
 
-/// Names every handler: its key in a route, and its table.
+/// Lists all handlers: the key in a route, and the table.
 macro_rules! handlers {
     ($($(#[$doc:meta])* $key:literal: $name:ident($table:ty),)+) => {
-        /// The handler of a route.
+        /// The handler of a route, as configured.
         #[derive(Debug, Clone, Deserialize, JsonSchema)]
-        pub enum Table {
+        pub enum HandlerTable {
             $($(#[$doc])* #[serde(rename = $key)] $name(Box<$table>),)+
         }
 
-        impl Table {
+        impl HandlerTable {
             /// Its key in a route.
             pub(crate) fn key(&self) -> &'static str {
                 match self {
@@ -150,7 +150,7 @@ macro_rules! handlers {
                 }
             }
 
-            fn table(&self) -> &dyn Make {
+            fn table(&self) -> &dyn HandlerConfig {
                 match self {
                     $(Self::$name(table) => &**table,)+
                 }
@@ -184,13 +184,13 @@ handlers! {
     "php": Php(PhpTable),
 }
 
-impl Make for Table {
+impl HandlerConfig for HandlerTable {
     fn describe(&self) -> String {
         self.table().describe()
     }
 
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        self.table().make(route)
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+        self.table().build(route)
     }
 
     fn is_endless(&self) -> bool {

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Call, Handler, Make, Making};
+use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::config::{Place, Problem, short_form};
 use crate::methods::answer_unless_known;
 use crate::pages;
@@ -63,12 +63,12 @@ impl<'de> Deserialize<'de> for RedirectStatus {
     }
 }
 
-impl Make for RedirectTable {
+impl HandlerConfig for RedirectTable {
     fn describe(&self) -> String {
         format!("{} to {}", self.status.0, self.to)
     }
 
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Redirect::new(self, route.paths, route.place)?))
     }
 }

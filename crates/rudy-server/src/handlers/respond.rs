@@ -15,7 +15,7 @@ use rudy_net::{Body, Reply, Request, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Call, Handler, Make, Making, Status};
+use super::{BuildContext, Call, Handler, HandlerConfig, Status};
 use crate::compile::Target;
 use crate::config::{Fields, FilePath, Int, Place, Problem, short_form};
 use crate::methods::{answer_unless_known, answer_unless_read};
@@ -74,7 +74,7 @@ impl Default for RespondTable {
     }
 }
 
-impl Make for RespondTable {
+impl HandlerConfig for RespondTable {
     fn describe(&self) -> String {
         let body = match (&self.body, &self.body_file) {
             (_, Some(file)) => format!(" with {}", file.display()),
@@ -88,7 +88,7 @@ impl Make for RespondTable {
         self.body_file.iter().map(|file| file.0.clone()).collect()
     }
 
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Respond::new(self, route.place)?))
     }
 }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handler, Make, Making};
+use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::client_address::Audience;
 use crate::config::Problem;
 use crate::methods::answer_unless_read;
@@ -107,12 +107,12 @@ pub struct StatusTable {
     pub allow: Audience,
 }
 
-impl Make for StatusTable {
+impl HandlerConfig for StatusTable {
     fn describe(&self) -> String {
         format!("for {}", self.allow)
     }
 
-    fn make(&self, _: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, _: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Status::new(self)))
     }
 }

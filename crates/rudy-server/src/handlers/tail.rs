@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::subscribe::{Subscribe, framing, heartbeat, retry};
-use super::{Call, Handler, Make, Making, Start, StreamFormat};
+use super::{BuildContext, Call, Handler, HandlerConfig, Start, StreamFormat};
 use crate::client_address::Audience;
 use crate::config::{FilePath, Int, OneOrMany, Place, Problem, Size, Time, visible};
 use crate::error_log::ErrorLog;
@@ -73,7 +73,7 @@ fn history_bytes() -> Size {
     Size(1024 * 1024)
 }
 
-impl Make for TailTable {
+impl HandlerConfig for TailTable {
     fn describe(&self) -> String {
         let files: Vec<_> = self.files.as_slice().iter().map(|file| file.display().to_string()).collect();
         format!("{} as {}, for {}", files.join(" "), self.format.describe(), self.allow)
@@ -83,7 +83,7 @@ impl Make for TailTable {
         self.files.as_slice().iter().map(|file| before_pattern(file)).collect()
     }
 
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Tail::new(self, route.place)?))
     }
 

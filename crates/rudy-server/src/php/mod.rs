@@ -26,7 +26,7 @@ use crate::config::{AppTable, FilePath, Place, Problem, missing, short_form};
 use crate::fastcgi::{Fastcgi, FastcgiTable, Script};
 use crate::files::access::WouldBlock;
 use crate::files::{Elsewhere, Files, FilesOptions, Folders, Outcome};
-use crate::handlers::{Call, Handler, Make, Making, Start};
+use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::methods::APP_METHODS;
 use crate::routes::Context;
 use crate::routing::Found;
@@ -69,7 +69,7 @@ impl PhpTable {
     }
 }
 
-impl Make for PhpTable {
+impl HandlerConfig for PhpTable {
     fn describe(&self) -> String {
         let root = self.0.root.as_ref().map(|root| root.display().to_string());
         let links = if self.0.follow_symlinks { ", links followed" } else { "" };
@@ -80,7 +80,7 @@ impl Make for PhpTable {
         self.0.reads()
     }
 
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Php::new(self, route.place, route.folders)?))
     }
 

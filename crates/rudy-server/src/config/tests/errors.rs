@@ -650,7 +650,7 @@ listing_entries = 7
         folder.path().display()
     );
     let config = load(&[("rudy.toml", &text)]).unwrap();
-    let Table::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
+    let HandlerTable::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
     let usual = crate::files::FilesOptions::default();
     assert_eq!((&*files.options.index[0], &*files.options.error_pages[0].1), ("a.html", "404.html"));
     assert_eq!((files.options.cache_size, files.options.revalidate_after.as_secs()), (1 << 20, 5));

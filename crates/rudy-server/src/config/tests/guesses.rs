@@ -55,7 +55,7 @@ fn one_value_stands_for_a_list_and_for_a_table() {
 fn a_site_with_a_root_takes_index_browse_and_fallback() {
     let site = "root = 'public'\nindex = ['home.html', 'index.html']\nbrowse = true\nfallback = 'index.html'";
     let config = with_site("", site).unwrap();
-    let Table::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
+    let HandlerTable::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
     assert_eq!(files.options.index, ["home.html", "index.html"]);
     assert!(files.options.browse && files.options.fallback.as_deref() == Some("index.html"));
     with_site("", "root = 'public'\nindex = 'home.html'").unwrap();
@@ -67,7 +67,7 @@ fn a_site_with_a_root_takes_index_browse_and_fallback() {
 fn a_site_takes_a_table_for_php() {
     let site = "php = { root = 'public', address = '127.0.0.1:9000', response_timeout = 5 }";
     let config = with_site("", site).unwrap();
-    let Table::Php(php) = &config.sites[0].routes[0].handler else { panic!("php") };
+    let HandlerTable::Php(php) = &config.sites[0].routes[0].handler else { panic!("php") };
     assert_eq!(php.0.app.addresses(), ["127.0.0.1:9000".parse().unwrap()]);
     let error = with_site("", "php = { root = 'public', adress = 'x' }").unwrap_err();
     assert!(error.contains("unknown key `adress`") && error.contains("did you mean `address`?"), "{error}");
@@ -109,7 +109,7 @@ fn a_coding_may_have_a_level_of_its_own() {
         with_site("", &route)
     };
     let config = site("{ gzip = 6 }").unwrap();
-    let Table::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
+    let HandlerTable::Files(files) = &config.sites[0].routes[0].handler else { panic!("files") };
     let compression = files.options.compression.as_ref().unwrap();
     assert_eq!((compression.level(Coding::Gzip), compression.level(Coding::Brotli)), (6, 5));
     let error = site("{ gzip = 12 }").unwrap_err();
@@ -127,7 +127,7 @@ fn variables_of_the_environment_are_expanded_and_not_shown() {
     let config = with_site(main, site).unwrap();
     assert_eq!(config.engine.cores.unwrap().get(), 3);
     let bodies = config.sites[0].routes.iter().filter_map(|route| match &route.handler {
-        Table::Respond(table) => table.body.clone(),
+        HandlerTable::Respond(table) => table.body.clone(),
         _ => None,
     });
     assert_eq!(bodies.collect::<Vec<_>>(), [path.clone(), "${PATH}".to_owned()]);

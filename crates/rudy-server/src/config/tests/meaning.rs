@@ -20,7 +20,7 @@ fn included_files_add_sites_and_paths_go_by_the_file_that_names_them() {
     .unwrap();
     let [Site { hosts, routes, .. }] = config.sites.as_slice() else { panic!("one site") };
     assert_eq!(hosts, &["b.org".parse().unwrap()]);
-    let Table::Respond(respond) = &routes[0].handler else { panic!("respond") };
+    let HandlerTable::Respond(respond) = &routes[0].handler else { panic!("respond") };
     assert!(respond.body_file.as_ref().unwrap().ends_with("conf.d/b.txt"));
     assert!(
         matches!(&config.listen[0].endpoint, rudy_net::listen::Endpoint::Unix { path, .. } if path.is_absolute())
@@ -270,7 +270,7 @@ fn a_php_route_checks_scripts_without_being_told_their_suffix() {
         load(&[("rudy.toml", &text)])
     };
     let suffix = |config: &Config| match &config.sites[0].routes[0].handler {
-        Table::Fastcgi(table) => table.suffix(&config.sites[0].routes[0].paths).map(str::to_owned),
+        HandlerTable::Fastcgi(table) => table.suffix(&config.sites[0].routes[0].paths).map(str::to_owned),
         _ => None,
     };
     assert_eq!(suffix(&load("*.php", "root = '/'").unwrap()).as_deref(), Some(".php"));

@@ -6,7 +6,7 @@ mod meaning;
 
 use super::*;
 use crate::App;
-use crate::handlers::{Make, Table};
+use crate::handlers::{HandlerConfig, HandlerTable};
 
 /// Loads files written to an empty folder, the first being the main one; what is said names them without the folder.
 fn load(files: &[(&str, &str)]) -> Result<Config, String> {

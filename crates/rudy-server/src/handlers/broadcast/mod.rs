@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use self::publish::receive;
 use super::subscribe::{Subscribe, heartbeat, retry};
-use super::{Call, Handler, Make, Making, StreamFormat};
+use super::{BuildContext, Call, Handler, HandlerConfig, StreamFormat};
 use crate::client_address::Audience;
 use crate::config::{Int, Place, Problem, Size, Time};
 use crate::methods::answer_others;
@@ -82,12 +82,12 @@ impl Default for BroadcastOptions {
     }
 }
 
-impl Make for BroadcastTable {
+impl HandlerConfig for BroadcastTable {
     fn describe(&self) -> String {
         format!("for {}, published by {}", self.options.allow, self.publish)
     }
 
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Broadcast::new(self, &route.site.hosts, route.place)?))
     }
 

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use self::spread::Spread;
 use self::template::Template;
 use self::ticks::Ticks;
-use super::{Call, Handler, Make, Making};
+use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::config::{Int, Place, Problem, Time};
 use crate::methods::answer_unless_read;
 use crate::pages;
@@ -80,7 +80,7 @@ impl Default for StreamTable {
     }
 }
 
-impl Make for StreamTable {
+impl HandlerConfig for StreamTable {
     fn describe(&self) -> String {
         let what = self.format.describe();
         match self.count {
@@ -89,7 +89,7 @@ impl Make for StreamTable {
         }
     }
 
-    fn make(&self, route: &Making<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
+    fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         Ok(Box::new(Stream::new(self, route.place)?))
     }
 

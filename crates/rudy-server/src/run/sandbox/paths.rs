@@ -9,7 +9,7 @@ use landlock::{AccessFs, BitFlags, make_bitflags};
 use rudy_net::listen::Endpoint;
 
 use crate::config::Config;
-use crate::handlers::Make;
+use crate::handlers::HandlerConfig;
 use crate::run::hand_over::access_log;
 
 /// A file or folder, and the access that Rudy needs.
