@@ -18,7 +18,7 @@ use crate::error_log::ErrorLog;
 use crate::fastcgi::Apps;
 use crate::files::Folders;
 use crate::files::access::Access;
-use crate::handlers::{Start, Vitals};
+use crate::handlers::{Start, Metrics};
 use crate::routes::{Context, Routes};
 use crate::topic::Topics;
 
@@ -41,7 +41,7 @@ impl App {
             .map_err(|problems| Diagnostics::new(config.sources.clone(), problems))?;
         let routes = Routes {
             router: Arc::new(router),
-            vitals: Arc::default(),
+            metrics: Arc::default(),
             topics: Arc::default(),
             buffers: Buffers::default(),
         };
@@ -84,8 +84,8 @@ impl App {
 
     /// Tells the status from these counters, which outlive this configuration.
     #[must_use]
-    pub fn with_vitals(mut self, vitals: Arc<Vitals>) -> Self {
-        Arc::make_mut(&mut self.routes).vitals = vitals;
+    pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
+        Arc::make_mut(&mut self.routes).metrics = metrics;
         self
     }
 

@@ -32,7 +32,7 @@ pub use fastcgi::{Apps, FastcgiTable};
 pub use files::Folders;
 pub use handlers::{
     BroadcastTable, DelayTable, HandlerTable, InfoTable, RedirectTable, RespondTable, StatusTable,
-    StreamFormat, StreamTable, TailTable, Vitals,
+    StreamFormat, StreamTable, TailTable, Metrics,
 };
 pub use php::PhpTable;
 pub use routing::{HostPattern, PathPattern};

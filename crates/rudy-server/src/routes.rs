@@ -14,7 +14,7 @@ use rudy_net::{Client, Reply, Request, Response};
 use crate::buffer::Buffers;
 use crate::compile::Target;
 use crate::files::access::{Access, on_pool};
-use crate::handlers::{Call, Vitals};
+use crate::handlers::{Call, Metrics};
 use crate::methods::{answer_others, answer_unless_known, answer_unless_read};
 use crate::routing::{NotFound, Router, explain_rejected, request_host};
 use crate::topic::Topics;
@@ -24,7 +24,7 @@ use crate::{internal_redirect, pages};
 #[derive(Debug, Clone)]
 pub(crate) struct Routes {
     pub(crate) router: Arc<Router<Target>>,
-    pub(crate) vitals: Arc<Vitals>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) topics: Arc<Topics>,
     pub(crate) buffers: Buffers,
 }

@@ -412,7 +412,7 @@ mod tests {
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),
             routes: Arc::new(Routes {
                 router: Arc::new(Router::new(Hosts::default(), Vec::new())),
-                vitals: Arc::default(),
+                metrics: Arc::default(),
                 topics: Arc::default(),
                 buffers: Buffers::default(),
             }),

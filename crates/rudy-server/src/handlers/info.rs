@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{BuildContext, Call, Handler, HandlerConfig, Vitals};
+use super::{BuildContext, Call, Handler, HandlerConfig, Metrics};
 use crate::client_address::Audience;
 use crate::config::Problem;
 use crate::methods::answer_unless_read;
@@ -38,7 +38,7 @@ impl HandlerConfig for InfoTable {
 
 impl Handler for Info {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.answer(&request, call.context.client, &call.context.routes.vitals).into()
+        self.answer(&request, call.context.client, &call.context.routes.metrics).into()
     }
 }
 
@@ -54,13 +54,13 @@ impl Info {
     }
 
     /// Answers a request, as text or as JSON.
-    pub(crate) fn answer(&self, request: &Request, client: &Client, vitals: &Vitals) -> Response {
+    pub(crate) fn answer(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
         if let Some(answer) =
             answer_unless_read(request).or_else(|| self.audience.refuse(request.headers(), client))
         {
             return answer;
         }
-        let facts = facts(client, vitals);
+        let facts = facts(client, metrics);
         let offers = ["text/plain", "application/json"];
         let json = choose_media_type(request.headers().get_all(header::ACCEPT), &offers) == Some(offers[1]);
         let mut response = if json {
@@ -78,7 +78,7 @@ impl Info {
 type Facts = [(&'static str, Value); 11];
 
 /// What is known of this moment, on this thread.
-fn facts(client: &Client, vitals: &Vitals) -> Facts {
+fn facts(client: &Client, metrics: &Metrics) -> Facts {
     [
         ("process", json!(process::id())),
         // As the kernel numbers it, and `top -H` shows it: that of the first thread is the process's own.
@@ -86,13 +86,13 @@ fn facts(client: &Client, vitals: &Vitals) -> Facts {
         ("thread_name", json!(thread::current().name())),
         // The number means something only beside another one, and other engines have none.
         ("task", json!(tokio::task::try_id().and_then(|id| id.to_string().parse::<u64>().ok()))),
-        ("engine", json!(vitals.engine().map(|model| model.to_string()))),
+        ("engine", json!(metrics.engine().map(|model| model.to_string()))),
         ("client", json!(client.address().to_string())),
         ("proxy", json!(client.forwarded.as_ref().map(|_| client.peer.to_string()))),
         ("scheme", json!(client.scheme().as_str())),
         ("connection", json!(client.connection_number)),
         ("request", json!(client.request_number)),
-        ("requests_in_all", json!(vitals.requests())),
+        ("requests_in_all", json!(metrics.requests())),
     ]
 }
 
@@ -122,15 +122,15 @@ mod tests {
     use super::*;
     use crate::config::from_text;
 
-    fn ask(peer: Peer, accept: &str, vitals: &Vitals) -> (Response, String) {
-        ask_of(&Client::new(peer, 7, 3), accept, vitals)
+    fn ask(peer: Peer, accept: &str, metrics: &Metrics) -> (Response, String) {
+        ask_of(&Client::new(peer, 7, 3), accept, metrics)
     }
 
-    fn ask_of(client: &Client<'_>, accept: &str, vitals: &Vitals) -> (Response, String) {
+    fn ask_of(client: &Client<'_>, accept: &str, metrics: &Metrics) -> (Response, String) {
         let request = http::Request::get("/info").header(header::ACCEPT, accept);
         let request = request.body(RequestBody::empty()).unwrap();
         let info = Info::new(&from_text("allow = ['loopback', '203.0.113.7']").unwrap());
-        let response = info.answer(&request, client, vitals);
+        let response = info.answer(&request, client, metrics);
         let Body::Bytes(body) = &response.body else { panic!("a text is in memory") };
         let text = String::from_utf8(body.to_vec()).unwrap();
         (response, text)
@@ -140,9 +140,9 @@ mod tests {
     fn text_and_json_tell_the_same() {
         let worker = Worker::default();
         worker.counters.requests.add(5);
-        let vitals = Vitals::new();
-        vitals.set_engine(Model::Thread, vec![Arc::new(worker)]);
-        let (response, json) = ask(Peer::Unix, "application/json", &vitals);
+        let metrics = Metrics::new();
+        metrics.set_engine(Model::Thread, vec![Arc::new(worker)]);
+        let (response, json) = ask(Peer::Unix, "application/json", &metrics);
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["process"], process::id());
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!((&json["request"], &json["requests_in_all"]), (&json!(3), &json!(5)));
         assert_eq!(json["task"], Value::Null);
 
-        let (response, text) = ask(Peer::Unix, "text/html,*/*;q=0.8", &vitals);
+        let (response, text) = ask(Peer::Unix, "text/html,*/*;q=0.8", &metrics);
         assert_eq!(response.headers()[header::CACHE_CONTROL], "no-store");
         for (name, value) in json.as_object().unwrap() {
             let value = value.as_str().map_or(value.to_string(), str::to_owned);
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_task_has_its_number() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let task = runtime.spawn(async { (tokio::task::id(), facts(&client(), &Vitals::new())) });
+        let task = runtime.spawn(async { (tokio::task::id(), facts(&client(), &Metrics::new())) });
         let (id, facts) = runtime.block_on(task).unwrap();
         assert!(as_text(facts).contains(&format!("\ntask: {id}\n")));
     }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn only_clients_that_are_allowed_see_it() {
         let far = Peer::Ip(([192, 0, 2, 1], 1).into());
-        assert_eq!(ask(far, "*/*", &Vitals::new()).0.status(), 403);
+        assert_eq!(ask(far, "*/*", &Metrics::new()).0.status(), 403);
     }
 
     #[test]
@@ -179,9 +179,9 @@ mod tests {
         let forwarded = Forwarded { address, scheme: Some(http::uri::Scheme::HTTPS), host: None };
         let proxy = Client::new(Peer::Ip(([10, 0, 0, 1], 80).into()), 1, 1);
         let client = Client { forwarded: Some(Arc::new(forwarded)), ..proxy };
-        let (_, text) = ask_of(&client, "*/*", &Vitals::new());
+        let (_, text) = ask_of(&client, "*/*", &Metrics::new());
         assert!(text.contains("client: 203.0.113.7\nproxy: 10.0.0.1:80\nscheme: https\n"), "{text}");
-        assert!(!ask(Peer::Unix, "*/*", &Vitals::new()).1.contains("\nproxy: "));
+        assert!(!ask(Peer::Unix, "*/*", &Metrics::new()).1.contains("\nproxy: "));
     }
 
     fn client() -> Client<'static> {

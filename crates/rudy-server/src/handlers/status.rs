@@ -17,12 +17,12 @@ use crate::methods::answer_unless_read;
 
 /// What the status is told from: one for the life of the process, whatever is reloaded.
 #[derive(Debug)]
-pub struct Vitals {
+pub struct Metrics {
     started: Instant,
     engine: OnceLock<(Model, Vec<Arc<Worker>>)>,
 }
 
-impl Vitals {
+impl Metrics {
     /// Counts the time from now.
     #[must_use]
     pub fn new() -> Self {
@@ -82,7 +82,7 @@ impl Vitals {
     }
 }
 
-impl Default for Vitals {
+impl Default for Metrics {
     fn default() -> Self {
         Self::new()
     }
@@ -119,7 +119,7 @@ impl HandlerConfig for StatusTable {
 
 impl Handler for Status {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.answer(&request, call.context.client, &call.context.routes.vitals).into()
+        self.answer(&request, call.context.client, &call.context.routes.metrics).into()
     }
 }
 
@@ -135,13 +135,13 @@ impl Status {
     }
 
     /// Answers a request.
-    pub(crate) fn answer(&self, request: &Request, client: &Client, vitals: &Vitals) -> Response {
+    pub(crate) fn answer(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
         if let Some(answer) =
             answer_unless_read(request).or_else(|| self.audience.refuse(request.headers(), client))
         {
             return answer;
         }
-        let mut text = vitals.to_json().to_string();
+        let mut text = metrics.to_json().to_string();
         text.push('\n');
         let mut response = Response::text(StatusCode::OK, "application/json", text);
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -156,12 +156,12 @@ mod tests {
     use super::*;
     use crate::config::from_text;
 
-    fn ask(allow: &str, peer: Peer, vitals: &Vitals) -> Response {
+    fn ask(allow: &str, peer: Peer, metrics: &Metrics) -> Response {
         let request = http::Request::get("/status").body(RequestBody::empty()).unwrap();
         Status::new(&from_text(&format!("allow = '{allow}'")).unwrap()).answer(
             &request,
             &Client::new(peer, 1, 1),
-            vitals,
+            metrics,
         )
     }
 
@@ -176,9 +176,9 @@ mod tests {
         two.counters.evicted.add(3);
         two.counters.requests.add(11);
         two.counters.sent_bytes.add(1000);
-        let vitals = Vitals::new();
-        vitals.set_engine(Model::PerCore, vec![one, two]);
-        let response = ask("loopback", Peer::Unix, &vitals);
+        let metrics = Metrics::new();
+        metrics.set_engine(Model::PerCore, vec![one, two]);
+        let response = ask("loopback", Peer::Unix, &metrics);
         let Body::Bytes(body) = response.body else { panic!("a body") };
         let json: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
@@ -192,12 +192,12 @@ mod tests {
 
     #[test]
     fn only_clients_that_are_allowed_see_the_status() {
-        let vitals = Vitals::new();
+        let metrics = Metrics::new();
         let near = Peer::Ip(([127, 0, 0, 1], 1).into());
         let far = Peer::Ip(([192, 0, 2, 1], 1).into());
-        assert_eq!(ask("loopback", near, &vitals).status(), 200);
-        assert_eq!(ask("loopback", Peer::Unix, &vitals).status(), 200);
-        assert_eq!(ask("loopback", far, &vitals).status(), 403);
-        assert_eq!(ask("anyone", far, &vitals).status(), 200);
+        assert_eq!(ask("loopback", near, &metrics).status(), 200);
+        assert_eq!(ask("loopback", Peer::Unix, &metrics).status(), 200);
+        assert_eq!(ask("loopback", far, &metrics).status(), 403);
+        assert_eq!(ask("anyone", far, &metrics).status(), 200);
     }
 }

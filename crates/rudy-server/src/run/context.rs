@@ -8,13 +8,13 @@ use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
-use crate::{App, Apps, Folders, Topics, Vitals};
+use crate::{App, Apps, Folders, Topics, Metrics};
 
 /// What all configurations of a process share. Clones share it too.
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) errors: ErrorLog,
-    pub(super) vitals: Arc<Vitals>,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) apps: Arc<Apps>,
     pub(super) buffers: Buffers,
     topics: Arc<Topics>,
@@ -26,7 +26,7 @@ impl Context {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             errors: ErrorLog::stderr()?,
-            vitals: Arc::new(Vitals::new()),
+            metrics: Arc::new(Metrics::new()),
             apps: Arc::default(),
             buffers: Buffers::default(),
             topics: Arc::default(),
@@ -37,7 +37,7 @@ impl Context {
     /// Makes a configuration ready to respond. Its apps are not started.
     pub(super) fn build_app(&self, config: &Config, log: Option<&AccessLog>) -> Result<App, Failure> {
         let app = App::new(config, &self.folders).map_err(Failure::Config)?;
-        let app = app.with_vitals(self.vitals.clone()).with_topics(self.topics.clone());
+        let app = app.with_metrics(self.metrics.clone()).with_topics(self.topics.clone());
         let app = app.with_buffers(self.buffers.clone());
         let app = app.with_error_log(self.errors.clone());
         Ok(match log {

@@ -330,7 +330,7 @@ pub(super) fn start_engine(
     let reporter = reporter(&context.errors);
     let engine = engine::start(options, generations.clone(), reporter)
         .map_err(Failure::cannot("start the threads that carry connections"))?;
-    context.vitals.set_engine(options.model, engine.workers().to_vec());
+    context.metrics.set_engine(options.model, engine.workers().to_vec());
     Ok(engine)
 }
 
