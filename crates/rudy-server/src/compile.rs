@@ -3,7 +3,7 @@
 use rudy_http::semantics::path::RequestPath;
 
 use crate::client_address;
-use crate::config::{self, Config, Place, Problem, RouteAuthorize};
+use crate::config::{self, Config, Location, Problem, RouteAuthorize};
 use crate::fastcgi::Authorizer;
 use crate::files::{FilesOptions, Folders, is_kept_back};
 use crate::handlers::{BuildContext, Handler, HandlerConfig, HandlerTable};
@@ -13,7 +13,7 @@ use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router};
 /// them, are those of `folders`.
 pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Target>, Vec<Problem>> {
     folders.forget_unused();
-    let mut problems = config.engine.problems(&Place::file(0));
+    let mut problems = config.engine.problems(&Location::file(0));
     problems.extend(config.unusable_buffer_dir());
     problems.extend(client_address::problems(config));
     let mut hosts = Hosts::default();
@@ -27,7 +27,7 @@ pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Targe
         let mut routes = Vec::new();
         for route in &site.routes {
             let authorizer = authorizer(route, of_site.as_ref(), &mut problems);
-            let context = BuildContext { place: &route.handler_place, paths: &route.paths, site, folders };
+            let context = BuildContext { location: &route.handler_location, paths: &route.paths, site, folders };
             match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target { authorizer, allow_trace: route.allow_trace, handler };
@@ -52,7 +52,7 @@ pub(crate) struct Target {
 }
 
 fn site_authorizer(site: &config::Site, problems: &mut Vec<Problem>) -> Option<Authorizer> {
-    let authorizer = Authorizer::new(site.authorize.as_ref()?, &site.place.key("authorize"));
+    let authorizer = Authorizer::new(site.authorize.as_ref()?, &site.location.key("authorize"));
     authorizer.map_err(|more| problems.extend(more)).ok()
 }
 
@@ -66,7 +66,7 @@ fn authorizer(
         None => of_site.cloned(),
         Some(RouteAuthorize::None) => None,
         Some(RouteAuthorize::App(table)) => {
-            let authorizer = Authorizer::new(table, &route.place.key("authorize"));
+            let authorizer = Authorizer::new(table, &route.location.key("authorize"));
             authorizer.map_err(|more| problems.extend(more)).ok()
         }
     }
@@ -78,24 +78,24 @@ fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut V
         && let Some(other) = hosts.set_default(number)
     {
         let problem =
-            Problem::value(&site.place, "two sites are the default one").label("this has no `hosts` either");
-        problems.push(problem.also(&config.sites[other].place, "the first without `hosts`"));
+            Problem::value(&site.location, "two sites are the default one").label("this has no `hosts` either");
+        problems.push(problem.also(&config.sites[other].location, "the first without `hosts`"));
     }
     for (index, host) in site.hosts.iter().enumerate() {
         if let Some(other) = hosts.add(host, number) {
             let problem = Problem::value(
-                &site.place.key("hosts").index(index),
+                &site.location.key("hosts").index(index),
                 format!("the host \"{host}\" is given twice"),
             );
             problems
-                .push(problem.label("the second").also(&host_place(&config.sites[other], host), "the first"));
+                .push(problem.label("the second").also(&host_location(&config.sites[other], host), "the first"));
         }
     }
 }
 
-fn host_place(site: &config::Site, host: &HostPattern) -> Place {
+fn host_location(site: &config::Site, host: &HostPattern) -> Location {
     let index = site.hosts.iter().position(|known| known == host).unwrap_or(0);
-    site.place.key("hosts").index(index)
+    site.location.key("hosts").index(index)
 }
 
 /// A route all of whose paths are taken by earlier ones can never answer.
@@ -109,9 +109,9 @@ fn unreachable_routes(site: &config::Site, problems: &mut Vec<Problem>) {
         if let Some(Some(taker)) = takers.first()
             && takers.iter().all(Option::is_some)
         {
-            let problem = Problem::value(&route.paths_place, "this route never answers")
+            let problem = Problem::value(&route.paths_location, "this route never answers")
                 .label("taken by an earlier route");
-            let problem = problem.also(&taker.paths_place, "the first that matches is taken");
+            let problem = problem.also(&taker.paths_location, "the first that matches is taken");
             problems.push(problem.help("put the narrower path before the wider one"));
         }
     }
@@ -133,9 +133,9 @@ fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
             to => to.starts_with('/') && !to.contains('{') && taker(to) == Some(number),
         };
         if is_endless {
-            let problem = Problem::value(&route.handler_place.key("to"), "this redirect leads to itself");
+            let problem = Problem::value(&route.handler_location.key("to"), "this redirect leads to itself");
             problems.push(
-                problem.label("taken by this same route").also(&route.paths_place, "which takes these"),
+                problem.label("taken by this same route").also(&route.paths_location, "which takes these"),
             );
         }
     }
@@ -145,7 +145,7 @@ fn endless_redirects(site: &config::Site, problems: &mut Vec<Problem>) {
 fn source_that_is_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
     for route in &site.routes {
         let HandlerTable::Files(table) = &route.handler else { continue };
-        let place = &route.handler_place;
+        let location = &route.handler_location;
         let options = FilesOptions { on_php_site: site.runs_php(), ..table.options.clone() };
         let is_run = |page: &str| {
             route.paths.iter().all(|pattern| {
@@ -158,7 +158,7 @@ fn source_that_is_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
         for (key, page) in options.named_pages() {
             if is_kept_back(page, &options) && !is_run(page) {
                 let title = format!("\"{page}\" is the source of a program, and no route runs it");
-                let problem = Problem::value(&place.key(key), title).label("would not be sent");
+                let problem = Problem::value(&location.key(key), title).label("would not be sent");
                 let help =
                     "add a route such as \"*.php\" with `fastcgi` before this one, or `serve_source = true`";
                 problems.push(problem.help(help));

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use audience::{Audience, Group};
 pub use network::{Network, TrustedProxy};
 
-use crate::config::{Config, Place, Problem};
+use crate::config::{Config, Location, Problem};
 
 /// Which proxies are believed, and what of what they say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -161,10 +161,10 @@ pub(crate) fn problems(config: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut needs = |key: &str, needed_by: &str| {
         let problem =
-            Problem::value(&Place::file(0).key(key), format!("`{needed_by}` needs `trusted_proxies`"));
+            Problem::value(&Location::file(0).key(key), format!("`{needed_by}` needs `trusted_proxies`"));
         let help = "write the addresses of the proxies: trusted_proxies = [\"10.0.0.1\"]";
         let problem = problem.label("no proxy is trusted").help(help);
-        problems.push(problem.unless_wrong(&Place::file(0).key("trusted_proxies")));
+        problems.push(problem.unless_invalid(&Location::file(0).key("trusted_proxies")));
     };
     if config.listen.iter().any(|address| address.proxy_protocol) {
         needs("listen", "proxy_protocol");

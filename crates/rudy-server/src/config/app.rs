@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::processes::ProcessesTable;
 use super::values::{Command, Int, OneOrMany, Time, Timeout};
-use super::{Place, Problem, missing};
+use super::{Location, Problem, missing};
 use crate::fastcgi::problems_of_processes;
 use crate::upstream::UpstreamAddress;
 
@@ -103,48 +103,48 @@ impl AppTable {
     }
 
     /// What the schema cannot say.
-    pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
-        let mut problems = self.problems_with_address(place);
+    pub(crate) fn problems(&self, location: &Location) -> Vec<Problem> {
+        let mut problems = self.problems_with_address(location);
         if self.address.is_none() && self.command.is_none() {
-            let problem = missing(place, "address").unless_wrong(&place.key("address"));
-            let problem = problem.unless_wrong(&place.key("command"));
+            let problem = missing(location, "address").unless_invalid(&location.key("address"));
+            let problem = problem.unless_invalid(&location.key("command"));
             problems.push(problem.help("or `command`, if Rudy is to start the app"));
         }
         problems
     }
 
     /// The same of one that has an address of its own.
-    pub(crate) fn problems_with_address(&self, place: &Place) -> Vec<Problem> {
+    pub(crate) fn problems_with_address(&self, location: &Location) -> Vec<Problem> {
         let mut problems = Vec::new();
-        self.wrong_processes(place, &mut problems);
+        self.wrong_processes(location, &mut problems);
         problems
     }
 
-    fn wrong_processes(&self, place: &Place, problems: &mut Vec<Problem>) {
+    fn wrong_processes(&self, location: &Location, problems: &mut Vec<Problem>) {
         let Some(command) = &self.command else {
             if self.processes != ProcessesTable::default() {
                 let problem =
-                    Problem::key(&place.key("processes"), "there is no `command` to start processes with");
-                let problem = problem.unless_wrong(&place.key("command"));
+                    Problem::key(&location.key("processes"), "there is no `command` to start processes with");
+                let problem = problem.unless_invalid(&location.key("command"));
                 problems.push(problem.label("of no use without it"));
             }
             return;
         };
         if self.address.is_some() {
             let problem =
-                Problem::key(&place.key("command"), "an app is started or has an address, not both");
+                Problem::key(&location.key("command"), "an app is started or has an address, not both");
             problems.push(
-                problem.label("this starts it").also(&place.key("address"), "this is where it listens"),
+                problem.label("this starts it").also(&location.key("address"), "this is where it listens"),
             );
         }
         if command.0.iter().any(|argument| argument.contains('\0'))
             || command.0.first().is_some_and(String::is_empty)
         {
             problems.push(
-                Problem::value(&place.key("command"), "this names no program").label("empty, or with a NUL"),
+                Problem::value(&location.key("command"), "this names no program").label("empty, or with a NUL"),
             );
         }
-        self.processes.problems(&place.key("processes"), problems);
-        problems.extend(problems_of_processes(self, place));
+        self.processes.problems(&location.key("processes"), problems);
+        problems.extend(problems_of_processes(self, location));
     }
 }

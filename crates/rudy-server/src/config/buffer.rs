@@ -1,7 +1,7 @@
 //! Where bodies wait that are larger than what stays in memory, as it is written.
 
 use super::start::unusable_folder;
-use super::{Config, Place, Problem};
+use super::{Config, Location, Problem};
 
 impl Config {
     /// A folder that no body can be stored in. The default one is not checked: most configurations have no use for it.
@@ -10,7 +10,7 @@ impl Config {
         let why = unusable_folder(dir)?;
         let title = format!("cannot write to {}: {why}", dir.display());
         Some(
-            Problem::value(&Place::file(0).key("buffer_dir"), title).label("a folder that can be written to"),
+            Problem::value(&Location::file(0).key("buffer_dir"), title).label("a folder that can be written to"),
         )
     }
 }

@@ -53,25 +53,25 @@ impl Sources {
     /// Notes where each value of a file stands.
     pub(super) fn note(&mut self, number: usize, table: &DeTable<'_>) {
         if let Some(source) = self.files.get_mut(number) {
-            source.note_table(table, &Place::file(number));
+            source.note_table(table, &Location::file(number));
         }
     }
 }
 
 impl Source {
-    fn note_table(&mut self, table: &DeTable<'_>, place: &Place) {
+    fn note_table(&mut self, table: &DeTable<'_>, location: &Location) {
         for (key, value) in table {
-            self.note_value(Some(key.span()), value, &place.key(key.get_ref()));
+            self.note_value(Some(key.span()), value, &location.key(key.get_ref()));
         }
     }
 
-    fn note_value(&mut self, key: Option<Range<usize>>, value: &Spanned<DeValue<'_>>, place: &Place) {
-        self.spans.insert(place.pointer.clone(), Spans { key, value: value.span() });
+    fn note_value(&mut self, key: Option<Range<usize>>, value: &Spanned<DeValue<'_>>, location: &Location) {
+        self.spans.insert(location.pointer.clone(), Spans { key, value: value.span() });
         match value.get_ref() {
-            DeValue::Table(table) => self.note_table(table, place),
+            DeValue::Table(table) => self.note_table(table, location),
             DeValue::Array(array) => {
                 for (index, value) in array.iter().enumerate() {
-                    self.note_value(None, value, &place.index(index));
+                    self.note_value(None, value, &location.index(index));
                 }
             }
             _ => {}
@@ -81,19 +81,19 @@ impl Source {
 
 /// Names a value of a configuration file, whether it is there or not: the file and the keys that lead to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     source: usize,
     pointer: String,
 }
 
-impl Place {
+impl Location {
     /// The whole file.
     pub(crate) fn file(source: usize) -> Self {
         Self { source, pointer: String::new() }
     }
 
     /// No file: a configuration made from flags.
-    pub(crate) fn nowhere() -> Self {
+    pub(crate) fn none() -> Self {
         Self::file(usize::MAX)
     }
 
@@ -117,7 +117,7 @@ impl Place {
 
     /// Whether it is a key of the same table, probably meant to be `other`.
     pub(super) fn is_near(&self, other: &Self) -> bool {
-        let key = |place: &Self| place.pointer.rsplit('.').next().unwrap_or_default().to_owned();
+        let key = |location: &Self| location.pointer.rsplit('.').next().unwrap_or_default().to_owned();
         self.parent() == other.parent() && nearest(&key(self), [key(other).as_str()].into_iter()).is_some()
     }
 
@@ -141,7 +141,7 @@ impl Place {
     /// Reads what [`Self::to_text`] has written; nowhere for other text.
     pub(super) fn from_text(text: &str) -> Self {
         let parts = text.split_once(' ').and_then(|(source, pointer)| Some((source.parse().ok()?, pointer)));
-        parts.map_or_else(Self::nowhere, |(source, pointer)| Self { source, pointer: pointer.to_owned() })
+        parts.map_or_else(Self::none, |(source, pointer)| Self { source, pointer: pointer.to_owned() })
     }
 }
 
@@ -151,28 +151,28 @@ pub(crate) struct Problem {
     title: String,
     at: At,
     label: String,
-    also: Option<(Place, String)>,
+    also: Option<(Location, String)>,
     help: Option<String>,
     /// What it follows from, if one of these is wrong.
-    causes: Vec<Place>,
+    causes: Vec<Location>,
 }
 
 #[derive(Debug, Clone)]
 enum At {
-    Value(Place),
-    Key(Place),
+    Value(Location),
+    Key(Location),
     Span(usize, Range<usize>),
 }
 
 impl Problem {
     /// About a value. `title` is what is wrong.
-    pub(crate) fn value(place: &Place, title: impl Into<String>) -> Self {
-        Self::new(At::Value(place.clone()), title)
+    pub(crate) fn value(location: &Location, title: impl Into<String>) -> Self {
+        Self::new(At::Value(location.clone()), title)
     }
 
     /// About a key, whatever its value.
-    pub(crate) fn key(place: &Place, title: impl Into<String>) -> Self {
-        Self::new(At::Key(place.clone()), title)
+    pub(crate) fn key(location: &Location, title: impl Into<String>) -> Self {
+        Self::new(At::Key(location.clone()), title)
     }
 
     /// About a piece of a file's text.
@@ -197,7 +197,7 @@ impl Problem {
         Self {
             title: mask(self.title),
             label: mask(self.label),
-            also: self.also.map(|(place, label)| (place, mask(label))),
+            also: self.also.map(|(location, label)| (location, mask(label))),
             help: self.help.map(mask),
             at: self.at,
             causes: self.causes,
@@ -211,21 +211,21 @@ impl Problem {
     }
 
     /// Another place that has to do with it.
-    pub(crate) fn also(mut self, place: &Place, label: impl Into<String>) -> Self {
-        self.also = Some((place.clone(), label.into()));
+    pub(crate) fn also(mut self, location: &Location, label: impl Into<String>) -> Self {
+        self.also = Some((location.clone(), label.into()));
         self
     }
 
     /// It is not said if something is wrong at this place.
-    pub(crate) fn unless_wrong(mut self, cause: &Place) -> Self {
+    pub(crate) fn unless_invalid(mut self, cause: &Location) -> Self {
         self.causes.push(cause.clone());
         self
     }
 
     /// Whether it follows from what was said of these places.
-    pub(super) fn follows_from(&self, wrong: &[Place]) -> bool {
-        let is_wrong = |cause: &Place| wrong.iter().any(|wrong| wrong.is_in(cause) || wrong.is_near(cause));
-        let is_left_out = |about: &Place| wrong.iter().any(|wrong| about.is_in(wrong));
+    pub(super) fn follows_from(&self, wrong: &[Location]) -> bool {
+        let is_wrong = |cause: &Location| wrong.iter().any(|wrong| wrong.is_in(cause) || wrong.is_near(cause));
+        let is_left_out = |about: &Location| wrong.iter().any(|wrong| about.is_in(wrong));
         let (At::Value(about) | At::Key(about)) = &self.at else { return false };
         is_left_out(about) || self.causes.iter().any(is_wrong)
     }
@@ -300,7 +300,7 @@ impl Diagnostics {
                 let also = problem
                     .also
                     .as_ref()
-                    .and_then(|(place, label)| Some((self.locate(&At::Value(place.clone()))?, label)));
+                    .and_then(|(location, label)| Some((self.locate(&At::Value(location.clone()))?, label)));
                 match also {
                     Some(((other, span), label)) if other == number => {
                         snippet = snippet.annotation(AnnotationKind::Context.span(span).label(label));
@@ -328,27 +328,27 @@ impl Diagnostics {
 
     /// Where to draw the caret. A value that is not there is looked for at the table that should hold it.
     fn locate(&self, at: &At) -> Option<(usize, Range<usize>)> {
-        let (At::Value(place) | At::Key(place)) = at else {
+        let (At::Value(location) | At::Key(location)) = at else {
             let At::Span(source, span) = at else { return None };
             return self.sources.files.get(*source).map(|_| (*source, span.clone()));
         };
-        let source = self.sources.files.get(place.source)?;
-        let mut pointer = place.pointer.as_str();
+        let source = self.sources.files.get(location.source)?;
+        let mut pointer = location.pointer.as_str();
         let spans = loop {
             if let Some(spans) = source.spans.get(pointer) {
                 break spans;
             }
             match pointer.rsplit_once('.') {
                 Some((parent, _)) => pointer = parent,
-                None => return Some((place.source, 0..0)),
+                None => return Some((location.source, 0..0)),
             }
         };
-        let whole = pointer == place.pointer;
+        let whole = pointer == location.pointer;
         let span = match at {
             At::Key(_) if whole => spans.key.as_ref().unwrap_or(&spans.value),
             _ => &spans.value,
         };
-        Some((place.source, span.clone()))
+        Some((location.source, span.clone()))
     }
 }
 

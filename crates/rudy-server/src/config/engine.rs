@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rudy_net::engine::{self, Model};
 
-use super::{Config, Diagnostics, Place, Problem};
+use super::{Config, Diagnostics, Location, Problem};
 use crate::handlers::HandlerConfig;
 
 /// How long a connection that is being closed may go on sending where it holds one of few threads meanwhile: a client that
@@ -40,10 +40,10 @@ impl EngineOptions {
     }
 
     /// Settings that the engine has no use for. `place` is where they stand.
-    pub(crate) fn problems(&self, place: &Place) -> Vec<Problem> {
+    pub(crate) fn problems(&self, location: &Location) -> Vec<Problem> {
         let Self { model, cores, threads, keep_alive: _ } = *self;
         let wrong = |key: &str, help: &str| {
-            let problem = Problem::key(&place.key(key), format!("`{key}` is not for the engine `{model}`"));
+            let problem = Problem::key(&location.key(key), format!("`{key}` is not for the engine `{model}`"));
             problem.label("has no effect").help(help)
         };
         let mut problems = Vec::new();
@@ -77,7 +77,7 @@ impl Config {
     /// Takes the engine that runs for the one asked for; true where they differ. What is wrong is said now, not at the next
     /// start.
     pub(crate) fn go_on_with(&mut self, running: EngineOptions) -> Result<bool, Diagnostics> {
-        let problems = self.engine.problems(&Place::file(0));
+        let problems = self.engine.problems(&Location::file(0));
         if !problems.is_empty() {
             return Err(Diagnostics::new(self.sources.clone(), problems));
         }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::diagnostics::{Place, Problem};
+use super::diagnostics::{Location, Problem};
 use super::file::MainFile;
 use super::schema::schema_of;
 
@@ -123,14 +123,14 @@ const OTHER_SERVERS: [(&str, &str); 72] = [
 ];
 
 /// A key that is not known, beside those that are.
-pub(super) fn unknown(place: &Place, key: &str, known: &[&'static str]) -> Problem {
-    let problem = Problem::key(place, format!("unknown key `{key}`"));
+pub(super) fn unknown(location: &Location, key: &str, known: &[&'static str]) -> Problem {
+    let problem = Problem::key(location, format!("unknown key `{key}`"));
     let known: Vec<_> = known.iter().copied().filter(|key| !key.starts_with('$')).collect();
     if let Some((_, new)) = REPLACED.iter().find(|(old, _)| *old == key) {
         return problem.label(format!("replaced by {new}"));
     }
-    if let Some(place) = elsewhere(place, key) {
-        return problem.label(place);
+    if let Some(location) = elsewhere(location, key) {
+        return problem.label(location);
     }
     if let Some((_, ours)) = OTHER_SERVERS.iter().find(|(theirs, _)| *theirs == key.to_ascii_lowercase()) {
         return problem.label(*ours);
@@ -143,8 +143,8 @@ pub(super) fn unknown(place: &Place, key: &str, known: &[&'static str]) -> Probl
 }
 
 /// Where a key belongs that is known in another table.
-fn elsewhere(place: &Place, key: &str) -> Option<String> {
-    let table = place.parent()?.keys();
+fn elsewhere(location: &Location, key: &str) -> Option<String> {
+    let table = location.parent()?.keys();
     let is_main = has_main_key(key);
     match table.as_str() {
         "limits" if is_main => Some("write this above [limits]".to_owned()),
@@ -153,7 +153,7 @@ fn elsewhere(place: &Place, key: &str) -> Option<String> {
         }
         "site" | "site.route" if is_main => Some("write this before the first [[site]]".to_owned()),
         "site" if has_key("FilesTable", key) => Some(format!(
-            "write [[site.route]], `path = \"/*\"` and `files = {{ root = \"...\", {key} = ... }}` in place of `root`"
+            "write [[site.route]], `path = \"/*\"` and `files = {{ root = \"...\", {key} = ... }}` in location of `root`"
         )),
         "site.route" if key == "root" => Some("write `files = \"public\"`".to_owned()),
         "site.route" if has_key("FilesTable", key) => {
@@ -194,8 +194,8 @@ fn is_handler(key: &str) -> bool {
 }
 
 /// A value of another type than `expected`: how its key is written.
-pub(super) fn example(place: &Place, expected: &str) -> Option<String> {
-    let keys = place.keys();
+pub(super) fn example(location: &Location, expected: &str) -> Option<String> {
+    let keys = location.keys();
     let (name, example) = crate::reference::example(&SCHEMA, keys.rsplit('.').next()?)?;
     let is_that = match expected {
         "a table" => example.starts_with('{'),
@@ -206,9 +206,9 @@ pub(super) fn example(place: &Place, expected: &str) -> Option<String> {
 }
 
 /// A key that is missing in the table at `place`.
-pub(crate) fn missing(place: &Place, key: &str) -> Problem {
-    let problem = Problem::value(&place.key(key), format!("the key `{key}` is missing"));
-    let handler = place.keys().rsplit('.').next().unwrap_or_default().to_owned();
+pub(crate) fn missing(location: &Location, key: &str) -> Problem {
+    let problem = Problem::value(&location.key(key), format!("the key `{key}` is missing"));
+    let handler = location.keys().rsplit('.').next().unwrap_or_default().to_owned();
     match (handler.as_str(), key) {
         ("status" | "info" | "tail", "allow") | ("broadcast", "publish") => {
             let files = if handler == "tail" { "files = \"access.log\", " } else { "" };
@@ -223,8 +223,8 @@ pub(crate) fn missing(place: &Place, key: &str) -> Problem {
 }
 
 /// A route in which none of the keys is that of a handler.
-pub(super) fn no_variant(place: &Place, names: &[String]) -> Problem {
-    let problem = Problem::value(place, "this route has no handler");
+pub(super) fn no_variant(location: &Location, names: &[String]) -> Problem {
+    let problem = Problem::value(location, "this route has no handler");
     let [before @ .., last] = names else { return problem };
     problem.label(format!("expected {} or {last}", before.join(", ")))
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::values::{Int, Size, Time, Timeout};
-use super::{Place, Problem};
+use super::{Location, Problem};
 
 const MIB: u64 = 1 << 20;
 
@@ -73,14 +73,14 @@ pub struct LimitsTable {
 
 impl LimitsTable {
     /// What a type cannot say. What is `wrong` was left out.
-    pub(super) fn problem(&self, place: &Place, wrong: &[Place]) -> Option<Problem> {
-        let compared = ["target_bytes", "head_bytes"].map(|key| place.key(key));
+    pub(super) fn problem(&self, location: &Location, wrong: &[Location]) -> Option<Problem> {
+        let compared = ["target_bytes", "head_bytes"].map(|key| location.key(key));
         if wrong.iter().any(|wrong| compared.contains(wrong)) || self.target_bytes.0 <= self.head_bytes.0 {
             return None;
         }
         let title =
             format!("target_bytes ({}) is more than head_bytes ({})", self.target_bytes, self.head_bytes);
-        let problem = Problem::value(&place.key("target_bytes"), title);
+        let problem = Problem::value(&location.key("target_bytes"), title);
         Some(problem.label("the target is a part of the head"))
     }
 }

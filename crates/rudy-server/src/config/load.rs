@@ -10,7 +10,7 @@ use rudy_net::listen::{Address, Endpoint};
 use serde::de::DeserializeOwned;
 use toml::de::DeTable;
 
-use super::diagnostics::{Diagnostics, Place, Problem, Sources};
+use super::diagnostics::{Diagnostics, Location, Problem, Sources};
 use super::file::{AccessLogTable, IncludedFile, LogFormat, MainFile, RouteTable, SiteTable};
 use super::include::{Included, files_to_include};
 use super::read::{Outcome, read};
@@ -52,28 +52,28 @@ struct Loader {
     sources: Sources,
     problems: Vec<Problem>,
     /// The places that are left out, of all files.
-    wrong: Vec<Place>,
+    wrong: Vec<Location>,
     config: Config,
 }
 
 impl Loader {
     fn main_file(&mut self, path: &Path) {
-        if let Some((place, Some(file))) = self.file::<MainFile>(path) {
+        if let Some((location, Some(file))) = self.file::<MainFile>(path) {
             let include = file.include.clone();
-            self.take_main(file, &place, path.parent().unwrap_or(Path::new("")));
+            self.take_main(file, &location, path.parent().unwrap_or(Path::new("")));
             if let Some(pattern) = include {
-                self.include(path, &pattern, &place);
+                self.include(path, &pattern, &location);
             }
         }
         if self.problems.is_empty() && self.config.sites.is_empty() {
-            let problem = Problem::value(&Place::file(0), "there is no site")
+            let problem = Problem::value(&Location::file(0), "there is no site")
                 .label("expected a [[site]] here or in an included file");
             self.problems
                 .push(problem.help("the smallest one has two lines: [[site]] and root = \"public\""));
         }
     }
 
-    fn take_main(&mut self, file: MainFile, place: &Place, folder: &Path) {
+    fn take_main(&mut self, file: MainFile, location: &Location, folder: &Path) {
         let config = &mut self.config;
         if let Some(listen) = &file.listen {
             let addresses = listen.as_slice().iter();
@@ -85,7 +85,7 @@ impl Loader {
             threads: file.threads.and_then(|threads| NonZeroUsize::new(threads.as_usize())),
             keep_alive: file.keep_alive,
         };
-        self.problems.extend(file.limits.problem(&place.key("limits"), &self.wrong));
+        self.problems.extend(file.limits.problem(&location.key("limits"), &self.wrong));
         config.limits = file.limits.into();
         config.buffer = BufferOptions {
             memory: file.buffer_memory.map_or(BufferOptions::MEMORY, |size| size.0),
@@ -111,7 +111,7 @@ impl Loader {
         self.sites(file.site);
     }
 
-    fn include(&mut self, path: &Path, pattern: &str, main: &Place) {
+    fn include(&mut self, path: &Path, pattern: &str, main: &Location) {
         match files_to_include(path, pattern) {
             Ok(Included { files, notices }) => {
                 self.config.ignored.extend(notices);
@@ -129,12 +129,12 @@ impl Loader {
     }
 
     /// Reads one file.
-    fn file<T: DeserializeOwned>(&mut self, path: &Path) -> Option<(Place, Option<T>)> {
+    fn file<T: DeserializeOwned>(&mut self, path: &Path) -> Option<(Location, Option<T>)> {
         let name = path.display().to_string();
         let text = match read_text(path) {
             Ok(text) => text,
             Err(why) => {
-                self.problems.push(Problem::value(&Place::nowhere(), format!("cannot read {name}: {why}")));
+                self.problems.push(Problem::value(&Location::none(), format!("cannot read {name}: {why}")));
                 return None;
             }
         };
@@ -145,7 +145,7 @@ impl Loader {
             self.problems.extend(syntax_errors(number, &text, &errors));
             return None;
         }
-        let (place, document) = (Place::file(number), document.get_mut());
+        let (location, document) = (Location::file(number), document.get_mut());
         self.sources.note(number, document);
         let mut expansion = Expansion {
             lookup: &|name| std::env::var(name).ok(),
@@ -154,56 +154,56 @@ impl Loader {
             expanded: Vec::new(),
             wrong: Vec::new(),
         };
-        expansion.table(document, &place);
+        expansion.table(document, &location);
         let Expansion { expanded, wrong, .. } = expansion;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Outcome { value, wrong } = read(document, &place, folder, &expanded, wrong, &mut self.problems);
+        let Outcome { value, wrong } = read(document, &location, folder, &expanded, wrong, &mut self.problems);
         self.wrong.extend(wrong);
-        Some((place, value))
+        Some((location, value))
     }
 
     fn sites(&mut self, sites: Vec<At<SiteTable>>) {
-        for At { place, value: site } in sites {
+        for At { location, value: site } in sites {
             let is_empty = site.route.is_empty() && site.root.is_none() && site.php.is_none();
             // A key that is wrong or not known may be meant to respond.
-            let is_elsewhere = |wrong: &Place| wrong.is_in(&place) && !wrong.is_in(&place.key("hosts"));
+            let is_elsewhere = |wrong: &Location| wrong.is_in(&location) && !wrong.is_in(&location.key("hosts"));
             if is_empty && !self.wrong.iter().any(is_elsewhere) {
-                let problem = Problem::value(&place, "this site answers nothing");
+                let problem = Problem::value(&location, "this site answers nothing");
                 let label = "expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]";
                 self.problems.push(problem.label(label));
             }
-            let everything = self.everything(&site, &place);
+            let everything = self.everything(&site, &location);
             let routes = site.route.into_iter().filter_map(route).chain(everything).collect();
             let hosts = site.hosts.map_or_else(Vec::new, |hosts| hosts.as_slice().to_vec());
             let authorize = site.authorize.map(Box::new);
             // A site whose hosts are wrong would be taken for the default one.
-            if !self.has_wrong(&place.key("hosts")) {
-                self.config.sites.push(Site { hosts, routes, authorize, place });
+            if !self.has_wrong(&location.key("hosts")) {
+                self.config.sites.push(Site { hosts, routes, authorize, location });
             }
         }
     }
 
-    fn has_wrong(&self, place: &Place) -> bool {
-        self.wrong.iter().any(|wrong| wrong.is_in(place))
+    fn has_wrong(&self, location: &Location) -> bool {
+        self.wrong.iter().any(|wrong| wrong.is_in(location))
     }
 
     /// What responds to every path that no route of the site takes.
-    fn everything(&mut self, site: &SiteTable, place: &Place) -> Option<Route> {
+    fn everything(&mut self, site: &SiteTable, location: &Location) -> Option<Route> {
         let settings = [
             ("index", site.index.is_some()),
             ("browse", site.browse.is_some()),
             ("fallback", site.fallback.is_some()),
         ];
-        let has_no_root = site.root.is_none() && !self.has_wrong(&place.key("root"));
+        let has_no_root = site.root.is_none() && !self.has_wrong(&location.key("root"));
         let settings = settings.into_iter().filter(|(_, is_given)| *is_given && has_no_root);
         self.problems.extend(settings.map(|(key, _)| {
-            let problem = Problem::key(&place.key(key), format!("`{key}` is for the files of `root`"));
+            let problem = Problem::key(&location.key(key), format!("`{key}` is for the files of `root`"));
             problem.label("this site has no `root`")
         }));
         match (&site.root, &site.php) {
             (Some(_), Some(_)) => {
-                let problem = Problem::key(&place.key("php"), "both `root` and `php` take every path");
-                let problem = problem.label("a second folder").also(&place.key("root"), "the first");
+                let problem = Problem::key(&location.key("php"), "both `root` and `php` take every path");
+                let problem = problem.label("a second folder").also(&location.key("root"), "the first");
                 let help = "`php` alone runs the scripts of its folder and sends its other files";
                 self.problems.push(problem.help(help));
                 None
@@ -211,26 +211,26 @@ impl Loader {
             (Some(root), None) => {
                 let mut files = FilesTable { root: root.clone(), options: FilesOptions::default() };
                 files.options.set_on_site(site.index.as_ref(), site.browse, site.fallback.as_deref());
-                Some(Route::everything(HandlerTable::Files(Box::new(files)), &place.key("root")))
+                Some(Route::everything(HandlerTable::Files(Box::new(files)), &location.key("root")))
             }
             (None, Some(php)) => {
-                Some(Route::everything(HandlerTable::Php(Box::new(php.clone())), &place.key("php")))
+                Some(Route::everything(HandlerTable::Php(Box::new(php.clone())), &location.key("php")))
             }
             (None, None) => None,
         }
     }
 }
 
-fn route(At { place, value: table }: At<RouteTable>) -> Option<Route> {
+fn route(At { location, value: table }: At<RouteTable>) -> Option<Route> {
     let handler = table.handler?;
     Some(Route {
         paths: table.path.as_slice().to_vec(),
-        paths_place: place.key("path"),
-        handler_place: place.key(handler.key()),
+        paths_location: location.key("path"),
+        handler_location: location.key(handler.key()),
         handler,
         authorize: table.authorize,
         allow_trace: table.allow_trace,
-        place,
+        location,
     })
 }
 

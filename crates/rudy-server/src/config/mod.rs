@@ -29,7 +29,7 @@ use std::time::Duration;
 pub use app::AppTable;
 pub use authorize::{AuthorizeTable, RouteAuthorize};
 pub use diagnostics::Diagnostics;
-pub(crate) use diagnostics::{Place, Problem, Sources, visible};
+pub(crate) use diagnostics::{Location, Problem, Sources, visible};
 pub use engine::EngineOptions;
 pub use fields::Fields;
 pub(crate) use fields::field_value;
@@ -109,7 +109,7 @@ pub struct Site {
     pub routes: Vec<Route>,
     /// Who says who may come in, before any of them answers.
     pub authorize: Option<Box<AuthorizeTable>>,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 impl Site {
@@ -135,11 +135,11 @@ pub struct Route {
     /// Whether TRACE gets to the handler.
     pub allow_trace: bool,
     /// Where the route stands.
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     /// Where the paths stand.
-    pub(crate) paths_place: Place,
+    pub(crate) paths_location: Location,
     /// Where the handler's table stands.
-    pub(crate) handler_place: Place,
+    pub(crate) handler_location: Location,
 }
 
 impl Config {
@@ -149,13 +149,13 @@ impl Config {
     /// Never: the pattern for everything is well formed.
     #[must_use]
     pub fn for_files(files: FilesTable) -> Self {
-        let route = Route::everything(HandlerTable::Files(Box::new(files)), &Place::nowhere());
+        let route = Route::everything(HandlerTable::Files(Box::new(files)), &Location::none());
         Self {
             sites: vec![Site {
                 hosts: Vec::new(),
                 routes: vec![route],
                 authorize: None,
-                place: Place::nowhere(),
+                location: Location::none(),
             }],
             ..Self::empty()
         }
@@ -188,15 +188,15 @@ impl Config {
 
 impl Route {
     /// Every path, answered by one handler.
-    fn everything(handler: HandlerTable, place: &Place) -> Self {
+    fn everything(handler: HandlerTable, location: &Location) -> Self {
         Self {
             paths: vec![PathPattern::everything()],
             handler,
             authorize: None,
             allow_trace: false,
-            place: place.clone(),
-            paths_place: place.clone(),
-            handler_place: place.clone(),
+            location: location.clone(),
+            paths_location: location.clone(),
+            handler_location: location.clone(),
         }
     }
 }

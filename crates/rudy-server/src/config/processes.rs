@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::values::{FilePath, Int, Time, Timeout};
-use super::{Place, Problem};
+use super::{Location, Problem};
 
 /// The processes of an app that Rudy starts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -59,17 +59,17 @@ impl Default for ProcessesTable {
 
 impl ProcessesTable {
     /// What the schema cannot say.
-    pub(super) fn problems(&self, place: &Place, problems: &mut Vec<Problem>) {
+    pub(super) fn problems(&self, location: &Location, problems: &mut Vec<Problem>) {
         if self.min.0 > self.max.0 {
             let problem = Problem::value(
-                &place.key("min"),
+                &location.key("min"),
                 format!("`min` is {}, and `max` {}", self.min.0, self.max.0),
             );
             problems.push(problem.label("more than there may be").help("`max` is 1 if it is not given"));
         }
         for (name, value) in &self.environment {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                let problem = Problem::key(&place.key("environment").key(name), "this is no variable");
+                let problem = Problem::key(&location.key("environment").key(name), "this is no variable");
                 problems.push(problem.label("a name has no `=`, and neither it nor its value a NUL"));
             }
         }

@@ -9,7 +9,7 @@ use rudy_net::listen::{Endpoint, ListenError, Listener};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
-use super::{AccessLogOptions, AppTable, Config, Diagnostics, Place, Problem, RouteAuthorize};
+use super::{AccessLogOptions, AppTable, Config, Diagnostics, Location, Problem, RouteAuthorize};
 use crate::access_log::Destination;
 use crate::fastcgi::only_root_starts_as;
 use crate::handlers::HandlerConfig;
@@ -47,7 +47,7 @@ impl Config {
     }
 
     fn unusable_addresses(&self) -> impl Iterator<Item = Obstacle> {
-        let listen = Place::file(0).key("listen");
+        let listen = Location::file(0).key("listen");
         self.listen.iter().enumerate().filter_map(move |(index, address)| {
             let error = Listener::check(address).err()?;
             let kind = match error {
@@ -79,7 +79,7 @@ impl Config {
             (error.kind(), format!("{}: {error}", folder.display()))
         };
         let title = format!("cannot open the access log {}: {why}", path.display());
-        let problem = Problem::value(&Place::file(0).key("access_log").key("path"), title).label("this file");
+        let problem = Problem::value(&Location::file(0).key("access_log").key("path"), title).label("this file");
         let unknown = format!("whether Rudy may write the access log {} (you may not)", path.display());
         Some(Obstacle { kind, problem, unknown })
     }
@@ -118,15 +118,15 @@ impl Config {
     }
 
     /// The apps of all routes, in written order, each with the place of its table.
-    pub(crate) fn apps(&self) -> impl Iterator<Item = (&AppTable, Place)> {
+    pub(crate) fn apps(&self) -> impl Iterator<Item = (&AppTable, Location)> {
         self.sites.iter().flat_map(|site| {
-            let of_site = site.authorize.iter().map(|table| (&table.app, site.place.key("authorize")));
+            let of_site = site.authorize.iter().map(|table| (&table.app, site.location.key("authorize")));
             of_site.chain(site.routes.iter().flat_map(|route| {
                 let authorizer = match &route.authorize {
-                    Some(RouteAuthorize::App(table)) => Some((&table.app, route.place.key("authorize"))),
+                    Some(RouteAuthorize::App(table)) => Some((&table.app, route.location.key("authorize"))),
                     _ => None,
                 };
-                let handler = route.handler.app().map(|app| (app, route.handler_place.clone()));
+                let handler = route.handler.app().map(|app| (app, route.handler_location.clone()));
                 authorizer.into_iter().chain(handler)
             }))
         })

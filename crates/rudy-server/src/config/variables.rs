@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostics::{Place, Problem};
+use super::diagnostics::{Location, Problem};
 
 /// Values that came from the environment, each with the placeholder that is shown in its place. Longest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,34 +67,34 @@ pub(super) struct Expansion<'a> {
     pub(super) placeholders: &'a mut Placeholders,
     pub(super) problems: &'a mut Vec<Problem>,
     /// Where a placeholder was.
-    pub(super) expanded: Vec<Place>,
+    pub(super) expanded: Vec<Location>,
     /// Where a placeholder has no value.
-    pub(super) wrong: Vec<Place>,
+    pub(super) wrong: Vec<Location>,
 }
 
 impl Expansion<'_> {
-    pub(super) fn table(&mut self, table: &mut DeTable<'_>, place: &Place) {
+    pub(super) fn table(&mut self, table: &mut DeTable<'_>, location: &Location) {
         for (key, value) in table.iter_mut() {
-            self.value(value.get_mut(), &place.key(key.get_ref()));
+            self.value(value.get_mut(), &location.key(key.get_ref()));
         }
     }
 
-    fn value(&mut self, value: &mut DeValue<'_>, place: &Place) {
+    fn value(&mut self, value: &mut DeValue<'_>, location: &Location) {
         match value {
-            DeValue::Table(table) => self.table(table, place),
+            DeValue::Table(table) => self.table(table, location),
             DeValue::Array(array) => {
                 for (index, value) in array.iter_mut().enumerate() {
-                    self.value(value.get_mut(), &place.index(index));
+                    self.value(value.get_mut(), &location.index(index));
                 }
             }
             DeValue::String(text) if text.contains("${") => match self.text(text) {
                 Ok(new) => {
                     *text = Cow::Owned(new);
-                    self.expanded.push(place.clone());
+                    self.expanded.push(location.clone());
                 }
                 Err((title, label)) => {
-                    self.problems.push(Problem::value(place, title).label(label));
-                    self.wrong.push(place.clone());
+                    self.problems.push(Problem::value(location, title).label(label));
+                    self.wrong.push(location.clone());
                 }
             },
             _ => {}

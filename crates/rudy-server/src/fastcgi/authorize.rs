@@ -21,7 +21,7 @@ use super::response::Begun;
 use super::sendfile;
 use super::upload::Upload;
 use crate::buffer::Buffers;
-use crate::config::{AuthorizeTable, Place, Problem};
+use crate::config::{AuthorizeTable, Location, Problem};
 use crate::files::access::Access;
 use crate::handlers::Start;
 use crate::routes::{Context, Routes};
@@ -51,8 +51,8 @@ enum Verdict {
 
 impl Authorizer {
     /// Makes the app's pool ready. Nothing is connected to yet.
-    pub(crate) fn new(table: &AuthorizeTable, place: &Place) -> Result<Self, Vec<Problem>> {
-        let problems = table.app.problems(place);
+    pub(crate) fn new(table: &AuthorizeTable, location: &Location) -> Result<Self, Vec<Problem>> {
+        let problems = table.app.problems(location);
         if !problems.is_empty() {
             return Err(problems);
         }

@@ -60,7 +60,7 @@ use self::sendfile::Sendfile;
 pub use self::table::FastcgiTable;
 pub(crate) use self::table::PHP_SUFFIX;
 use self::upload::Upload;
-use crate::config::{FilePath, Place, Problem};
+use crate::config::{FilePath, Location, Problem};
 use crate::files::access::Access;
 use crate::files::{Folders, Kind};
 use crate::handlers::{Call, Handler, Start};
@@ -106,8 +106,8 @@ impl Handler for Fastcgi {
 
 impl Fastcgi {
     /// Makes the app's pool ready. Nothing is connected to yet.
-    pub(crate) fn new(table: &FastcgiTable, place: &Place, folders: &Folders) -> Result<Self, Vec<Problem>> {
-        let mut problems = table.problems(place);
+    pub(crate) fn new(table: &FastcgiTable, location: &Location, folders: &Folders) -> Result<Self, Vec<Problem>> {
+        let mut problems = table.problems(location);
         let scripts = table
             .root
             .as_ref()
@@ -116,9 +116,9 @@ impl Fastcgi {
         let scripts = scripts.transpose().map_err(|error| {
             let help = "the app is asked only for scripts that are there; where they are on another machine, \
                         `check_scripts = false` has them passed on unseen";
-            vec![error.problem(place).help(help)]
+            vec![error.problem(location).help(help)]
         });
-        match (scripts, open_sendfile(table, place, folders)) {
+        match (scripts, open_sendfile(table, location, folders)) {
             (Ok(scripts), Ok(sendfile)) if problems.is_empty() => {
                 return Ok(Self::ready(table, scripts, sendfile));
             }
@@ -133,12 +133,12 @@ impl Fastcgi {
     pub(crate) fn of_php(
         table: &FastcgiTable,
         root: &Path,
-        place: &Place,
+        location: &Location,
         folders: &Folders,
     ) -> Result<Self, Vec<Problem>> {
         let scripts = ScriptFolder::open(root, table.follow_symlinks, folders);
-        let scripts = scripts.map_err(|error| vec![error.problem(place)])?;
-        Ok(Self::ready(table, Some(scripts), open_sendfile(table, place, folders)?))
+        let scripts = scripts.map_err(|error| vec![error.problem(location)])?;
+        Ok(Self::ready(table, Some(scripts), open_sendfile(table, location, folders)?))
     }
 
     fn ready(table: &FastcgiTable, scripts: Option<ScriptFolder>, sendfile: Option<Sendfile>) -> Self {
@@ -242,12 +242,12 @@ impl Fastcgi {
 
 fn open_sendfile(
     table: &FastcgiTable,
-    place: &Place,
+    location: &Location,
     folders: &Folders,
 ) -> Result<Option<Sendfile>, Vec<Problem>> {
     let open = |root: &FilePath| Sendfile::open(root, table, folders);
     let opened = table.sendfile_root.as_ref().map(open).transpose();
-    opened.map_err(|error| vec![Problem::value(&place.key("sendfile_root"), error.to_string())])
+    opened.map_err(|error| vec![Problem::value(&location.key("sendfile_root"), error.to_string())])
 }
 
 fn not_found(request: &Request) -> Reply {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Fastcgi;
-use crate::config::{AppTable, FilePath, Place, Problem, Size};
+use crate::config::{AppTable, FilePath, Location, Problem, Size};
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 use crate::routing::PathPattern;
 
@@ -86,14 +86,14 @@ impl FastcgiTable {
     }
 
     /// What a type cannot say.
-    pub(super) fn problems(&self, place: &Place) -> Vec<Problem> {
-        let mut problems = self.app.problems(place);
+    pub(super) fn problems(&self, location: &Location) -> Vec<Problem> {
+        let mut problems = self.app.problems(location);
         if self.root.is_some() && self.check_scripts && self.script_suffix.is_none() {
             let title = "`root` needs `script_suffix`: which part of a path is the script is unknown";
-            let problem = Problem::value(&place.key("root"), title).label("scripts here cannot be checked");
+            let problem = Problem::value(&location.key("root"), title).label("scripts here cannot be checked");
             let help = "add `script_suffix = \".cgi\"` (how the names of scripts end), or `check_scripts = false` if the app has one \
                         script for all paths";
-            problems.push(problem.help(help).unless_wrong(&place.key("script_suffix")));
+            problems.push(problem.help(help).unless_invalid(&location.key("script_suffix")));
         }
         problems
     }
@@ -112,7 +112,7 @@ impl HandlerConfig for FastcgiTable {
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let script_suffix = self.suffix(route.paths).map(str::to_owned);
         let table = Self { script_suffix, ..self.clone() };
-        Ok(Box::new(Fastcgi::new(&table, route.place, route.folders)?))
+        Ok(Box::new(Fastcgi::new(&table, route.location, route.folders)?))
     }
 
     fn app(&self) -> Option<&AppTable> {

@@ -20,7 +20,7 @@ use serde::de::{Deserializer, Error as _, Visitor};
 
 use super::Files;
 use crate::config::{
-    Fields, FilePath, Int, OneOrMany, Place, Problem, Size, Time, as_size, as_time, ask, count, field_value,
+    Fields, FilePath, Int, OneOrMany, Location, Problem, Size, Time, as_size, as_time, ask, count, field_value,
     short_form, two_lines,
 };
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
@@ -79,12 +79,12 @@ impl HandlerConfig for FilesTable {
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
         let options = FilesOptions { on_php_site: route.site.runs_php(), ..self.options.clone() };
         let wrong = options.problems();
-        let mut problems: Vec<_> = wrong.iter().map(|error| error.problem(route.place)).collect();
+        let mut problems: Vec<_> = wrong.iter().map(|error| error.problem(route.location)).collect();
         let options = if wrong.is_empty() { options } else { FilesOptions::default() };
         match Files::open(&self.root, options, route.folders) {
             Ok(files) if problems.is_empty() => return Ok(Box::new(files)),
             Ok(_) => {}
-            Err(error) => problems.push(error.problem(route.place)),
+            Err(error) => problems.push(error.problem(route.location)),
         }
         Err(problems)
     }
@@ -311,14 +311,14 @@ impl std::error::Error for FilesError {
 
 impl FilesError {
     /// As it is shown; `place` is that of the table.
-    pub(crate) fn problem(&self, place: &Place) -> Problem {
+    pub(crate) fn problem(&self, location: &Location) -> Problem {
         let key = match self {
             Self::Root(..) | Self::NoOpenat2(_) => "root",
             Self::Pattern(_) => "cache_control",
             Self::Path(option, _) => option,
             Self::Header(_) => "headers",
         };
-        Problem::value(&place.key(key), self.to_string())
+        Problem::value(&location.key(key), self.to_string())
     }
 }
 

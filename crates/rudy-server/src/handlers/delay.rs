@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::respond::{Respond, ok};
 use super::{BuildContext, Call, Handler, HandlerConfig, RespondTable, Status};
-use crate::config::{Fields, FilePath, Place, Problem, Time};
+use crate::config::{Fields, FilePath, Location, Problem, Time};
 
 /// Responds after a delay, for tests of clients and of many requests in progress.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -54,7 +54,7 @@ impl HandlerConfig for DelayTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Delay::new(self, route.place)?))
+        Ok(Box::new(Delay::new(self, route.location)?))
     }
 }
 
@@ -73,12 +73,12 @@ pub(crate) struct Delay {
 
 impl Delay {
     /// Makes the answer ready.
-    pub(crate) fn new(table: &DelayTable, place: &Place) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn new(table: &DelayTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let DelayTable { time, status, body, body_file, headers } = table.clone();
         // These end with their head (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
         let is_silent = body_file.is_some() || matches!(status.0, 204 | 205 | 304);
         let body = body.or_else(|| (!is_silent).then(|| format!("This took {time}.\n")));
-        let respond = Respond::new(&RespondTable { status, body, body_file, headers }, place)?;
+        let respond = Respond::new(&RespondTable { status, body, body_file, headers }, location)?;
         Ok(Self { time: time.0, respond })
     }
 
@@ -105,7 +105,7 @@ mod tests {
     use crate::config::from_text;
 
     fn delay(table: &str) -> Result<Delay, Vec<Problem>> {
-        from_text(table).and_then(|table| Delay::new(&table, &Place::nowhere()))
+        from_text(table).and_then(|table| Delay::new(&table, &Location::none()))
     }
 
     /// The answer, and how long it took.

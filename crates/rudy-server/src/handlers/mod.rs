@@ -34,7 +34,7 @@ pub use stream::{StreamFormat, StreamTable};
 pub use tail::TailTable;
 
 use crate::compile::Target;
-use crate::config::{AppTable, Place, Problem, Site};
+use crate::config::{AppTable, Location, Problem, Site};
 use crate::error_log::ErrorLog;
 use crate::fastcgi::{Apps, FastcgiTable};
 use crate::files::{FilesTable, Folders};
@@ -127,7 +127,7 @@ pub(crate) trait HandlerConfig {
 /// The route that a handler is built for.
 pub(crate) struct BuildContext<'a> {
     /// The location of the table.
-    pub(crate) place: &'a Place,
+    pub(crate) location: &'a Location,
     pub(crate) paths: &'a [PathPattern],
     pub(crate) site: &'a Site,
     pub(crate) folders: &'a Folders,

@@ -15,7 +15,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{BuildContext, Call, Handler, HandlerConfig};
-use crate::config::{Place, Problem, short_form};
+use crate::config::{Location, Problem, short_form};
 use crate::methods::answer_unless_known;
 use crate::pages;
 use crate::routing::{PathPattern, request_host, without_port};
@@ -69,7 +69,7 @@ impl HandlerConfig for RedirectTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Redirect::new(self, route.paths, route.place)?))
+        Ok(Box::new(Redirect::new(self, route.paths, route.location)?))
     }
 }
 
@@ -103,9 +103,9 @@ impl Redirect {
     pub(crate) fn new(
         table: &RedirectTable,
         paths: &[PathPattern],
-        place: &Place,
+        location: &Location,
     ) -> Result<Self, Vec<Problem>> {
-        let wrong = |(title, label): Wrong| vec![Problem::value(&place.key("to"), title).label(label)];
+        let wrong = |(title, label): Wrong| vec![Problem::value(&location.key("to"), title).label(label)];
         let pieces =
             parse(&table.to).and_then(|pieces| check(&pieces, paths).map(|()| pieces)).map_err(wrong)?;
         let status = StatusCode::from_u16(table.status.0).unwrap_or(StatusCode::TEMPORARY_REDIRECT);
@@ -305,7 +305,7 @@ mod tests {
     fn redirect(path: &str, to: &str) -> Result<(Redirect, PathPattern), Vec<Problem>> {
         let pattern: PathPattern = path.parse().unwrap();
         let table = RedirectTable { to: to.to_owned(), status: RedirectStatus(308) };
-        Redirect::new(&table, std::slice::from_ref(&pattern), &Place::nowhere())
+        Redirect::new(&table, std::slice::from_ref(&pattern), &Location::none())
             .map(|redirect| (redirect, pattern))
     }
 

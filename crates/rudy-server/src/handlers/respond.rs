@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::{BuildContext, Call, Handler, HandlerConfig, Status};
 use crate::compile::Target;
-use crate::config::{Fields, FilePath, Int, Place, Problem, short_form};
+use crate::config::{Fields, FilePath, Int, Location, Problem, short_form};
 use crate::methods::{answer_unless_known, answer_unless_read};
 use crate::routing::Found;
 
@@ -89,7 +89,7 @@ impl HandlerConfig for RespondTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Respond::new(self, route.place)?))
+        Ok(Box::new(Respond::new(self, route.location)?))
     }
 }
 
@@ -112,20 +112,20 @@ pub(crate) struct Respond {
 
 impl Respond {
     /// Reads the body and encodes the head.
-    pub(crate) fn new(table: &RespondTable, place: &Place) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn new(table: &RespondTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let status = table.status.code();
         for (key, _) in table.headers.names().filter(|(_, name)| NOT_OURS.contains(name)) {
             let problem =
-                Problem::key(&place.key("headers").key(key), format!("{key} is set by the connection"));
+                Problem::key(&location.key("headers").key(key), format!("{key} is set by the connection"));
             problems.push(problem.label("leave it out"));
         }
         let mut fields = table.headers.to_map();
-        let body = body(table, place, &mut problems);
+        let body = body(table, location, &mut problems);
         if !body.is_empty() && matches!(status.as_u16(), 204 | 205 | 304) {
             // RFC 9110 §15.3.5, §15.3.6, §15.4.5: these end with their head.
             let problem =
-                Problem::value(&place.key("status"), format!("an answer {} has no body", status.as_str()));
+                Problem::value(&location.key("status"), format!("an answer {} has no body", status.as_str()));
             problems.push(problem.label("leave the body out, or take another status"));
         }
         if !body.is_empty() && !fields.contains_key(header::CONTENT_TYPE) {
@@ -156,20 +156,20 @@ impl Respond {
     }
 }
 
-fn body(table: &RespondTable, place: &Place, problems: &mut Vec<Problem>) -> Bytes {
+fn body(table: &RespondTable, location: &Location, problems: &mut Vec<Problem>) -> Bytes {
     match (&table.body, &table.body_file) {
         (Some(_), Some(_)) => {
             let problem = Problem::key(
-                &place.key("body_file"),
+                &location.key("body_file"),
                 "a body is given by `body` or by `body_file`, not by both",
             );
-            problems.push(problem.label("the second").also(&place.key("body"), "the first"));
+            problems.push(problem.label("the second").also(&location.key("body"), "the first"));
             Bytes::new()
         }
         (Some(text), None) => text.clone().into(),
         (None, Some(path)) => read(path).unwrap_or_else(|why| {
             let title = format!("cannot use {} as a body: {why}", path.display());
-            problems.push(Problem::value(&place.key("body_file"), title));
+            problems.push(Problem::value(&location.key("body_file"), title));
             Bytes::new()
         }),
         (None, None) => Bytes::new(),
@@ -204,7 +204,7 @@ mod tests {
     use crate::config::from_text;
 
     fn respond(table: &str) -> Result<Respond, Vec<Problem>> {
-        from_text(table).and_then(|table| Respond::new(&table, &Place::nowhere()))
+        from_text(table).and_then(|table| Respond::new(&table, &Location::none()))
     }
 
     fn status(respond: &Respond, method: &str) -> u16 {

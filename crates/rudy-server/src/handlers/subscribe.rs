@@ -9,7 +9,7 @@ use rudy_net::{Body, Request, Response};
 
 use super::StreamFormat;
 use super::stream::fields;
-use crate::config::{Place, Problem, Time};
+use crate::config::{Location, Problem, Time};
 use crate::topic::{Framing, StartAt, SubscribeOptions, Topic};
 
 /// The heartbeat's bounds: oftener is a stream of its own, and less often no proxy waits for.
@@ -41,12 +41,12 @@ impl Subscribe {
         last: u32,
         heartbeat: Time,
         retry: Time,
-        place: &Place,
+        location: &Location,
     ) -> Result<Self, Vec<Problem>> {
         let is_off = heartbeat.0.is_zero();
         if !is_off && !(HEARTBEAT_MIN..=HEARTBEAT_MAX).contains(&heartbeat.0) {
             let (min, max): (Time, Time) = (Time(HEARTBEAT_MIN), Time(HEARTBEAT_MAX));
-            let problem = Problem::value(&place.key("heartbeat"), format!("{heartbeat} is out of bounds"));
+            let problem = Problem::value(&location.key("heartbeat"), format!("{heartbeat} is out of bounds"));
             let problem = problem.label(format!("expected {min} to {max}"));
             return Err(vec![problem.help("\"0s\" switches it off")]);
         }

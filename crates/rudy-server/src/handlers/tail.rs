@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::subscribe::{Subscribe, framing, heartbeat, retry};
 use super::{BuildContext, Call, Handler, HandlerConfig, Start, StreamFormat};
 use crate::client_address::Audience;
-use crate::config::{FilePath, Int, OneOrMany, Place, Problem, Size, Time, visible};
+use crate::config::{FilePath, Int, OneOrMany, Location, Problem, Size, Time, visible};
 use crate::error_log::ErrorLog;
 use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
 use crate::methods::answer_unless_read;
@@ -84,7 +84,7 @@ impl HandlerConfig for TailTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Tail::new(self, route.place)?))
+        Ok(Box::new(Tail::new(self, route.location)?))
     }
 
     fn is_endless(&self) -> bool {
@@ -139,18 +139,18 @@ struct Source {
 
 impl Tail {
     /// Makes a route's files ready to be followed.
-    pub(crate) fn new(table: &TailTable, place: &Place) -> Result<Self, Vec<Problem>> {
-        Self::with_linger_time(table, place, LINGER_TIME)
+    pub(crate) fn new(table: &TailTable, location: &Location) -> Result<Self, Vec<Problem>> {
+        Self::with_linger_time(table, location, LINGER_TIME)
     }
 
     fn with_linger_time(
         table: &TailTable,
-        place: &Place,
+        location: &Location,
         linger_timeout: Duration,
     ) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let subscribe =
-            Subscribe::new(table.format, table.last.as_u32(), table.heartbeat, table.retry, place);
+            Subscribe::new(table.format, table.last.as_u32(), table.heartbeat, table.retry, location);
         let subscribe = subscribe.map_err(|wrong| problems.extend(wrong));
         let mut patterns = Vec::new();
         for file in table.files.as_slice() {
@@ -158,7 +158,7 @@ impl Tail {
                 Ok(pattern) => patterns.push(pattern),
                 Err(why) => {
                     let title = format!("{} cannot be followed", file.display());
-                    problems.push(Problem::value(&place.key("files"), title).label(why));
+                    problems.push(Problem::value(&location.key("files"), title).label(why));
                 }
             }
         }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     fn tail(folder: &Path, text: &str) -> Result<Tail, Vec<Problem>> {
-        Tail::new(&table(folder, text), &Place::nowhere())
+        Tail::new(&table(folder, text), &Location::none())
     }
 
     fn ask(tail: &Tail, peer: [u8; 4]) -> Response {
@@ -375,7 +375,7 @@ mod tests {
         let file = folder.path().join("a.log");
         std::fs::write(&file, "1\n").unwrap();
         let table = table(folder.path(), "files = 'a.log'\nlast = 1");
-        let tail = Tail::with_linger_time(&table, &Place::nowhere(), Duration::ZERO).unwrap();
+        let tail = Tail::with_linger_time(&table, &Location::none(), Duration::ZERO).unwrap();
         let mut live = listen(&tail);
         assert_eq!(read(&mut *live, 2), "1\n");
         drop(live);

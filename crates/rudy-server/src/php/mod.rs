@@ -22,7 +22,7 @@ use serde::Deserialize;
 
 use self::decide::{Plan, decide};
 use crate::compile::Target;
-use crate::config::{AppTable, FilePath, Place, Problem, missing, short_form};
+use crate::config::{AppTable, FilePath, Location, Problem, missing, short_form};
 use crate::fastcgi::{Fastcgi, FastcgiTable, Script};
 use crate::files::access::WouldBlock;
 use crate::files::{Elsewhere, Files, FilesOptions, Folders, Outcome};
@@ -50,18 +50,18 @@ impl PhpTable {
     }
 
     /// What the schema cannot say of a PHP site.
-    fn problems(&self, place: &Place) -> Vec<Problem> {
-        let mut problems = self.0.app.problems_with_address(place);
+    fn problems(&self, location: &Location) -> Vec<Problem> {
+        let mut problems = self.0.app.problems_with_address(location);
         if self.0.root.is_none() {
-            problems.push(missing(place, "root"));
+            problems.push(missing(location, "root"));
         }
         if self.0.script_suffix.is_some() {
-            let problem = Problem::key(&place.key("script_suffix"), "`php` runs what ends in .php");
+            let problem = Problem::key(&location.key("script_suffix"), "`php` runs what ends in .php");
             problems.push(problem.label("not known here").help("`fastcgi` runs what ends otherwise"));
         }
         if !self.0.check_scripts {
             let problem =
-                Problem::value(&place.key("check_scripts"), "`php` looks every path up in its folder");
+                Problem::value(&location.key("check_scripts"), "`php` looks every path up in its folder");
             let help = "if php-fpm has the same folder at another path, `upstream_root` says which";
             problems.push(problem.label("cannot be left out").help(help));
         }
@@ -81,7 +81,7 @@ impl HandlerConfig for PhpTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Php::new(self, route.place, route.folders)?))
+        Ok(Box::new(Php::new(self, route.location, route.folders)?))
     }
 
     fn app(&self) -> Option<&AppTable> {
@@ -123,10 +123,10 @@ impl Handler for Php {
 
 impl Php {
     /// Opens the folder and makes the app's pool ready. Nothing is connected to yet.
-    fn new(table: &PhpTable, place: &Place, folders: &Folders) -> Result<Self, Vec<Problem>> {
-        let mut problems = table.problems(place);
+    fn new(table: &PhpTable, location: &Location, folders: &Folders) -> Result<Self, Vec<Problem>> {
+        let mut problems = table.problems(location);
         let table = &table.0;
-        match table.root.as_ref().map(|root| Self::open(table, root, place, folders)) {
+        match table.root.as_ref().map(|root| Self::open(table, root, location, folders)) {
             Some(Ok(php)) if problems.is_empty() => return Ok(php),
             Some(Err(more)) => problems.extend(more),
             // That there is no root is one of the problems.
@@ -138,7 +138,7 @@ impl Php {
     fn open(
         table: &FastcgiTable,
         root: &Path,
-        place: &Place,
+        location: &Location,
         folders: &Folders,
     ) -> Result<Self, Vec<Problem>> {
         let options = FilesOptions {
@@ -146,8 +146,8 @@ impl Php {
             on_php_site: true,
             ..FilesOptions::default()
         };
-        let files = Files::open(root, options, folders).map_err(|error| vec![error.problem(place)])?;
-        Ok(Self { files, app: Fastcgi::of_php(table, root, place, folders)? })
+        let files = Files::open(root, options, folders).map_err(|error| vec![error.problem(location)])?;
+        Ok(Self { files, app: Fastcgi::of_php(table, root, location, folders)? })
     }
 
     /// Answers a request; `path` is the part of its path below the route. `elsewhere` knows the other routes, if there are any: an

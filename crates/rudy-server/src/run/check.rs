@@ -9,7 +9,7 @@ use super::exit::{Exit, Failure};
 use super::hand_over::{access_log, gives_buffer_dir, gives_log};
 use super::privileges::{Change, ROOT, is_root_by_default};
 use super::{conflicts, print};
-use crate::config::{Config, Diagnostics, Place, Problem};
+use crate::config::{Config, Diagnostics, Location, Problem};
 use crate::{App, Folders};
 
 /// Prints what a configuration means, or everything that is wrong with it.
@@ -54,7 +54,7 @@ fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
 
 fn not_this_user(config: &Config, error: &io::Error) -> Result<(), Diagnostics> {
     let problem =
-        Problem::value(&Place::file(0).key("user"), error.to_string()).label("cannot run as this user");
+        Problem::value(&Location::file(0).key("user"), error.to_string()).label("cannot run as this user");
     Err(Diagnostics::new(config.sources.clone(), vec![problem]))
 }
 
@@ -93,7 +93,7 @@ fn unusable_log(config: &Config, user: &str, is_given: bool) -> Option<Problem> 
     let right = if is_given || !path.exists() { Access::EXISTS } else { Access::WRITE_OK };
     let error = access(path, right).err().filter(|error| *error != rustix::io::Errno::NOENT)?;
     let title = format!("{user} cannot open the access log {}: {}", path.display(), io::Error::from(error));
-    Some(Problem::value(&Place::file(0).key("access_log").key("path"), title).label("this file"))
+    Some(Problem::value(&Location::file(0).key("access_log").key("path"), title).label("this file"))
 }
 
 /// What this process, or thread, which runs as `user`, could not do again: read the configuration, open the access log.

@@ -1,7 +1,7 @@
 //! What a configuration cannot have together with `user` or `sandbox`.
 
 use super::sandbox;
-use crate::config::{AppTable, Config, Diagnostics, Place, Problem};
+use crate::config::{AppTable, Config, Diagnostics, Location, Problem};
 use crate::user::User;
 
 /// Finds all of it. This looks users up, which may wait for the network.
@@ -11,7 +11,7 @@ pub(super) fn check(config: &Config) -> Result<(), Diagnostics> {
         problems.extend(in_sandbox(config));
         problems.extend(
             sandbox::unsupported()
-                .map(|why| Problem::value(&Place::file(0).key("sandbox"), why).label("needs Landlock")),
+                .map(|why| Problem::value(&Location::file(0).key("sandbox"), why).label("needs Landlock")),
         );
     }
     all_of(config, problems)
@@ -28,12 +28,12 @@ fn all_of(config: &Config, problems: Vec<Problem>) -> Result<(), Diagnostics> {
 
 /// Apps that Rudy starts: an app would be confined as Rudy is, to files that are not its own.
 fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
-    started_apps(config).map(|(_, place)| {
-        let problem = Problem::key(&place.key("command"), "an app cannot be started in the sandbox");
+    started_apps(config).map(|(_, location)| {
+        let problem = Problem::key(&location.key("command"), "an app cannot be started in the sandbox");
         let problem =
-            problem.label("cannot be started").also(&Place::file(0).key("sandbox"), "because of this");
+            problem.label("cannot be started").also(&Location::file(0).key("sandbox"), "because of this");
         problem.help(
-            "start this app by a systemd unit of its own, and give Rudy its `address` in place of `command`",
+            "start this app by a systemd unit of its own, and give Rudy its `address` in location of `command`",
         )
     })
 }
@@ -41,12 +41,12 @@ fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
 /// Apps that would run as another user: Rudy cannot become that user once it has dropped root.
 fn other_users(config: &Config) -> Vec<Problem> {
     let Some(user) = &config.user else { return Vec::new() };
-    let others = started_apps(config).filter_map(|(app, place)| {
+    let others = started_apps(config).filter_map(|(app, location)| {
         let other = app.processes.user.as_ref().filter(|other| is_another(other, user))?;
-        let place = place.key("processes").key("user");
-        let problem = Problem::value(&place, format!("Rudy runs as `{user}` and cannot start an app as `{other}`"));
-        let problem = problem.label("another user").also(&Place::file(0).key("user"), "the user of Rudy");
-        let help = "start this app by a systemd unit of its own with `User=`, and give Rudy its `address` in place of `command`";
+        let location = location.key("processes").key("user");
+        let problem = Problem::value(&location, format!("Rudy runs as `{user}` and cannot start an app as `{other}`"));
+        let problem = problem.label("another user").also(&Location::file(0).key("user"), "the user of Rudy");
+        let help = "start this app by a systemd unit of its own with `User=`, and give Rudy its `address` in location of `command`";
         Some(problem.help(help))
     });
     others.collect()
@@ -62,6 +62,6 @@ fn is_another(one: &str, other: &str) -> bool {
 }
 
 /// The apps that Rudy starts, each with the place of its table.
-fn started_apps(config: &Config) -> impl Iterator<Item = (&AppTable, Place)> {
+fn started_apps(config: &Config) -> impl Iterator<Item = (&AppTable, Location)> {
     config.apps().filter(|(app, _)| app.command.is_some())
 }

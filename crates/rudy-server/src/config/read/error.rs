@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de;
 
-use crate::config::diagnostics::{Place, Problem};
+use crate::config::diagnostics::{Location, Problem};
 use crate::config::hints;
 
 /// An error of a value, or of a key.
@@ -13,7 +13,7 @@ pub(super) struct Error {
     /// Lines: what is wrong, what was expected, what to do. Empty if it was said already.
     text: String,
     missing: Option<&'static str>,
-    place: Option<Place>,
+    location: Option<Location>,
     is_key: bool,
 }
 
@@ -24,24 +24,24 @@ pub(crate) fn two_lines(title: impl fmt::Display, label: impl fmt::Display) -> S
 
 impl Error {
     /// An error that was said already.
-    pub(super) fn said(place: &Place) -> Self {
-        Self { text: String::new(), missing: None, place: Some(place.clone()), is_key: false }
+    pub(super) fn said(location: &Location) -> Self {
+        Self { text: String::new(), missing: None, location: Some(location.clone()), is_key: false }
     }
 
     /// It is about this place, unless it is about one inside of it.
-    pub(super) fn at(mut self, place: &Place) -> Self {
-        self.place.get_or_insert_with(|| place.clone());
+    pub(super) fn at(mut self, location: &Location) -> Self {
+        self.location.get_or_insert_with(|| location.clone());
         self
     }
 
     /// It is about the key at this place.
-    pub(super) fn at_key(mut self, place: &Place) -> Self {
-        self.is_key = self.place.is_none();
-        self.at(place)
+    pub(super) fn at_key(mut self, location: &Location) -> Self {
+        self.is_key = self.location.is_none();
+        self.at(location)
     }
 
-    pub(super) fn place(&self) -> Option<&Place> {
-        self.place.as_ref()
+    pub(super) fn location(&self) -> Option<&Location> {
+        self.location.as_ref()
     }
 
     /// The key that is missing in the table.
@@ -50,7 +50,7 @@ impl Error {
     }
 
     /// As it is shown; nothing if it was said already.
-    pub(super) fn into_problem(self, at: &Place) -> Option<Problem> {
+    pub(super) fn into_problem(self, at: &Location) -> Option<Problem> {
         if let Some(key) = self.missing {
             return Some(hints::missing(at, key));
         }
@@ -67,7 +67,7 @@ impl Error {
 
 impl de::Error for Error {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self { text: message.to_string(), missing: None, place: None, is_key: false }
+        Self { text: message.to_string(), missing: None, location: None, is_key: false }
     }
 
     fn missing_field(key: &'static str) -> Self {

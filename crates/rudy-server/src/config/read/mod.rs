@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 pub(crate) use self::error::two_lines;
 use self::value::Value;
-use super::diagnostics::{Place, Problem};
+use super::diagnostics::{Location, Problem};
 
 /// The most problems of one file that are looked for. Each has the file read once more.
 const PROBLEMS_MAX: usize = 100;
@@ -41,39 +41,39 @@ pub(super) struct Outcome<T> {
     /// Everything that is right; nothing where the file as a whole is wrong.
     pub(super) value: Option<T>,
     /// The places that were left out.
-    pub(super) wrong: Vec<Place>,
+    pub(super) wrong: Vec<Location>,
 }
 
 /// One reading after the other of the same file.
 struct Reader<'a> {
     folder: &'a Path,
     /// Places of values that were made by a placeholder: a number may be written there as text.
-    expanded: &'a [Place],
+    expanded: &'a [Location],
     problems: RefCell<Vec<Problem>>,
     /// What is left out by the next reading.
-    wrong: RefCell<Vec<Place>>,
+    wrong: RefCell<Vec<Location>>,
 }
 
 /// Reads a file into a `T`. `folder` is what relative paths start from; `wrong` is left out, and what else is
 /// wrong goes to `problems`.
 pub(super) fn read<T: DeserializeOwned>(
     document: &DeTable<'_>,
-    place: &Place,
+    location: &Location,
     folder: &Path,
-    expanded: &[Place],
-    wrong: Vec<Place>,
+    expanded: &[Location],
+    wrong: Vec<Location>,
     problems: &mut Vec<Problem>,
 ) -> Outcome<T> {
     let reader = Reader { folder, expanded, problems: RefCell::default(), wrong: RefCell::new(wrong) };
     let document = DeValue::Table(document.clone());
     let value = loop {
-        match T::deserialize(Value::new(&reader, &document, place.clone())) {
+        match T::deserialize(Value::new(&reader, &document, location.clone())) {
             Ok(value) => break Some(value),
             Err(error) => {
-                let at = error.place().cloned().unwrap_or_else(|| place.clone());
+                let at = error.location().cloned().unwrap_or_else(|| location.clone());
                 let is_known = reader.wrong.borrow().contains(&at);
                 reader.note(error, &at);
-                if at == *place || is_known || reader.problems.borrow().len() >= PROBLEMS_MAX {
+                if at == *location || is_known || reader.problems.borrow().len() >= PROBLEMS_MAX {
                     break None;
                 }
                 reader.wrong.borrow_mut().push(at);
@@ -89,18 +89,18 @@ pub(super) fn read<T: DeserializeOwned>(
 pub(crate) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Vec<Problem>> {
     let document = DeTable::parse(text).unwrap();
     let mut problems = Vec::new();
-    let outcome = read(document.get_ref(), &Place::nowhere(), Path::new(""), &[], Vec::new(), &mut problems);
+    let outcome = read(document.get_ref(), &Location::none(), Path::new(""), &[], Vec::new(), &mut problems);
     outcome.value.filter(|_| problems.is_empty()).ok_or(problems)
 }
 
 impl Reader<'_> {
-    fn is_wrong(&self, place: &Place) -> bool {
-        self.wrong.borrow().contains(place)
+    fn is_wrong(&self, location: &Location) -> bool {
+        self.wrong.borrow().contains(location)
     }
 
     /// Whether something at the place or inside of it is left out.
-    fn has_wrong(&self, place: &Place) -> bool {
-        self.wrong.borrow().iter().any(|wrong| wrong.is_in(place))
+    fn has_wrong(&self, location: &Location) -> bool {
+        self.wrong.borrow().iter().any(|wrong| wrong.is_in(location))
     }
 
     fn say(&self, problem: Problem) {
@@ -108,7 +108,7 @@ impl Reader<'_> {
     }
 
     /// Turns an error of serde into a problem, unless it follows from what was said before.
-    fn note(&self, error: error::Error, at: &Place) {
+    fn note(&self, error: error::Error, at: &Location) {
         let is_misspelt = |key: &str| self.wrong.borrow().iter().any(|wrong| wrong.is_near(&at.key(key)));
         let is_consequence =
             error.missing().is_some_and(|key| self.has_wrong(&at.key(key)) || is_misspelt(key));

@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::Error;
 use super::value::Value;
-use crate::config::diagnostics::{Place, Problem};
+use crate::config::diagnostics::{Location, Problem};
 use crate::config::hints;
 
 /// What the readers of one table share.
@@ -35,7 +35,7 @@ enum Entry<'r> {
 
 /// The entries of a table, one after the other.
 pub(super) struct Entries<'r, 'f> {
-    place: &'f Place,
+    location: &'f Location,
     reader: &'r super::Reader<'r>,
     /// Nothing for a map, whose keys are all known.
     frame: Option<&'f Frame<'r>>,
@@ -56,16 +56,16 @@ impl<'r, 'f> Entries<'r, 'f> {
         is_wanted: impl Fn(&str) -> bool,
         fields: &'static [&'static str],
     ) -> Self {
-        let (reader, place) = (value.reader, &value.place);
+        let (reader, location) = (value.reader, &value.location);
         let keys = table.iter().filter_map(|(key, value)| {
             let key = key.get_ref().as_ref();
-            let is_read = is_wanted(key) && !reader.is_wrong(&place.key(key));
+            let is_read = is_wanted(key) && !reader.is_wrong(&location.key(key));
             is_read.then(|| Entry::Key(key, value.get_ref()))
         });
         // Parts come last: then the keys of the struct itself are known.
         let parts = fields.iter().copied().filter(|field| field.starts_with('$')).map(Entry::Part);
         let entries: Vec<_> = keys.chain(parts).collect();
-        Self { place, reader, frame, rest: entries.into_iter(), next: None }
+        Self { location, reader, frame, rest: entries.into_iter(), next: None }
     }
 
     /// Reads a struct of these fields.
@@ -102,7 +102,7 @@ impl Frame<'_> {
 
     /// Says which keys are not known, once. Whether there are any.
     fn say_unknown(&self) -> bool {
-        let Value { reader, place, .. } = &self.value;
+        let Value { reader, location, .. } = &self.value;
         let known = self.known.borrow();
         let mut has_unknown = false;
         for (key, _) in self.table {
@@ -111,10 +111,10 @@ impl Frame<'_> {
                 continue;
             }
             has_unknown = true;
-            let place = place.key(key);
-            if !reader.is_wrong(&place) {
-                reader.say(hints::unknown(&place, key, &known));
-                reader.wrong.borrow_mut().push(place);
+            let location = location.key(key);
+            if !reader.is_wrong(&location) {
+                reader.say(hints::unknown(&location, key, &known));
+                reader.wrong.borrow_mut().push(location);
             }
         }
         has_unknown
@@ -134,15 +134,15 @@ impl<'de> MapAccess<'de> for Entries<'_, '_> {
         };
         let (Entry::Key(key, _) | Entry::Part(key)) = *next;
         let name = seed.deserialize(StrDeserializer::<Error>::new(key));
-        name.map(Some).map_err(|error| error.at_key(&self.place.key(key)))
+        name.map(Some).map_err(|error| error.at_key(&self.location.key(key)))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         match (self.next.take(), self.frame) {
             (Some(Entry::Key(key, value)), _) => {
-                let place = self.place.key(key);
-                seed.deserialize(Value::new(self.reader, value, place.clone()))
-                    .map_err(|error| error.at(&place))
+                let location = self.location.key(key);
+                seed.deserialize(Value::new(self.reader, value, location.clone()))
+                    .map_err(|error| error.at(&location))
             }
             (Some(Entry::Part(_)), Some(frame)) => seed.deserialize(Part(frame)),
             _ => Err(Error::custom("a value is asked for before its key")),
@@ -170,7 +170,7 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         self.0.known.borrow_mut().extend(fields);
-        self.0.struct_of(fields, visitor).map_err(|error| error.at(&self.0.value.place))
+        self.0.struct_of(fields, visitor).map_err(|error| error.at(&self.0.value.location))
     }
 
     /// The variant whose key is there. Of several, the second is an error.
@@ -182,31 +182,31 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
     ) -> Result<V::Value, Error> {
         let Frame { value, table, known, .. } = self.0;
         known.borrow_mut().extend(variants);
-        let place = &value.place;
+        let location = &value.location;
         let there =
-            |key: &&&'static str| table.contains_key(**key) && !value.reader.is_wrong(&place.key(key));
+            |key: &&&'static str| table.contains_key(**key) && !value.reader.is_wrong(&location.key(key));
         let mut given = variants.iter().filter(there).copied();
         let Some(first) = given.next() else {
-            if !self.0.say_unknown() && !value.reader.has_wrong(place) {
+            if !self.0.say_unknown() && !value.reader.has_wrong(location) {
                 let names: Vec<_> = variants.iter().map(|key| format!("`{key}`")).collect();
-                value.reader.say(hints::no_variant(place, &names));
+                value.reader.say(hints::no_variant(location, &names));
             }
-            return Err(Error::said(&place.key(NO_VARIANT)));
+            return Err(Error::said(&location.key(NO_VARIANT)));
         };
         if let Some(second) = given.next() {
             let title = format!("a route has one handler, and this one has `{first}` and `{second}`");
-            let problem = Problem::key(&place.key(second), title).label("a second handler");
-            value.reader.say(problem.also(&place.key(first), "the first"));
-            return Err(Error::said(&place.key(second)));
+            let problem = Problem::key(&location.key(second), title).label("a second handler");
+            value.reader.say(problem.also(&location.key(first), "the first"));
+            return Err(Error::said(&location.key(second)));
         }
-        let Some(inner) = table.get(first).map(Spanned::get_ref) else { return Err(Error::said(place)) };
-        visitor.visit_enum(Variant { key: first, value: Value::new(value.reader, inner, place.key(first)) })
+        let Some(inner) = table.get(first).map(Spanned::get_ref) else { return Err(Error::said(location)) };
+        visitor.visit_enum(Variant { key: first, value: Value::new(value.reader, inner, location.key(first)) })
     }
 
     /// Nothing where no variant is right, so that the rest of the table is read.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let Value { reader, place, .. } = &self.0.value;
-        if reader.is_wrong(&place.key(NO_VARIANT)) { visitor.visit_none() } else { visitor.visit_some(self) }
+        let Value { reader, location, .. } = &self.0.value;
+        if reader.is_wrong(&location.key(NO_VARIANT)) { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     /// Parts may be boxed, or have a name of their own.
@@ -247,8 +247,8 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
-        let place = self.value.place.clone();
-        seed.deserialize(self.value).map_err(|error| error.at(&place))
+        let location = self.value.location.clone();
+        seed.deserialize(self.value).map_err(|error| error.at(&location))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Error> {
@@ -291,6 +291,6 @@ impl<'de> MapAccess<'de> for Located<'_> {
             return seed.deserialize(value);
         }
         self.has_place = true;
-        seed.deserialize(serde::de::value::StringDeserializer::new(value.place.to_text()))
+        seed.deserialize(serde::de::value::StringDeserializer::new(value.location.to_text()))
     }
 }

@@ -11,7 +11,7 @@ use toml::de::DeValue;
 use super::error::Error;
 use super::table::{Entries, Located};
 use super::{Reader, ask};
-use crate::config::diagnostics::{Place, Problem};
+use crate::config::diagnostics::{Location, Problem};
 use crate::config::hints::{self, nearest};
 
 /// A value of a file.
@@ -19,12 +19,12 @@ use crate::config::hints::{self, nearest};
 pub(super) struct Value<'r> {
     pub(super) reader: &'r Reader<'r>,
     pub(super) content: &'r DeValue<'r>,
-    pub(super) place: Place,
+    pub(super) location: Location,
 }
 
 impl<'r> Value<'r> {
-    pub(super) fn new(reader: &'r Reader<'r>, content: &'r DeValue<'r>, place: Place) -> Self {
-        Self { reader, content, place }
+    pub(super) fn new(reader: &'r Reader<'r>, content: &'r DeValue<'r>, location: Location) -> Self {
+        Self { reader, content, location }
     }
 
     /// An error of this value: another type was expected.
@@ -41,17 +41,17 @@ impl<'r> Value<'r> {
         let message = format!("expected {expected}, found {found}");
         match self.content {
             DeValue::Table(_) if expected == "a list" => {
-                Error::custom(super::two_lines(message, format_args!("write [[{}]]", self.place.keys())))
+                Error::custom(super::two_lines(message, format_args!("write [[{}]]", self.location.keys())))
             }
             DeValue::Integer(number) if expected == "a string" => {
                 Error::custom(super::two_lines(message, format_args!("write \"{}\"", number.as_str())))
             }
-            _ => match hints::example(&self.place, expected) {
+            _ => match hints::example(&self.location, expected) {
                 Some(line) => Error::custom(super::two_lines(message, line)),
                 None => Error::custom(message),
             },
         }
-        .at(&self.place)
+        .at(&self.location)
     }
 
     fn text(&self) -> Result<&'r str, Error> {
@@ -74,7 +74,7 @@ impl<'r> Value<'r> {
         let number = match self.content {
             DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix()).ok(),
             // A variable of the environment is text.
-            DeValue::String(text) if self.reader.expanded.contains(&self.place) => text.parse().ok(),
+            DeValue::String(text) if self.reader.expanded.contains(&self.location) => text.parse().ok(),
             _ => return Err(self.not("an integer")),
         };
         match number {
@@ -125,8 +125,8 @@ impl<'r> Value<'r> {
         let names: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
         let title = format!("expected {}, found \"{text}\"", names.join(" or "));
         let label = nearest(text, words.iter().copied()).map(|near| format!("did you mean \"{near}\"?"));
-        self.reader.say(Problem::value(&self.place, title).label(label.unwrap_or_default()));
-        Err(Error::said(&self.place))
+        self.reader.say(Problem::value(&self.location, title).label(label.unwrap_or_default()));
+        Err(Error::said(&self.location))
     }
 }
 
@@ -134,9 +134,9 @@ impl<'r> Value<'r> {
 macro_rules! methods {
     ($($name:ident($self:ident, $visitor:ident $(, $argument:ident: $type:ty)*) => $body:expr;)*) => {
         $(fn $name<V: Visitor<'de>>($self $(, $argument: $type)*, $visitor: V) -> Result<V::Value, Error> {
-            let place = $self.place.clone();
+            let location = $self.location.clone();
             let result: Result<V::Value, Error> = $body;
-            result.map_err(|error| error.at(&place))
+            result.map_err(|error| error.at(&location))
         })*
     };
 }
@@ -202,13 +202,13 @@ impl<'de> SeqAccess<'de> for Elements<'_, '_> {
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
         for (index, element) in self.rest.by_ref() {
-            let place = self.list.place.index(index);
-            if !self.list.reader.is_wrong(&place) {
+            let location = self.list.location.index(index);
+            if !self.list.reader.is_wrong(&location) {
                 self.has_any = true;
-                return seed.deserialize(Value::new(self.list.reader, element.get_ref(), place)).map(Some);
+                return seed.deserialize(Value::new(self.list.reader, element.get_ref(), location)).map(Some);
             }
             self.is_whole &= element.get_ref().is_table();
         }
-        if self.is_whole && self.has_any { Ok(None) } else { Err(Error::said(&self.list.place)) }
+        if self.is_whole && self.has_any { Ok(None) } else { Err(Error::said(&self.list.location)) }
     }
 }

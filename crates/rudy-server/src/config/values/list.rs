@@ -7,7 +7,7 @@ use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
-use crate::config::diagnostics::Place;
+use crate::config::diagnostics::Location;
 use crate::config::read::ask;
 
 pub(super) fn empty_list<E: Error>() -> E {
@@ -68,7 +68,7 @@ inline_schema!([T: JsonSchema] OneOrMany<T>, |generator| {
 /// A table with its place.
 #[derive(Debug, Clone)]
 pub struct At<T> {
-    pub(crate) place: Place,
+    pub(crate) location: Location,
     /// The table.
     pub value: T,
 }
@@ -78,12 +78,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
         #[derive(Deserialize)]
         #[serde(rename = "$at")]
         struct Pair<T> {
-            place: String,
+            location: String,
             value: T,
         }
 
-        let Pair { place, value } = Pair::deserialize(deserializer)?;
-        Ok(Self { place: Place::from_text(&place), value })
+        let Pair { location, value } = Pair::deserialize(deserializer)?;
+        Ok(Self { location: Location::from_text(&location), value })
     }
 }
 

@@ -12,14 +12,14 @@ use rustix::io::Errno;
 use super::folder::parent;
 use super::spawn::search_path;
 use super::user_to_be;
-use crate::config::{AppTable, Place, Problem, root_may};
+use crate::config::{AppTable, Location, Problem, root_may};
 
 /// The problems of the app whose table is at `place`, if Rudy starts its processes.
-pub(crate) fn problems(table: &AppTable, place: &Place) -> Vec<Problem> {
+pub(crate) fn problems(table: &AppTable, location: &Location) -> Vec<Problem> {
     let Some(program) = table.command.as_ref().and_then(|command| command.0.first()) else {
         return Vec::new();
     };
-    let (command, processes) = (place.key("command"), place.key("processes"));
+    let (command, processes) = (location.key("command"), location.key("processes"));
     // For a user who is not root, a missing right is left to the start: `rudy check` may check the configuration of a service.
     let user = table.processes.user.as_deref().and_then(|name| user_to_be(name).err());
     let user = user.filter(|error| !root_may(error.kind()));

@@ -15,7 +15,7 @@ use self::publish::receive;
 use super::subscribe::{Subscribe, heartbeat, retry};
 use super::{BuildContext, Call, Handler, HandlerConfig, StreamFormat};
 use crate::client_address::Audience;
-use crate::config::{Int, Place, Problem, Size, Time};
+use crate::config::{Int, Location, Problem, Size, Time};
 use crate::methods::answer_others;
 use crate::pages;
 use crate::routing::{HostPattern, request_host};
@@ -88,7 +88,7 @@ impl HandlerConfig for BroadcastTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Broadcast::new(self, &route.site.hosts, route.place)?))
+        Ok(Box::new(Broadcast::new(self, &route.site.hosts, route.location)?))
     }
 
     fn is_endless(&self) -> bool {
@@ -125,11 +125,11 @@ impl Broadcast {
     pub(crate) fn new(
         table: &BroadcastTable,
         hosts: &[HostPattern],
-        place: &Place,
+        location: &Location,
     ) -> Result<Self, Vec<Problem>> {
         let options = &table.options;
         let BroadcastOptions { last, heartbeat, retry, .. } = *options;
-        let subscribe = Subscribe::new(StreamFormat::Sse, last.as_u32(), heartbeat, retry, place);
+        let subscribe = Subscribe::new(StreamFormat::Sse, last.as_u32(), heartbeat, retry, location);
         Ok(Self {
             subscribe: subscribe?,
             publishers: table.publish.clone(),

@@ -8,7 +8,7 @@ use crate::config::from_text;
 /// With this machine as publisher if the table names none.
 fn broadcast(table: &str) -> Result<Broadcast, Vec<Problem>> {
     let publish = if table.contains("publish") { "" } else { "publish = 'loopback'\n" };
-    Broadcast::new(&from_text(&format!("{publish}{table}")).unwrap(), &[], &Place::nowhere())
+    Broadcast::new(&from_text(&format!("{publish}{table}")).unwrap(), &[], &Location::none())
 }
 
 fn ask(table: &str, method: &str, target: &str, peer: [u8; 4], fields: &[(&str, &str)]) -> Response {
@@ -63,7 +63,7 @@ fn a_host_more_leaves_the_topics_of_a_site() {
     let topic_of = |hosts: &[&str]| {
         let hosts: Vec<HostPattern> = hosts.iter().map(|host| host.parse().unwrap()).collect();
         let broadcast =
-            Broadcast::new(&from_text("publish = 'loopback'").unwrap(), &hosts, &Place::nowhere()).unwrap();
+            Broadcast::new(&from_text("publish = 'loopback'").unwrap(), &hosts, &Location::none()).unwrap();
         broadcast.topic_to_publish(&RequestPath::parse("/news").unwrap(), &topics).ok().unwrap()
     };
     let before = topic_of(&["a.org"]);

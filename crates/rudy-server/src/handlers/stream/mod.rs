@@ -22,7 +22,7 @@ use self::spread::Spread;
 use self::template::Template;
 use self::ticks::Ticks;
 use super::{BuildContext, Call, Handler, HandlerConfig};
-use crate::config::{Int, Place, Problem, Time};
+use crate::config::{Int, Location, Problem, Time};
 use crate::methods::answer_unless_read;
 use crate::pages;
 
@@ -90,7 +90,7 @@ impl HandlerConfig for StreamTable {
     }
 
     fn build(&self, route: &BuildContext<'_>) -> Result<Box<dyn Handler>, Vec<Problem>> {
-        Ok(Box::new(Stream::new(self, route.place)?))
+        Ok(Box::new(Stream::new(self, route.location)?))
     }
 
     fn is_endless(&self) -> bool {
@@ -139,11 +139,11 @@ struct Settings {
 
 impl Stream {
     /// Makes streams ready for a route.
-    pub(crate) fn new(table: &StreamTable, place: &Place) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn new(table: &StreamTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut template = |key, text| {
             let template = Template::new(text, table.format);
-            let wrong = |(title, label)| Problem::value(&place.key(key), title).label(label);
+            let wrong = |(title, label)| Problem::value(&location.key(key), title).label(label);
             template.map_err(|error| problems.push(wrong(error))).ok()
         };
         let text = template("text", &table.text);

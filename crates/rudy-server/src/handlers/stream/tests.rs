@@ -11,7 +11,7 @@ use crate::config::from_text;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn stream(table: &str) -> Stream {
-    Stream::new(&from_text(table).unwrap(), &Place::nowhere()).unwrap()
+    Stream::new(&from_text(table).unwrap(), &Location::none()).unwrap()
 }
 
 fn request(path: &str) -> Request {
@@ -265,7 +265,7 @@ fn what_cannot_be_streamed_is_refused_beforehand() {
         ("text = '{id}'\nwelcome = '{name}'\ninterval = '10ms'", 2),
         ("interval = '10ms'\nwelcome = ''", 0),
     ] {
-        let stream = from_text(table).and_then(|table| Stream::new(&table, &Place::nowhere()));
+        let stream = from_text(table).and_then(|table| Stream::new(&table, &Location::none()));
         assert_eq!(stream.err().map_or(0, |errors| errors.len()), errors, "{table}");
     }
 }
