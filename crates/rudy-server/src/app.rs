@@ -18,7 +18,7 @@ use crate::error_log::ErrorLog;
 use crate::fastcgi::Apps;
 use crate::files::Folders;
 use crate::files::access::Access;
-use crate::handlers::{Start, Metrics};
+use crate::handlers::{Metrics, Start};
 use crate::routes::{Context, Routes};
 use crate::topic::Topics;
 

@@ -27,7 +27,8 @@ pub(crate) fn compile(config: &Config, folders: &Folders) -> Result<Router<Targe
         let mut routes = Vec::new();
         for route in &site.routes {
             let authorizer = authorizer(route, of_site.as_ref(), &mut problems);
-            let context = BuildContext { location: &route.handler_location, paths: &route.paths, site, folders };
+            let context =
+                BuildContext { location: &route.handler_location, paths: &route.paths, site, folders };
             match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target { authorizer, allow_trace: route.allow_trace, handler };
@@ -77,8 +78,8 @@ fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut V
     if site.hosts.is_empty()
         && let Some(other) = hosts.set_default(number)
     {
-        let problem =
-            Problem::value(&site.location, "two sites are the default one").label("this has no `hosts` either");
+        let problem = Problem::value(&site.location, "two sites are the default one")
+            .label("this has no `hosts` either");
         problems.push(problem.also(&config.sites[other].location, "the first without `hosts`"));
     }
     for (index, host) in site.hosts.iter().enumerate() {
@@ -87,8 +88,9 @@ fn add_hosts(hosts: &mut Hosts, config: &Config, number: usize, problems: &mut V
                 &site.location.key("hosts").index(index),
                 format!("the host \"{host}\" is given twice"),
             );
-            problems
-                .push(problem.label("the second").also(&host_location(&config.sites[other], host), "the first"));
+            problems.push(
+                problem.label("the second").also(&host_location(&config.sites[other], host), "the first"),
+            );
         }
     }
 }

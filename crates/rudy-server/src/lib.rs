@@ -31,8 +31,8 @@ pub use app::App;
 pub use fastcgi::{Apps, FastcgiTable};
 pub use files::Folders;
 pub use handlers::{
-    BroadcastTable, DelayTable, HandlerTable, InfoTable, RedirectTable, RespondTable, StatusTable,
-    StreamFormat, StreamTable, TailTable, Metrics,
+    BroadcastTable, DelayTable, HandlerTable, InfoTable, Metrics, RedirectTable, RespondTable, StatusTable,
+    StreamFormat, StreamTable, TailTable,
 };
 pub use php::PhpTable;
 pub use routing::{HostPattern, PathPattern};

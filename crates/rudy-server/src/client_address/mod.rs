@@ -5,7 +5,7 @@
 //! trusted, the client is the leftmost. An element that is malformed or names no address ends the walk: the client is unknown
 //! ([`Peer::Unnamed`]), shown as the proxy that added the element, and in no list of addresses.
 
-mod audience;
+mod allowed_clients;
 mod network;
 
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ use rudy_net::{Client, Forwarded, Peer, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use audience::{Audience, Group};
+pub use allowed_clients::{AllowedClient, AllowedClients};
 pub use network::{Network, TrustedProxy};
 
 use crate::config::{Config, Location, Problem};

@@ -141,7 +141,8 @@ impl AppTable {
             || command.0.first().is_some_and(String::is_empty)
         {
             problems.push(
-                Problem::value(&location.key("command"), "this names no program").label("empty, or with a NUL"),
+                Problem::value(&location.key("command"), "this names no program")
+                    .label("empty, or with a NUL"),
             );
         }
         self.processes.problems(&location.key("processes"), problems);

@@ -10,7 +10,8 @@ impl Config {
         let why = unusable_folder(dir)?;
         let title = format!("cannot write to {}: {why}", dir.display());
         Some(
-            Problem::value(&Location::file(0).key("buffer_dir"), title).label("a folder that can be written to"),
+            Problem::value(&Location::file(0).key("buffer_dir"), title)
+                .label("a folder that can be written to"),
         )
     }
 }

@@ -224,7 +224,8 @@ impl Problem {
 
     /// Whether it follows from what was said of these places.
     pub(super) fn follows_from(&self, wrong: &[Location]) -> bool {
-        let is_wrong = |cause: &Location| wrong.iter().any(|wrong| wrong.is_in(cause) || wrong.is_near(cause));
+        let is_wrong =
+            |cause: &Location| wrong.iter().any(|wrong| wrong.is_in(cause) || wrong.is_near(cause));
         let is_left_out = |about: &Location| wrong.iter().any(|wrong| about.is_in(wrong));
         let (At::Value(about) | At::Key(about)) = &self.at else { return false };
         is_left_out(about) || self.causes.iter().any(is_wrong)

@@ -43,7 +43,8 @@ impl EngineOptions {
     pub(crate) fn problems(&self, location: &Location) -> Vec<Problem> {
         let Self { model, cores, threads, keep_alive: _ } = *self;
         let wrong = |key: &str, help: &str| {
-            let problem = Problem::key(&location.key(key), format!("`{key}` is not for the engine `{model}`"));
+            let problem =
+                Problem::key(&location.key(key), format!("`{key}` is not for the engine `{model}`"));
             problem.label("has no effect").help(help)
         };
         let mut problems = Vec::new();

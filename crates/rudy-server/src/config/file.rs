@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::authorize::{AuthorizeTable, RouteAuthorize};
 use super::limits::LimitsTable;
-use super::values::{At, EngineName, FilePath, Int, ListenAddress, OneOrMany, Size, Time, short_form};
+use super::values::{EngineName, FilePath, Int, ListenAddress, Located, OneOrMany, Size, Time, short_form};
 use crate::client_address::{Source, TrustedProxy};
 use crate::handlers::HandlerTable;
 use crate::php::PhpTable;
@@ -92,7 +92,7 @@ pub struct MainFile {
     /// then. A change needs a restart, and so do additional folders.
     pub sandbox: bool,
     /// Sites (virtual hosts), selected by the host of a request.
-    pub site: Vec<At<SiteTable>>,
+    pub site: Vec<Located<SiteTable>>,
 }
 
 /// A file read through `include`. It can only add sites.
@@ -100,7 +100,7 @@ pub struct MainFile {
 #[serde(deny_unknown_fields, default)]
 pub struct IncludedFile {
     /// Sites (virtual hosts), selected by the host of a request.
-    pub site: Vec<At<SiteTable>>,
+    pub site: Vec<Located<SiteTable>>,
 }
 
 /// A site (virtual host): its host names and its routes.
@@ -133,7 +133,7 @@ pub struct SiteTable {
     #[schemars(extend("examples" = [{ "address": "unix:/run/auth.sock" }]))]
     pub authorize: Option<AuthorizeTable>,
     /// Routes, tried in order. The first one that matches the path handles the request.
-    pub route: Vec<At<RouteTable>>,
+    pub route: Vec<Located<RouteTable>>,
 }
 
 /// A route: a path pattern and one handler.

@@ -153,7 +153,7 @@ fn elsewhere(location: &Location, key: &str) -> Option<String> {
         }
         "site" | "site.route" if is_main => Some("write this before the first [[site]]".to_owned()),
         "site" if has_key("FilesTable", key) => Some(format!(
-            "write [[site.route]], `path = \"/*\"` and `files = {{ root = \"...\", {key} = ... }}` in location of `root`"
+            "write [[site.route]], `path = \"/*\"` and `files = {{ root = \"...\", {key} = ... }}` in place of `root`"
         )),
         "site.route" if key == "root" => Some("write `files = \"public\"`".to_owned()),
         "site.route" if has_key("FilesTable", key) => {

@@ -14,7 +14,7 @@ use super::diagnostics::{Diagnostics, Location, Problem, Sources};
 use super::file::{AccessLogTable, IncludedFile, LogFormat, MainFile, RouteTable, SiteTable};
 use super::include::{Included, files_to_include};
 use super::read::{Outcome, read};
-use super::values::At;
+use super::values::Located;
 use super::variables::Expansion;
 use super::{AccessLogOptions, Config, EngineOptions, Route, Site};
 use crate::access_log::{Destination, Format};
@@ -157,16 +157,18 @@ impl Loader {
         expansion.table(document, &location);
         let Expansion { expanded, wrong, .. } = expansion;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let Outcome { value, wrong } = read(document, &location, folder, &expanded, wrong, &mut self.problems);
+        let Outcome { value, wrong } =
+            read(document, &location, folder, &expanded, wrong, &mut self.problems);
         self.wrong.extend(wrong);
         Some((location, value))
     }
 
-    fn sites(&mut self, sites: Vec<At<SiteTable>>) {
-        for At { location, value: site } in sites {
+    fn sites(&mut self, sites: Vec<Located<SiteTable>>) {
+        for Located { location, value: site } in sites {
             let is_empty = site.route.is_empty() && site.root.is_none() && site.php.is_none();
             // A key that is wrong or not known may be meant to respond.
-            let is_elsewhere = |wrong: &Location| wrong.is_in(&location) && !wrong.is_in(&location.key("hosts"));
+            let is_elsewhere =
+                |wrong: &Location| wrong.is_in(&location) && !wrong.is_in(&location.key("hosts"));
             if is_empty && !self.wrong.iter().any(is_elsewhere) {
                 let problem = Problem::value(&location, "this site answers nothing");
                 let label = "expected `root = \"...\"`, `php = \"...\"` or a [[site.route]]";
@@ -221,7 +223,7 @@ impl Loader {
     }
 }
 
-fn route(At { location, value: table }: At<RouteTable>) -> Option<Route> {
+fn route(Located { location, value: table }: Located<RouteTable>) -> Option<Route> {
     let handler = table.handler?;
     Some(Route {
         paths: table.path.as_slice().to_vec(),

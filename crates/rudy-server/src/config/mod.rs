@@ -41,7 +41,7 @@ pub(crate) use read::{ask, two_lines};
 use rudy_net::listen::Address;
 pub use schema::json_schema;
 pub(crate) use start::root_may;
-pub use values::{At, FilePath, Int, ListenAddress, OneOrMany, Size, Time};
+pub use values::{FilePath, Int, ListenAddress, Located, OneOrMany, Size, Time};
 pub(crate) use values::{TextVisitor, add_short_form, as_size, as_time, count, short_form, written_as_text};
 pub(crate) use variables::Placeholders;
 

@@ -79,7 +79,8 @@ impl Config {
             (error.kind(), format!("{}: {error}", folder.display()))
         };
         let title = format!("cannot open the access log {}: {why}", path.display());
-        let problem = Problem::value(&Location::file(0).key("access_log").key("path"), title).label("this file");
+        let problem =
+            Problem::value(&Location::file(0).key("access_log").key("path"), title).label("this file");
         let unknown = format!("whether Rudy may write the access log {} (you may not)", path.display());
         Some(Obstacle { kind, problem, unknown })
     }

@@ -106,7 +106,11 @@ impl Handler for Fastcgi {
 
 impl Fastcgi {
     /// Makes the app's pool ready. Nothing is connected to yet.
-    pub(crate) fn new(table: &FastcgiTable, location: &Location, folders: &Folders) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn new(
+        table: &FastcgiTable,
+        location: &Location,
+        folders: &Folders,
+    ) -> Result<Self, Vec<Problem>> {
         let mut problems = table.problems(location);
         let scripts = table
             .root

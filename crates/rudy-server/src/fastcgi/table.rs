@@ -90,7 +90,8 @@ impl FastcgiTable {
         let mut problems = self.app.problems(location);
         if self.root.is_some() && self.check_scripts && self.script_suffix.is_none() {
             let title = "`root` needs `script_suffix`: which part of a path is the script is unknown";
-            let problem = Problem::value(&location.key("root"), title).label("scripts here cannot be checked");
+            let problem =
+                Problem::value(&location.key("root"), title).label("scripts here cannot be checked");
             let help = "add `script_suffix = \".cgi\"` (how the names of scripts end), or `check_scripts = false` if the app has one \
                         script for all paths";
             problems.push(problem.help(help).unless_invalid(&location.key("script_suffix")));

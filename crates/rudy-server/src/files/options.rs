@@ -20,8 +20,8 @@ use serde::de::{Deserializer, Error as _, Visitor};
 
 use super::Files;
 use crate::config::{
-    Fields, FilePath, Int, OneOrMany, Location, Problem, Size, Time, as_size, as_time, ask, count, field_value,
-    short_form, two_lines,
+    Fields, FilePath, Int, Location, OneOrMany, Problem, Size, Time, as_size, as_time, ask, count,
+    field_value, short_form, two_lines,
 };
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 

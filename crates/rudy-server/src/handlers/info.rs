@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{BuildContext, Call, Handler, HandlerConfig, Metrics};
-use crate::client_address::Audience;
+use crate::client_address::AllowedClients;
 use crate::config::Problem;
 use crate::methods::answer_unless_read;
 
@@ -23,7 +23,7 @@ pub struct InfoTable {
     /// Clients that can see it. Clients with another address get 403. Use `"loopback"` (this machine, without a
     /// proxy), addresses, networks, or `"anyone"`.
     #[schemars(example = &"loopback")]
-    pub allow: Audience,
+    pub allow: AllowedClients,
 }
 
 impl HandlerConfig for InfoTable {
@@ -45,18 +45,18 @@ impl Handler for Info {
 /// Who answers, for those who may see it.
 #[derive(Debug)]
 pub(crate) struct Info {
-    audience: Audience,
+    allowed: AllowedClients,
 }
 
 impl Info {
     pub(crate) fn new(table: &InfoTable) -> Self {
-        Self { audience: table.allow.clone() }
+        Self { allowed: table.allow.clone() }
     }
 
     /// Answers a request, as text or as JSON.
     pub(crate) fn answer(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
         if let Some(answer) =
-            answer_unless_read(request).or_else(|| self.audience.refuse(request.headers(), client))
+            answer_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
         {
             return answer;
         }

@@ -29,7 +29,7 @@ pub use delay::DelayTable;
 pub use info::InfoTable;
 pub use redirect::RedirectTable;
 pub use respond::RespondTable;
-pub use status::{StatusTable, Metrics};
+pub use status::{Metrics, StatusTable};
 pub use stream::{StreamFormat, StreamTable};
 pub use tail::TailTable;
 

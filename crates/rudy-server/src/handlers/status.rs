@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{BuildContext, Call, Handler, HandlerConfig};
-use crate::client_address::Audience;
+use crate::client_address::AllowedClients;
 use crate::config::Problem;
 use crate::methods::answer_unless_read;
 
@@ -104,7 +104,7 @@ pub struct StatusTable {
     /// Clients that can see it. Clients with another address get 403. Use `"loopback"` (this machine, without a
     /// proxy), addresses, networks, or `"anyone"`.
     #[schemars(example = &"loopback")]
-    pub allow: Audience,
+    pub allow: AllowedClients,
 }
 
 impl HandlerConfig for StatusTable {
@@ -126,18 +126,18 @@ impl Handler for Status {
 /// The counters, for those who may see them.
 #[derive(Debug)]
 pub(crate) struct Status {
-    audience: Audience,
+    allowed: AllowedClients,
 }
 
 impl Status {
     pub(crate) fn new(table: &StatusTable) -> Self {
-        Self { audience: table.allow.clone() }
+        Self { allowed: table.allow.clone() }
     }
 
     /// Answers a request.
     pub(crate) fn answer(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
         if let Some(answer) =
-            answer_unless_read(request).or_else(|| self.audience.refuse(request.headers(), client))
+            answer_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
         {
             return answer;
         }

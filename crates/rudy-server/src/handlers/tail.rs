@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 use super::subscribe::{Subscribe, framing, heartbeat, retry};
 use super::{BuildContext, Call, Handler, HandlerConfig, Start, StreamFormat};
-use crate::client_address::Audience;
-use crate::config::{FilePath, Int, OneOrMany, Location, Problem, Size, Time, visible};
+use crate::client_address::AllowedClients;
+use crate::config::{FilePath, Int, Location, OneOrMany, Problem, Size, Time, visible};
 use crate::error_log::ErrorLog;
 use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
 use crate::methods::answer_unless_read;
@@ -37,7 +37,7 @@ pub struct TailTable {
     /// Clients that can read the files. Clients with another address get 403. Use `"loopback"` (this machine, without
     /// a proxy), addresses, networks, or `"anyone"`.
     #[schemars(example = &"loopback")]
-    pub allow: Audience,
+    pub allow: AllowedClients,
     /// Number of existing lines to begin with: of each file for the first client, of all files together for clients
     /// that join it.
     #[serde(default = "last")]
@@ -117,7 +117,7 @@ fn before_pattern(files: &Path) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Tail {
     subscribe: Subscribe,
-    audience: Audience,
+    allowed: AllowedClients,
     source: Arc<Source>,
 }
 
@@ -174,13 +174,13 @@ impl Tail {
             log: OnceLock::new(),
             topic: Mutex::new(None),
         };
-        Ok(Self { subscribe, audience: table.allow.clone(), source: Arc::new(source) })
+        Ok(Self { subscribe, allowed: table.allow.clone(), source: Arc::new(source) })
     }
 
     /// Answers a request. The first client has the files followed.
     pub(crate) fn answer(&self, request: &Request, client: &Client) -> Response {
         if let Some(answer) =
-            answer_unless_read(request).or_else(|| self.audience.refuse(request.headers(), client))
+            answer_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
         {
             return answer;
         }

@@ -8,7 +8,7 @@ use crate::access_log::AccessLog;
 use crate::buffer::Buffers;
 use crate::config::Config;
 use crate::error_log::ErrorLog;
-use crate::{App, Apps, Folders, Topics, Metrics};
+use crate::{App, Apps, Folders, Metrics, Topics};
 
 /// What all configurations of a process share. Clones share it too.
 #[derive(Clone)]

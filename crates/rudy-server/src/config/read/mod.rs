@@ -32,7 +32,7 @@ pub(crate) mod ask {
     pub(crate) const PATH: &str = "$path";
     /// A program: a path if it has a slash, otherwise a name to look for in `PATH`.
     pub(crate) const PROGRAM: &str = "$program";
-    /// A value with its place: [`crate::config::At`].
+    /// A value with its place: [`crate::config::Located`].
     pub(crate) const AT: &str = "$at";
 }
 

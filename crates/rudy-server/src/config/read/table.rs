@@ -200,13 +200,18 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
             return Err(Error::said(&location.key(second)));
         }
         let Some(inner) = table.get(first).map(Spanned::get_ref) else { return Err(Error::said(location)) };
-        visitor.visit_enum(Variant { key: first, value: Value::new(value.reader, inner, location.key(first)) })
+        visitor
+            .visit_enum(Variant { key: first, value: Value::new(value.reader, inner, location.key(first)) })
     }
 
     /// Nothing where no variant is right, so that the rest of the table is read.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         let Value { reader, location, .. } = &self.0.value;
-        if reader.is_wrong(&location.key(NO_VARIANT)) { visitor.visit_none() } else { visitor.visit_some(self) }
+        if reader.is_wrong(&location.key(NO_VARIANT)) {
+            visitor.visit_none()
+        } else {
+            visitor.visit_some(self)
+        }
     }
 
     /// Parts may be boxed, or have a name of their own.
@@ -260,37 +265,37 @@ impl<'de> VariantAccess<'de> for Variant<'_> {
     }
 }
 
-/// A value behind its place: [`crate::config::At`].
-pub(super) struct Located<'r> {
+/// A value behind its place: [`crate::config::Located`].
+pub(super) struct LocatedAccess<'r> {
     value: Option<Value<'r>>,
-    has_place: bool,
+    is_location_read: bool,
 }
 
-impl<'r> Located<'r> {
+impl<'r> LocatedAccess<'r> {
     pub(super) fn new(value: Value<'r>) -> Self {
-        Self { value: Some(value), has_place: false }
+        Self { value: Some(value), is_location_read: false }
     }
 }
 
-impl<'de> MapAccess<'de> for Located<'_> {
+impl<'de> MapAccess<'de> for LocatedAccess<'_> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let key = match (&self.value, self.has_place) {
+        let key = match (&self.value, self.is_location_read) {
             (None, _) => return Ok(None),
-            (Some(_), false) => "place",
+            (Some(_), false) => "location",
             (Some(_), true) => "value",
         };
         seed.deserialize(StrDeserializer::<Error>::new(key)).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let value = if self.has_place { self.value.take() } else { self.value.clone() };
+        let value = if self.is_location_read { self.value.take() } else { self.value.clone() };
         let Some(value) = value else { return Err(Error::custom("a value is asked for before its key")) };
-        if self.has_place {
+        if self.is_location_read {
             return seed.deserialize(value);
         }
-        self.has_place = true;
+        self.is_location_read = true;
         seed.deserialize(serde::de::value::StringDeserializer::new(value.location.to_text()))
     }
 }

@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::error::Error;
-use super::table::{Entries, Located};
+use super::table::{Entries, LocatedAccess};
 use super::{Reader, ask};
 use crate::config::diagnostics::{Location, Problem};
 use crate::config::hints::{self, nearest};
@@ -172,7 +172,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
         };
         deserialize_struct(self, visitor, name: &'static str, fields: &'static [&'static str]) => {
             match self.content {
-                _ if name == ask::AT => visitor.visit_map(Located::new(self)),
+                _ if name == ask::AT => visitor.visit_map(LocatedAccess::new(self)),
                 DeValue::Table(table) => Entries::read(&self, table, fields, visitor),
                 _ => Err(self.not("a table")),
             }

@@ -67,13 +67,13 @@ inline_schema!([T: JsonSchema] OneOrMany<T>, |generator| {
 
 /// A table with its place.
 #[derive(Debug, Clone)]
-pub struct At<T> {
+pub struct Located<T> {
     pub(crate) location: Location,
     /// The table.
     pub value: T,
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Located<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(rename = "$at")]
@@ -87,6 +87,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     }
 }
 
-inline_schema!([T: JsonSchema] At<T>, |generator| {
+inline_schema!([T: JsonSchema] Located<T>, |generator| {
     generator.subschema_for::<T>()
 });

@@ -31,7 +31,7 @@ mod time;
 
 pub use int::Int;
 pub(crate) use int::count;
-pub use list::{At, OneOrMany};
+pub use list::{Located, OneOrMany};
 pub(crate) use path::Command;
 pub use path::FilePath;
 pub(crate) use short::{add_short_form, short_form};

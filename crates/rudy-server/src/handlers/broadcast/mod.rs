@@ -14,7 +14,7 @@ use serde::Deserialize;
 use self::publish::receive;
 use super::subscribe::{Subscribe, heartbeat, retry};
 use super::{BuildContext, Call, Handler, HandlerConfig, StreamFormat};
-use crate::client_address::Audience;
+use crate::client_address::AllowedClients;
 use crate::config::{Int, Location, Problem, Size, Time};
 use crate::methods::answer_others;
 use crate::pages;
@@ -34,7 +34,7 @@ pub struct BroadcastTable {
     /// Clients that can publish. Clients with another address get 403. Use `"loopback"` (this machine, without a
     /// proxy), addresses, networks, or `"anyone"`.
     #[schemars(example = &"loopback")]
-    pub publish: Audience,
+    pub publish: AllowedClients,
     /// The other keys.
     #[serde(rename = "$options")]
     #[schemars(flatten)]
@@ -47,7 +47,7 @@ pub struct BroadcastTable {
 pub struct BroadcastOptions {
     /// Clients that can subscribe. Others get 403. The default is anyone.
     #[schemars(example = ["10.0.0.0/8"])]
-    pub allow: Audience,
+    pub allow: AllowedClients,
     /// Number of past messages that a new subscriber gets.
     pub last: Int<0, 1_000_000>,
     /// Number of messages that a topic stores for clients that reconnect (with `Last-Event-ID`) or read slowly. A
@@ -69,7 +69,7 @@ pub struct BroadcastOptions {
 impl Default for BroadcastOptions {
     fn default() -> Self {
         Self {
-            allow: Audience::anyone(),
+            allow: AllowedClients::anyone(),
             last: Int(0),
             history: Int(1000),
             // A hundred topics take 25 MiB at most.
@@ -110,8 +110,8 @@ impl Handler for Broadcast {
 #[derive(Debug)]
 pub(crate) struct Broadcast {
     subscribe: Subscribe,
-    publishers: Audience,
-    subscribers: Audience,
+    publishers: AllowedClients,
+    subscribers: AllowedClients,
     history: History,
     history_timeout: Duration,
     topics_max: usize,
@@ -157,7 +157,7 @@ impl Broadcast {
         client: &Client,
         topics: &Topics,
     ) -> Response {
-        if let Some(refusal) = self.subscribers.refuse(request.headers(), client) {
+        if let Some(refusal) = self.subscribers.reject(request.headers(), client) {
             return refusal;
         }
         match name(path) {
@@ -165,12 +165,12 @@ impl Broadcast {
                 let topic = topics.subscribe(&self.site, name, Instant::now());
                 self.subscribe.answer(&topic, request)
             }
-            Err(none) => none.refuse(request),
+            Err(none) => none.reject(request),
         }
     }
 
     fn publish(&self, request: Request, path: &RequestPath<'_>, client: &Client, topics: &Topics) -> Reply {
-        if let Some(refusal) = self.publishers.refuse(request.headers(), client) {
+        if let Some(refusal) = self.publishers.reject(request.headers(), client) {
             return refusal.into();
         }
         if is_from_another_site(&request) {
@@ -182,7 +182,7 @@ impl Broadcast {
                 let (head, body) = request.into_parts();
                 Reply::Later(Box::pin(receive(topic, body, self.history, head.headers)))
             }
-            Err(none) => none.refuse(&request).into(),
+            Err(none) => none.reject(&request).into(),
         }
     }
 
@@ -208,7 +208,7 @@ enum NoTopic {
 }
 
 impl NoTopic {
-    fn refuse(&self, request: &Request) -> Response {
+    fn reject(&self, request: &Request) -> Response {
         let error = |status, explanation: &str| pages::error(status, request.headers(), explanation);
         match self {
             Self::BadName => error(StatusCode::BAD_REQUEST, "This path names nothing."),

@@ -16,11 +16,11 @@ use crate::pages;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
-pub struct Audience(OneOrMany<Group>);
+pub struct AllowedClients(OneOrMany<AllowedClient>);
 
 /// Clients of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Group {
+pub enum AllowedClient {
     /// Everyone who can reach the server.
     Anyone,
     /// Clients on this machine: they connect by a loopback address or a Unix socket, without a proxy.
@@ -29,21 +29,21 @@ pub enum Group {
     Network(Network),
 }
 
-impl Audience {
+impl AllowedClients {
     /// Everyone.
     #[must_use]
     pub fn anyone() -> Self {
-        Self([Group::Anyone].into_iter().collect())
+        Self([AllowedClient::Anyone].into_iter().collect())
     }
 
     /// The response to a client that may not, `None` to the others. It is 403: that there is such a page is no secret, and 404 would
     /// have the operator look for a mistake in the routes.
-    pub(crate) fn refuse(&self, headers: &HeaderMap, client: &Client<'_>) -> Option<Response> {
+    pub(crate) fn reject(&self, headers: &HeaderMap, client: &Client<'_>) -> Option<Response> {
         let proxied = forwarding_field(headers);
-        let is_in = |group: &Group| match group {
-            Group::Anyone => true,
-            Group::Loopback => client.peer.is_local() && proxied.is_none(),
-            Group::Network(network) => {
+        let is_in = |group: &AllowedClient| match group {
+            AllowedClient::Anyone => true,
+            AllowedClient::Loopback => client.peer.is_local() && proxied.is_none(),
+            AllowedClient::Network(network) => {
                 matches!(client.address(), Peer::Ip(address) if network.contains(address.ip()))
             }
         };
@@ -52,11 +52,11 @@ impl Audience {
             return None;
         }
         let explanation = match proxied {
-            Some(field) if groups.contains(&Group::Loopback) && client.peer.is_local() => format!(
+            Some(field) if groups.contains(&AllowedClient::Loopback) && client.peer.is_local() => format!(
                 "Only clients on the server's own machine are allowed here, and this request came through a proxy: it has \
                  the field {field}."
             ),
-            _ if groups == [Group::Loopback] => {
+            _ if groups == [AllowedClient::Loopback] => {
                 "Only clients on the server's own machine are allowed here.".to_owned()
             }
             _ => "Clients with your address are not allowed here.".to_owned(),
@@ -76,17 +76,17 @@ fn forwarding_field(headers: &HeaderMap) -> Option<&HeaderName> {
         .find(|name| FORWARDING_FIELDS.contains(&name.as_str()) || name.as_str().starts_with("x-forwarded-"))
 }
 
-impl fmt::Display for Audience {
+impl fmt::Display for AllowedClients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups = self.0.as_slice().iter().map(|group| match group {
-            Group::Loopback => "this machine only".to_owned(),
+            AllowedClient::Loopback => "this machine only".to_owned(),
             other => other.to_string(),
         });
         f.write_str(&groups.collect::<Vec<_>>().join(", "))
     }
 }
 
-impl FromStr for Group {
+impl FromStr for AllowedClient {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -101,7 +101,7 @@ impl FromStr for Group {
     }
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for AllowedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Anyone => f.write_str("anyone"),
@@ -111,7 +111,7 @@ impl fmt::Display for Group {
     }
 }
 
-written_as_text!(Group, "a group of clients (\"loopback\")",
+written_as_text!(AllowedClient, "a group of clients (\"loopback\")",
     { "type": "string", "description": "`loopback` (this machine, without a proxy), an IP address, a network in CIDR notation, or `anyone`.", "examples": ["loopback", "10.0.0.0/8", "192.0.2.1", "anyone"] });
 
 #[cfg(test)]
@@ -123,10 +123,10 @@ mod tests {
 
     use super::*;
 
-    fn audience(text: &str) -> Audience {
+    fn allowed(text: &str) -> AllowedClients {
         #[derive(Deserialize)]
         struct Table {
-            allow: Audience,
+            allow: AllowedClients,
         }
         crate::config::from_text::<Table>(&format!("allow = {text}")).unwrap().allow
     }
@@ -138,7 +138,7 @@ mod tests {
     /// The explanation for a client at `peer` whose request has these fields; empty if it is allowed.
     fn told(allow: &str, client: &Client<'_>, fields: &[&str]) -> String {
         let names = fields.iter().map(|name| (name.parse().unwrap(), HeaderValue::from_static("x")));
-        match audience(allow).refuse(&names.collect(), client).map(|response| response.body) {
+        match allowed(allow).reject(&names.collect(), client).map(|response| response.body) {
             Some(Body::Bytes(text)) => String::from_utf8(text.to_vec()).unwrap(),
             Some(_) => panic!("a page is in memory"),
             None => String::new(),
@@ -210,14 +210,14 @@ mod tests {
         assert_eq!(told("['loopback', '203.0.113.0/24']", &near, &[]), "");
         assert!(told("['loopback', '10.0.0.1']", &far, &[]).contains("with your address"));
         assert!(told("['loopback', '10.0.0.1']", &near, &["via"]).contains("through a proxy"));
-        assert_eq!(audience("['loopback', '10.0.0.1']").to_string(), "this machine only, 10.0.0.1");
+        assert_eq!(allowed("['loopback', '10.0.0.1']").to_string(), "this machine only, 10.0.0.1");
     }
 
     #[test]
     fn who_may_is_for_the_operator_to_say() {
         assert!(crate::config::from_text::<crate::StatusTable>("").is_err());
         assert_eq!(
-            "local".parse::<Group>().unwrap_err(),
+            "local".parse::<AllowedClient>().unwrap_err(),
             "expected an address, or a network such as \"10.0.0.0/8\", \"loopback\" or \"anyone\""
         );
     }
