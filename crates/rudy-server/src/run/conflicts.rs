@@ -33,7 +33,7 @@ fn in_sandbox(config: &Config) -> impl Iterator<Item = Problem> {
         let problem =
             problem.label("cannot be started").also(&Location::file(0).key("sandbox"), "because of this");
         problem.help(
-            "start this app by a systemd unit of its own, and give Rudy its `address` in location of `command`",
+            "start this app by a systemd unit of its own, and give Rudy its `address` in place of `command`",
         )
     })
 }
@@ -46,7 +46,7 @@ fn other_users(config: &Config) -> Vec<Problem> {
         let location = location.key("processes").key("user");
         let problem = Problem::value(&location, format!("Rudy runs as `{user}` and cannot start an app as `{other}`"));
         let problem = problem.label("another user").also(&Location::file(0).key("user"), "the user of Rudy");
-        let help = "start this app by a systemd unit of its own with `User=`, and give Rudy its `address` in location of `command`";
+        let help = "start this app by a systemd unit of its own with `User=`, and give Rudy its `address` in place of `command`";
         Some(problem.help(help))
     });
     others.collect()
