@@ -66,16 +66,16 @@ pub(crate) fn is_known(method: &Method) -> bool {
 /// The answer for a resource that is only read, where the method already decides it; `None` for GET and HEAD.
 ///
 /// OPTIONS gets 204 with Allow, a method that exists 405 with Allow, any other 501 (RFC 9110 §9.1, §15.5.6, §15.6.2).
-pub(crate) fn answer_unless_read(request: &Request) -> Option<Response> {
+pub(crate) fn respond_unless_read(request: &Request) -> Option<Response> {
     match *request.method() {
         Method::GET | Method::HEAD => None,
-        _ => Some(answer_others(request, READ_METHODS, "This is read: GET and HEAD.")),
+        _ => Some(method_not_allowed(request, READ_METHODS, "This is read: GET and HEAD.")),
     }
 }
 
-/// The answer to a method other than those that do something here, as for [`answer_unless_read`]. `allow` names those,
+/// The answer to a method other than those that do something here, as for [`respond_unless_read`]. `allow` names those,
 /// OPTIONS among them; `explanation` says it in words.
-pub(crate) fn answer_others(request: &Request, allow: &'static str, explanation: &str) -> Response {
+pub(crate) fn method_not_allowed(request: &Request, allow: &'static str, explanation: &str) -> Response {
     let mut response = match *request.method() {
         Method::OPTIONS => Response::new(StatusCode::NO_CONTENT),
         ref other if !is_known(other) => return unknown(request),
@@ -87,7 +87,7 @@ pub(crate) fn answer_others(request: &Request, allow: &'static str, explanation:
 }
 
 /// The answer to a method that nobody has heard of, 501; `None` for the others.
-pub(crate) fn answer_unless_known(request: &Request) -> Option<Response> {
+pub(crate) fn reject_unknown_method(request: &Request) -> Option<Response> {
     (!is_known(request.method())).then(|| unknown(request))
 }
 
@@ -119,7 +119,7 @@ mod tests {
             ("get", Some(501), false),
         ] {
             let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
-            let answer = answer_unless_read(&request);
+            let answer = respond_unless_read(&request);
             assert_eq!(answer.as_ref().map(|answer| answer.status().as_u16()), status, "{method}");
             let has_allow = answer.is_some_and(|answer| answer.headers().contains_key(header::ALLOW));
             assert_eq!(has_allow, allow, "{method}");

@@ -61,7 +61,7 @@ impl Context<'_> {
     pub(crate) fn reply(self, request: Request) -> Reply {
         // RFC 9110 §9.3.7: a question about the server as a whole.
         if request.uri().path() == "*" && request.method() == Method::OPTIONS {
-            return answer_unless_read(&request)
+            return respond_unless_read(&request)
                 .unwrap_or_else(|| Response::new(StatusCode::NO_CONTENT))
                 .into();
         }
@@ -123,7 +123,7 @@ impl Context<'_> {
         let Target { authorizer, allow_trace, handler } = found.handler;
         // TRACE sends the request back, credentials that a proxy has added among them (RFC 9110 §9.3.8).
         if *request.method() == Method::TRACE && !allow_trace {
-            return answer_others(&request, handler.methods(), "TRACE is not allowed here.").into();
+            return method_not_allowed(&request, handler.methods(), "TRACE is not allowed here.").into();
         }
         if let Some(authorizer) = authorizer.as_ref().filter(|_| !is_admitted) {
             return authorizer.call(request, path, self);
@@ -134,14 +134,14 @@ impl Context<'_> {
 
 fn refuse_path(request: &Request, refusal: PathError) -> Response {
     // An unknown method is unknown wherever it is tried.
-    answer_unless_known(request).unwrap_or_else(|| {
+    reject_unknown_method(request).unwrap_or_else(|| {
         pages::error(StatusCode::BAD_REQUEST, request.headers(), &format!("Refused: {refusal}."))
     })
 }
 
 fn answer_nobody(request: &Request, why: NotFound) -> Response {
     // An unknown method is unknown wherever it is tried.
-    answer_unless_known(request).unwrap_or_else(|| {
+    reject_unknown_method(request).unwrap_or_else(|| {
         let error = |status, explanation: &str| pages::error(status, request.headers(), explanation);
         match why {
             // RFC 9110 §7.4: a request for a host that nobody here answers for is misdirected.

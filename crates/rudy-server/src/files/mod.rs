@@ -218,7 +218,7 @@ impl Files {
                 return Ok(Outcome::Reply(response.into()));
             }
         };
-        if let Some(answer) = methods::answer_unless_read(request) {
+        if let Some(answer) = methods::respond_unless_read(request) {
             // The other route may have an answer to this method.
             let path = match elsewhere.filter(|_| methods::is_known(request.method())) {
                 Some(elsewhere) => self.leads_to(path, elsewhere, access)?,

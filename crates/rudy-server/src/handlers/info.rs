@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{BuildContext, Call, Handler, HandlerConfig, Metrics};
 use crate::client_address::AllowedClients;
 use crate::config::Problem;
-use crate::methods::answer_unless_read;
+use crate::methods::respond_unless_read;
 
 /// Shows which process, thread, task and engine serves the request, as text or JSON.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -124,7 +124,7 @@ impl Redirect {
         path: &RequestPath<'_>,
         pattern: &PathPattern,
     ) -> Response {
-        if let Some(answer) = answer_unless_known(request) {
+        if let Some(answer) = reject_unknown_method(request) {
             return answer;
         }
         match self {

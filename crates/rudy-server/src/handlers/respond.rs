@@ -142,9 +142,9 @@ impl Respond {
     /// page that is gone is gone for POST, too.
     pub(crate) fn answer(&self, request: &Request) -> Response {
         let other = if self.head.status().is_success() {
-            answer_unless_read(request)
+            respond_unless_read(request)
         } else {
-            answer_unless_known(request)
+            reject_unknown_method(request)
         };
         other.unwrap_or_else(|| self.answer_read())
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::client_address::AllowedClients;
 use crate::config::Problem;
-use crate::methods::answer_unless_read;
+use crate::methods::respond_unless_read;
 
 /// What the status is told from: one for the life of the process, whatever is reloaded.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::client_address::AllowedClients;
 use crate::config::{FilePath, Int, Location, OneOrMany, Problem, Size, Time, visible};
 use crate::error_log::ErrorLog;
 use crate::follow::{Event, Follower, LINE_BYTES_MAX, Line, Pattern};
-use crate::methods::answer_unless_read;
+use crate::methods::respond_unless_read;
 use crate::pages;
 use crate::topic::{Batch, Framing, History, Topic};
 

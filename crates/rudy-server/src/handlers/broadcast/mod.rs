@@ -146,7 +146,7 @@ impl Broadcast {
         match *request.method() {
             Method::GET | Method::HEAD => self.subscribe(&request, path, client, topics).into(),
             Method::POST | Method::PUT => self.publish(request, path, client, topics),
-            _ => answer_others(&request, METHODS, "Listen with GET, publish with POST or PUT.").into(),
+            _ => method_not_allowed(&request, METHODS, "Listen with GET, publish with POST or PUT.").into(),
         }
     }
 

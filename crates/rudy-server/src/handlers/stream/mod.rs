@@ -168,7 +168,7 @@ impl Stream {
 
     /// Answers a request with a stream of its own.
     pub(crate) fn answer(&self, request: &Request, path: &RequestPath<'_>) -> Response {
-        if let Some(answer) = answer_unless_read(request) {
+        if let Some(answer) = respond_unless_read(request) {
             return answer;
         }
         let path = if self.keeps_path { path.encoded_from(0) } else { String::default() };
