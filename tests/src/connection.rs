@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use crate::answer::read_chunk;
-use crate::{Answer, PATIENCE};
+use crate::response::read_chunk;
+use crate::{PATIENCE, Response};
 
 /// A TCP connection. Whatever must come is waited for, but not for ever.
 pub struct Connection {
@@ -45,9 +45,9 @@ impl Connection {
     }
 
     /// Reads one answer to a request that was not HEAD, interim ones (1xx) passed over.
-    pub fn answer(&mut self) -> Answer {
+    pub fn response(&mut self) -> Response {
         loop {
-            let answer = Answer::read(&mut self.stream, true);
+            let answer = Response::read(&mut self.stream, true);
             if answer.status >= 200 || answer.status == 101 {
                 return answer;
             }
@@ -55,18 +55,18 @@ impl Connection {
     }
 
     /// Reads the answer to a HEAD: it has no body, whatever its fields say.
-    pub fn answer_to_head(&mut self) -> Answer {
-        Answer::read(&mut self.stream, false)
+    pub fn head_response(&mut self) -> Response {
+        Response::read(&mut self.stream, false)
     }
 
     /// Reads one answer, interim or not.
-    pub fn next_answer(&mut self) -> Answer {
-        Answer::read(&mut self.stream, true)
+    pub fn next_response(&mut self) -> Response {
+        Response::read(&mut self.stream, true)
     }
 
     /// Reads the head of an answer, and leaves its body to be read.
-    pub fn head(&mut self) -> Answer {
-        Answer::read(&mut self.stream, false)
+    pub fn head(&mut self) -> Response {
+        Response::read(&mut self.stream, false)
     }
 
     /// Reads one chunk of a body, as text; `None` at its end.

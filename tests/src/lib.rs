@@ -1,7 +1,6 @@
 //! What the tests over real sockets share: [`Server`] starts the built `rudy`, [`Connection`] speaks HTTP to it byte by
 //! byte, [`binary()`] finds it. [`conformance`] holds what the conformance cases are run with.
 
-mod answer;
 mod binary;
 pub mod conformance;
 mod connection;
@@ -13,13 +12,13 @@ mod load;
 mod port;
 mod program;
 mod random;
+mod response;
 mod server;
 pub mod soak;
 pub mod spellings;
 mod tls;
 mod wait;
 
-pub use answer::Answer;
 pub use binary::{binary, fastcgi_info};
 pub use connection::Connection;
 pub use curl::{Curl, Fetched};
@@ -28,6 +27,7 @@ pub use engines::engines;
 pub use load::{Load, Tally};
 pub use port::{ReservedPort, quiet_port};
 pub use program::{flup, go_httpbin, long, php_fpm, program, redbot, skip, skip_here};
+pub use response::Response;
 pub use server::{Builder, Server};
 pub use tls::{Certificates, TlsServer, Valid};
 pub use wait::{children, eventually};

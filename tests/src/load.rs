@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use crate::{Answer, Connection};
+use crate::{Connection, Response};
 
 /// Clients that ask again as soon as they are answered, until they are told to stop. A connection that is refused or
 /// lost, an answer that does not come or is cut: each fails the test.
@@ -31,7 +31,7 @@ impl Load {
         address: SocketAddr,
         requests_per_connection: &[u64],
         targets: &'static [&'static str],
-        check: fn(&str, &Answer),
+        check: fn(&str, &Response),
     ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let clients = requests_per_connection.iter().map(|&requests| {
@@ -69,7 +69,7 @@ fn run(
     address: SocketAddr,
     requests: u64,
     targets: &[&str],
-    check: fn(&str, &Answer),
+    check: fn(&str, &Response),
     stop: &AtomicBool,
 ) -> Tally {
     let mut tally = Tally::default();
@@ -80,7 +80,7 @@ fn run(
         for _ in 0..requests {
             let target = targets.next().expect("a cycle has no end");
             connection.send(format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
-            let answer = connection.answer();
+            let answer = connection.response();
             check(target, &answer);
             tally.answers += 1;
             if stop.load(Ordering::Relaxed) {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::{Answer, Connection, PATIENCE, binary};
+use crate::{Connection, PATIENCE, Response, binary};
 
 /// A running `rudy serve`. It is killed when this is dropped.
 pub struct Server {
@@ -106,12 +106,12 @@ impl Server {
 
     /// The answer to a GET of `target` on a new connection.
     #[must_use]
-    pub fn get(&self, target: &str) -> Answer {
+    pub fn get(&self, target: &str) -> Response {
         let mut connection = self.connect();
         connection.send(
             format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes(),
         );
-        connection.answer()
+        connection.response()
     }
 
     /// Sends it a signal.

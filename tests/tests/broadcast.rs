@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use rudy_net::engine::Model;
-use rudy_tests::{Answer, Connection, PATIENCE, Server, engines};
+use rudy_tests::{Connection, PATIENCE, Response, Server, engines};
 use rustix::process::Signal;
 
 const SITE: &str = r#"
@@ -37,18 +37,18 @@ fn serve(model: Model) -> Server {
     Server::build().config(SITE).args(["--engine", &model.to_string()]).start()
 }
 
-fn publish(server: &Server, path: &str, body: &[u8]) -> Answer {
+fn publish(server: &Server, path: &str, body: &[u8]) -> Response {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     let mut connection = server.connect();
     connection.send(&[head.as_bytes(), body].concat());
-    connection.answer()
+    connection.response()
 }
 
 /// The id of the last message of a publication.
-fn id(answer: &Answer) -> String {
+fn id(answer: &Response) -> String {
     assert_eq!(answer.status, 204, "{answer:?}");
     answer.field("last-event-id").expect("it has an id").to_owned()
 }
@@ -149,7 +149,7 @@ fn lines_go_out_as_they_come() {
     assert_eq!(listener.data(), "two");
     publisher.send(b"5\r\nthree\r\n0\r\n\r\n");
     assert_eq!(listener.data(), "three");
-    assert!(id(&publisher.answer()).ends_with("-3"));
+    assert!(id(&publisher.response()).ends_with("-3"));
 }
 
 #[test]

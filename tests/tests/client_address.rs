@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use rudy_tests::fastcgi::{App, Peer, variable};
 use rudy_tests::{
-    Answer, Connection, Curl, ReservedPort, Server, binary, engines, eventually, program, quiet_port,
+    Connection, Curl, ReservedPort, Response, Server, binary, engines, eventually, program, quiet_port,
 };
 use rustix::net;
 use rustix::process::{Pid, Signal, kill_process};
@@ -26,16 +26,16 @@ fn v6_address(server: &Server) -> SocketAddr {
     url.trim_start_matches("http://").trim_end_matches('/').parse().expect("an address")
 }
 
-fn get(address: SocketAddr, path: &str, fields: &str) -> Answer {
+fn get(address: SocketAddr, path: &str, fields: &str) -> Response {
     let mut connection = Connection::open(address);
     connection.send(
         format!("GET {path} HTTP/1.1\r\nHost: own.test\r\n{fields}Connection: close\r\n\r\n").as_bytes(),
     );
-    connection.answer()
+    connection.response()
 }
 
 /// What `info` says by this name.
-fn fact<'a>(answer: &'a Answer, name: &str) -> &'a str {
+fn fact<'a>(answer: &'a Response, name: &str) -> &'a str {
     let line = answer.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     line.unwrap_or_default()
 }
@@ -179,11 +179,11 @@ fn v2(address: [u8; 4], port: u16) -> Vec<u8> {
 const V1: &[u8] = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n";
 const INFO_REQUEST: &str = "GET /info HTTP/1.1\r\nHost: a\r\n";
 
-fn ask_behind(address: SocketAddr, header: &[u8], fields: &str) -> Answer {
+fn ask_behind(address: SocketAddr, header: &[u8], fields: &str) -> Response {
     let mut connection = Connection::open(address);
     let request = format!("{INFO_REQUEST}{fields}Connection: close\r\n\r\n");
     connection.send(&[header, request.as_bytes()].concat());
-    connection.answer()
+    connection.response()
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_proxy_protocol_header_names_the_client_on_every_engine() {
         }
         for request in 1..=2 {
             connection.send(format!("{INFO_REQUEST}\r\n").as_bytes());
-            let answer = connection.answer();
+            let answer = connection.response();
             assert_eq!(fact(&answer, "client"), "203.0.113.7:4711");
             assert_eq!(fact(&answer, "request"), request.to_string(), "{model}");
         }
@@ -295,7 +295,7 @@ fn a_reload_begins_and_ends_to_require_headers_at_the_same_address() {
     reload(&text(""));
     assert!(fact(&get(address, "/info", ""), "client").starts_with("127.0.0.1:"));
     half.send(&[&V1[20..], INFO_REQUEST.as_bytes(), b"\r\n"].concat());
-    assert_eq!(fact(&half.answer(), "client"), "203.0.113.7:4711");
+    assert_eq!(fact(&half.response(), "client"), "203.0.113.7:4711");
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn the_limit_by_address_is_not_for_proxies_but_for_whom_they_name() {
     let hold = |address, header: &[u8]| {
         let mut connection = Connection::open(address);
         connection.send(&[header, INFO_REQUEST.as_bytes(), b"\r\n"].concat());
-        let status = connection.answer().status;
+        let status = connection.response().status;
         (connection, status)
     };
     let proxy = [(); 3].map(|()| hold(server.address(), b""));

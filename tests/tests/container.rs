@@ -210,7 +210,7 @@ fn begin_upload(container: &Container) -> Connection {
 
 fn finish_upload(mut upload: Connection) {
     upload.send(b"cd");
-    assert_eq!(upload.answer().status, 200);
+    assert_eq!(upload.response().status, 200);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
 use rudy_net::engine::Model;
-use rudy_tests::{Answer, Server, engines};
+use rudy_tests::{Response, Server, engines};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -72,7 +72,7 @@ fn server(folder: &TempDir, model: Model, arguments: &[&str]) -> Server {
 }
 
 /// What is the same in every run: all but the date, and the boundary of parts, which is random.
-fn comparable(answer: &Answer) -> (Vec<String>, Cow<'_, [u8]>) {
+fn comparable(answer: &Response) -> (Vec<String>, Cow<'_, [u8]>) {
     let fields = answer.head.lines().filter(|line| !line.starts_with("date:"));
     let Some((_, boundary)) = answer.field("content-type").and_then(|kind| kind.split_once("boundary="))
     else {
@@ -87,11 +87,11 @@ fn every_engine_gives_the_same_answers() {
     let folder = folder();
     let percore = server(&folder, Model::PerCore, &[]);
     let mut connection = percore.connect();
-    let expected: Vec<Answer> = REQUESTS
+    let expected: Vec<Response> = REQUESTS
         .iter()
         .map(|request| {
             connection.send(request.as_bytes());
-            connection.answer()
+            connection.response()
         })
         .collect();
     let statuses: Vec<u16> = expected.iter().map(|answer| answer.status).collect();
@@ -101,7 +101,7 @@ fn every_engine_gives_the_same_answers() {
         let mut connection = server.connect();
         for (request, expected) in REQUESTS.iter().zip(&expected) {
             connection.send(request.as_bytes());
-            let answer = connection.answer();
+            let answer = connection.response();
             assert_eq!(comparable(&answer), comparable(expected), "{model}: {request}");
         }
     }
@@ -114,7 +114,7 @@ fn an_engine_with_few_threads_closes_after_each_answer_unless_told_otherwise() {
         let server = server(&folder, model, &[]);
         let mut connection = server.connect();
         connection.send(REQUESTS[0].as_bytes());
-        let answer = connection.answer();
+        let answer = connection.response();
         assert_eq!(
             answer.field("connection") == Some("close"),
             model.has_fixed_threads(),
@@ -165,7 +165,7 @@ fn clients_that_do_not_read_switch_no_compression_off() {
             connection.send(
                 format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n").as_bytes(),
             );
-            assert_eq!(connection.answer().field("content-encoding"), Some(coding), "{path}");
+            assert_eq!(connection.response().field("content-encoding"), Some(coding), "{path}");
         }
         drop(slow);
     }
@@ -189,7 +189,7 @@ fn a_reload_opens_no_file_again() {
     for _ in 0..4 {
         let mut connection = server.connect();
         connection.send(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(connection.answer().status, 200);
+        assert_eq!(connection.response().status, 200);
         // It keeps its generation in use.
         connections.push(connection);
         assert_eq!(open(&server), 2, "the folder and the file");

@@ -81,9 +81,9 @@ fn a_client_that_leaves_makes_room_for_the_next() {
 fn after_a_stream_with_an_end_the_connection_goes_on() {
     let server = serve(SITE, Model::PerCore);
     let mut connection = ask(&server, "GET", "/three/1");
-    assert_eq!(connection.answer().text(), "1\n2\n3\n");
+    assert_eq!(connection.response().text(), "1\n2\n3\n");
     connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(connection.answer().text(), "This took 10ms.\n");
+    assert_eq!(connection.response().text(), "This took 10ms.\n");
 }
 
 #[test]
@@ -100,10 +100,10 @@ fn to_http_1_0_a_stream_ends_with_the_connection() {
 fn head_is_answered_with_the_head_alone() {
     let server = serve(SITE, Model::PerCore);
     let mut connection = ask(&server, "HEAD", "/events");
-    let head = connection.answer_to_head();
+    let head = connection.head_response();
     assert_eq!((head.status, head.field("content-type")), (200, Some("text/event-stream")));
     connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(connection.answer().status, 200);
+    assert_eq!(connection.response().status, 200);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn many_answers_are_waited_for_and_all_come() {
     }
     for mut connection in connections {
         // Closed then: where there are few threads, one of them waits for that.
-        assert_eq!(connection.answer().text(), "This took 10ms.\n");
+        assert_eq!(connection.response().text(), "This took 10ms.\n");
     }
 }
 
@@ -191,7 +191,8 @@ fn requests_are_numbered_on_their_connection() {
     let mut connection = server.connect();
     let mut ask = || {
         connection.send(b"GET /info HTTP/1.1\r\nHost: test\r\nAccept: application/json\r\n\r\n");
-        let json: serde_json::Value = serde_json::from_slice(&connection.answer().body).expect("it is JSON");
+        let json: serde_json::Value =
+            serde_json::from_slice(&connection.response().body).expect("it is JSON");
         json
     };
     let (first, second) = (ask(), ask());

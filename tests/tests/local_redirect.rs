@@ -76,7 +76,7 @@ fn another_path_of_the_site_answers_in_the_place_of_an_app() {
     let mut server = Server::config(&format!("listen = ['127.0.0.1:0']\n[[site]]\n{routes}{text}"));
     let mut connection = server.connect();
     connection.send(b"POST /form HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na=b");
-    let thanks = connection.answer();
+    let thanks = connection.response();
     assert_eq!((thanks.status, thanks.text()), (200, "GET thanks"));
     assert_eq!(server.get("/to-file").text(), "a file");
     assert_eq!(server.get("/lost").status, 404);

@@ -187,7 +187,7 @@ fn asked() -> impl Strategy<Value = Asked> {
 }
 
 #[derive(Debug, Clone)]
-struct Answer {
+struct Response {
     status: u16,
     field: Option<String>,
     pieces: Vec<Vec<u8>>,
@@ -195,11 +195,11 @@ struct Answer {
     trailer: bool,
 }
 
-fn answer() -> impl Strategy<Value = Answer> {
+fn answer() -> impl Strategy<Value = Response> {
     let status = proptest::sample::select(vec![200, 201, 204, 206, 301, 304, 404, 418, 500, 599, 999]);
     let pieces = proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..5);
     (status, proptest::option::of("[!-~]([ -~]{0,20}[!-~])?"), pieces, any::<bool>(), any::<bool>()).prop_map(
-        |(status, field, pieces, length_is_known, trailer)| Answer {
+        |(status, field, pieces, length_is_known, trailer)| Response {
             status,
             field,
             pieces,
@@ -210,7 +210,7 @@ fn answer() -> impl Strategy<Value = Answer> {
 }
 
 /// What the machine makes of an answer, and what the connection is at behind it.
-fn encode(asked: &Asked, answer: &Answer) -> (Vec<u8>, Phase) {
+fn encode(asked: &Asked, answer: &Response) -> (Vec<u8>, Phase) {
     let (limits, now) = (Limits::default(), Instant::now());
     let mut machine = ServerConnection::new(now);
     let option = if asked.keep_alive { "keep-alive" } else { "close" };

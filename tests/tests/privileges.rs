@@ -264,7 +264,7 @@ fn a_reload_binds_a_port_below_1024() {
     reload(&mut server, "the configuration was read again");
     let mut connection = rudy_tests::Connection::open(([127, 0, 0, 1], port).into());
     connection.send(b"GET /page.txt HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(connection.answer().text(), "hello");
+    assert_eq!(connection.response().text(), "hello");
     assert_dropped(&server);
 }
 
@@ -674,7 +674,7 @@ fn the_new_process_of_an_upgrade_is_the_user_with_its_capability() {
     }
     let mut connection = rudy_tests::Connection::open(([127, 0, 0, 1], second).into());
     connection.send(b"GET /page.txt HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(connection.answer().text(), "hello");
+    assert_eq!(connection.response().text(), "hello");
     let (log, old_log) = (logs.join("access.log"), logs.join("old.log"));
     fs::rename(&log, &old_log).unwrap();
     kill_process(pid, Signal::USR1).unwrap();

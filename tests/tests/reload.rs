@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use rudy_tests::{Answer, Connection, Load, Server, binary, children, eventually, fastcgi_info, quiet_port};
+use rudy_tests::{
+    Connection, Load, Response, Server, binary, children, eventually, fastcgi_info, quiet_port,
+};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
 const KEPT: &str = "the configuration stays as it was";
@@ -36,9 +38,9 @@ fn reload(server: &mut Server, outcome: &str) {
     server.wait_for_line(outcome);
 }
 
-fn ask(connection: &mut Connection, path: &str) -> Answer {
+fn ask(connection: &mut Connection, path: &str) -> Response {
     connection.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
-    connection.answer()
+    connection.response()
 }
 
 /// Which process answers.
@@ -300,7 +302,7 @@ fn generation_text(generation: u32) -> String {
     ) + "[[site.route]]\npath = \"/stream\"\nstream = { interval = \"10ms\" }\n"
 }
 
-fn check(target: &str, answer: &Answer) {
+fn check(target: &str, answer: &Response) {
     assert_eq!(answer.status, 200, "{target}: {}", answer.head);
     if target == "/" {
         assert!(answer.text().parse::<u32>().is_ok_and(|generation| generation <= 40), "{}", answer.text());

@@ -169,7 +169,7 @@ fn a_connection_that_waits_does_not_hold_up_the_end() {
     let mut server = Server::config(&answering("hello", ""));
     let mut connection = server.connect();
     connection.send(GET);
-    assert_eq!(connection.answer().text(), "hello");
+    assert_eq!(connection.response().text(), "hello");
     server.signal(Signal::INT);
     let (status, stderr) = server.wait();
     assert_eq!(status.code(), Some(0), "{stderr}");
@@ -210,13 +210,13 @@ fn a_new_configuration_holds_from_the_next_request_on_whatever_the_connection() 
     let mut server = Server::config(&answering("old", ""));
     let mut connection = server.connect();
     connection.send(GET);
-    assert_eq!(connection.answer().text(), "old");
+    assert_eq!(connection.response().text(), "old");
     rewrite(&server, &answering("new", ""));
     server.signal(Signal::HUP);
     server.wait_for_line("the configuration was read again");
     assert_eq!(server.get("/").text(), "new");
     connection.send(GET);
-    assert_eq!(connection.answer().text(), "new");
+    assert_eq!(connection.response().text(), "new");
 }
 
 #[test]

@@ -269,7 +269,7 @@ fn an_app_is_asked_bodies_are_stored_and_its_files_are_sent() {
     let head = format!("POST /app HTTP/1.1\r\nHost: test\r\nContent-Length: {LENGTH}\r\n\r\n");
     connection.send(head.as_bytes());
     connection.send(&vec![b'x'; LENGTH]);
-    assert_eq!(connection.answer().text(), "sent");
+    assert_eq!(connection.response().text(), "sent");
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn an_answer_without_a_body_costs_no_connection() {
     ] {
         let mut client = server.connect();
         ask(&mut client, method, &format!("/app{path}"));
-        let answer = client.answer_to_head();
+        let answer = client.head_response();
         assert_eq!((answer.status, answer.field("content-length")), (status, length), "{path}");
         go.send(()).unwrap();
     }
@@ -68,7 +68,7 @@ fn the_head_of_an_endless_answer_is_passed_on_at_once_and_the_app_is_told_to_giv
     let mut client = site.server.connect();
     client.socket().set_read_timeout(Some(PATIENCE / 2)).unwrap();
     ask(&mut client, "HEAD", "/app/endless");
-    assert_eq!(client.answer_to_head().status, 200);
+    assert_eq!(client.head_response().status, 200);
     assert_eq!(site.told(), "cancelled");
     drop(client);
     site.all_places_are_free(Model::PerCore, "an endless answer");

@@ -8,7 +8,7 @@ use rudy_fastcgi::pairs::Params;
 use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_net::engine::Model;
 use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::{Answer, PATIENCE, Server, engines};
+use rudy_tests::{PATIENCE, Response, Server, engines};
 use tempfile::TempDir;
 
 use crate::site::{SHORT_HALF_CLOSE, answer_with, wait_for_end};
@@ -188,11 +188,11 @@ impl Guarded {
     }
 
     /// The answer to a request without a body, with these fields in addition.
-    fn ask(&self, line: &str, fields: &str) -> Answer {
+    fn ask(&self, line: &str, fields: &str) -> Response {
         let mut connection = self.server.connect();
         let request = format!("{line} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{fields}\r\n");
         connection.send(request.as_bytes());
-        if line.starts_with("HEAD") { connection.answer_to_head() } else { connection.answer() }
+        if line.starts_with("HEAD") { connection.head_response() } else { connection.response() }
     }
 
     fn told(&self) -> Vec<String> {
@@ -302,17 +302,17 @@ fn a_body_waits_for_the_authorizer_and_goes_to_the_app_whole_or_to_nobody() {
     for (what, status) in [("allow", 200), ("refuse", 403)] {
         let mut connection = post(what, "");
         connection.send(&vec![b'a'; 1 << 20]);
-        let answer = connection.answer();
+        let answer = connection.response();
         assert_eq!(answer.status, status, "{what}");
         assert!(status == 403 || answer.text() == "Some(\"ann\") with 1048576 bytes");
     }
     let mut refused = post("refuse", "Expect: 100-continue\r\n");
-    assert_eq!(refused.next_answer().status, 403, "the body is not wanted");
+    assert_eq!(refused.next_response().status, 403, "the body is not wanted");
     drop(refused);
     let mut let_in = post("allow", "Expect: 100-continue\r\n");
-    assert_eq!(let_in.next_answer().status, 100);
+    assert_eq!(let_in.next_response().status, 100);
     let_in.send(&vec![b'a'; 1 << 20]);
-    assert_eq!(let_in.answer().text(), "Some(\"ann\") with 1048576 bytes");
+    assert_eq!(let_in.response().text(), "Some(\"ann\") with 1048576 bytes");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn fine(mut peer: Peer) {
 fn is_502_in_time(mut server: Server) {
     let mut client = ask(&server);
     assert_eq!(server.get("/elsewhere").status, 404);
-    assert_eq!(client.answer().status, 502);
+    assert_eq!(client.response().status, 502);
     server.wait_for_line("it accepts no connection within 500ms (`connect_timeout`)");
 }
 
@@ -51,7 +51,7 @@ fn a_request_to_an_app_that_does_not_accept_yet_gets_its_response_when_the_app_a
     let mut clients = [ask(&server), ask(&server)];
     server.wait_for_line("0 requests wait for a connection already (`queue`)");
     app.accept();
-    let mut statuses = clients.each_mut().map(|client| client.answer().status);
+    let mut statuses = clients.each_mut().map(|client| client.response().status);
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 503]);
     drop(waits);

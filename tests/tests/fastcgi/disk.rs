@@ -31,12 +31,12 @@ fn has_no_room(folder: &Path, script: &str, why: &str) {
     for _ in 0..3 {
         let mut client = site.server.connect();
         send_in_chunks(&mut client, 1000);
-        let answer = client.answer();
+        let answer = client.response();
         assert_eq!(answer.status, 507, "{}", answer.text());
         drop(client);
         let mut client = site.server.connect();
         send_in_chunks(&mut client, 10);
-        assert_eq!(client.answer().text(), "10000", "{why}");
+        assert_eq!(client.response().text(), "10000", "{why}");
         drop(client);
         site.descriptors_fall_to(before + 2, why);
     }

@@ -104,12 +104,12 @@ fn a_safe_request_on_a_kept_connection_that_dies_is_asked_again_and_another_is_n
     }
 }
 
-fn ask(site: &Site, method: &str, body: &str) -> Answer {
+fn ask(site: &Site, method: &str, body: &str) -> Response {
     let mut connection = site.server.connect();
     let length = body.len();
     let head = format!("{method} /app/x HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
     connection.send(format!("{head}{body}").as_bytes());
-    connection.answer()
+    connection.response()
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn an_answer_before_the_body_has_gone_up_is_passed_on() {
         let head = String::from_utf8(head).unwrap().replace("Length: 0", "Length: 50000000");
         client.send(head.as_bytes());
         client.send(&vec![b'a'; 100_000]);
-        assert_eq!(client.answer().status, status, "{target}");
+        assert_eq!(client.response().status, status, "{target}");
         drop(client);
         site.all_places_are_free(Model::PerCore, target);
     }
@@ -201,5 +201,5 @@ fn a_body_goes_up_no_faster_than_the_app_takes_it() {
     go.send(()).unwrap();
     socket.set_write_timeout(Some(PATIENCE)).unwrap();
     client.send(&request[sent..]);
-    assert_eq!(client.answer().text(), format!("Some({bytes})"));
+    assert_eq!(client.response().text(), format!("Some({bytes})"));
 }

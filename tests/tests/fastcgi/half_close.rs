@@ -60,16 +60,16 @@ fn a_client_that_has_shut_down_its_sending_side_is_served() {
         for request in [get("/app/x"), post("/app/x", b"body"), post("/app/x", &vec![b'a'; 200_000])] {
             let mut client = ask_and_finish(&server, &request);
             go.send(()).expect("the app listens");
-            assert_eq!(client.answer().text(), "fine", "{model}");
+            assert_eq!(client.response().text(), "fine", "{model}");
         }
-        assert_eq!(ask_and_finish(&server, &get("/delay")).answer().text(), "late", "{model}");
+        assert_eq!(ask_and_finish(&server, &get("/delay")).response().text(), "late", "{model}");
         if keeps_connections(model) {
             let mut client = ask_and_finish(&server, &[get("/app/x"), get("/delay"), get("/app/x")].concat());
             for text in ["fine", "late", "fine"] {
                 if text == "fine" {
                     go.send(()).expect("the app listens");
                 }
-                assert_eq!(client.answer().text(), text, "{model}: requests sent at once");
+                assert_eq!(client.response().text(), text, "{model}: requests sent at once");
             }
         }
     }
@@ -97,7 +97,7 @@ fn a_subscriber_that_has_shut_down_its_sending_side_gets_messages() {
         for message in ["one", "two"] {
             let mut publisher = server.connect();
             publisher.send(&post("/events", message.as_bytes()));
-            assert_eq!(publisher.answer().status, 204, "{model}");
+            assert_eq!(publisher.response().status, 204, "{model}");
             let event = client.chunk().expect("it has no end");
             assert!(event.contains(&format!("data: {message}\n")), "{model}: {event}");
         }

@@ -36,7 +36,7 @@ fn a_process_that_does_not_respond_to_the_question_has_one_request_at_a_time() {
             client.send(&get("/app/x"));
         }
         for client in &mut clients {
-            assert_eq!(client.answer().text(), "1", "{round}");
+            assert_eq!(client.response().text(), "1", "{round}");
         }
     }
 }

@@ -186,7 +186,7 @@ fn several_addresses_share_the_load_and_the_limit() {
     for instance in &instances {
         instance.go.send(()).expect("the app listens");
     }
-    let mut texts = clients.map(|mut client| client.answer().text().to_owned());
+    let mut texts = clients.map(|mut client| client.response().text().to_owned());
     texts.sort();
     assert_eq!(texts, ["127.0.0.2", "127.0.0.3"]);
 }
@@ -207,7 +207,7 @@ fn an_address_that_changes_is_followed_and_requests_at_the_old_one_end() {
     becomes(&server, host(3));
     server.wait_for_line(&format!("notice: app.test:{port} resolves to 127.0.0.3"));
     old.go.send(()).expect("the app listens");
-    assert_eq!(held.answer().text(), "127.0.0.2");
+    assert_eq!(held.response().text(), "127.0.0.2");
     assert_eq!(old.told(), "closed");
     assert_eq!(server.get("/app/x").text(), "127.0.0.3");
 }

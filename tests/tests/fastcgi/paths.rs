@@ -7,7 +7,7 @@ use std::fs;
 
 use rudy_fastcgi::Role;
 use rudy_tests::fastcgi::{App, Peer, variable};
-use rudy_tests::{Answer, Server};
+use rudy_tests::{Response, Server};
 use tempfile::TempDir;
 
 /// Responds with all variables, a line each, and the length of the body. As an authorizer it refuses what begins with
@@ -65,23 +65,23 @@ impl Site {
         Self { server, _app: app, _folder: folder }
     }
 
-    fn ask(&self, line: &[u8], body: &str) -> Answer {
+    fn ask(&self, line: &[u8], body: &str) -> Response {
         let mut connection = self.server.connect();
         let fields = format!(
             " HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
         connection.send(&[line, fields.as_bytes()].concat());
-        connection.answer()
+        connection.response()
     }
 
-    fn get(&self, target: &str) -> Answer {
+    fn get(&self, target: &str) -> Response {
         self.ask(format!("GET {target}").as_bytes(), "")
     }
 }
 
 /// What the application was told.
-fn told(answer: &Answer) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn told(answer: &Response) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let pair = |line: &[u8]| {
         let equals = line.iter().position(|byte| *byte == b'=')?;
         Some((line[..equals].to_vec(), line[equals + 1..].to_vec()))

@@ -72,7 +72,7 @@ impl Full {
     pub(crate) fn answer_all(&mut self) {
         self.clients.iter().for_each(|_| self.go.send(()).expect("the app listens"));
         for client in &mut self.clients {
-            assert_eq!(client.answer().text(), "fine");
+            assert_eq!(client.response().text(), "fine");
         }
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn ask(server: &Server) -> Connection {
 #[test]
 fn where_the_queue_is_full_it_is_503_at_once_with_a_time_to_come_back() {
     let mut full = Full::start(Model::PerCore, ", queue = 0");
-    let refused = ask(&full.server).answer();
+    let refused = ask(&full.server).response();
     assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")));
     full.server.wait_for_line("0 requests wait for a connection already (`queue`)");
     full.answer_all();
@@ -96,7 +96,7 @@ fn where_the_queue_is_full_it_is_503_at_once_with_a_time_to_come_back() {
 #[test]
 fn who_waits_too_long_for_a_place_gets_503() {
     let mut full = Full::start(Model::PerCore, ", queue_timeout = \"50ms\"");
-    let refused = ask(&full.server).answer();
+    let refused = ask(&full.server).response();
     assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")));
     full.server.wait_for_line("no connection became free within 50ms (`queue_timeout`)");
     full.answer_all();
@@ -136,7 +136,7 @@ pub(crate) fn connections_become(status: &mut Connection, expected: usize) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         status.send(b"GET /status HTTP/1.1\r\nHost: test\r\n\r\n");
-        let status: serde_json::Value = serde_json::from_slice(&status.answer().body).expect("JSON");
+        let status: serde_json::Value = serde_json::from_slice(&status.response().body).expect("JSON");
         let open = &status["connections"]["open"];
         if *open == expected {
             return;

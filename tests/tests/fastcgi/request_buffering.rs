@@ -43,7 +43,7 @@ fn a_slow_upload_holds_no_connection_and_reaches_the_app_whole() {
     assert_eq!(site.app.accepted(), 1, "only the other client has reached the app");
     for ((mut client, rest), body) in uploads.into_iter().zip(&bodies) {
         client.send(&rest);
-        assert_same(&client.answer().body, body, "the body");
+        assert_same(&client.response().body, body, "the body");
     }
 }
 
@@ -67,18 +67,18 @@ fn a_body_beyond_the_room_of_all_files_is_507_before_the_app_is_asked() {
     // With a length, of which nothing is sent, and in chunks.
     let mut client = site.server.connect();
     client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nContent-Length: 2000000\r\n\r\n");
-    assert_eq!(client.answer().status, 507);
+    assert_eq!(client.response().status, 507);
     let mut client = site.server.connect();
     let head =
         "POST /app/echo HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: 2000000\r\n\r\n";
     client.send(head.as_bytes());
-    assert_eq!(client.next_answer().status, 507, "the client is not asked for the body");
+    assert_eq!(client.next_response().status, 507, "the client is not asked for the body");
     let mut client = site.server.connect();
     client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
     let chunk = [b"186a0\r\n".as_slice(), &pattern(100_000), b"\r\n"].concat();
     // Beyond the room by less than the server reads of a rejected body: more would be a reset, which may overtake the response.
     (0..14).for_each(|_| client.send(&chunk));
-    assert_eq!(client.answer().status, 507);
+    assert_eq!(client.response().status, 507);
     assert_eq!(site.app.accepted(), 0);
     let body = pattern(500_000);
     assert_same(&site.post("/app/echo", &body).body, &body, "a body for which there is room");
@@ -111,7 +111,7 @@ fn a_body_that_may_have_no_end_reaches_the_app_as_it_comes() {
             assert_eq!(piece, half.as_bytes(), "{fields}");
         }
         client.send(b"0\r\n\r\n");
-        assert_eq!(client.answer().text(), "fine", "{fields}");
+        assert_eq!(client.response().text(), "fine", "{fields}");
     }
 }
 
@@ -139,11 +139,11 @@ fn without_request_buffering_a_body_with_a_length_reaches_the_app_as_it_comes_an
     let (mut client, rest) = begin(&site, b"abc", 0);
     assert_eq!(site.told(), "asked");
     client.send(&rest);
-    assert_eq!(client.answer().text(), "abc");
+    assert_eq!(client.response().text(), "abc");
     let mut client = site.server.connect();
     client.send(b"POST /app/echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
     assert!(site.told.recv_timeout(Duration::from_millis(100)).is_err(), "the length is not known yet");
     client.send(b"0\r\n\r\n");
     assert_eq!(site.told(), "asked");
-    assert_eq!(client.answer().text(), "abc");
+    assert_eq!(client.response().text(), "abc");
 }

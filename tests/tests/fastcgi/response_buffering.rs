@@ -50,7 +50,7 @@ fn a_slow_reader_holds_no_connection_and_gets_everything_when_it_reads() {
     }
     site.all_places_are_free(Model::PerCore, "responses that are not read");
     for mut client in clients {
-        assert_same(&client.answer().body, &pattern(LARGE_BYTES), "a response that was read ahead");
+        assert_same(&client.response().body, &pattern(LARGE_BYTES), "a response that was read ahead");
     }
     site.descriptors_fall_to(before + CONNECTIONS as u64, "slow readers");
 }

@@ -71,14 +71,14 @@ fn a_reload_and_a_stop_lose_no_response_that_was_read_ahead() {
     let buffer_dir = format!("buffer_dir = \"{}\"\n[[site]]", folder.path().display());
     reload(&mut site.server, "[[site]]", &buffer_dir);
     for mut client in clients.split_off(3) {
-        assert_same(&client.answer().body, &pattern(response_buffering::LARGE_BYTES), "after a reload");
+        assert_same(&client.response().body, &pattern(response_buffering::LARGE_BYTES), "after a reload");
     }
     // The app is gone before its responses are read.
     site.server.signal(Signal::TERM);
     site.server.wait_for_line("SIGTERM: stopping");
     site.app.stop_listening();
     for mut client in clients {
-        assert_same(&client.answer().body, &pattern(response_buffering::LARGE_BYTES), "after SIGTERM");
+        assert_same(&client.response().body, &pattern(response_buffering::LARGE_BYTES), "after SIGTERM");
     }
     stops_in_order(&mut site.server);
 }
@@ -94,13 +94,13 @@ fn a_reload_and_a_stop_lose_no_body_that_is_stored() {
     reload(&mut site.server, "connections = 2", "connections = 3");
     for (mut client, rest) in uploads.split_off(3) {
         client.send(&rest);
-        assert_same(&client.answer().body, &body, "after a reload");
+        assert_same(&client.response().body, &body, "after a reload");
     }
     site.server.signal(Signal::TERM);
     site.server.wait_for_line("SIGTERM: stopping");
     for (mut client, rest) in uploads {
         client.send(&rest);
-        assert_same(&client.answer().body, &body, "after SIGTERM");
+        assert_same(&client.response().body, &body, "after SIGTERM");
     }
     stops_in_order(&mut site.server);
 }

@@ -27,7 +27,7 @@ fn responses_reach_their_clients_where_there_is_no_room_at_all() {
                             let mut connection = Connection::open(address);
                             connection
                                 .send(b"GET /app/large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
-                            let body = connection.answer().body;
+                            let body = connection.response().body;
                             assert_same(&body, &pattern(LARGE_BYTES), &format!("{model}: {client}"));
                         });
                     }
@@ -57,7 +57,7 @@ fn small_bodies_go_to_files_where_there_is_no_room_in_memory() {
     assert_eq!(site.server.get("/app/ok").text(), "fine");
     for (mut client, rest) in uploads {
         client.send(&rest);
-        assert_same(&client.answer().body, &body, "a body beside others");
+        assert_same(&client.response().body, &body, "a body beside others");
     }
 }
 
@@ -94,5 +94,5 @@ fn a_client_of_http_1_0_gets_a_response_that_was_read_ahead() {
     let mut client = site.server.connect();
     client.send(b"GET /app/large HTTP/1.0\r\n\r\n");
     assert_eq!(site.told(), "sent");
-    assert_same(&client.answer().body, &pattern(LARGE_BYTES), "the response");
+    assert_same(&client.response().body, &pattern(LARGE_BYTES), "the response");
 }

@@ -124,10 +124,10 @@ impl Site {
     }
 
     /// The answer to a POST with a body.
-    pub(crate) fn post(&self, target: &str, body: &[u8]) -> Answer {
+    pub(crate) fn post(&self, target: &str, body: &[u8]) -> Response {
         let mut connection = self.server.connect();
         connection.send(&post(target, body));
-        connection.answer()
+        connection.response()
     }
 
     /// What the app says next.
@@ -146,7 +146,7 @@ impl Site {
             client.send(b"GET /app/meet HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
         }
         for client in &mut clients {
-            assert_eq!(client.answer().text(), "met", "{model}, after {what}");
+            assert_eq!(client.response().text(), "met", "{model}, after {what}");
         }
     }
 

@@ -41,7 +41,7 @@ fn every_request_is_served(model: Model, clients: usize) {
                 let mut connection = Connection::open(address);
                 for request in 0..REQUESTS {
                     connection.send(b"GET /app/x HTTP/1.1\r\nHost: test\r\n\r\n");
-                    let answer = connection.answer();
+                    let answer = connection.response();
                     assert_eq!(answer.status, 200, "{model}: {client}, {request}: {}", answer.text());
                 }
             });
@@ -78,7 +78,7 @@ fn more_connections_than_children_starve_no_large_body() {
             client.send(&post("/app/x", &vec![b'a'; 1 << 20]));
         }
         for client in &mut clients {
-            assert_eq!(client.answer().text(), "fine", "{round}");
+            assert_eq!(client.response().text(), "fine", "{round}");
         }
     }
 }

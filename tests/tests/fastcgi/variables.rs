@@ -54,7 +54,7 @@ fn the_address_and_the_port_are_those_that_the_client_has_reached() {
         let address = format!("{ip}:{port}").parse().unwrap();
         let mut client = Connection::open(address);
         client.send(request.as_bytes());
-        let text = client.answer().text().to_owned();
+        let text = client.response().text().to_owned();
         let port = port.to_string();
         let expected = [
             ("SERVER_ADDR", Some(ip)),
@@ -73,7 +73,7 @@ fn the_address_of_ipv6_is_told_without_brackets_and_the_name_with_them() {
     client.send(b"GET /app/x HTTP/1.0\r\n\r\n");
     let expected =
         [("SERVER_ADDR", Some("::1")), ("SERVER_NAME", Some("[::1]")), ("REMOTE_ADDR", Some("::1"))];
-    assert_told(client.answer().text(), &expected, "HTTP/1.0 over IPv6");
+    assert_told(client.response().text(), &expected, "HTTP/1.0 over IPv6");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn fields_become_variables_and_none_passes_for_another() {
         ("REMOTE_USER", None),
         ("AUTH_TYPE", None),
     ];
-    assert_told(client.answer().text(), &expected, "fields");
+    assert_told(client.response().text(), &expected, "fields");
 }
 
 /// RFC 9112 §3.2.2: the authority of the target is the host, and Host is not looked at.
@@ -138,5 +138,5 @@ fn where_the_target_names_a_host_that_is_the_host() {
         ("SERVER_NAME", Some("right.test")),
         ("REQUEST_URI", Some("/app/x?y")),
     ];
-    assert_told(client.answer().text(), &expected, "an absolute target");
+    assert_told(client.response().text(), &expected, "an absolute target");
 }

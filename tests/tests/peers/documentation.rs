@@ -55,7 +55,7 @@ fn fetch(address: SocketAddr, root: &Path, files: &[PathBuf]) {
     let mut connection = Connection::open(address);
     let mut compare = |target: &str, content: &[u8]| {
         connection.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
-        let answer = connection.answer();
+        let answer = connection.response();
         assert_eq!(answer.status, 200, "{target}");
         assert!(answer.body == content, "{target} comes with other content");
     };

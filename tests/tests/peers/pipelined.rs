@@ -34,7 +34,7 @@ fn request(n: usize) -> String {
 
 fn check(n: usize, contents: &[Vec<u8>], connection: &mut Connection) {
     let file = &contents[n % FILES];
-    let answer = if n % 11 == 3 { connection.answer_to_head() } else { connection.answer() };
+    let answer = if n % 11 == 3 { connection.head_response() } else { connection.response() };
     let (status, body) = match n % 11 {
         3 => (200, &[][..]),
         5 => (304, &[][..]),

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rudy_tests::{Answer, Connection, Load, Server};
+use rudy_tests::{Connection, Load, Response, Server};
 use rustix::process::Signal;
 
 const RELOADS: u32 = 40;
@@ -29,7 +29,7 @@ fn configuration(generation: u32) -> String {
     )
 }
 
-fn check(target: &str, answer: &Answer) {
+fn check(target: &str, answer: &Response) {
     assert_eq!(answer.status, 200, "{target}: {}", answer.head);
     match target {
         "/generation" => {
@@ -41,7 +41,7 @@ fn check(target: &str, answer: &Answer) {
 
 fn generation(connection: &mut Connection) -> u32 {
     connection.send(b"GET /generation HTTP/1.1\r\nHost: test\r\n\r\n");
-    connection.answer().text().parse().expect("a number")
+    connection.response().text().parse().expect("a number")
 }
 
 /// Has the server read `generation`, and waits until it has. Returns the address it listens on now in addition.

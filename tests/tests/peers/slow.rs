@@ -92,7 +92,7 @@ fn an_ordinary_client_is_served_beside_two_thousand_slow_ones() {
         let _stop = StopAtEnd(&stop);
         for _ in 0..REQUESTS {
             kept.send(b"GET /page.html HTTP/1.1\r\nHost: test\r\n\r\n");
-            assert_eq!(kept.answer().status, 200);
+            assert_eq!(kept.response().status, 200);
             assert_eq!(server.get("/page.html").status, 200);
         }
     });

@@ -118,7 +118,7 @@ fn ask_until_it_ends(server: &Server, app: &str, attack: &mut Attack) -> Seen {
     let mut stood_before = false;
     loop {
         kept.send(b"GET /text.txt HTTP/1.1\r\nHost: test\r\n\r\n");
-        assert_eq!(kept.answer().status, 200);
+        assert_eq!(kept.response().status, 200);
         assert_eq!(server.get("/text.txt").status, 200);
         assert_eq!(server.get(app).text(), "taken");
         let status = status(server);

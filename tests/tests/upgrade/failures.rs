@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use rudy_tests::{Answer, Load, Server, binary};
+use rudy_tests::{Load, Response, Server, binary};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::rig::{ANY, GOES_ON, Rig, ask, ended, link, text};
 
-fn check(target: &str, answer: &Answer) {
+fn check(target: &str, answer: &Response) {
     assert_eq!(answer.status, 200, "{target}: {}", answer.head);
 }
 
@@ -173,7 +173,7 @@ fn the_old_process_takes_over_again_while_it_finishes_its_requests() {
     // Of both engines that the old process has had only the worker of the upload is left.
     rudy_tests::eventually("all other connections have ended", || (workers(old) == 1).then_some(()));
     upload.send(b"cd");
-    assert_eq!(upload.answer().status, 200);
+    assert_eq!(upload.response().status, 200);
     drop(upload);
     ended(old);
 }

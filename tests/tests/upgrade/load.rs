@@ -1,11 +1,11 @@
 //! Requests while processes come and go.
 
-use rudy_tests::{Answer, Load};
+use rudy_tests::{Load, Response};
 use rustix::process::Signal;
 
 use crate::rig::{ANY, Rig, ask, ended, text};
 
-fn check(target: &str, answer: &Answer) {
+fn check(target: &str, answer: &Response) {
     assert_eq!(answer.status, 200, "{target}: {}", answer.head);
 }
 
@@ -87,7 +87,7 @@ fn a_stream_and_a_slow_upload_are_finished_by_the_old_process() {
     while stream.chunk().is_some() {}
     assert!(idle.is_closed());
     upload.send(b"cd");
-    let answer = upload.answer();
+    let answer = upload.response();
     assert_eq!(answer.text().lines().next(), app.lines().next(), "the app of the old process answers");
     assert_eq!(answer.field("connection"), Some("close"));
     ended(old);

@@ -117,7 +117,7 @@ pub(crate) fn ended(pid: Pid) {
 
 pub(crate) fn ask(connection: &mut Connection, path: &str) -> String {
     connection.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
-    connection.answer().text().to_owned()
+    connection.response().text().to_owned()
 }
 
 /// Writes a program that the server is started as, through a link that can be made to lead elsewhere.

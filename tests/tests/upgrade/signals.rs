@@ -100,7 +100,7 @@ fn a_stop_of_the_old_process_ends_both_and_finishes_requests() {
     rig.server.wait_for_line("stopping, and process");
     for mut connection in [upload, other] {
         connection.send(b"cd");
-        assert_eq!(connection.answer().status, 200);
+        assert_eq!(connection.response().status, 200);
     }
     let (status, stderr) = rig.server.wait();
     assert_eq!(status.code(), Some(0), "{stderr}");
@@ -113,7 +113,7 @@ fn a_stop_of_the_new_process_ends_both_and_finishes_requests() {
     rig.signal(Signal::INT);
     rig.server.wait_for_line("SIGINT: stopping");
     upload.send(b"cd");
-    assert_eq!(upload.answer().status, 200);
+    assert_eq!(upload.response().status, 200);
     drop(upload);
     let (status, stderr) = rig.server.wait();
     assert_eq!(status.code(), Some(0), "{stderr}");
@@ -131,7 +131,7 @@ fn one_interrupt_from_the_terminal_is_no_second_signal() {
     rig.signal(Signal::INT);
     for mut connection in [upload, other] {
         connection.send(b"cd");
-        assert_eq!(connection.answer().status, 200);
+        assert_eq!(connection.response().status, 200);
     }
     let (status, stderr) = rig.server.wait();
     assert_eq!(status.code(), Some(0), "{stderr}");
@@ -193,7 +193,7 @@ fn signals_to_the_old_process_reach_the_new_one() {
     kill_process(old, Signal::USR2).unwrap();
     rig.server.wait_for_line("SIGUSR2: the upgrade begins when process");
     upload.send(b"cd");
-    assert_eq!(upload.answer().status, 200);
+    assert_eq!(upload.response().status, 200);
     drop(upload);
     let second = rig.is_replaced();
     ended(old);

@@ -96,7 +96,7 @@ fn the_authorizer_in_perl_lets_in_who_has_the_cookie() {
         let fields =
             "Host: test\r\nConnection: close\r\nCookie: session=c2VjcmV0\r\nContent-Length: 3\r\n\r\nabc";
         client.send(format!("GET /a.txt HTTP/1.1\r\n{fields}").as_bytes());
-        assert_eq!(client.answer().text(), "for members");
+        assert_eq!(client.response().text(), "for members");
     }
 }
 

@@ -22,7 +22,7 @@ fn a_kept_connection_starves_no_child() {
                 for _ in 0..20 {
                     all.wait();
                     connection.send(b"GET /app.php/pid HTTP/1.1\r\nHost: a\r\n\r\n");
-                    let answer = connection.answer();
+                    let answer = connection.response();
                     assert_eq!(answer.status, 200, "{}", answer.text());
                 }
             });

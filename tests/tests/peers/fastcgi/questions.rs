@@ -54,7 +54,7 @@ impl App {
             )
             .as_bytes(),
         );
-        let answer = connection.answer();
+        let answer = connection.response();
         assert_eq!(answer.status, 200, "{}", answer.text());
         let told: BTreeMap<&str, &str> =
             answer.text().lines().filter_map(|line| line.split_once('=')).collect();
@@ -111,7 +111,7 @@ impl App {
             }
             connection.send(&piece[..read]);
         }
-        assert_eq!(connection.answer().text(), format!("{UPLOAD_BYTES} {}", &sum[..64]));
+        assert_eq!(connection.response().text(), format!("{UPLOAD_BYTES} {}", &sum[..64]));
         let mut process = Process::open(server.pid()).expect("the server runs");
         let peak = process.sample().expect("the server runs").memory.peak_rss_bytes;
         assert!(peak < PEAK_BYTES, "{peak} bytes of memory for an upload to {:?}", self.program);
@@ -136,12 +136,12 @@ impl App {
         let mut connection = server.connect();
         for status in [204, 304] {
             connection.send(format!("GET {path}/status?{status} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-            assert_eq!(connection.answer().status, status, "{:?}", self.program);
+            assert_eq!(connection.response().status, status, "{:?}", self.program);
         }
         connection.send(format!("HEAD {path}/pid HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-        assert_eq!(connection.answer_to_head().status, 200);
+        assert_eq!(connection.head_response().status, 200);
         connection.send(format!("GET {path}/pid HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-        assert!(connection.answer().text().parse::<u32>().is_ok());
+        assert!(connection.response().text().parse::<u32>().is_ok());
     }
 
     /// Over 64 connections. Those who answer stay the same.
@@ -155,7 +155,7 @@ impl App {
                     for _ in 0..16 {
                         let target = format!("{}/pid", self.path());
                         connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-                        let answer = connection.answer();
+                        let answer = connection.response();
                         assert_eq!(answer.status, 200, "{}", answer.text());
                         pids.lock().expect("no thread panics with it").insert(answer.text().to_owned());
                     }

@@ -38,11 +38,11 @@ fn check(connect: impl Fn() -> Connection) {
     let mut client = connect();
     for _ in 0..3 {
         client.send(b"GET /a.txt HTTP/1.1\r\nHost: test\r\n\r\n");
-        let refused = client.answer();
+        let refused = client.response();
         assert_eq!((refused.status, refused.text()), (401, "who are you?"));
         assert_eq!(refused.field("www-authenticate"), Some("Basic realm=x"));
         client.send(format!("GET /a.txt HTTP/1.1\r\nHost: test\r\nAuthorization: {ANN}\r\n\r\n").as_bytes());
-        let let_in = client.answer();
+        let let_in = client.response();
         assert_eq!((let_in.status, let_in.text()), (200, "a secret"));
     }
 }

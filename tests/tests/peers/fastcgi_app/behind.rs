@@ -31,7 +31,7 @@ fn ask(clients: usize, connect: impl Fn() -> Connection + Sync) -> Answers {
         let mut connection = connect();
         let ask = |_| {
             connection.send(b"GET /info.fcgi HTTP/1.1\r\nHost: test\r\n\r\n");
-            let answer = connection.answer();
+            let answer = connection.response();
             assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
             String::from_utf8(answer.body).expect("text")
         };

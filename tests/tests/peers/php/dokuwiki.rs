@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use rudy_tests::{Answer, Server, long, skip};
+use rudy_tests::{Response, Server, long, skip};
 use tempfile::TempDir;
 
 use super::{Fpm, ask};
@@ -47,19 +47,19 @@ struct Browser<'s> {
 }
 
 impl Browser<'_> {
-    fn get(&mut self, target: &str) -> Answer {
+    fn get(&mut self, target: &str) -> Response {
         self.ask("GET", target, "", "")
     }
 
     /// Sends a form as its page has it: with the page's token.
-    fn post(&mut self, target: &str, page: &Answer, form: &str) -> Answer {
+    fn post(&mut self, target: &str, page: &Response, form: &str) -> Response {
         let token =
             page.text().split("name=\"sectok\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
         let form = format!("{form}&sectok={}", token.expect("the page has a form"));
         self.ask("POST", target, "Content-Type: application/x-www-form-urlencoded\r\n", &form)
     }
 
-    fn ask(&mut self, method: &str, target: &str, fields: &str, body: &str) -> Answer {
+    fn ask(&mut self, method: &str, target: &str, fields: &str, body: &str) -> Response {
         let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let fields = format!("Cookie: {}\r\n{fields}", cookies.join("; "));
         let answer = ask(self.server, method, target, &fields, body);

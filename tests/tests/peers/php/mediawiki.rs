@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rudy_tests::{Answer, Server, long, program, skip};
+use rudy_tests::{Response, Server, long, program, skip};
 use tempfile::TempDir;
 
 use super::Fpm;
@@ -46,10 +46,10 @@ fn install(pages: &[(&str, &str)]) -> Option<TempDir> {
 }
 
 /// Gets `target` under the name that the wiki has: it redirects requests for another one.
-fn get(server: &Server, target: &str) -> Answer {
+fn get(server: &Server, target: &str) -> Response {
     let mut connection = server.connect();
     connection.send(format!("GET {target} HTTP/1.1\r\nHost: wiki.test\r\n\r\n").as_bytes());
-    connection.answer()
+    connection.response()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use rudy_tests::{Answer, Server, php_fpm};
+use rudy_tests::{Response, Server, php_fpm};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -103,12 +103,12 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
 }
 
 /// Asks with a body, on a connection of its own.
-fn ask(server: &Server, method: &str, target: &str, fields: &str, body: &str) -> Answer {
+fn ask(server: &Server, method: &str, target: &str, fields: &str, body: &str) -> Response {
     let mut connection = server.connect();
     let request = format!(
         "{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n{fields}\r\n{body}",
         body.len()
     );
     connection.send(request.as_bytes());
-    connection.answer()
+    connection.response()
 }

@@ -59,10 +59,10 @@ fn slow_and_vanishing_clients_hold_no_child() {
         busy.extend(times(&server));
     }
     for client in &mut uploads {
-        assert_eq!(client.answer().text(), UPLOAD_BYTES.to_string());
+        assert_eq!(client.response().text(), UPLOAD_BYTES.to_string());
     }
     for client in &mut readers {
-        let body = client.answer().body;
+        let body = client.response().body;
         assert!(body == b"0123456789abcdef".repeat(RESPONSE_BYTES / 16), "{} bytes", body.len());
     }
     quiet.sort();
@@ -78,7 +78,7 @@ fn times(server: &Server) -> Vec<Duration> {
         .map(|_| {
             let begun = Instant::now();
             client.send(&get("/ok.php"));
-            let answer = client.answer();
+            let answer = client.response();
             assert_eq!((answer.status, answer.text()), (200, "fine"));
             begun.elapsed()
         })
@@ -184,7 +184,7 @@ fn upload(server: &Server, block: &[u8], memory: &mut Memory) {
     // PHP writes all of it to a file of its own before the script has the first byte.
     client.socket().set_read_timeout(Some(10 * PATIENCE)).expect("the time is not zero");
     let md5 = server.get("/block.php?md5");
-    let answer = client.answer();
+    let answer = client.response();
     memory.look();
     assert_eq!(answer.text(), format!("{LARGE_MIB} {}", md5.text()));
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead, Read};
 
 /// An answer that was read from the wire.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Response {
     /// The status.
     pub status: u16,
     /// The status line and the fields as they came, each with its CRLF.
@@ -13,7 +13,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// The value of the first field of this name, upper or lower case.
     #[must_use]
     pub fn field<'a>(&'a self, name: &'a str) -> Option<&'a str> {
