@@ -128,7 +128,7 @@ impl Context<'_> {
         if let Some(authorizer) = authorizer.as_ref().filter(|_| !is_admitted) {
             return authorizer.call(request, path, self);
         }
-        handler.call(request, Call { path: &path, found: &found, context: self })
+        handler.call(request, Call { path: &path, route: &found, context: self })
     }
 }
 

@@ -92,7 +92,7 @@ struct Shared {
 
 impl Handler for Fastcgi {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.respond(request, call.below(), call.found.pattern, call.context)
+        self.respond(request, call.below(), call.route.pattern, call.context)
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {

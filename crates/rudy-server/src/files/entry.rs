@@ -21,7 +21,7 @@ use rudy_http::semantics::range::Span;
 use rudy_net::{Body, BodyPiece, FileRange, Response};
 
 use super::access::{Access, WouldBlock};
-use super::find::Elsewhere;
+use super::find::OtherRoutes;
 use super::root::{Opened, Root, Stat};
 
 /// What a path was found to lead to. Immutable but for the time of its last check: a change makes a new one.
@@ -123,8 +123,12 @@ impl Entry {
     }
 
     /// The path of the site that the file has, if it is not the one that was asked for and another route takes it.
-    pub(super) fn leads_to(&self, asked: &str, elsewhere: Elsewhere<'_>) -> Option<RequestPath<'static>> {
-        if *self.path == *asked { None } else { elsewhere(&self.path) }
+    pub(super) fn path_on_other_route(
+        &self,
+        requested: &str,
+        other_routes: OtherRoutes<'_>,
+    ) -> Option<RequestPath<'static>> {
+        if *self.path == *requested { None } else { other_routes(&self.path) }
     }
 
     /// Whether every path that led here still shows what it did.

@@ -37,18 +37,18 @@ impl<'a> FolderPath<'a> {
 }
 
 /// Says of a file's path below the root where else in the site a request for it leads, if another route takes it.
-pub(crate) type Elsewhere<'a> = &'a dyn Fn(&str) -> Option<RequestPath<'static>>;
+pub(crate) type OtherRoutes<'a> = &'a dyn Fn(&str) -> Option<RequestPath<'static>>;
 
 /// What a path leads to.
-pub(super) enum Found {
+pub(super) enum Lookup {
     /// A file, its path below the root, and what was looked at on the way.
     File { opened: Opened, path: String, evidence: Vec<Evidence> },
     /// A file that the operator named, by its path below the root.
-    Instead(String),
+    NamedFile(String),
     /// A path of the site that another route takes.
-    Elsewhere(RequestPath<'static>),
+    OtherRoute(RequestPath<'static>),
     /// A folder that was asked for without its slash.
-    Directory,
+    MissingSlash,
     /// A folder without an index, to be listed.
     Listing,
 }
@@ -58,14 +58,14 @@ pub(super) fn find(
     root: &Root,
     options: &FilesOptions,
     path: FolderPath<'_>,
-    elsewhere: Option<Elsewhere<'_>>,
+    other_routes: Option<OtherRoutes<'_>>,
     access: Access,
-) -> Result<Found, Failure> {
+) -> Result<Lookup, Failure> {
     if path.below.is_hidden() && !options.serve_hidden {
         // Not 403: whether it is there is nobody's business.
         return Err(Failure::NotFound);
     }
-    let mut search = Search { root, options, elsewhere, access, evidence: Vec::new() };
+    let mut search = Search { root, options, other_routes, access, evidence: Vec::new() };
     let found = if options.try_files.is_empty() {
         search.look(path.name(), path.names_directory())?
     } else {
@@ -78,13 +78,13 @@ pub(super) fn find(
 struct Search<'a> {
     root: &'a Root,
     options: &'a FilesOptions,
-    elsewhere: Option<Elsewhere<'a>>,
+    other_routes: Option<OtherRoutes<'a>>,
     access: Access,
     evidence: Vec<Evidence>,
 }
 
 impl Search<'_> {
-    fn try_patterns(&mut self, path: FolderPath<'_>) -> Result<Option<Found>, Failure> {
+    fn try_patterns(&mut self, path: FolderPath<'_>) -> Result<Option<Lookup>, Failure> {
         for pattern in &self.options.try_files {
             let found = match pattern.strip_prefix(PATH) {
                 Some("") => self.look(path.name(), path.names_directory())?,
@@ -96,7 +96,7 @@ impl Search<'_> {
                 }
                 _ => match self.named(pattern) {
                     // Whether there is a file says nothing of what another route answers.
-                    Found::Instead(file) => self.stat(&file)?.map(|_| Found::Instead(file)),
+                    Lookup::NamedFile(file) => self.stat(&file)?.map(|_| Lookup::NamedFile(file)),
                     found => Some(found),
                 },
             };
@@ -107,7 +107,7 @@ impl Search<'_> {
         Ok(None)
     }
 
-    fn look(&mut self, path: &str, names_directory: bool) -> Result<Option<Found>, Failure> {
+    fn look(&mut self, path: &str, names_directory: bool) -> Result<Option<Lookup>, Failure> {
         if names_directory {
             return self.look_inside(path);
         }
@@ -115,13 +115,13 @@ impl Search<'_> {
         match opened.stat.kind {
             Kind::File => Ok(self.file(opened, path)),
             // Only what the address with a slash would answer is worth a redirect.
-            Kind::Directory => Ok(self.look_inside(path)?.map(|_| Found::Directory)),
+            Kind::Directory => Ok(self.look_inside(path)?.map(|_| Lookup::MissingSlash)),
             Kind::Other => Ok(None),
         }
     }
 
     /// The index of a folder, or its listing. The folder itself is opened last: it need not be readable for its index to be.
-    fn look_inside(&mut self, folder: &str) -> Result<Option<Found>, Failure> {
+    fn look_inside(&mut self, folder: &str) -> Result<Option<Lookup>, Failure> {
         for name in &self.options.index {
             let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
             if let Some(opened) = self.open(&path)?
@@ -133,27 +133,27 @@ impl Search<'_> {
         }
         let is_listed =
             self.options.browse && self.stat(folder)?.is_some_and(|stat| stat.kind == Kind::Directory);
-        Ok(is_listed.then_some(Found::Listing))
+        Ok(is_listed.then_some(Lookup::Listing))
     }
 
     /// A file that is there; nothing if it is source.
-    fn file(&mut self, opened: Opened, path: &str) -> Option<Found> {
+    fn file(&mut self, opened: Opened, path: &str) -> Option<Lookup> {
         if let Some(target) = self.taken(path) {
-            return Some(Found::Elsewhere(target));
+            return Some(Lookup::OtherRoute(target));
         }
         if source::is_file_kept_back(&opened, path, self.options) {
             return None;
         }
-        Some(Found::File { opened, path: path.to_owned(), evidence: std::mem::take(&mut self.evidence) })
+        Some(Lookup::File { opened, path: path.to_owned(), evidence: std::mem::take(&mut self.evidence) })
     }
 
     /// A file that the operator named.
-    fn named(&self, path: &str) -> Found {
-        self.taken(path).map_or_else(|| Found::Instead(path.to_owned()), Found::Elsewhere)
+    fn named(&self, path: &str) -> Lookup {
+        self.taken(path).map_or_else(|| Lookup::NamedFile(path.to_owned()), Lookup::OtherRoute)
     }
 
     fn taken(&self, path: &str) -> Option<RequestPath<'static>> {
-        self.elsewhere.and_then(|elsewhere| elsewhere(path))
+        self.other_routes.and_then(|find| find(path))
     }
 
     fn stat(&self, path: &str) -> Result<Option<Stat>, WouldBlock> {

@@ -49,13 +49,13 @@ use tokio::sync::Semaphore;
 use crate::compile::Target;
 use crate::error_log::ErrorLog;
 use crate::handlers::{Call, Handler, Start};
-use crate::routing::Found;
+use crate::routing::RouteMatch;
 use crate::{methods, pages};
 use access::{Access, WouldBlock, on_pool};
 use cache::Entries;
 use failure::Failure;
-pub(crate) use find::Elsewhere;
 use find::FolderPath;
+pub(crate) use find::OtherRoutes;
 pub use folders::Folders;
 use options::CacheRules;
 pub use options::{CacheRule, Compression, FilesError, FilesOptions, FilesTable};
@@ -114,9 +114,14 @@ pub(crate) enum Outcome {
 
 impl Handler for Files {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        let elsewhere = |file: &str| call.taken_elsewhere(file);
-        let Call { context, found, path } = call;
-        match self.respond_to(&request, call.below(), found.if_others(&elsewhere), context.access) {
+        let other_routes = |file: &str| call.path_on_other_route(file);
+        let Call { context, route, path } = call;
+        match self.respond_to(
+            &request,
+            call.below(),
+            route.if_has_other_routes(&other_routes),
+            context.access,
+        ) {
             Ok(Outcome::Reply(reply)) => reply,
             Ok(Outcome::Redirect { path, failed: None }) => context.redirect(request, path),
             Ok(Outcome::Redirect { path, failed: Some(failed) }) => context.page_of(*failed, request, path),
@@ -127,11 +132,11 @@ impl Handler for Files {
     fn call_head(
         &self,
         head: &RequestHead<'_>,
-        found: &Found<'_, Target>,
+        route: &RouteMatch<'_, Target>,
         path: &RequestPath<'_>,
     ) -> Option<Response> {
-        let elsewhere = |file: &str| found.taken_elsewhere(path, file);
-        self.answer_head(head, found.below(path), found.if_others(&elsewhere))
+        let other_routes = |file: &str| route.path_on_other_route(path, file);
+        self.answer_head(head, route.below(path), route.if_has_other_routes(&other_routes))
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
@@ -163,7 +168,7 @@ impl Files {
     }
 
     /// Answers a request, or says which path of the site does. `path` is the part of the request's path below the route;
-    /// `elsewhere` knows the other routes, if there are any.
+    /// `other_routes` knows the other routes, if there are any.
     ///
     /// # Errors
     ///
@@ -172,15 +177,15 @@ impl Files {
         &self,
         request: &Request,
         path: PathBelow<'_>,
-        elsewhere: Option<Elsewhere<'_>>,
+        other_routes: Option<OtherRoutes<'_>>,
         access: Access,
     ) -> Result<Outcome, WouldBlock> {
-        let failed = match self.answer(request, path, elsewhere, access)? {
+        let failed = match self.answer(request, path, other_routes, access)? {
             Outcome::Reply(Reply::Now(response)) if response.status().as_u16() >= 400 => response,
             outcome => return Ok(outcome),
         };
         let page = self.page_for(failed.status());
-        Ok(match page.and_then(|page| elsewhere.and_then(|elsewhere| elsewhere(page))) {
+        Ok(match page.and_then(|page| other_routes.and_then(|find| find(page))) {
             Some(path) => Outcome::Redirect { path, failed: Some(Box::new(failed)) },
             None => Outcome::Reply(self.with_page(failed, access)?.into()),
         })
@@ -198,7 +203,7 @@ impl Files {
         match outcome {
             Outcome::Reply(reply) => reply.response().await,
             Outcome::Redirect { .. } => {
-                unreachable!("nothing leads elsewhere where no other routes are known")
+                unreachable!("no redirect happens without other routes")
             }
         }
     }
@@ -207,7 +212,7 @@ impl Files {
         &self,
         request: &Request,
         path: PathBelow<'_>,
-        elsewhere: Option<Elsewhere<'_>>,
+        other_routes: Option<OtherRoutes<'_>>,
         access: Access,
     ) -> Result<Outcome, WouldBlock> {
         let path = match FolderPath::new(path) {
@@ -220,8 +225,8 @@ impl Files {
         };
         if let Some(answer) = methods::respond_unless_read(request) {
             // The other route may have an answer to this method.
-            let path = match elsewhere.filter(|_| methods::is_known(request.method())) {
-                Some(elsewhere) => self.leads_to(path, elsewhere, access)?,
+            let path = match other_routes.filter(|_| methods::is_known(request.method())) {
+                Some(other_routes) => self.path_on_other_route(path, other_routes, access)?,
                 None => None,
             };
             return Ok(match path {
@@ -229,10 +234,10 @@ impl Files {
                 None => Outcome::Reply(self.with_extra(answer).into()),
             });
         }
-        Ok(match self.resolve(request, path, elsewhere, access)? {
+        Ok(match self.resolve(request, path, other_routes, access)? {
             Resolved::Entry(key, entry) => Outcome::Reply(self.respond(request, &key, &entry)),
             Resolved::Reply(reply) => Outcome::Reply(reply),
-            Resolved::Elsewhere(path) => Outcome::Redirect { path, failed: None },
+            Resolved::OtherRoute(path) => Outcome::Redirect { path, failed: None },
         })
     }
 
@@ -258,11 +263,12 @@ impl Files {
         &self,
         head: &RequestHead<'_>,
         path: PathBelow<'_>,
-        elsewhere: Option<Elsewhere<'_>>,
+        other_routes: Option<OtherRoutes<'_>>,
     ) -> Option<Response> {
         let path = FolderPath::new(path).ok()?;
         let entry = self.0.entries.get(path.key)?;
-        let is_ours = || elsewhere.and_then(|elsewhere| entry.leads_to(path.name(), elsewhere)).is_none();
+        let is_ours =
+            || other_routes.and_then(|others| entry.path_on_other_route(path.name(), others)).is_none();
         let may_be_sent = self.is_fresh(&entry, clock::monotonic_ms()) && is_ours();
         may_be_sent.then(|| respond::ready(&entry, head.method(), head)).flatten()
     }

@@ -11,7 +11,7 @@ use rudy_net::{Reply, Request, Response};
 use super::access::{Access, WouldBlock};
 use super::entry::{Entry, Evidence};
 use super::failure::Failure;
-use super::find::{Elsewhere, FolderPath, Found, find, open_if_there};
+use super::find::{FolderPath, Lookup, OtherRoutes, find, open_if_there};
 use super::root::{Kind, Opened};
 use super::{Files, clock, source};
 
@@ -22,7 +22,7 @@ pub(super) enum Resolved<'a> {
     /// Something else.
     Reply(Reply),
     /// A path that another route takes.
-    Elsewhere(RequestPath<'static>),
+    OtherRoute(RequestPath<'static>),
 }
 
 impl Files {
@@ -31,18 +31,20 @@ impl Files {
         &self,
         request: &Request,
         path: FolderPath<'a>,
-        elsewhere: Option<Elsewhere<'_>>,
+        other_routes: Option<OtherRoutes<'_>>,
         access: Access,
     ) -> Result<Resolved<'a>, WouldBlock> {
         if let Some(entry) = self.known(path.key, access)? {
-            return Ok(match elsewhere.and_then(|elsewhere| entry.leads_to(path.name(), elsewhere)) {
-                Some(path) => Resolved::Elsewhere(path),
-                None => Resolved::Entry(path.key.into(), entry),
-            });
+            return Ok(
+                match other_routes.and_then(|others| entry.path_on_other_route(path.name(), others)) {
+                    Some(path) => Resolved::OtherRoute(path),
+                    None => Resolved::Entry(path.key.into(), entry),
+                },
+            );
         }
         let found = self
             .follow_root(clock::monotonic_ms(), access)
-            .and_then(|()| find(&self.0.root, &self.0.options, path, elsewhere, access))
+            .and_then(|()| find(&self.0.root, &self.0.options, path, other_routes, access))
             .and_then(|found| self.open_found(request, path, found, access));
         found.or_else(|failure| Ok(Resolved::Reply(self.answer_failure(request.headers(), &failure)?.into())))
     }
@@ -51,21 +53,21 @@ impl Files {
         &self,
         request: &Request,
         path: FolderPath<'a>,
-        found: Found,
+        found: Lookup,
         access: Access,
     ) -> Result<Resolved<'a>, Failure> {
         Ok(match found {
-            Found::File { opened, path: file, evidence } => {
+            Lookup::File { opened, path: file, evidence } => {
                 let entry = self.load_and_keep(path.key, opened, &file, evidence, access)?;
                 Resolved::Entry(path.key.into(), entry)
             }
-            Found::Instead(name) => {
+            Lookup::NamedFile(name) => {
                 let (key, entry) = self.named(&name, access)?;
                 Resolved::Entry(key.into(), entry)
             }
-            Found::Elsewhere(path) => Resolved::Elsewhere(path),
-            Found::Directory => Resolved::Reply(self.redirect(request, path.below).into()),
-            Found::Listing => Resolved::Reply(self.list(request, path.name().to_owned())),
+            Lookup::OtherRoute(path) => Resolved::OtherRoute(path),
+            Lookup::MissingSlash => Resolved::Reply(self.redirect(request, path.below).into()),
+            Lookup::Listing => Resolved::Reply(self.list(request, path.name().to_owned())),
         })
     }
 
@@ -122,14 +124,14 @@ impl Files {
     }
 
     /// The path of the site that a path of this folder leads to, if another route takes it.
-    pub(super) fn leads_to(
+    pub(super) fn path_on_other_route(
         &self,
         path: FolderPath<'_>,
-        elsewhere: Elsewhere<'_>,
+        other_routes: OtherRoutes<'_>,
         access: Access,
     ) -> Result<Option<RequestPath<'static>>, WouldBlock> {
-        match find(&self.0.root, &self.0.options, path, Some(elsewhere), access) {
-            Ok(Found::Elsewhere(path)) => Ok(Some(path)),
+        match find(&self.0.root, &self.0.options, path, Some(other_routes), access) {
+            Ok(Lookup::OtherRoute(path)) => Ok(Some(path)),
             Err(Failure::WouldBlock) => Err(WouldBlock),
             _ => Ok(None),
         }

@@ -41,7 +41,7 @@ use crate::files::{FilesTable, Folders};
 use crate::methods::READ_METHODS;
 use crate::php::PhpTable;
 use crate::routes::Context;
-use crate::routing::{Found, PathPattern};
+use crate::routing::{PathPattern, RouteMatch};
 
 /// Responds to the requests of a route.
 pub(crate) trait Handler: Debug + Send + Sync {
@@ -52,10 +52,10 @@ pub(crate) trait Handler: Debug + Send + Sync {
     fn call_head(
         &self,
         head: &RequestHead<'_>,
-        found: &Found<'_, Target>,
+        route: &RouteMatch<'_, Target>,
         path: &RequestPath<'_>,
     ) -> Option<Response> {
-        let _ = (head, found, path);
+        let _ = (head, route, path);
         None
     }
 
@@ -77,19 +77,19 @@ pub(crate) trait Handler: Debug + Send + Sync {
 pub(crate) struct Call<'a> {
     /// The canonical path of the request.
     pub(crate) path: &'a RequestPath<'static>,
-    pub(crate) found: &'a Found<'a, Target>,
+    pub(crate) route: &'a RouteMatch<'a, Target>,
     pub(crate) context: Context<'a>,
 }
 
 impl Call<'_> {
     /// The part of the path that the handler looks at.
     pub(crate) fn below(&self) -> PathBelow<'_> {
-        self.found.below(self.path)
+        self.route.below(self.path)
     }
 
     /// The path of a file in the folder of the handler, if another route of the site takes it.
-    pub(crate) fn taken_elsewhere(&self, file: &str) -> Option<RequestPath<'static>> {
-        self.found.taken_elsewhere(self.path, file)
+    pub(crate) fn path_on_other_route(&self, file: &str) -> Option<RequestPath<'static>> {
+        self.route.path_on_other_route(self.path, file)
     }
 }
 

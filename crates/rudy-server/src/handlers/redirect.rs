@@ -75,7 +75,7 @@ impl HandlerConfig for RedirectTable {
 
 impl Handler for Redirect {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        self.answer(&request, call.path, call.found.pattern).into()
+        self.answer(&request, call.path, call.route.pattern).into()
     }
 }
 

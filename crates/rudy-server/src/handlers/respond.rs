@@ -98,7 +98,12 @@ impl Handler for Respond {
         self.answer(&request).into()
     }
 
-    fn call_head(&self, _: &RequestHead<'_>, _: &Found<'_, Target>, _: &RequestPath<'_>) -> Option<Response> {
+    fn call_head(
+        &self,
+        _: &RequestHead<'_>,
+        _: &RouteMatch<'_, Target>,
+        _: &RequestPath<'_>,
+    ) -> Option<Response> {
         Some(self.answer_read())
     }
 }

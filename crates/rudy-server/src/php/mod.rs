@@ -29,7 +29,7 @@ use crate::files::{Elsewhere, Files, FilesOptions, Folders, Outcome};
 use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::methods::APP_METHODS;
 use crate::routes::Context;
-use crate::routing::Found;
+use crate::routing::RouteMatch;
 
 /// Runs a PHP application with php-fpm. The keys are those of `fastcgi`; `root` is required.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -98,17 +98,17 @@ pub(crate) struct Php {
 
 impl Handler for Php {
     fn call(&self, request: Request, call: Call<'_>) -> Reply {
-        let elsewhere = |file: &str| call.taken_elsewhere(file);
-        self.respond(request, call.below(), call.found.if_others(&elsewhere), call.context)
+        let other_routes = |file: &str| call.path_on_other_route(file);
+        self.respond(request, call.below(), call.route.if_has_other_routes(&other_routes), call.context)
     }
 
     fn call_head(
         &self,
         head: &RequestHead<'_>,
-        found: &Found<'_, Target>,
+        route: &RouteMatch<'_, Target>,
         path: &RequestPath<'_>,
     ) -> Option<Response> {
-        self.answer_head(head, found.below(path))
+        self.answer_head(head, route.below(path))
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
@@ -150,13 +150,13 @@ impl Php {
         Ok(Self { files, app: Fastcgi::of_php(table, root, location, folders)? })
     }
 
-    /// Answers a request; `path` is the part of its path below the route. `elsewhere` knows the other routes, if there are any: an
+    /// Answers a request; `path` is the part of its path below the route. `other_routes` knows the other routes, if there are any: an
     /// index or a front controller that one of them takes is theirs to answer.
     fn respond(
         &self,
         request: Request,
         path: PathBelow<'_>,
-        elsewhere: Option<Elsewhere<'_>>,
+        other_routes: Option<OtherRoutes<'_>>,
         context: Context<'_>,
     ) -> Reply {
         // A folder may have got an `index.php` that goes before what was sent for it.
@@ -170,12 +170,12 @@ impl Php {
         }
         let script = match decide(path, |path| self.app.kind(path, context.access)) {
             Ok(Plan::RunNamed(end)) => Script::until(path, end),
-            Ok(Plan::Run(script)) => match elsewhere.and_then(|elsewhere| elsewhere(&script[1..])) {
+            Ok(Plan::Run(script)) => match other_routes.and_then(|find| find(&script[1..])) {
                 Some(target) => return context.redirect(request, target),
                 None => Ok(Script::new(path.mount(), script.as_bytes())),
             },
             Ok(Plan::Send) => {
-                return match self.files.respond_to(&request, path, elsewhere, context.access) {
+                return match self.files.respond_to(&request, path, other_routes, context.access) {
                     Ok(Outcome::Reply(reply)) => reply,
                     Ok(Outcome::Redirect { path, .. }) => context.redirect(request, path),
                     Err(WouldBlock) => on_pool(request),

@@ -36,26 +36,30 @@ pub(crate) struct Route<H> {
 
 /// A route that was found, and the pattern of it that took the path.
 #[derive(Debug)]
-pub(crate) struct Found<'r, H> {
+pub(crate) struct RouteMatch<'r, H> {
     pub(crate) pattern: &'r PathPattern,
     pub(crate) handler: &'r H,
     /// All routes of its site.
     site: &'r [Route<H>],
 }
 
-impl<H> Found<'_, H> {
+impl<H> RouteMatch<'_, H> {
     /// The part of a request's path that the handler looks at: below the folder for `/docs/*`, the whole path for others.
     pub(crate) fn below<'p>(&self, path: &'p RequestPath<'_>) -> PathBelow<'p> {
         path.below(self.pattern.mount())
     }
 
     /// What is only of use where the site has more than this route.
-    pub(crate) fn if_others<T>(&self, value: T) -> Option<T> {
+    pub(crate) fn if_has_other_routes<T>(&self, value: T) -> Option<T> {
         (self.site.len() > 1).then_some(value)
     }
 
     /// The path of a file in the folder of the handler, if another route of the site takes it.
-    pub(crate) fn taken_elsewhere(&self, path: &RequestPath<'_>, file: &str) -> Option<RequestPath<'static>> {
+    pub(crate) fn path_on_other_route(
+        &self,
+        path: &RequestPath<'_>,
+        file: &str,
+    ) -> Option<RequestPath<'static>> {
         let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
         let target = RequestPath::from_decoded(format!("{mount}/{file}"));
         let route = self.site.iter().find(|route| route.takes(&target).is_some())?;
@@ -101,7 +105,7 @@ impl<H> Router<H> {
         &self,
         host: impl FnOnce() -> &'h [u8],
         path: &RequestPath<'_>,
-    ) -> Result<Found<'_, H>, NotFound> {
+    ) -> Result<RouteMatch<'_, H>, NotFound> {
         let not_found = if self.hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
         let site = self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(not_found)?;
         let first = |path: &RequestPath<'_>| {
@@ -115,7 +119,7 @@ impl<H> Router<H> {
         {
             return Err(NotFound::Ambiguous(PathError::EncodedSlash));
         }
-        Ok(Found { pattern, handler: &route.handler, site })
+        Ok(RouteMatch { pattern, handler: &route.handler, site })
     }
 }
 
