@@ -118,7 +118,7 @@ impl Service for App {
     }
 
     fn call_head(&self, head: &RequestHead<'_>) -> Option<Response> {
-        self.routes.answer_head(head)
+        self.routes.respond_to_head(head)
     }
 
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {

@@ -158,7 +158,7 @@ fn source_that_is_not_run(site: &config::Site, problems: &mut Vec<Problem>) {
             })
         };
         for (key, page) in options.named_pages() {
-            if is_kept_back(page, &options) && !is_run(page) {
+            if is_withheld(page, &options) && !is_run(page) {
                 let title = format!("\"{page}\" is the source of a program, and no route runs it");
                 let problem = Problem::value(&location.key(key), title).label("would not be sent");
                 let help =

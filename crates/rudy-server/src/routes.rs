@@ -32,7 +32,7 @@ pub(crate) struct Routes {
 impl Routes {
     /// Answers a request from its head alone if the response is there: what [`Context::reply`] would make of it. `None` where
     /// there is more to look at than method, path and host.
-    pub(crate) fn answer_head(&self, head: &RequestHead<'_>) -> Option<Response> {
+    pub(crate) fn respond_to_head(&self, head: &RequestHead<'_>) -> Option<Response> {
         let is_read = matches!(*head.method(), Method::GET | Method::HEAD);
         // A target in the absolute form has a scheme, too.
         if !is_read || !head.target().starts_with(b"/") {

@@ -141,7 +141,7 @@ impl Search<'_> {
         if let Some(target) = self.taken(path) {
             return Some(Lookup::OtherRoute(target));
         }
-        if source::is_file_kept_back(&opened, path, self.options) {
+        if source::is_file_withheld(&opened, path, self.options) {
             return None;
         }
         Some(Lookup::File { opened, path: path.to_owned(), evidence: std::mem::take(&mut self.evidence) })

@@ -101,7 +101,7 @@ impl Listing {
             }
             let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
             let is_sent =
-                |item: &Item| item.kind == ItemKind::Directory || !source::is_kept_back(&item.name, options);
+                |item: &Item| item.kind == ItemKind::Directory || !source::is_withheld(&item.name, options);
             entries.extend(Item::of(root, &path, name).filter(is_sent));
         }
         sort(&mut entries, order);

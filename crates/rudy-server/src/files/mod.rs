@@ -3,7 +3,7 @@
 //! A request's way through it, the usual one first:
 //!
 //! 1. [`cache`]: the path was asked for within the last second: an answer whose head is already encoded. Nothing is
-//!    allocated, formatted or waited for, and no [`Request`] is made ([`Files::answer_head`]).
+//!    allocated, formatted or waited for, and no [`Request`] is made ([`Files::respond_to_head`]).
 //! 2. [`resolve`]: the second is over: `statx` tells whether everything still is what it was ([`entry`]).
 //! 3. [`mod@find`]: not known: index files, `try_files`, the fallback, opened beneath the root ([`root`]).
 //!    What was found is read by [`load`].
@@ -61,7 +61,7 @@ use options::CacheRules;
 pub use options::{CacheRule, Compression, FilesError, FilesOptions, FilesTable};
 use resolve::Resolved;
 pub(crate) use root::{Kind, Root};
-pub(crate) use source::is_kept_back;
+pub(crate) use source::is_withheld;
 
 /// A folder as a site. Clones share everything.
 #[derive(Debug, Clone)]
@@ -136,7 +136,7 @@ impl Handler for Files {
         path: &RequestPath<'_>,
     ) -> Option<Response> {
         let other_routes = |file: &str| route.path_on_other_route(path, file);
-        self.answer_head(head, route.below(path), route.if_has_other_routes(&other_routes))
+        self.respond_to_head(head, route.below(path), route.if_has_other_routes(&other_routes))
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
@@ -246,7 +246,7 @@ impl Files {
     /// # Errors
     ///
     /// As [`Self::respond_to`].
-    pub(crate) fn answer_known(
+    pub(crate) fn respond_if_cached(
         &self,
         request: &Request,
         path: PathBelow<'_>,
@@ -259,7 +259,7 @@ impl Files {
     }
 
     /// Answers a request to read from its head, if the response for its path is there and needs no check: no system call is made.
-    pub(crate) fn answer_head(
+    pub(crate) fn respond_to_head(
         &self,
         head: &RequestHead<'_>,
         path: PathBelow<'_>,

@@ -112,7 +112,7 @@ impl Files {
         }
         let opened = open_if_there(&self.0.root, path, access)?;
         let is_sent = |opened: &Opened| {
-            opened.stat.kind == Kind::File && !source::is_file_kept_back(opened, path, &self.0.options)
+            opened.stat.kind == Kind::File && !source::is_file_withheld(opened, path, &self.0.options)
         };
         let Some(opened) = opened.filter(is_sent) else {
             self.say_missing(path);

@@ -11,14 +11,14 @@ const PHP: [&str; 11] =
 const BESIDE_PHP: [&str; 4] = ["inc", "bak", "swp", "orig"];
 
 /// Whether a file of this name is not sent.
-pub(crate) fn is_kept_back(path: &str, options: &FilesOptions) -> bool {
+pub(crate) fn is_withheld(path: &str, options: &FilesOptions) -> bool {
     !options.serve_source && is_source(path, options.on_php_site)
 }
 
 /// Whether an open file is not sent: by its name, or by that of what a symbolic link leads to.
-pub(super) fn is_file_kept_back(opened: &Opened, path: &str, options: &FilesOptions) -> bool {
-    let behind_links = || opened.name().is_some_and(|name| is_kept_back(&name, options));
-    !options.serve_source && (is_kept_back(path, options) || behind_links())
+pub(super) fn is_file_withheld(opened: &Opened, path: &str, options: &FilesOptions) -> bool {
+    let behind_links = || opened.name().is_some_and(|name| is_withheld(&name, options));
+    !options.serve_source && (is_withheld(path, options) || behind_links())
 }
 
 /// Whether a file may hold source, by its name in any case: on a file system that does not tell cases apart, `X.PHP` is

@@ -108,7 +108,7 @@ impl Handler for Php {
         route: &RouteMatch<'_, Target>,
         path: &RequestPath<'_>,
     ) -> Option<Response> {
-        self.answer_head(head, route.below(path))
+        self.respond_to_head(head, route.below(path))
     }
 
     fn start(&self, start: &Start<'_>) -> io::Result<()> {
@@ -162,7 +162,7 @@ impl Php {
         // A folder may have got an `index.php` that goes before what was sent for it.
         let on_pool = |request| context.reply_on_pool(request, path.whole().clone().into_owned());
         if !path.names_directory() {
-            match self.files.answer_known(&request, path, context.access) {
+            match self.files.respond_if_cached(&request, path, context.access) {
                 Ok(Some(reply)) => return reply,
                 Ok(None) => {}
                 Err(WouldBlock) => return on_pool(request),
@@ -197,9 +197,9 @@ impl Php {
         }
     }
 
-    /// Answers a request for a file to read, as [`Files::answer_head`] does. A folder may have got an `index.php`.
-    fn answer_head(&self, head: &RequestHead<'_>, path: PathBelow<'_>) -> Option<Response> {
-        if path.names_directory() { None } else { self.files.answer_head(head, path, None) }
+    /// Answers a request for a file to read, as [`Files::respond_to_head`] does. A folder may have got an `index.php`.
+    fn respond_to_head(&self, head: &RequestHead<'_>, path: PathBelow<'_>) -> Option<Response> {
+        if path.names_directory() { None } else { self.files.respond_to_head(head, path, None) }
     }
 
     fn error(&self, request: &Request, status: StatusCode, explanation: &str) -> Reply {
