@@ -108,7 +108,7 @@ impl ErrorLog {
 
     /// Something is amiss, perhaps again and again: said once a minute for each `kind` and counted in between. The
     /// count is told by `kind` alone, so that is worded for people too.
-    pub fn repeated(&self, kind: &str, message: &str) {
+    pub fn recurring_error(&self, kind: &str, message: &str) {
         self.say_once(Blame::Error, kind, message);
     }
 
@@ -123,7 +123,7 @@ impl ErrorLog {
     }
 
     /// A line, and below it a text of several lines as it is: the diagnostics of a configuration.
-    pub fn error_with(&self, message: &str, text: &str) {
+    pub fn error_with_details(&self, message: &str, text: &str) {
         let mut state = self.lock();
         let line = state.line(Blame::Error, message);
         self.0.writer.push(format!("{line}{}\n", text.trim_end()).as_bytes());
@@ -295,6 +295,6 @@ mod tests {
 
     #[test]
     fn a_text_of_several_lines_follows_its_line() {
-        assert_eq!(written(|log| log.error_with("not taken", "a b\n")), "error: not taken\nb");
+        assert_eq!(written(|log| log.error_with_details("not taken", "a b\n")), "error: not taken\nb");
     }
 }

@@ -15,16 +15,16 @@ use rudy_http::RawTarget;
 use rudy_net::{Reply, Request, RequestBody, Response};
 
 /// How many follow each other at most: as many as nginx allows, and more than any site needs.
-pub(crate) const HOPS_MAX: u32 = 10;
+pub(crate) const REDIRECTS_MAX: u32 = 10;
 
 /// How many internal redirects have led to a request, in its extensions.
 #[derive(Debug, Clone, Copy)]
-struct Hops(u32);
+struct RedirectCount(u32);
 
 /// The status that an error page is sent with, in the extensions of the request for it. An application reads it as
 /// `REDIRECT_STATUS`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PageOf(pub(crate) StatusCode);
+pub(crate) struct ErrorPageFor(pub(crate) StatusCode);
 
 /// What describes a body.
 const OF_BODY: [HeaderName; 5] = [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING];
@@ -33,20 +33,20 @@ const OF_BODY: [HeaderName; 5] = [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE
 const OF_RESOURCE: [HeaderName; 6] =
     [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE];
 
-/// The same request, one internal redirect later; `None` after [`HOPS_MAX`] of them.
+/// The same request, one internal redirect later; `None` after [`REDIRECTS_MAX`] of them.
 pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     let extensions = request.extensions_mut();
-    let hops = extensions.get::<Hops>().map_or(0, |hops| hops.0);
-    let (page_of, target) = (extensions.remove::<PageOf>(), extensions.remove::<RawTarget>());
+    let hops = extensions.get::<RedirectCount>().map_or(0, |hops| hops.0);
+    let (page_of, target) = (extensions.remove::<ErrorPageFor>(), extensions.remove::<RawTarget>());
     // What the authorizer of the route before has said of the request is not for this one.
     extensions.clear();
-    extensions.insert(Hops(hops + 1));
+    extensions.insert(RedirectCount(hops + 1));
     page_of.map(|page_of| extensions.insert(page_of));
     target.map(|target| extensions.insert(target));
-    (hops < HOPS_MAX).then_some(request)
+    (hops < REDIRECTS_MAX).then_some(request)
 }
 
-/// The request for the target of a local redirect; `None` after [`HOPS_MAX`] internal redirects.
+/// The request for the target of a local redirect; `None` after [`REDIRECTS_MAX`] internal redirects.
 ///
 /// It is a GET without a body, as the section has it, or a HEAD if that was asked; its host and its other fields are those of
 /// the client.
@@ -60,14 +60,14 @@ pub(crate) fn for_target(head: &Parts, target: &str) -> Option<Request> {
     same_request(request)
 }
 
-/// The request for the page of an error; `None` after [`HOPS_MAX`] internal redirects, or if the error is that of a page.
+/// The request for the page of an error; `None` after [`REDIRECTS_MAX`] internal redirects, or if the error is that of a page.
 pub(crate) fn for_page(request: Request, status: StatusCode) -> Option<Request> {
     let (head, _) = request.into_parts();
-    if head.extensions.get::<PageOf>().is_some() {
+    if head.extensions.get::<ErrorPageFor>().is_some() {
         return None;
     }
     let mut request = without_body(&head, &OF_RESOURCE);
-    request.extensions_mut().insert(PageOf(status));
+    request.extensions_mut().insert(ErrorPageFor(status));
     head.extensions.get::<RawTarget>().map(|target| request.extensions_mut().insert(target.clone()));
     same_request(request)
 }
@@ -81,7 +81,7 @@ fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
     for name in OF_BODY.iter().chain(dropped) {
         request.headers_mut().remove(name);
     }
-    if let Some(hops) = head.extensions.get::<Hops>() {
+    if let Some(hops) = head.extensions.get::<RedirectCount>() {
         request.extensions_mut().insert(*hops);
     }
     request
@@ -164,6 +164,6 @@ mod tests {
             hops += 1;
             head = other.into_parts().0;
         }
-        assert_eq!(hops, HOPS_MAX);
+        assert_eq!(hops, REDIRECTS_MAX);
     }
 }

@@ -244,7 +244,7 @@ fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
             let message = format!(
                 "{name}: lines dropped, because they came faster than they could be written or had no room: {lines}"
             );
-            errors.repeated("lines of the access log were dropped", &message);
+            errors.recurring_error("lines of the access log were dropped", &message);
             let now = SystemTime::now();
             let mut clock = LocalClock::new();
             Some(match format {
@@ -254,7 +254,7 @@ fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
         }
         Trouble::Failed(error, lines) => {
             let message = format!("{name}: {error}; lines lost so far: {lines}");
-            errors.repeated("lines of the access log were lost", &message);
+            errors.recurring_error("lines of the access log were lost", &message);
             None
         }
     })

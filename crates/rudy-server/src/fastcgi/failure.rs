@@ -13,7 +13,7 @@ use rudy_net::{RequestBodyError, Response};
 
 use crate::buffer::{BufferError, GatherError};
 use crate::files::access::Access;
-use crate::internal_redirect::HOPS_MAX;
+use crate::internal_redirect::REDIRECTS_MAX;
 use crate::pages;
 use crate::upstream::CheckoutError;
 
@@ -203,7 +203,7 @@ impl fmt::Display for Failure {
             Self::Redirects(target) => {
                 write!(
                     f,
-                    "one local redirection led to the next, {HOPS_MAX} times, the last time to {target}"
+                    "one local redirection led to the next, {REDIRECTS_MAX} times, the last time to {target}"
                 )
             }
             Self::Refused(status) => write!(f, "the app refused the request: {status:?}"),

@@ -17,7 +17,7 @@ use rudy_net::Client;
 
 use super::authorize::Variables;
 use super::script::Script;
-use crate::internal_redirect::PageOf;
+use crate::internal_redirect::ErrorPageFor;
 use crate::routing::without_port;
 
 /// The variables that are the same in every request to an app, encoded once.
@@ -189,7 +189,7 @@ impl Params<'_> {
             params.push_joined("PATH_TRANSLATED", root.as_bytes(), path_info);
         }
         // php-cgi runs nothing unless a server has sent it here (`cgi.force_redirect`).
-        let page_of = self.head.extensions.get().map_or(StatusCode::OK, |PageOf(status)| *status);
+        let page_of = self.head.extensions.get().map_or(StatusCode::OK, |ErrorPageFor(status)| *status);
         params.push("REDIRECT_STATUS", page_of.as_str().as_bytes());
     }
 

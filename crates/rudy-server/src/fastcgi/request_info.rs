@@ -27,7 +27,7 @@ impl RequestInfo {
         if failure.is_clients() {
             log.client(failure.kind(), &line);
         } else {
-            log.repeated(failure.kind(), &line);
+            log.recurring_error(failure.kind(), &line);
         }
     }
 }

@@ -35,7 +35,7 @@ impl Stderr {
     /// Logs what went wrong behind an answer that is whole.
     pub(super) fn note(&self, failure: &Failure) {
         if let Some(log) = &self.info.log {
-            log.repeated(failure.kind(), &format!("{}: behind its answer: {failure}", self.info));
+            log.recurring_error(failure.kind(), &format!("{}: behind its answer: {failure}", self.info));
         }
     }
 

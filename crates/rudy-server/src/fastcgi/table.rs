@@ -81,7 +81,7 @@ impl Default for FastcgiTable {
 impl FastcgiTable {
     /// How the names of scripts end: `.php` where the paths of the route say so.
     pub(crate) fn suffix(&self, paths: &[PathPattern]) -> Option<&str> {
-        let by_paths = || paths.iter().all(|path| path.takes_only_names(PHP_SUFFIX)).then_some(PHP_SUFFIX);
+        let by_paths = || paths.iter().all(|path| path.matches_only_suffix(PHP_SUFFIX)).then_some(PHP_SUFFIX);
         self.script_suffix.as_deref().or_else(by_paths)
     }
 

@@ -61,7 +61,7 @@ impl Files {
     pub(super) fn say(&self, failure: &Failure) {
         if let (Some(log), Failure::Refused { path, cause }) = (self.0.log.get(), failure) {
             let path = self.0.root.path().join(path);
-            log.repeated(
+            log.recurring_error(
                 &format!("cannot read a file: {cause}"),
                 &format!("cannot read {}: {cause}", path.display()),
             );
@@ -73,7 +73,7 @@ impl Files {
         if let Some(log) = self.0.log.get() {
             let named = self.0.root.path().join(path);
             let message = format!("{} is to answer, and is not a file that is there", named.display());
-            log.repeated("a page that is to answer is not there", &message);
+            log.recurring_error("a page that is to answer is not there", &message);
         }
     }
 
@@ -89,7 +89,7 @@ impl Files {
             let root = root.path().display();
             let message =
                 format!("cannot open the root {root} again: {cause}; the open folder is still served");
-            log.repeated("a root cannot be opened again", &message);
+            log.recurring_error("a root cannot be opened again", &message);
         }
         Ok(())
     }

@@ -62,13 +62,13 @@ impl<H> RouteMatch<'_, H> {
     ) -> Option<RequestPath<'static>> {
         let mount = std::str::from_utf8(&path.as_bytes()[..self.pattern.mount()]).ok()?;
         let target = RequestPath::from_decoded(format!("{mount}/{file}"));
-        let route = self.site.iter().find(|route| route.takes(&target).is_some())?;
+        let route = self.site.iter().find(|route| route.matching_pattern(&target).is_some())?;
         (!std::ptr::eq(&raw const route.handler, self.handler)).then_some(target)
     }
 }
 
 impl<H> Route<H> {
-    fn takes(&self, path: &RequestPath<'_>) -> Option<&PathPattern> {
+    fn matching_pattern(&self, path: &RequestPath<'_>) -> Option<&PathPattern> {
         self.paths.iter().find(|pattern| pattern.matches(path.as_bytes()))
     }
 }
@@ -109,7 +109,7 @@ impl<H> Router<H> {
         let not_found = if self.hosts.is_by_flags() { NotFound::RejectedHost } else { NotFound::Host };
         let site = self.hosts.find(host).and_then(|site| self.sites.get(site)).ok_or(not_found)?;
         let first = |path: &RequestPath<'_>| {
-            let mut taking = site.iter().filter_map(|route| Some((route, route.takes(path)?)));
+            let mut taking = site.iter().filter_map(|route| Some((route, route.matching_pattern(path)?)));
             taking.next().ok_or(NotFound::Path)
         };
         let (route, pattern) = first(path)?;

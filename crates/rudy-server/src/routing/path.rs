@@ -63,8 +63,8 @@ impl PathPattern {
     }
 
     /// Whether it takes only paths whose last part ends in this: `*.php`, `/app/**/*.php`.
-    pub(crate) fn takes_only_names(&self, ending: &str) -> bool {
-        self.text.ends_with(&format!("*{ending}"))
+    pub(crate) fn matches_only_suffix(&self, suffix: &str) -> bool {
+        self.text.ends_with(&format!("*{suffix}"))
     }
 
     /// Whether it names an encoded slash.

@@ -21,7 +21,7 @@ impl Server {
             let (message, errors) = (format!("SIGHUP: {outcome}"), &self.context.errors);
             if let Failure::Config(diagnostics) = failure {
                 let text = diagnostics.render(false);
-                errors.error_with(&message, &text);
+                errors.error_with_details(&message, &text);
                 outcome::report(&self.signals, Err(&format!("{outcome}\n{}", text.trim_end())));
             } else {
                 errors.error(&message);

@@ -283,7 +283,7 @@ impl Server {
             return;
         }
         if let Err(error) = service_manager::tell(state) {
-            self.context.errors.repeated(
+            self.context.errors.recurring_error(
                 "the service manager cannot be told",
                 &format!("cannot tell the service manager (NOTIFY_SOCKET): {error}"),
             );

@@ -133,8 +133,8 @@ impl Name {
                 log.notice(&format!("{self} resolves to {}", list(now)));
             }
             Err(_) if had_failed => {}
-            Err(why) if before.is_empty() => log.repeated(&kind(), &unresolved_line(self, why)),
-            Err(why) => log.repeated(
+            Err(why) if before.is_empty() => log.recurring_error(&kind(), &unresolved_line(self, why)),
+            Err(why) => log.recurring_error(
                 &kind(),
                 &format!("{self} no longer resolves: {why}; connections still go to {}", list(&before)),
             ),
