@@ -83,7 +83,7 @@ fn after_a_stream_with_an_end_the_connection_goes_on() {
     let mut connection = ask(&server, "GET", "/three/1");
     assert_eq!(connection.response().text(), "1\n2\n3\n");
     connection.send(b"GET /wait HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(connection.response().text(), "This took 10ms.\n");
+    assert_eq!(connection.response().text(), "Delayed by 10ms.\n");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn many_answers_are_waited_for_and_all_come() {
     }
     for mut connection in connections {
         // Closed then: where there are few threads, one of them waits for that.
-        assert_eq!(connection.response().text(), "This took 10ms.\n");
+        assert_eq!(connection.response().text(), "Delayed by 10ms.\n");
     }
 }
 

@@ -132,7 +132,7 @@ impl Service for App {
 
     fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
         if let Some(log) = &self.access_log {
-            log.refused(client, reason, outcome);
+            log.rejected(client, reason, outcome);
         }
         if let Some(log) = &self.error_log {
             let status = outcome.status.as_ref().map_or("no answer", StatusCode::as_str);
@@ -289,8 +289,8 @@ mod tests {
             ("GET", "/pretty/url?x", 200, "ran"),
             ("GET", "/missing.css", 404, "sorry"),
             // The other route says which methods it answers. A page that fails itself is not shown.
-            ("POST", "/", 405, "405 Method Not Allowed\nThis is read: GET and HEAD.\n"),
-            ("DELETE", "/a.html", 405, "405 Method Not Allowed\nThis is read: GET and HEAD.\n"),
+            ("POST", "/", 405, "405 Method Not Allowed\nMethod not allowed. Use GET or HEAD.\n"),
+            ("DELETE", "/a.html", 405, "405 Method Not Allowed\nMethod not allowed. Use GET or HEAD.\n"),
         ] {
             let response = ask(&app, method, "a.org", target);
             assert_eq!(
@@ -449,9 +449,19 @@ mod tests {
             ("files.org", "/far", 301, ""),
             ("files.org", "/nothing", 404, "sorry"),
             ("php.org", "/far/a.css", 200, "far"),
-            ("php.org", "/far/x.css", 404, "404 Not Found\nThere is nothing at this address.\n"),
+            (
+                "php.org",
+                "/far/x.css",
+                404,
+                "404 Not Found\nThe requested URL was not found on this server.\n",
+            ),
             ("php.org", "/far/index.php", 502, ""),
-            ("app.org", "/far/x.php", 404, "404 Not Found\nThere is nothing at this address.\n"),
+            (
+                "app.org",
+                "/far/x.php",
+                404,
+                "404 Not Found\nThe requested URL was not found on this server.\n",
+            ),
             ("app.org", "/far/index.php", 502, ""),
         ] {
             let request = http::Request::builder().uri(path).header(header::HOST, host);

@@ -1,6 +1,6 @@
-//! What the running server has to say, on stderr: one line each, with the time and who is to blame.
+//! The error log: one line per event on stderr, with a timestamp and a severity.
 //!
-//! What peers do wrong is said once for each kind and then counted, so that nobody can fill a disk from outside.
+//! Errors that peers cause are rate-limited by kind, so that no client can fill a disk.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,16 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::config::{Placeholders, visible};
-use crate::line_writer::{LineWriter, OnTrouble, Trouble};
+use crate::line_writer::{LineWriter, LinesLost, OnLinesLost};
 use crate::local_time::LocalClock;
 
-/// How long a kind of trouble is only counted after a line about it.
-const QUIET_TIME: Duration = Duration::from_mins(1);
-/// Kinds that are told apart. Their names come from our own code, but some carry words of a peer; beyond this many they
-/// are counted together.
-const KINDS: usize = 128;
+/// How long further errors of a kind are only counted after one was logged.
+const RATE_LIMIT_PERIOD: Duration = Duration::from_mins(1);
+/// Maximum number of kinds. Some names of kinds contain text from a peer; beyond this limit, all others are counted together.
+const KINDS_MAX: usize = 128;
 
-/// The error log. Clones write to the same place; whoever writes never waits for it.
+/// The error log. Clones write to the same file. Writing never blocks.
 #[derive(Debug, Clone)]
 pub struct ErrorLog(Arc<Inner>);
 
@@ -31,22 +30,22 @@ struct Inner {
     state: Mutex<State>,
 }
 
-/// Who or what a line is about.
+/// The severity of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Blame {
-    /// Nobody: something went as it should.
+enum Severity {
+    /// A normal event.
     Notice,
-    /// A client did something wrong.
+    /// An error of a client.
     Client,
-    /// An app that we started: what it writes to its standard output and error.
+    /// Output of an app that Rudy started.
     App,
-    /// Something is amiss on this machine or in the configuration.
+    /// An error on this machine or in the configuration.
     Error,
-    /// We did something wrong.
+    /// A bug in Rudy.
     Bug,
 }
 
-impl fmt::Display for Blame {
+impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Notice => "notice",
@@ -66,12 +65,14 @@ impl ErrorLog {
 
     /// Writes to `file`.
     pub fn to(file: File) -> io::Result<Self> {
-        // Nobody is left to tell if stderr takes nothing; that lines are missing is said where it can be.
-        let on_trouble: OnTrouble = Box::new(|trouble| match trouble {
-            Trouble::Dropped(lines) => Some(format!("error: {lines} lines of this log dropped here\n")),
-            Trouble::Failed(..) => None,
+        // A failed write to stderr cannot be reported anywhere. Dropped lines are reported in the log itself.
+        let on_lines_lost: OnLinesLost = Box::new(|lost| match lost {
+            LinesLost::Dropped(lines) => {
+                Some(format!("error: {lines} lines of this log were dropped here\n"))
+            }
+            LinesLost::Failed(..) => None,
         });
-        let writer = LineWriter::start("error-log", file, on_trouble)?;
+        let writer = LineWriter::start("error-log", file, on_lines_lost)?;
         let state = State {
             clock: LocalClock::new(),
             kinds: Kinds::default(),
@@ -80,84 +81,82 @@ impl ErrorLog {
         Ok(Self(Arc::new(Inner { writer, state: Mutex::new(state) })))
     }
 
-    /// Shows these placeholders in place of their values from now on, and those of earlier calls: apps and requests of a
-    /// configuration before may still name its values. There are no more than variables in the environment, which does not change.
+    /// Replaces the values of these placeholders in all later lines. Placeholders of earlier calls stay in force, because requests
+    /// of an older configuration can still log its values. Their number is bounded by the environment, which does not change.
     pub(crate) fn mask(&self, placeholders: &Placeholders) {
         self.lock().placeholders.extend(placeholders);
     }
 
-    /// A text that is shown elsewhere, as it would be in the log.
+    /// Returns a text with the values of all placeholders replaced, as in the log.
     pub(crate) fn masked(&self, text: &str) -> String {
         self.lock().placeholders.mask(text).into_owned()
     }
 
-    /// Something happened that was meant to.
+    /// Logs a normal event.
     pub fn notice(&self, message: &str) {
-        self.say(&mut self.lock(), Blame::Notice, message);
+        self.write(&mut self.lock(), Severity::Notice, message);
     }
 
-    /// An app has something to say. How many of its lines there may be is for the caller to see to.
+    /// Logs a line of an app's output. The caller limits their number.
     pub fn app(&self, line: &str) {
-        self.say(&mut self.lock(), Blame::App, line);
+        self.write(&mut self.lock(), Severity::App, line);
     }
 
-    /// Something is amiss, on this machine or in its configuration.
+    /// Logs an error on this machine or in its configuration.
     pub fn error(&self, message: &str) {
-        self.say(&mut self.lock(), Blame::Error, message);
+        self.write(&mut self.lock(), Severity::Error, message);
     }
 
-    /// Something is amiss, perhaps again and again: said once a minute for each `kind` and counted in between. The
-    /// count is told by `kind` alone, so that is worded for people too.
+    /// Logs an error that can recur, once a minute for each `kind`, and counts the others. The line with the count shows only
+    /// `kind`, so `kind` must be readable too.
     pub fn recurring_error(&self, kind: &str, message: &str) {
-        self.say_once(Blame::Error, kind, message);
+        self.write_limited(Severity::Error, kind, message);
     }
 
-    /// A client did something wrong: said once a minute for each `kind` and counted in between.
+    /// Logs an error of a client, once a minute for each `kind`, and counts the others.
     pub fn client(&self, kind: &str, message: &str) {
-        self.say_once(Blame::Client, kind, message);
+        self.write_limited(Severity::Client, kind, message);
     }
 
-    /// A bug of ours; the same one is said once a minute.
+    /// Logs a bug in Rudy, once a minute for each message.
     pub fn bug(&self, message: &str) {
-        self.say_once(Blame::Bug, message, message);
+        self.write_limited(Severity::Bug, message, message);
     }
 
-    /// A line, and below it a text of several lines as it is: the diagnostics of a configuration.
+    /// Logs an error, and below it a text of several lines without escapes: the diagnostics of a configuration.
     pub fn error_with_details(&self, message: &str, text: &str) {
         let mut state = self.lock();
-        let line = state.line(Blame::Error, message);
+        let line = state.line(Severity::Error, message);
         self.0.writer.push(format!("{line}{}\n", text.trim_end()).as_bytes());
     }
 
-    /// Says how often what was said once happened again, and writes what still waits: at the end of the process.
+    /// Logs the counts of all rate-limited kinds and writes all queued lines. For the end of the process.
     pub fn close(&self) {
         let mut state = self.lock();
-        for ((blame, kind), seen) in std::mem::take(&mut state.kinds.0) {
-            if seen.unsaid > 0 {
-                self.say(
-                    &mut state,
-                    blame,
-                    &format!("{kind}: {} more since the last line about it", seen.unsaid),
-                );
+        for ((severity, kind), seen) in std::mem::take(&mut state.kinds.0) {
+            if seen.suppressed > 0 {
+                let message = format!("{kind}: {} more since the last line about it", seen.suppressed);
+                self.write(&mut state, severity, &message);
             }
         }
         drop(state);
         self.0.writer.close();
     }
 
-    fn say_once(&self, blame: Blame, kind: &str, message: &str) {
+    fn write_limited(&self, severity: Severity, kind: &str, message: &str) {
         let mut state = self.lock();
-        match state.kinds.note(blame, kind, Instant::now()) {
+        match state.kinds.count(severity, kind, Instant::now()) {
             None => {}
-            Some(0) => self.say(&mut state, blame, message),
+            Some(0) => self.write(&mut state, severity, message),
             Some(more) => {
-                self.say(&mut state, blame, &format!("{message} ({more} more like it since the last line)"));
+                let message = format!("{message} ({more} more like it since the last line)");
+                self.write(&mut state, severity, &message);
             }
         }
     }
 
-    fn say(&self, state: &mut State, blame: Blame, message: &str) {
-        self.0.writer.push(state.line(blame, message).as_bytes());
+    fn write(&self, state: &mut State, severity: Severity, message: &str) {
+        self.0.writer.push(state.line(severity, message).as_bytes());
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -173,46 +172,46 @@ struct State {
 }
 
 impl State {
-    /// One line: what could end it or talk to a terminal is escaped.
-    fn line(&mut self, blame: Blame, message: &str) -> String {
+    /// Formats a line. Escapes line breaks and control characters.
+    fn line(&mut self, severity: Severity, message: &str) -> String {
         format!(
-            "{} {blame}: {}\n",
+            "{} {severity}: {}\n",
             self.clock.rfc3339(SystemTime::now()),
             visible(&self.placeholders.mask(message))
         )
     }
 }
 
-/// When each kind of trouble was last said, and how often it was not.
+/// When each kind of error was last logged, and how many were suppressed since.
 #[derive(Debug, Default)]
-struct Kinds(BTreeMap<(Blame, String), Seen>);
+struct Kinds(BTreeMap<(Severity, String), Seen>);
 
 #[derive(Debug)]
 struct Seen {
-    said_at: Instant,
-    unsaid: u64,
+    logged_at: Instant,
+    suppressed: u64,
 }
 
 impl Kinds {
-    /// Counts one of `kind`. Says how many were not said before it if it is to be said, `None` if not.
-    fn note(&mut self, blame: Blame, kind: &str, now: Instant) -> Option<u64> {
-        let mut key = (blame, kind.to_owned());
-        if self.0.len() >= KINDS && !self.0.contains_key(&key) {
+    /// Counts an error of `kind`. Returns the number of suppressed ones before it if it must be logged, else `None`.
+    fn count(&mut self, severity: Severity, kind: &str, now: Instant) -> Option<u64> {
+        let mut key = (severity, kind.to_owned());
+        if self.0.len() >= KINDS_MAX && !self.0.contains_key(&key) {
             "other kinds".clone_into(&mut key.1);
         }
         match self.0.entry(key) {
             Entry::Vacant(entry) => {
-                entry.insert(Seen { said_at: now, unsaid: 0 });
+                entry.insert(Seen { logged_at: now, suppressed: 0 });
                 Some(0)
             }
-            Entry::Occupied(entry) if now.duration_since(entry.get().said_at) < QUIET_TIME => {
-                entry.into_mut().unsaid += 1;
+            Entry::Occupied(entry) if now.duration_since(entry.get().logged_at) < RATE_LIMIT_PERIOD => {
+                entry.into_mut().suppressed += 1;
                 None
             }
             Entry::Occupied(entry) => {
                 let seen = entry.into_mut();
-                seen.said_at = now;
-                Some(std::mem::take(&mut seen.unsaid))
+                seen.logged_at = now;
+                Some(std::mem::take(&mut seen.suppressed))
             }
         }
     }
@@ -224,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// What `write` leaves in the log, without the times.
+    /// Returns what `write` leaves in the log, without the timestamps.
     fn written(write: impl FnOnce(&ErrorLog)) -> String {
         let mut file = tempfile::tempfile().unwrap();
         let log = ErrorLog::to(file.try_clone().unwrap()).unwrap();
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_said_once_and_its_count_at_the_end() {
+    fn a_kind_is_logged_once_and_its_count_at_the_end() {
         let text = written(|log| {
             for port in 1..=4 {
                 log.client("400: bad head", &format!("192.0.2.7:{port}: 400: bad head"));
@@ -258,21 +257,21 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_said_again_after_a_minute_with_the_count() {
+    fn a_kind_is_logged_again_after_a_minute_with_the_count() {
         let mut kinds = Kinds::default();
         let start = Instant::now();
-        let seen =
-            [0, 1, 59, 60, 61, 120].map(|s| kinds.note(Blame::Client, "x", start + Duration::from_secs(s)));
+        let seen = [0, 1, 59, 60, 61, 120]
+            .map(|s| kinds.count(Severity::Client, "x", start + Duration::from_secs(s)));
         assert_eq!(seen, [Some(0), None, None, Some(2), None, Some(1)]);
     }
 
     #[test]
-    fn kinds_are_bounded() {
+    fn the_number_of_kinds_is_bounded() {
         let mut kinds = Kinds::default();
-        for n in 0..10 * KINDS {
-            kinds.note(Blame::Client, &n.to_string(), Instant::now());
+        for n in 0..10 * KINDS_MAX {
+            kinds.count(Severity::Client, &n.to_string(), Instant::now());
         }
-        assert_eq!(kinds.0.len(), KINDS + 1);
+        assert_eq!(kinds.0.len(), KINDS_MAX + 1);
     }
 
     #[test]
@@ -281,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_stay_when_others_come() {
+    fn earlier_placeholders_stay_in_force() {
         let text = written(|log| {
             for (value, placeholder) in [("secret", "${OLD}"), ("hidden", "${NEW}")] {
                 let mut placeholders = Placeholders::default();
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_several_lines_follows_its_line() {
-        assert_eq!(written(|log| log.error_with_details("not taken", "a b\n")), "error: not taken\nb");
+    fn details_of_several_lines_follow_their_line() {
+        assert_eq!(written(|log| log.error_with_details("rejected", "a b\n")), "error: rejected\nb");
     }
 }

@@ -1,7 +1,7 @@
-//! Internal redirects: another path of the site answers, and the client does not see it.
+//! Internal redirects: the server responds with another path of the site, invisibly to the client.
 //!
-//! They come from applications (local redirects, RFC 3875 §6.2.2) and from the `files` handler, where its index, its fallback,
-//! its `try_files` or its error page is a path that another route takes. The access rules of that route apply.
+//! Applications cause them (local redirects, RFC 3875 §6.2.2), and the `files` handler if its index, its fallback, a file of
+//! `try_files` or an error page has a path that another route matches. The access rules of that route apply.
 
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION,
@@ -14,44 +14,43 @@ use http::{HeaderName, Method, StatusCode, Uri};
 use rudy_http::RawTarget;
 use rudy_net::{Reply, Request, RequestBody, Response};
 
-/// How many follow each other at most: as many as nginx allows, and more than any site needs.
+/// Maximum number of internal redirects for one request, as in nginx.
 pub(crate) const REDIRECTS_MAX: u32 = 10;
 
-/// How many internal redirects have led to a request, in its extensions.
+/// The number of internal redirects that led to a request, in its extensions.
 #[derive(Debug, Clone, Copy)]
 struct RedirectCount(u32);
 
-/// The status that an error page is sent with, in the extensions of the request for it. An application reads it as
-/// `REDIRECT_STATUS`.
+/// The status of the error that a request fetches the page for, in its extensions. An application reads it as `REDIRECT_STATUS`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ErrorPageFor(pub(crate) StatusCode);
 
-/// What describes a body.
-const OF_BODY: [HeaderName; 5] = [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING];
+/// Header fields that describe a request body.
+const BODY_FIELDS: [HeaderName; 5] =
+    [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING];
 
-/// What asks for a version or a part of the resource that the client named.
-const OF_RESOURCE: [HeaderName; 6] =
+/// Header fields that make a request conditional or select a range of the resource.
+const CONDITIONAL_FIELDS: [HeaderName; 6] =
     [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE];
 
-/// The same request, one internal redirect later; `None` after [`REDIRECTS_MAX`] of them.
+/// Counts an internal redirect of a request; `None` after [`REDIRECTS_MAX`] of them.
 pub(crate) fn same_request(mut request: Request) -> Option<Request> {
     let extensions = request.extensions_mut();
-    let hops = extensions.get::<RedirectCount>().map_or(0, |hops| hops.0);
+    let count = extensions.get::<RedirectCount>().map_or(0, |count| count.0);
     let (page_of, target) = (extensions.remove::<ErrorPageFor>(), extensions.remove::<RawTarget>());
-    // What the authorizer of the route before has said of the request is not for this one.
+    // The variables from the authorizer of the previous route must not reach this one.
     extensions.clear();
-    extensions.insert(RedirectCount(hops + 1));
+    extensions.insert(RedirectCount(count + 1));
     page_of.map(|page_of| extensions.insert(page_of));
     target.map(|target| extensions.insert(target));
-    (hops < REDIRECTS_MAX).then_some(request)
+    (count < REDIRECTS_MAX).then_some(request)
 }
 
-/// The request for the target of a local redirect; `None` after [`REDIRECTS_MAX`] internal redirects.
+/// Returns the request for the target of a local redirect; `None` after [`REDIRECTS_MAX`] internal redirects.
 ///
-/// It is a GET without a body, as the section has it, or a HEAD if that was asked; its host and its other fields are those of
-/// the client.
+/// It is a GET without a body, as RFC 3875 §6.2.2 requires, or a HEAD if the request was one. Host and other fields are copied.
 pub(crate) fn for_target(head: &Parts, target: &str) -> Option<Request> {
-    // What is no target was refused when the response was read.
+    // Invalid targets were rejected when the response was parsed.
     let target: PathAndQuery = target.parse().ok()?;
     let mut request = without_body(head, &[]);
     let mut uri = head.uri.clone().into_parts();
@@ -60,13 +59,13 @@ pub(crate) fn for_target(head: &Parts, target: &str) -> Option<Request> {
     same_request(request)
 }
 
-/// The request for the page of an error; `None` after [`REDIRECTS_MAX`] internal redirects, or if the error is that of a page.
+/// Returns the request for an error page; `None` after [`REDIRECTS_MAX`] internal redirects, or if an error page failed.
 pub(crate) fn for_page(request: Request, status: StatusCode) -> Option<Request> {
     let (head, _) = request.into_parts();
     if head.extensions.get::<ErrorPageFor>().is_some() {
         return None;
     }
-    let mut request = without_body(&head, &OF_RESOURCE);
+    let mut request = without_body(&head, &CONDITIONAL_FIELDS);
     request.extensions_mut().insert(ErrorPageFor(status));
     head.extensions.get::<RawTarget>().map(|target| request.extensions_mut().insert(target.clone()));
     same_request(request)
@@ -78,24 +77,24 @@ fn without_body(head: &Parts, dropped: &[HeaderName]) -> Request {
     *request.uri_mut() = head.uri.clone();
     *request.version_mut() = head.version;
     *request.headers_mut() = head.headers.clone();
-    for name in OF_BODY.iter().chain(dropped) {
+    for name in BODY_FIELDS.iter().chain(dropped) {
         request.headers_mut().remove(name);
     }
-    if let Some(hops) = head.extensions.get::<RedirectCount>() {
-        request.extensions_mut().insert(*hops);
+    if let Some(count) = head.extensions.get::<RedirectCount>() {
+        request.extensions_mut().insert(*count);
     }
     request
 }
 
-/// What describes the content of a response, and so comes with the page and not from the response that failed.
-const OF_CONTENT: [HeaderName; 5] =
+/// Header fields that describe the content of a response. The error page provides them, not the failed response.
+const CONTENT_FIELDS: [HeaderName; 5] =
     [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS];
 
-/// What holds for the page at its own address only: a cache that kept an error under these would show it in place of the resource.
-const OF_ADDRESS: [HeaderName; 4] = [ACCEPT_RANGES, CONTENT_LOCATION, ETAG, LAST_MODIFIED];
+/// Header fields that are valid only for the page's own URL: with them, a cache could store the error in place of the resource.
+const URL_FIELDS: [HeaderName; 4] = [ACCEPT_RANGES, CONTENT_LOCATION, ETAG, LAST_MODIFIED];
 
-/// Puts the response to the request for an error's page in the place of the content of the response that failed. A page with
-/// another status than 200 or that of the error has failed itself.
+/// Replaces the content of a failed response with an error page. The page is ignored if its status is neither 200 nor that of the
+/// error, because then the page has failed itself.
 pub(crate) fn with_page(failed: Response, page: Reply) -> Reply {
     let apply = move |page: Response| {
         if ![StatusCode::OK, failed.status()].contains(&page.status()) {
@@ -113,14 +112,14 @@ fn apply_page(failed: &Response, mut page: Response) -> Response {
     page.set_status(failed.status());
     let fields = page.headers_mut();
     let is_file = fields.contains_key(ETAG);
-    for name in &OF_ADDRESS {
+    for name in &URL_FIELDS {
         fields.remove(name);
     }
     if is_file {
-        // A rule for files by their names; an application says what holds for the error.
+        // The value is from a `cache_control` rule for the file, not for the error. An application sets its own.
         fields.remove(CACHE_CONTROL);
     }
-    for name in failed.headers().keys().filter(|name| !OF_CONTENT.contains(name)) {
+    for name in failed.headers().keys().filter(|name| !CONTENT_FIELDS.contains(name)) {
         fields.remove(name);
         for value in failed.headers().get_all(name) {
             fields.append(name, value.clone());
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_request_is_a_get_without_a_body_for_the_same_host() {
+    fn a_local_redirect_is_a_get_without_a_body_for_the_same_host() {
         for (method, uri, expected_method, expected_uri) in [
             ("POST", "/form?x", "GET", "/thanks?id=1"),
             ("HEAD", "/form", "HEAD", "/thanks?id=1"),
@@ -157,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_round_in_circles_ends() {
+    fn a_redirect_loop_ends() {
         let mut head = head("GET", "/");
-        let mut hops = 0;
+        let mut count = 0;
         while let Some(other) = for_target(&head, "/again") {
-            hops += 1;
+            count += 1;
             head = other.into_parts().0;
         }
-        assert_eq!(hops, REDIRECTS_MAX);
+        assert_eq!(count, REDIRECTS_MAX);
     }
 }

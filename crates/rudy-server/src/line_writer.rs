@@ -1,5 +1,4 @@
-//! Lines to a file, a pipe or a terminal, written by a thread of their own: whoever has a line to write never waits for
-//! whatever is at the other end.
+//! Writes lines to a file, a pipe or a terminal from a dedicated thread, so that the callers never wait for it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,29 +7,29 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes of lines that may wait to be written; beyond it lines are dropped and counted. 1 MiB is some 5,000 requests:
-/// a disk that pauses for 50 ms at 100,000 requests a second loses nothing.
+/// Maximum size of the queue in bytes; further lines are dropped and counted. 1 MiB holds about 5,000 requests:
+/// a disk that pauses for 50 ms at 100,000 requests a second loses no line.
 const QUEUE_BYTES: usize = 1024 * 1024;
-/// So many bytes are worth a write at once.
+/// Size of a batch in bytes that is written without further delay.
 const BATCH_BYTES: usize = 64 * 1024;
-/// How long fewer bytes wait for company. `tail -f` does not notice; a busy server saves a write for each request.
-const GATHER_TIME: Duration = Duration::from_millis(50);
-/// How long the end of the server waits for a reader who does not read.
-const CLOSE_TIME: Duration = Duration::from_secs(2);
-/// What a pipe takes in one piece even if others write to it too (`PIPE_BUF` of Linux, pipe(7)).
+/// How long a smaller batch waits for more lines. A user of `tail -f` does not notice; a busy server saves a write per request.
+const BATCH_DELAY: Duration = Duration::from_millis(50);
+/// How long the shutdown of the server waits for a reader that does not read.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum size of an atomic write to a pipe (`PIPE_BUF` of Linux, pipe(7)).
 const PIPE_BYTES: usize = 4096;
 
-/// What keeps lines from being written.
+/// Why lines are missing.
 #[derive(Debug)]
-pub(crate) enum Trouble {
-    /// This many lines are missing before the next one: they came faster than they could be written, or the file took none.
+pub(crate) enum LinesLost {
+    /// The number of lines missing before the next one: the queue was full, or writes had failed.
     Dropped(u64),
-    /// The file took no more, and this many lines are lost since it last took one.
+    /// A write failed. The number counts the lines lost since the last successful write.
     Failed(io::Error, u64),
 }
 
-/// Is told of trouble, in the writing thread. What it returns becomes a line of the file itself.
-pub(crate) type OnTrouble = Box<dyn FnMut(&Trouble) -> Option<String> + Send>;
+/// A callback that runs in the writing thread when lines are lost. It can return a line for the file itself.
+pub(crate) type OnLinesLost = Box<dyn FnMut(&LinesLost) -> Option<String> + Send>;
 
 /// A queue of lines and the thread that writes them.
 #[derive(Debug)]
@@ -39,16 +38,16 @@ pub(crate) struct LineWriter {
 }
 
 impl LineWriter {
-    /// Starts a thread of this name that writes to `file`.
-    pub(crate) fn start(name: &str, file: File, on_trouble: OnTrouble) -> io::Result<Self> {
+    /// Starts a thread called `name` that writes to `file`.
+    pub(crate) fn start(name: &str, file: File, on_lines_lost: OnLinesLost) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let output = Output::new(file);
         let for_thread = shared.clone();
-        thread::Builder::new().name(name.to_owned()).spawn(move || for_thread.run(output, on_trouble))?;
+        thread::Builder::new().name(name.to_owned()).spawn(move || for_thread.run(output, on_lines_lost))?;
         Ok(Self { shared })
     }
 
-    /// Queues a line, its newline included, or counts it as dropped. Never waits for the file.
+    /// Queues a line, which includes its newline. If the queue is full, counts the line as dropped. Never blocks.
     pub(crate) fn push(&self, line: &[u8]) {
         let mut queue = self.shared.lock();
         let before = queue.lines.len();
@@ -57,45 +56,45 @@ impl LineWriter {
             return;
         }
         queue.lines.extend_from_slice(line);
-        // The thread sleeps until there is a first line, and then until there are enough of them.
+        // The thread sleeps until the first line, and then until the batch is full or the delay is over.
         if before == 0 || (before < BATCH_BYTES && queue.lines.len() >= BATCH_BYTES) {
-            self.shared.wanted.notify_one();
+            self.shared.wake.notify_one();
         }
     }
 
-    /// Lines queued so far go to the old file, those from now on to `file`.
+    /// Writes the lines queued so far to the old file, and later ones to `file`.
     pub(crate) fn replace(&self, file: File) {
         let mut queue = self.shared.lock();
         let position = queue.lines.len();
-        // A file that got no line before the next one came is not needed: so no more files wait than lines do.
+        // Drop a replacement that has received no line, so that there are never more open files than queued lines.
         queue.replacements.pop_if(|(last, _)| *last == position);
         queue.replacements.push((position, file));
-        self.shared.wanted.notify_one();
+        self.shared.wake.notify_one();
     }
 
-    /// Writes what waits, and waits for that, though not for ever. What comes after is lost.
+    /// Waits until all queued lines are written, for a limited time. Later lines are lost.
     pub(crate) fn close(&self) {
         let mut queue = self.shared.lock();
         queue.closing = true;
-        self.shared.wanted.notify_one();
-        drop(self.shared.ended.wait_timeout_while(queue, CLOSE_TIME, |queue| !queue.ended));
+        self.shared.wake.notify_one();
+        drop(self.shared.ended.wait_timeout_while(queue, CLOSE_TIMEOUT, |queue| !queue.ended));
     }
 }
 
 impl Drop for LineWriter {
-    /// The thread writes what waits and ends. It is not waited for: this may be a thread that serves others.
+    /// Lets the thread write the queued lines and end. Does not wait for that: the caller may be a worker.
     fn drop(&mut self) {
         self.shared.lock().closing = true;
-        self.shared.wanted.notify_one();
+        self.shared.wake.notify_one();
     }
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// Signalled to the thread: there is something to do.
-    wanted: Condvar,
-    /// Signalled by the thread when it has written everything and ends.
+    /// Wakes the thread.
+    wake: Condvar,
+    /// Notified by the thread when it has written everything and ends.
     ended: Condvar,
 }
 
@@ -103,8 +102,8 @@ struct Shared {
 struct Queue {
     lines: Vec<u8>,
     dropped: u64,
-    /// The files for the lines beyond these positions, in order. There may be several: the thread does not wake between
-    /// two reopens that follow each other quickly.
+    /// The files for the lines from these positions on, in order. There can be several if the log is reopened twice before the
+    /// thread wakes.
     replacements: Vec<(usize, File)>,
     closing: bool,
     ended: bool,
@@ -117,13 +116,13 @@ impl Queue {
 }
 
 impl Shared {
-    /// A panic while the lock is held leaves nothing half done: a line is appended in one step.
+    /// Ignores poisoning: a line is appended in one step, so a panic leaves the queue consistent.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread: takes what has gathered, writes it, and begins again until it is told to end.
-    fn run(&self, mut output: Output, mut on_trouble: OnTrouble) {
+    /// The thread's loop: writes one batch after the other until the writer is closed.
+    fn run(&self, mut output: Output, mut on_lines_lost: OnLinesLost) {
         let mut batch = Vec::new();
         loop {
             let mut queue = self.wait();
@@ -135,15 +134,15 @@ impl Shared {
 
             let mut written = 0;
             for (position, file) in replacements {
-                output.write_batch(&batch[written..position], &mut on_trouble);
+                output.write_batch(&batch[written..position], &mut on_lines_lost);
                 output = Output { lost: output.lost, ..Output::new(file) };
                 written = position;
             }
-            output.write_batch(&batch[written..], &mut on_trouble);
+            output.write_batch(&batch[written..], &mut on_lines_lost);
             batch.clear();
             if dropped > 0 {
-                // They came when the queue was full, so after everything in it and before everything to come.
-                output.note(&Trouble::Dropped(dropped), &mut on_trouble);
+                // The dropped lines came after this batch and before the next one.
+                output.report(&LinesLost::Dropped(dropped), &mut on_lines_lost);
             }
             if closing {
                 self.lock().ended = true;
@@ -155,60 +154,61 @@ impl Shared {
 
     fn wait(&self) -> MutexGuard<'_, Queue> {
         let idle = |queue: &mut Queue| queue.lines.is_empty() && !queue.is_urgent();
-        let queue = self.wanted.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
-        self.wanted
-            .wait_timeout_while(queue, GATHER_TIME, |queue| !queue.is_urgent())
+        let queue = self.wake.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        self.wake
+            .wait_timeout_while(queue, BATCH_DELAY, |queue| !queue.is_urgent())
             .unwrap_or_else(PoisonError::into_inner)
             .0
     }
 }
 
-/// The file, and whether it ends in the middle of a line.
+/// The current file.
 struct Output {
     file: File,
-    /// The most bytes in one write.
-    piece_bytes: usize,
+    /// Maximum size of one write in bytes.
+    chunk_bytes: usize,
+    /// Whether the file ends with an incomplete line.
     is_torn: bool,
-    /// Lines that it has not taken since it last took one.
+    /// Lines lost since the last successful write.
     lost: u64,
 }
 
 impl Output {
     fn new(file: File) -> Self {
-        // Appending to a regular file is one step however much it is; a pipe mixes the pieces of its writers.
+        // An append to a regular file is atomic at any size. A larger write to a pipe can mix with those of other writers.
         let is_pipe = file
             .metadata()
             .is_ok_and(|metadata| metadata.file_type().is_fifo() || metadata.file_type().is_socket());
-        Self { file, piece_bytes: if is_pipe { PIPE_BYTES } else { usize::MAX }, is_torn: false, lost: 0 }
+        Self { file, chunk_bytes: if is_pipe { PIPE_BYTES } else { usize::MAX }, is_torn: false, lost: 0 }
     }
 
-    fn write_batch(&mut self, lines: &[u8], on_trouble: &mut OnTrouble) {
+    fn write_batch(&mut self, lines: &[u8], on_lines_lost: &mut OnLinesLost) {
         match self.write_lines(lines) {
             Err((error, lost)) => {
                 self.lost += lost;
-                self.note(&Trouble::Failed(error, self.lost), on_trouble);
+                self.report(&LinesLost::Failed(error, self.lost), on_lines_lost);
             }
-            // It takes lines again, and says how many it lacks.
+            // Writes work again: report in the file how many lines are missing.
             Ok(()) if self.lost > 0 && !lines.is_empty() => {
                 let lost = std::mem::take(&mut self.lost);
-                self.note(&Trouble::Dropped(lost), on_trouble);
+                self.report(&LinesLost::Dropped(lost), on_lines_lost);
             }
             Ok(()) => {}
         }
     }
 
-    fn note(&mut self, trouble: &Trouble, on_trouble: &mut OnTrouble) {
-        if let Some(line) = on_trouble(trouble) {
-            // If the file does not take this line either, the trouble has been told all the same.
+    fn report(&mut self, lost: &LinesLost, on_lines_lost: &mut OnLinesLost) {
+        if let Some(line) = on_lines_lost(lost) {
+            // The callback has reported the loss, even if this line is lost too.
             let _ = self.write_lines(line.as_bytes());
         }
     }
 
-    /// Writes lines, or says why not, and how many are lost.
+    /// Writes lines. The error includes the number of lines lost.
     fn write_lines(&mut self, mut lines: &[u8]) -> Result<(), (io::Error, u64)> {
         while !lines.is_empty() {
-            let (piece, rest) = lines.split_at(piece_length(lines, self.piece_bytes));
-            if let Err((error, written)) = self.write_piece(piece) {
+            let (chunk, rest) = lines.split_at(chunk_length(lines, self.chunk_bytes));
+            if let Err((error, written)) = self.write_chunk(chunk) {
                 let lost = lines[written..].split_inclusive(|byte| *byte == b'\n').count();
                 return Err((error, lost as u64));
             }
@@ -217,34 +217,34 @@ impl Output {
         Ok(())
     }
 
-    /// Writes all of `piece`, or says how much of it was written. A full disk may take half a line: the next write
-    /// begins a new one, so that the torn one stands alone.
-    fn write_piece(&mut self, piece: &[u8]) -> Result<(), (io::Error, usize)> {
+    /// Writes all of `chunk`. The error includes the number of bytes written. A full disk can cut a line in half: the next write
+    /// then begins with a newline, so that it does not continue the incomplete line.
+    fn write_chunk(&mut self, chunk: &[u8]) -> Result<(), (io::Error, usize)> {
         if self.is_torn {
             self.file.write_all(b"\n").map_err(|error| (error, 0))?;
             self.is_torn = false;
         }
         let mut written = 0;
-        while written < piece.len() {
-            match self.file.write(&piece[written..]) {
+        while written < chunk.len() {
+            match self.file.write(&chunk[written..]) {
                 Ok(0) => return Err((io::ErrorKind::WriteZero.into(), written)),
                 Ok(n) => written += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err((error, written)),
             }
-            self.is_torn = piece[written - 1] != b'\n';
+            self.is_torn = chunk[written - 1] != b'\n';
         }
         Ok(())
     }
 }
 
-/// How much of `lines` to write at once: whole lines, `most` bytes at most unless one line alone is longer.
-fn piece_length(lines: &[u8], most: usize) -> usize {
-    if lines.len() <= most {
+/// Returns the length of the next write: whole lines, at most `max` bytes unless the first line is longer.
+fn chunk_length(lines: &[u8], max: usize) -> usize {
+    if lines.len() <= max {
         return lines.len();
     }
     let end_of_line = |byte: &u8| *byte == b'\n';
-    let fitting = lines[..most].iter().rposition(end_of_line);
+    let fitting = lines[..max].iter().rposition(end_of_line);
     fitting.or_else(|| lines.iter().position(end_of_line)).map_or(lines.len(), |end| end + 1)
 }
 
@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    fn silent() -> OnTrouble {
+    fn silent() -> OnLinesLost {
         Box::new(|_| None)
     }
 
@@ -265,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_whole_lines() {
-        for (lines, most, expected) in [
+    fn a_chunk_holds_whole_lines() {
+        for (lines, max, expected) in [
             ("", 4, 0),
             ("ab\n", 4, 3),
             ("ab\ncd\n", 4, 3),
@@ -274,12 +274,12 @@ mod tests {
             ("ab\ncd\n", 6, 6),
             ("abcdefgh\nij\n", 4, 9),
         ] {
-            assert_eq!(piece_length(lines.as_bytes(), most), expected, "{lines:?} at {most}");
+            assert_eq!(chunk_length(lines.as_bytes(), max), expected, "{lines:?} with {max}");
         }
     }
 
     #[test]
-    fn lines_arrive_in_order_and_none_is_lost_at_the_end() {
+    fn all_lines_are_written_in_order() {
         let mut file = tempfile::tempfile().unwrap();
         let writer = LineWriter::start("test", file.try_clone().unwrap(), silent()).unwrap();
         let expected: String = (0..10_000).fold(String::new(), |lines, n| lines + &format!("line {n}\n"));
@@ -294,13 +294,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_who_does_not_read_costs_lines_that_are_counted_in_the_file() {
+    fn lines_dropped_because_of_a_slow_reader_are_counted_in_the_file() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let note: OnTrouble = Box::new(|trouble| match trouble {
-            Trouble::Dropped(n) => Some(format!("dropped {n}\n")),
-            Trouble::Failed(..) => None,
+        let on_lines_lost: OnLinesLost = Box::new(|lost| match lost {
+            LinesLost::Dropped(n) => Some(format!("dropped {n}\n")),
+            LinesLost::Failed(..) => None,
         });
-        let writer = LineWriter::start("test", socket_file(ours), note).unwrap();
+        let writer = LineWriter::start("test", socket_file(ours), on_lines_lost).unwrap();
         let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
         let pushed = 4 * QUEUE_BYTES / line.len();
         for _ in 0..pushed {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_gets_every_line_from_then_on() {
+    fn lines_after_a_replacement_go_to_the_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let (old, new) = (folder.path().join("old"), folder.path().join("new"));
         let writer = LineWriter::start("test", File::create(&old).unwrap(), silent()).unwrap();
@@ -331,12 +331,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_replaced_before_the_writer_wakes_gets_its_lines() {
+    fn each_file_gets_its_lines_if_two_replacements_happen_before_the_thread_wakes() {
         let folder = tempfile::tempdir().unwrap();
         let [second, third] = ["second", "third"].map(|name| folder.path().join(name));
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let writer = LineWriter::start("test", socket_file(ours), silent()).unwrap();
-        // More than a socket takes: until the other end reads, the writer sees none of what follows.
+        // More than a socket buffers: the thread blocks on this line until the other end reads.
         let first = [b"x".repeat(QUEUE_BYTES / 2), b"\n".to_vec()].concat();
         writer.push(&first);
         writer.replace(File::create(&second).unwrap());
@@ -348,26 +348,26 @@ mod tests {
             theirs.read_to_end(&mut read).map(|_| read)
         });
         writer.close();
-        assert!(reader.join().unwrap().unwrap() == first, "the first file has other lines than the first");
+        assert!(reader.join().unwrap().unwrap() == first, "the first file has exactly the first line");
         assert_eq!(std::fs::read_to_string(second).unwrap(), "between\n");
         assert_eq!(std::fs::read_to_string(third).unwrap(), "after\n");
     }
 
     #[test]
-    fn lines_that_a_full_disk_has_cost_are_counted_where_lines_go_on() {
+    fn lines_lost_on_a_full_disk_are_counted_in_the_file_after_the_next_write() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let (sender, told) = mpsc::channel();
-        let note: OnTrouble = Box::new(move |trouble| {
-            sender.send(format!("{trouble:?}")).unwrap();
-            matches!(trouble, Trouble::Dropped(_)).then(|| format!("{trouble:?}\n"))
+        let (sender, reports) = mpsc::channel();
+        let on_lines_lost: OnLinesLost = Box::new(move |lost| {
+            sender.send(format!("{lost:?}")).unwrap();
+            matches!(lost, LinesLost::Dropped(_)).then(|| format!("{lost:?}\n"))
         });
         let full = || File::options().write(true).open("/dev/full").unwrap();
-        let writer = LineWriter::start("test", full(), note).unwrap();
+        let writer = LineWriter::start("test", full(), on_lines_lost).unwrap();
         writer.push(b"one\ntwo\n");
-        assert!(told.recv().unwrap().ends_with(", 2)"));
+        assert!(reports.recv().unwrap().ends_with(", 2)"));
         writer.push(b"three\n");
-        assert!(told.recv().unwrap().ends_with(", 3)"), "all since the last that was written");
+        assert!(reports.recv().unwrap().ends_with(", 3)"), "all since the last successful write");
         writer.replace(File::create(&path).unwrap());
         writer.push(b"four\n");
         writer.push(b"five\n");
@@ -376,16 +376,16 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_takes_nothing_is_told_with_the_number_of_lines() {
-        let (sender, told) = mpsc::channel();
-        let tell: OnTrouble = Box::new(move |trouble| {
-            sender.send(format!("{trouble:?}")).unwrap();
+    fn a_failed_write_is_reported_with_the_number_of_lines() {
+        let (sender, reports) = mpsc::channel();
+        let on_lines_lost: OnLinesLost = Box::new(move |lost| {
+            sender.send(format!("{lost:?}")).unwrap();
             None
         });
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let writer = LineWriter::start("test", full, tell).unwrap();
+        let writer = LineWriter::start("test", full, on_lines_lost).unwrap();
         writer.push(b"one\ntwo\n");
-        let told = told.recv().unwrap();
-        assert!(told.contains("StorageFull") && told.ends_with(", 2)"), "{told}");
+        let report = reports.recv().unwrap();
+        assert!(report.contains("StorageFull") && report.ends_with(", 2)"), "{report}");
     }
 }

@@ -1,4 +1,4 @@
-//! The time of day as logs write it, in the zone of this machine.
+//! Timestamps for logs, in the time zone of this machine.
 
 use std::fmt::{self, Display};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// Turns moments into text. What changes once a second is kept: a busy log asks thousands of times in one.
+/// Formats timestamps. Caches the text of a second, because a busy log formats thousands of timestamps in one.
 #[derive(Debug)]
 pub(crate) struct LocalClock {
     zone: TimeZone,
@@ -17,38 +17,38 @@ pub(crate) struct LocalClock {
 }
 
 impl LocalClock {
-    /// In the zone of this machine: `TZ` if set, else `/etc/localtime`, else UTC.
+    /// Returns a clock in the time zone of this machine: `TZ` if set, else `/etc/localtime`, else UTC.
     pub(crate) fn new() -> Self {
         Self::in_zone(TimeZone::system())
     }
 
-    /// In this zone.
+    /// Returns a clock in `zone`.
     pub(crate) fn in_zone(zone: TimeZone) -> Self {
         Self { zone, second: None, combined: String::new(), date_time: String::new(), offset: String::new() }
     }
 
-    /// `21/Nov/2026:04:05:06 +0100`, as the common log format has it.
+    /// Formats as in the common log format: `21/Nov/2026:04:05:06 +0100`.
     pub(crate) fn combined(&mut self, time: SystemTime) -> &str {
-        self.turn_to(time);
+        self.update(time);
         &self.combined
     }
 
-    /// `2026-11-21T04:05:06.789012+01:00` (RFC 3339).
+    /// Formats as in RFC 3339: `2026-11-21T04:05:06.789012+01:00`.
     pub(crate) fn rfc3339(&mut self, time: SystemTime) -> impl Display + '_ {
-        let micros = self.turn_to(time);
+        let micros = self.update(time);
         fmt::from_fn(move |f| write!(f, "{}.{micros:06}{}", self.date_time, self.offset))
     }
 
-    /// Makes the kept texts those of `time`'s second; returns the microseconds within it.
-    fn turn_to(&mut self, time: SystemTime) -> u32 {
-        // A clock set before 1970 is shown as 1970: no log is worth a panic.
+    /// Updates the cached texts for the second of `time`. Returns its microseconds within the second.
+    fn update(&mut self, time: SystemTime) -> u32 {
+        // A time before 1970 is shown as 1970 instead of a panic.
         let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let second = i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX);
         if self.second != Some(second) {
-            let moment = Timestamp::from_second(second).unwrap_or(Timestamp::MAX).to_zoned(self.zone.clone());
-            self.combined = moment.strftime("%d/%b/%Y:%H:%M:%S %z").to_string();
-            self.date_time = moment.strftime("%Y-%m-%dT%H:%M:%S").to_string();
-            self.offset = moment.strftime("%:z").to_string();
+            let zoned = Timestamp::from_second(second).unwrap_or(Timestamp::MAX).to_zoned(self.zone.clone());
+            self.combined = zoned.strftime("%d/%b/%Y:%H:%M:%S %z").to_string();
+            self.date_time = zoned.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+            self.offset = zoned.strftime("%:z").to_string();
             self.second = Some(second);
         }
         since_epoch.subsec_micros()
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_written_with_its_zone() {
+    fn a_timestamp_includes_the_offset_of_its_zone() {
         let mut berlin = LocalClock::in_zone(TimeZone::fixed(jiff::tz::offset(1)));
         let time = UNIX_EPOCH + Duration::from_micros(1_795_230_306_000_042);
         assert_eq!(berlin.combined(time), "21/Nov/2026:04:05:06 +0100");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn times_beyond_the_calendar_do_not_panic() {
+    fn times_out_of_range_do_not_panic() {
         let mut utc = LocalClock::in_zone(TimeZone::UTC);
         let before = UNIX_EPOCH - Duration::from_secs(1);
         assert_eq!(utc.rfc3339(before).to_string(), "1970-01-01T00:00:00.000000+00:00");

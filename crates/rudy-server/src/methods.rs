@@ -1,20 +1,19 @@
-//! Which methods a resource answers, and what the others get: the one place for every handler.
+//! The responses for HTTP methods that a handler does not support, for all handlers.
 //!
-//! The protocol machine lets any token pass (RFC 9110 §9.1), so that a gateway can hand on what it does not know.
+//! The state machine of HTTP accepts any token as a method (RFC 9110 §9.1), so that a gateway can pass on unknown ones.
 
 use http::{HeaderValue, Method, StatusCode, header};
 use rudy_net::{Request, Response};
 
 use crate::pages;
 
-/// The methods of everything here that has a state to read and none to change.
+/// The methods of read-only resources.
 pub(crate) const READ_METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// What an application may be asked, which decides itself: the methods of RFC 9110 and PATCH, without those of tunnels and
-/// traces.
+/// The methods that are passed to applications: those of RFC 9110 and PATCH, without CONNECT and TRACE.
 pub(crate) const APP_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
-/// The IANA HTTP Method Registry but for `*`, which is reserved; sorted.
+/// The IANA HTTP Method Registry without the reserved `*`, sorted.
 const REGISTERED: [&str; 40] = [
     "ACL",
     "BASELINE-CONTROL",
@@ -58,27 +57,28 @@ const REGISTERED: [&str; 40] = [
     "VERSION-CONTROL",
 ];
 
-/// Whether a method is one that anybody has heard of. Methods are case-sensitive (RFC 9110 §9.1): `get` is not GET.
+/// Returns whether a method is registered. Methods are case-sensitive (RFC 9110 §9.1): `get` is not GET.
 pub(crate) fn is_known(method: &Method) -> bool {
     REGISTERED.binary_search(&method.as_str()).is_ok()
 }
 
-/// The answer for a resource that is only read, where the method already decides it; `None` for GET and HEAD.
+/// Returns the response of a read-only resource to methods other than GET and HEAD, and `None` for those two.
 ///
-/// OPTIONS gets 204 with Allow, a method that exists 405 with Allow, any other 501 (RFC 9110 §9.1, §15.5.6, §15.6.2).
+/// It is 204 with Allow for OPTIONS, 405 with Allow for other registered methods, and 501 for the rest
+/// (RFC 9110 §9.1, §15.5.6, §15.6.2).
 pub(crate) fn respond_unless_read(request: &Request) -> Option<Response> {
     match *request.method() {
         Method::GET | Method::HEAD => None,
-        _ => Some(method_not_allowed(request, READ_METHODS, "This is read: GET and HEAD.")),
+        _ => Some(method_not_allowed(request, READ_METHODS, "Method not allowed. Use GET or HEAD.")),
     }
 }
 
-/// The answer to a method other than those that do something here, as for [`respond_unless_read`]. `allow` names those,
-/// OPTIONS among them; `explanation` says it in words.
+/// Returns the response to an unsupported method, as [`respond_unless_read`] does. `allow` lists the supported methods and
+/// OPTIONS; `explanation` is the text of the error page.
 pub(crate) fn method_not_allowed(request: &Request, allow: &'static str, explanation: &str) -> Response {
     let mut response = match *request.method() {
         Method::OPTIONS => Response::new(StatusCode::NO_CONTENT),
-        ref other if !is_known(other) => return unknown(request),
+        ref other if !is_known(other) => return not_implemented(request),
         _ => pages::error(StatusCode::METHOD_NOT_ALLOWED, request.headers(), explanation),
     };
     // RFC 9110 §15.5.6: MUST be in a 405.
@@ -86,13 +86,13 @@ pub(crate) fn method_not_allowed(request: &Request, allow: &'static str, explana
     response
 }
 
-/// The answer to a method that nobody has heard of, 501; `None` for the others.
+/// Returns a 501 for an unregistered method, and `None` for the others.
 pub(crate) fn reject_unknown_method(request: &Request) -> Option<Response> {
-    (!is_known(request.method())).then(|| unknown(request))
+    (!is_known(request.method())).then(|| not_implemented(request))
 }
 
-fn unknown(request: &Request) -> Response {
-    pages::error(StatusCode::NOT_IMPLEMENTED, request.headers(), "This method is not known here.")
+fn not_implemented(request: &Request) -> Response {
+    pages::error(StatusCode::NOT_IMPLEMENTED, request.headers(), "The server does not support this method.")
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_meet_a_resource_that_is_only_read() {
+    fn a_read_only_resource_responds_to_every_method() {
         for (method, status, allow) in [
             ("GET", None, false),
             ("HEAD", None, false),
@@ -119,9 +119,9 @@ mod tests {
             ("get", Some(501), false),
         ] {
             let request = http::Request::builder().method(method).body(RequestBody::empty()).unwrap();
-            let answer = respond_unless_read(&request);
-            assert_eq!(answer.as_ref().map(|answer| answer.status().as_u16()), status, "{method}");
-            let has_allow = answer.is_some_and(|answer| answer.headers().contains_key(header::ALLOW));
+            let response = respond_unless_read(&request);
+            assert_eq!(response.as_ref().map(|response| response.status().as_u16()), status, "{method}");
+            let has_allow = response.is_some_and(|response| response.headers().contains_key(header::ALLOW));
             assert_eq!(has_allow, allow, "{method}");
         }
     }

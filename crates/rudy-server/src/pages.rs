@@ -1,4 +1,4 @@
-//! The pages that the server itself writes.
+//! The error pages that the server generates.
 
 use http::header::{ACCEPT, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -6,8 +6,8 @@ use rudy_http::semantics::negotiation::choose_media_type;
 use rudy_http::semantics::reason::reason_phrase;
 use rudy_net::{Body, Response};
 
-/// An error, as a page for those who ask for one (`headers` are the request's) and as a line of text for all others.
-/// `explanation` is one or two sentences for whoever reads it; markup in it is escaped.
+/// Returns an error as HTML if `headers`, those of the request, prefer it, and as plain text otherwise.
+/// `explanation` is one or two sentences for the user. Its markup is escaped.
 #[must_use]
 pub fn error(status: StatusCode, headers: &HeaderMap, explanation: &str) -> Response {
     let reason = reason_phrase(status).unwrap_or("Error");
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_gets_a_page_and_a_program_gets_a_line() {
+    fn a_browser_gets_html_and_a_program_gets_plain_text() {
         let (media_type, text) = page("text/html,application/xhtml+xml,*/*;q=0.8");
         assert_eq!(media_type, "text/html; charset=utf-8");
         assert!(

@@ -67,7 +67,7 @@ impl Context<'_> {
         }
         // RFC 9110 §7.4: an https resource requested over a connection that nothing secures MUST be refused.
         if request.uri().scheme() == Some(&Scheme::HTTPS) && self.client.scheme() != Scheme::HTTPS {
-            let explanation = "This connection is not encrypted: https is not spoken on it.";
+            let explanation = "This connection does not use TLS, so it cannot serve an https URL.";
             return pages::error(StatusCode::MISDIRECTED_REQUEST, request.headers(), explanation).into();
         }
         self.route(request, None, false)
@@ -92,7 +92,7 @@ impl Context<'_> {
     pub(crate) fn redirect(self, request: Request, path: RequestPath<'static>) -> Reply {
         let fields = request.headers().clone();
         let Some(next) = internal_redirect::same_request(request) else {
-            let explanation = "The routes of this site lead from one to another without an end.";
+            let explanation = "Too many internal redirects.";
             return pages::error(StatusCode::INTERNAL_SERVER_ERROR, &fields, explanation).into();
         };
         self.route(next, Some(path), false)
@@ -123,7 +123,8 @@ impl Context<'_> {
         let Target { authorizer, allow_trace, handler } = found.handler;
         // TRACE sends the request back, credentials that a proxy has added among them (RFC 9110 §9.3.8).
         if *request.method() == Method::TRACE && !allow_trace {
-            return method_not_allowed(&request, handler.methods(), "TRACE is not allowed here.").into();
+            return method_not_allowed(&request, handler.methods(), "Method not allowed. TRACE is disabled.")
+                .into();
         }
         if let Some(authorizer) = authorizer.as_ref().filter(|_| !is_admitted) {
             return authorizer.call(request, path, self);
@@ -135,7 +136,7 @@ impl Context<'_> {
 fn refuse_path(request: &Request, refusal: PathError) -> Response {
     // An unknown method is unknown wherever it is tried.
     reject_unknown_method(request).unwrap_or_else(|| {
-        pages::error(StatusCode::BAD_REQUEST, request.headers(), &format!("Refused: {refusal}."))
+        pages::error(StatusCode::BAD_REQUEST, request.headers(), &format!("Bad request: {refusal}."))
     })
 }
 
@@ -145,12 +146,14 @@ fn answer_nobody(request: &Request, why: NotFound) -> Response {
         let error = |status, explanation: &str| pages::error(status, request.headers(), explanation);
         match why {
             // RFC 9110 §7.4: a request for a host that nobody here answers for is misdirected.
-            NotFound::Host => error(StatusCode::MISDIRECTED_REQUEST, "No site here is for this host."),
+            NotFound::Host => error(StatusCode::MISDIRECTED_REQUEST, "No site is configured for this host."),
             NotFound::RejectedHost => {
                 error(StatusCode::MISDIRECTED_REQUEST, &explain_rejected(request_host(request)))
             }
-            NotFound::Path => error(StatusCode::NOT_FOUND, "There is nothing at this address."),
-            NotFound::Ambiguous(refusal) => error(StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
+            NotFound::Path => error(StatusCode::NOT_FOUND, "The requested URL was not found on this server."),
+            NotFound::Ambiguous(refusal) => {
+                error(StatusCode::BAD_REQUEST, &format!("Bad request: {refusal}."))
+            }
         }
     })
 }

@@ -1,4 +1,4 @@
-//! The combined format of Apache and nginx, which every log reader knows, and three columns after it:
+//! The combined format of Apache and nginx, which every log analyzer can read, with three more columns:
 //!
 //! ```text
 //! 192.0.2.7 - - [21/Nov/2026:04:05:06 +0100] "GET /a HTTP/1.1" 200 512 "https://example.org/" "curl/8" 812 790 complete
@@ -10,7 +10,7 @@ use std::io::Write;
 
 use http::StatusCode;
 
-use super::{Asked, Record, ended_word, micros, version_text};
+use super::{Record, RequestInfo, ended_word, micros, version_text};
 
 /// Appends the line of `record`, its newline included.
 pub(super) fn write(record: &Record<'_>, time: &str, line: &mut Vec<u8>) {
@@ -19,9 +19,9 @@ pub(super) fn write(record: &Record<'_>, time: &str, line: &mut Vec<u8>) {
         None => line.extend_from_slice(b"unix:"),
     }
     put(line, format_args!(" - - [{time}] "));
-    put_request_line(record.asked, line);
+    put_request_line(record.request, line);
     let outcome = record.outcome;
-    // Readers want three digits; a peer that was gone before there was an answer got no status.
+    // Log analyzers need three digits. There is no status if the peer closed the connection before the response.
     put(
         line,
         format_args!(
@@ -30,25 +30,25 @@ pub(super) fn write(record: &Record<'_>, time: &str, line: &mut Vec<u8>) {
             outcome.body_bytes
         ),
     );
-    put_field(record.asked.and_then(|asked| asked.value(asked.referer.as_ref())), line);
+    put_field(record.request.and_then(|request| request.value(request.referer.as_ref())), line);
     line.push(b' ');
-    put_field(record.asked.and_then(|asked| asked.value(asked.user_agent.as_ref())), line);
+    put_field(record.request.and_then(|request| request.value(request.user_agent.as_ref())), line);
     let (duration_us, wait_us) = (micros(outcome.duration), micros(outcome.wait));
     put(line, format_args!(" {duration_us} {wait_us} {}\n", ended_word(outcome.end_reason)));
 }
 
-/// A line that log readers pass over.
+/// Returns a line with the number of dropped ones, as a comment that log analyzers skip.
 pub(super) fn dropped(lines: u64, time: &str) -> String {
-    format!("# [{time}] {lines} lines dropped here: they came faster than they could be written\n")
+    format!("# [{time}] {lines} lines dropped here, because writing is too slow or the disk was full\n")
 }
 
-fn put_request_line(asked: Option<&Asked>, line: &mut Vec<u8>) {
-    let Some(asked) = asked else { return line.extend_from_slice(b"\"-\"") };
+fn put_request_line(request: Option<&RequestInfo>, line: &mut Vec<u8>) {
+    let Some(request) = request else { return line.extend_from_slice(b"\"-\"") };
     line.push(b'"');
-    put_escaped(asked.method.as_str().as_bytes(), line);
+    put_escaped(request.method.as_str().as_bytes(), line);
     line.push(b' ');
-    put_escaped(asked.target(), line);
-    put(line, format_args!(" {}\"", version_text(asked.version)));
+    put_escaped(request.target(), line);
+    put(line, format_args!(" {}\"", version_text(request.version)));
 }
 
 fn put_field(value: Option<&[u8]>, line: &mut Vec<u8>) {
@@ -58,10 +58,10 @@ fn put_field(value: Option<&[u8]>, line: &mut Vec<u8>) {
 }
 
 fn put(line: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    line.write_fmt(text).expect("a Vec takes everything");
+    line.write_fmt(text).expect("writing to a Vec cannot fail");
 }
 
-/// What could end a quoted column, end the line, or talk to a terminal is written `\xHH`, as nginx does.
+/// Appends text and escapes quotes, line breaks and control characters as `\xHH`, as nginx does.
 fn put_escaped(bytes: &[u8], line: &mut Vec<u8>) {
     for &byte in bytes {
         if must_escape(byte) {

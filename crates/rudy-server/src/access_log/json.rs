@@ -1,4 +1,4 @@
-//! One JSON object a line. Members that are not known are left out; `status` is `null` where none was sent.
+//! The JSON format: one object per line. Unknown members are absent; `status` is `null` if none was sent.
 
 use std::fmt::{Arguments, Display};
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::io::Write;
 use rudy_http::semantics::path::RequestPath;
 use rudy_net::Peer;
 
-use super::{Asked, Record, ended_word, micros, version_text};
+use super::{Record, RequestInfo, ended_word, micros, version_text};
 
 /// Appends the line of `record`, its newline included.
 pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>) {
@@ -23,7 +23,7 @@ pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>
     if let Some(asked) = record.asked {
         put_asked(asked, line);
     }
-    if let Some(reason) = record.refused {
+    if let Some(reason) = record.rejection {
         put_text("refused", reason.as_bytes(), line);
     }
     let outcome = record.outcome;
@@ -37,7 +37,7 @@ pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>
     put(line, format_args!(",\"ended\":\"{}\"}}\n", ended_word(outcome.end_reason)));
 }
 
-/// A line that tells how many are missing before it.
+/// Returns a line with the number of lines that are missing before it.
 pub(super) fn dropped(lines: u64, time: &impl Display) -> String {
     format!("{{\"time\":\"{time}\",\"dropped_lines\":{lines}}}\n")
 }
@@ -49,20 +49,20 @@ fn put_address(name: &str, peer: Peer, line: &mut Vec<u8>) {
     }
 }
 
-fn put_asked(asked: &Asked, line: &mut Vec<u8>) {
-    put_text("method", asked.method.as_str().as_bytes(), line);
-    put_text("target", asked.target(), line);
-    // What routes were compared with: other spellings of a path have the same value here.
-    if let Ok(path) = RequestPath::parse(asked.path())
-        && asked.path() != b"*"
+fn put_request(request: &RequestInfo, line: &mut Vec<u8>) {
+    put_text("method", request.method.as_str().as_bytes(), line);
+    put_text("target", request.target(), line);
+    // The canonical path, which routes match: all spellings of a path have the same value here.
+    if let Ok(path) = RequestPath::parse(request.path())
+        && request.path() != b"*"
     {
         put_text("path", path.as_bytes(), line);
     }
-    put_text("version", version_text(asked.version).as_bytes(), line);
+    put_text("version", version_text(request.version).as_bytes(), line);
     for (name, value) in
-        [("host", &asked.host), ("referer", &asked.referer), ("user_agent", &asked.user_agent)]
+        [("host", &request.host), ("referer", &request.referer), ("user_agent", &request.user_agent)]
     {
-        if let Some(value) = asked.value(value.as_ref()) {
+        if let Some(value) = request.value(value.as_ref()) {
             put_text(name, value, line);
         }
     }
@@ -79,8 +79,8 @@ fn put_text(name: &str, value: &[u8], line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// RFC 8259 §7 asks for the escape of quote, backslash and the controls below space; the controls above (DEL, C1) could
-/// talk to a terminal, and U+2028 and U+2029 end a line for some readers.
+/// Appends a character. RFC 8259 §7 requires escapes for quote, backslash and the controls below space. DEL and the C1 controls can
+/// affect a terminal, and U+2028 and U+2029 end a line for some programs.
 fn put_char(c: char, line: &mut Vec<u8>) {
     match c {
         '"' | '\\' => line.extend_from_slice(&[b'\\', c as u8]),
@@ -93,5 +93,5 @@ fn put_char(c: char, line: &mut Vec<u8>) {
 }
 
 fn put(line: &mut Vec<u8>, text: Arguments<'_>) {
-    line.write_fmt(text).expect("a Vec takes everything");
+    line.write_fmt(text).expect("writing to a Vec cannot fail");
 }

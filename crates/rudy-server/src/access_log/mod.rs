@@ -1,8 +1,7 @@
 //! The access log: one line for each exchange, in the combined format or as JSON.
 //!
-//! A line is formatted when its exchange is over, on the thread that served it and in a buffer that stays, and then queued
-//! for the log's own thread: no request waits for a disk, and what a peer sends does not pile up behind a slow one. When
-//! the queue is full lines are dropped; how many is said in the log and on stderr.
+//! The worker formats a line in a reused buffer when the exchange is over, and queues it for the log's thread, so no request
+//! waits for a disk. If the queue is full, lines are dropped; their number is logged here and in the error log.
 
 mod combined;
 mod json;
@@ -23,17 +22,17 @@ use rudy_http::semantics::field::{FieldLines, KnownField};
 use rudy_net::{Client, EndReason, ExchangeOutcome, Observer};
 
 use crate::error_log::ErrorLog;
-use crate::line_writer::{LineWriter, OnTrouble, Trouble};
+use crate::line_writer::{LineWriter, LinesLost, OnLinesLost};
 use crate::local_time::LocalClock;
 
-/// How a line of the access log looks.
+/// The format of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// The combined format of Apache and nginx, with three columns more at its end: the microseconds the exchange took,
-    /// those of them before the answer's first byte, and how it ended.
+    /// The combined format of Apache and nginx, with three more columns: the duration in microseconds, the time to the first
+    /// byte of the response in microseconds, and how the exchange ended.
     #[default]
     Combined,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -42,12 +41,12 @@ pub enum Format {
 pub enum Destination {
     /// `-`: standard output.
     Stdout,
-    /// A file, appended to, created if it is not there.
+    /// A file. It is created if it is missing, and appended to otherwise.
     File(PathBuf),
 }
 
 impl Destination {
-    /// Takes `-` for standard output and everything else for a path.
+    /// Parses a destination: `-` is standard output, everything else a path.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         if path.as_os_str() == "-" { Self::Stdout } else { Self::File(path.to_owned()) }
@@ -56,7 +55,7 @@ impl Destination {
     fn open(&self) -> io::Result<File> {
         match self {
             Self::Stdout => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
-            // Addresses are personal data: others on this machine do not get to read them unless the file says so.
+            // IP addresses are personal data: by default, other users of this machine cannot read them.
             Self::File(path) => File::options().append(true).create(true).mode(0o640).open(path),
         }
     }
@@ -83,36 +82,36 @@ struct Open {
 }
 
 impl AccessLog {
-    /// Opens the log and starts the thread that writes it. Trouble with writing goes to `errors`, and into the log.
+    /// Opens the log and starts the thread that writes it. Lost lines are reported in `errors` and in the log itself.
     pub fn open(destination: Destination, format: Format, errors: &ErrorLog) -> io::Result<Self> {
-        let on_trouble = tell_trouble(format!("access log {destination}"), format, errors.clone());
-        let writer = LineWriter::start("access-log", destination.open()?, on_trouble)?;
+        let on_lines_lost = report_lost_lines(format!("access log {destination}"), format, errors.clone());
+        let writer = LineWriter::start("access-log", destination.open()?, on_lines_lost)?;
         Ok(Self(Arc::new(Open { destination, format, writer })))
     }
 
-    /// Where it goes.
+    /// Returns the destination of the log.
     #[must_use]
     pub fn destination(&self) -> &Destination {
         &self.0.destination
     }
 
-    /// Opens the file again under its name, after it was renamed or removed. Lines up to now go to the old one.
+    /// Opens the file again after it was renamed or removed. Lines queued so far go to the old file.
     pub fn reopen(&self) -> io::Result<()> {
         self.0.writer.replace(self.0.destination.open()?);
         Ok(())
     }
 
-    /// Writes what still waits, at the end of the process; lines that come later are lost.
+    /// Writes all queued lines. For the end of the process: later lines are lost.
     pub fn close(&self) {
         self.0.writer.close();
     }
 
-    /// Notes who asks for what; the line is written when the observer hears how it went.
+    /// Returns an observer that holds the client and the request until the exchange is over, and then writes the line.
     #[must_use]
     pub fn observe(&self, head: &RequestHead<'_>, client: &Client) -> Box<dyn Observer> {
         Box::new(Exchange {
             log: self.clone(),
-            asked: Asked::new(head),
+            request: RequestInfo::new(head),
             client: Client {
                 forwarded: client.forwarded.clone(),
                 ..Client::new(client.peer, client.connection_number, client.request_number)
@@ -132,7 +131,7 @@ impl AccessLog {
         SCRATCH.with_borrow_mut(|(clock, line)| {
             line.clear();
             let now = SystemTime::now();
-            // The time of a line is when its request was there, as with other servers.
+            // The timestamp is the arrival of the request, as in Apache.
             let time = now.checked_sub(record.outcome.duration).unwrap_or(now);
             match self.0.format {
                 Format::Combined => combined::write(record, clock.combined(time), line),
@@ -143,7 +142,7 @@ impl AccessLog {
     }
 }
 
-/// What a line tells.
+/// The content of a line.
 struct Record<'a> {
     client: &'a Client<'a>,
     /// `None` where nothing was asked that could be understood.
@@ -153,11 +152,11 @@ struct Record<'a> {
     outcome: &'a ExchangeOutcome,
 }
 
-/// What was asked: a copy of what a line tells of the request's head, which is gone by the time of the line.
-struct Asked {
+/// A copy of the parts of a request's head that a line shows. The head is gone when the line is written.
+struct RequestInfo {
     method: Method,
     version: Version,
-    /// One behind the other: the target, the path, the fields.
+    /// The target, the path and the fields, concatenated.
     bytes: Box<[u8]>,
     target_end: usize,
     path_end: usize,
@@ -166,7 +165,7 @@ struct Asked {
     user_agent: Option<Range<usize>>,
 }
 
-impl Asked {
+impl RequestInfo {
     fn new(head: &RequestHead<'_>) -> Self {
         let fields = [KnownField::Host, KnownField::Referer, KnownField::UserAgent];
         let values = fields.map(|field| head.lines(field).next());
@@ -183,7 +182,7 @@ impl Asked {
         Self { method, version, bytes: bytes.into(), target_end, path_end, host, referer, user_agent }
     }
 
-    /// As it was sent.
+    /// Returns the target as the client sent it.
     fn target(&self) -> &[u8] {
         &self.bytes[..self.target_end]
     }
@@ -192,15 +191,15 @@ impl Asked {
         &self.bytes[self.target_end..self.path_end]
     }
 
-    fn value(&self, place: Option<&Range<usize>>) -> Option<&[u8]> {
-        place.map(|place| &self.bytes[place.clone()])
+    fn value(&self, range: Option<&Range<usize>>) -> Option<&[u8]> {
+        range.map(|range| &self.bytes[range.clone()])
     }
 }
 
-/// An exchange under way, for the log.
+/// An exchange in progress.
 struct Exchange {
     log: AccessLog,
-    asked: Asked,
+    request: RequestInfo,
     client: Client<'static>,
 }
 
@@ -221,7 +220,7 @@ fn ended_word(end_reason: EndReason) -> &'static str {
     }
 }
 
-/// The version as it stands in a request line.
+/// Returns the version as in a request line.
 fn version_text(version: Version) -> &'static str {
     match version {
         Version::HTTP_09 => "HTTP/0.9",
@@ -232,18 +231,17 @@ fn version_text(version: Version) -> &'static str {
     }
 }
 
-/// Microseconds, as many as there are: a duration beyond 584,000 years does not occur.
+/// Returns the duration in microseconds, capped at 584,000 years.
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Says what could not be written: to the error log, and where lines were dropped also in the log itself.
-fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
-    Box::new(move |trouble| match trouble {
-        Trouble::Dropped(lines) => {
-            let message = format!(
-                "{name}: lines dropped, because they came faster than they could be written or had no room: {lines}"
-            );
+/// Reports lost lines in the error log, and dropped ones in the access log too.
+fn report_lost_lines(name: String, format: Format, errors: ErrorLog) -> OnLinesLost {
+    Box::new(move |lost| match lost {
+        LinesLost::Dropped(lines) => {
+            let message =
+                format!("{name}: {lines} lines dropped, because writing is too slow or the disk was full");
             errors.recurring_error("lines of the access log were dropped", &message);
             let now = SystemTime::now();
             let mut clock = LocalClock::new();
@@ -252,8 +250,8 @@ fn tell_trouble(name: String, format: Format, errors: ErrorLog) -> OnTrouble {
                 Format::Json => json::dropped(*lines, &clock.rfc3339(now)),
             })
         }
-        Trouble::Failed(error, lines) => {
-            let message = format!("{name}: {error}; lines lost so far: {lines}");
+        LinesLost::Failed(error, lines) => {
+            let message = format!("{name}: cannot write: {error}; lines lost so far: {lines}");
             errors.recurring_error("lines of the access log were lost", &message);
             None
         }

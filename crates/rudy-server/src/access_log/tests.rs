@@ -1,4 +1,4 @@
-//! What a line looks like, for every kind of exchange and everything a peer may try to put in it.
+//! Tests the lines for every kind of exchange, and for malicious input from a peer.
 
 use std::io::Seek;
 use std::time::Instant;
@@ -25,7 +25,7 @@ fn client(peer: &str) -> Client<'static> {
     Client::new(Peer::Ip(peer.parse().unwrap()), 7, 1)
 }
 
-fn request(target: impl AsRef<[u8]>, fields: &[(&str, &[u8])]) -> Asked {
+fn request(target: impl AsRef<[u8]>, fields: &[(&str, &[u8])]) -> RequestInfo {
     let mut head = [b"GET ", target.as_ref(), b" HTTP/1.1\r\n"].concat();
     if fields.iter().all(|(name, _)| *name != "host") {
         head.extend_from_slice(b"Host: a\r\n");
@@ -36,7 +36,7 @@ fn request(target: impl AsRef<[u8]>, fields: &[(&str, &[u8])]) -> Asked {
     head.extend_from_slice(b"\r\n");
     let now = Instant::now();
     match ServerConnection::new(now).receive(&head, now, &rudy_http::Limits::default()) {
-        Ok(Some(Event::Request(head))) => Asked::new(&head),
+        Ok(Some(Event::Request(head))) => RequestInfo::new(&head),
         other => panic!("no head of a request: {other:?}"),
     }
 }
@@ -47,7 +47,7 @@ fn lines(
     refused: Option<&str>,
     outcome: &ExchangeOutcome,
 ) -> (String, String) {
-    let record = Record { client, asked, refused, outcome };
+    let record = Record { client, request, rejection, outcome };
     let (mut combined, mut json) = (Vec::new(), Vec::new());
     combined::write(&record, TIME, &mut combined);
     json::write(&record, &TIME, &mut json);
@@ -55,12 +55,12 @@ fn lines(
 }
 
 #[test]
-fn an_exchange_is_told_in_full() {
-    let asked = request(
+fn a_line_has_all_columns_of_an_exchange() {
+    let request_info = request(
         "/a?b=c",
         &[("host", b"example.org"), ("referer", b"https://example.org/"), ("user-agent", b"curl/8")],
     );
-    let (combined, json) = lines(&client("192.0.2.7:5000"), Some(&asked), None, &outcome());
+    let (combined, json) = lines(&client("192.0.2.7:5000"), Some(&request_info), None, &outcome());
     assert_eq!(
         combined,
         "192.0.2.7 - - [T] \"GET /a?b=c HTTP/1.1\" 200 512 \"https://example.org/\" \"curl/8\" 812 790 complete\n"
@@ -79,7 +79,7 @@ fn what_is_not_known_is_left_out() {
     let nothing =
         ExchangeOutcome { status: None, body_bytes: 0, end_reason: EndReason::PeerGone, ..outcome() };
     let unix = Client::new(Peer::Unix, 7, 1);
-    let (combined, json) = lines(&unix, None, Some("no Host"), &nothing);
+    let (combined, json) = lines(&unix, None, Some("no Host"), &no_status);
     assert_eq!(combined, "unix: - - [T] \"-\" 000 0 \"-\" \"-\" 812 790 peer_gone\n");
     assert_eq!(
         json,
@@ -89,7 +89,7 @@ fn what_is_not_known_is_left_out() {
 }
 
 #[test]
-fn a_forwarded_request_is_told_with_its_client_and_its_proxy() {
+fn a_forwarded_request_shows_its_client_and_its_proxy() {
     for (address, expected) in [
         (Peer::Ip(([203, 0, 113, 9], 0).into()), "203.0.113.9"),
         (Peer::Unnamed(Some([192, 0, 2, 7].into())), "192.0.2.7"),
@@ -105,15 +105,15 @@ fn a_forwarded_request_is_told_with_its_client_and_its_proxy() {
 }
 
 #[test]
-fn an_ipv4_address_in_ipv6_clothes_is_written_as_ipv4() {
+fn an_ipv4_mapped_address_is_written_as_ipv4() {
     let (combined, json) = lines(&client("[::ffff:192.0.2.7]:1"), None, None, &outcome());
     assert!(combined.starts_with("192.0.2.7 - - "), "{combined}");
     assert!(json.contains("\"client\":\"192.0.2.7\""), "{json}");
 }
 
 #[test]
-fn nothing_a_peer_sends_ends_a_column_or_a_line() {
-    // (sent, as it stands in the combined line, as it stands in the JSON line)
+fn input_of_a_peer_cannot_end_a_column_or_a_line() {
+    // (sent, in the combined line, in the JSON line)
     for (sent, combined, json) in [
         (&b"a\"b"[..], "a\\x22b", "a\\\"b"),
         (b"a\\b", "a\\x5Cb", "a\\\\b"),
@@ -123,8 +123,8 @@ fn nothing_a_peer_sends_ends_a_column_or_a_line() {
         ("größe".as_bytes(), "gr\\xC3\\xB6\\xC3\\x9Fe", "größe"),
         (b"a\xffb", "a\\xFFb", "a\u{fffd}b"),
     ] {
-        let asked = request("/", &[("user-agent", sent)]);
-        let lines = lines(&client("192.0.2.7:1"), Some(&asked), None, &outcome());
+        let request_info = request("/", &[("user-agent", sent)]);
+        let lines = lines(&client("192.0.2.7:1"), Some(&request_info), None, &outcome());
         assert!(lines.0.contains(&format!(" \"-\" \"{combined}\" 812")), "{}", lines.0);
         assert!(lines.1.contains(&format!("\"user_agent\":\"{json}\"")), "{}", lines.1);
         serde_json::from_str::<serde_json::Value>(&lines.1).unwrap();
@@ -133,27 +133,27 @@ fn nothing_a_peer_sends_ends_a_column_or_a_line() {
 
 #[test]
 fn quotes_in_a_target_are_escaped() {
-    let asked = request("/a\"b", &[]);
-    let (combined, json) = lines(&client("192.0.2.7:1"), Some(&asked), None, &outcome());
+    let request_info = request("/a\"b", &[]);
+    let (combined, json) = lines(&client("192.0.2.7:1"), Some(&request_info), None, &outcome());
     assert!(combined.contains("\"GET /a\\x22b HTTP/1.1\""), "{combined}");
     assert!(json.contains("\"target\":\"/a\\\"b\""), "{json}");
 }
 
 #[test]
-fn a_target_that_no_uri_holds_is_written_as_sent() {
-    let asked = request(b"/<a>?\xff", &[]);
-    let (combined, json) = lines(&client("192.0.2.7:1"), Some(&asked), None, &outcome());
+fn a_target_that_is_no_valid_uri_is_logged_as_sent() {
+    let request_info = request(b"/<a>?\xff", &[]);
+    let (combined, json) = lines(&client("192.0.2.7:1"), Some(&request_info), None, &outcome());
     assert!(combined.contains("\"GET /<a>?\\xFF HTTP/1.1\""), "{combined}");
     assert!(json.contains("\"target\":\"/<a>?\u{fffd}\""), "{json}");
 }
 
 proptest::proptest! {
     #[test]
-    fn any_field_leaves_one_line_that_reads_back(value: Vec<u8>) {
+    fn any_field_value_gives_one_line_that_can_be_parsed(value: Vec<u8>) {
         let value = value.trim_ascii();
         let Ok(sent) = HeaderValue::from_bytes(value) else { return Ok(()) };
-        let asked = request("/", &[("user-agent", sent.as_bytes())]);
-        let (combined, json) = lines(&client("192.0.2.7:1"), Some(&asked), None, &outcome());
+        let request_info = request("/", &[("user-agent", sent.as_bytes())]);
+        let (combined, json) = lines(&client("192.0.2.7:1"), Some(&request_info), None, &outcome());
         for line in [&combined, &json] {
             proptest::prop_assert_eq!(line.chars().filter(|c| c.is_control()).collect::<String>(), "\n");
         }
@@ -164,21 +164,21 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_renamed_log_is_left_when_it_is_reopened() {
+fn a_reopened_log_writes_to_the_new_file() {
     let folder = tempfile::tempdir().unwrap();
     let (path, renamed) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
     let errors = ErrorLog::to(tempfile::tempfile().unwrap()).unwrap();
     let log = AccessLog::open(Destination::new(&path), Format::Combined, &errors).unwrap();
-    let say = |target: &str| {
-        let asked = request(target, &[]);
-        let exchange = Exchange { log: log.clone(), asked, client: client("192.0.2.7:1") };
+    let exchange = |target: &str| {
+        let exchange =
+            Exchange { log: log.clone(), request: request(target, &[]), client: client("192.0.2.7:1") };
         Box::new(exchange).finished(&outcome());
     };
-    say("/before");
+    exchange("/before");
     std::fs::rename(&path, &renamed).unwrap();
-    say("/between");
+    exchange("/between");
     log.reopen().unwrap();
-    say("/after");
+    exchange("/after");
     log.close();
     let targets = |path: &Path| {
         let text = std::fs::read_to_string(path).unwrap();
@@ -189,25 +189,25 @@ fn a_renamed_log_is_left_when_it_is_reopened() {
 }
 
 #[test]
-fn lines_that_are_missing_are_told_in_the_log_and_in_the_error_log() {
-    let mut said = tempfile::tempfile().unwrap();
-    let errors = ErrorLog::to(said.try_clone().unwrap()).unwrap();
-    let tell =
-        |format, trouble: &Trouble| tell_trouble("access log x".to_owned(), format, errors.clone())(trouble);
-    let combined = tell(Format::Combined, &Trouble::Dropped(12)).unwrap();
+fn lost_lines_are_reported_in_the_log_and_in_the_error_log() {
+    let mut error_log = tempfile::tempfile().unwrap();
+    let errors = ErrorLog::to(error_log.try_clone().unwrap()).unwrap();
+    let report =
+        |format, lost: &LinesLost| report_lost_lines("access log x".to_owned(), format, errors.clone())(lost);
+    let combined = report(Format::Combined, &LinesLost::Dropped(12)).unwrap();
     assert!(combined.starts_with("# [") && combined.contains("] 12 lines dropped here"), "{combined}");
     let json: serde_json::Value =
-        serde_json::from_str(&tell(Format::Json, &Trouble::Dropped(12)).unwrap()).unwrap();
+        serde_json::from_str(&report(Format::Json, &LinesLost::Dropped(12)).unwrap()).unwrap();
     assert_eq!(json["dropped_lines"], 12);
-    assert_eq!(tell(Format::Json, &Trouble::Failed(io::ErrorKind::StorageFull.into(), 3)), None);
+    assert_eq!(report(Format::Json, &LinesLost::Failed(io::ErrorKind::StorageFull.into(), 3)), None);
     errors.close();
-    said.rewind().unwrap();
-    let said = io::read_to_string(said).unwrap();
+    error_log.rewind().unwrap();
+    let errors = io::read_to_string(error_log).unwrap();
+    assert!(errors.contains("error: access log x: 12 lines dropped, because"), "{errors}");
     assert!(
-        said.contains("error: access log x: lines dropped, because") && said.contains("had no room: 12"),
-        "{said}"
+        errors.contains("error: access log x: cannot write: no storage space; lines lost so far: 3"),
+        "{errors}"
     );
-    assert!(said.contains("error: access log x: no storage space; lines lost so far: 3"), "{said}");
 }
 
 #[test]

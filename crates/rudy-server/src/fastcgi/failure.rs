@@ -135,10 +135,10 @@ impl Failure {
     pub(super) fn answer(&self, headers: &HeaderMap) -> Response {
         let status = self.status();
         let explanation = match self {
-            Self::Client(error) => format!("Refused: {error}."),
+            Self::Client(error) => format!("Bad request: {error}."),
             Self::Script(..) => "The server could not look for this.".to_owned(),
             Self::Sendfile { status: StatusCode::NOT_FOUND, .. } => {
-                "There is nothing at this address.".to_owned()
+                "The requested URL was not found on this server.".to_owned()
             }
             _ => match status {
                 StatusCode::SERVICE_UNAVAILABLE => "The app has too much to do; try again soon.".to_owned(),

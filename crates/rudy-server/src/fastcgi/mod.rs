@@ -187,7 +187,7 @@ impl Fastcgi {
         let script = match self.script(path, pattern) {
             Ok(script) => script,
             Err(refusal) => {
-                let explanation = format!("Refused: {refusal}.");
+                let explanation = format!("Bad request: {refusal}.");
                 return pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into();
             }
         };
@@ -255,7 +255,7 @@ fn open_sendfile(
 }
 
 fn not_found(request: &Request) -> Reply {
-    let explanation = "There is nothing at this address.";
+    let explanation = "The requested URL was not found on this server.";
     pages::error(StatusCode::NOT_FOUND, request.headers(), explanation).into()
 }
 

@@ -32,7 +32,7 @@ impl Failure {
     pub(super) fn answer(&self) -> Result<(StatusCode, &'static str), WouldBlock> {
         match self {
             Self::WouldBlock => Err(WouldBlock),
-            Self::NotFound => Ok((StatusCode::NOT_FOUND, "There is nothing at this address.")),
+            Self::NotFound => Ok((StatusCode::NOT_FOUND, "The requested URL was not found on this server.")),
             Self::Refused { cause, .. } => Ok(answer_refused(cause)),
         }
     }
@@ -46,13 +46,15 @@ impl From<WouldBlock> for Failure {
 
 fn answer_refused(cause: &io::Error) -> (StatusCode, &'static str) {
     match Errno::from_io_error(cause) {
-        Some(Errno::ACCESS | Errno::PERM) => (StatusCode::FORBIDDEN, "The server has no right to read this."),
+        Some(Errno::ACCESS | Errno::PERM) => {
+            (StatusCode::FORBIDDEN, "The server does not have permission to read this file.")
+        }
         // No descriptor or no memory left, or a storm of renames: it may go better in a moment.
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN) => (
             StatusCode::SERVICE_UNAVAILABLE,
-            "The server is short of what it takes to open a file. Try again in a moment.",
+            "The server cannot open more files at the moment. Try again later.",
         ),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "This could not be read."),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "The server could not read this file."),
     }
 }
 

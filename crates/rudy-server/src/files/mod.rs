@@ -218,7 +218,7 @@ impl Files {
         let path = match FolderPath::new(path) {
             Ok(path) => path,
             Err(refusal) => {
-                let explanation = format!("Refused: {refusal}.");
+                let explanation = format!("Bad request: {refusal}.");
                 let response = self.error(StatusCode::BAD_REQUEST, request.headers(), &explanation);
                 return Ok(Outcome::Reply(response.into()));
             }

@@ -38,7 +38,7 @@ impl Files {
             Verdict::PreconditionFailed => self.error(
                 StatusCode::PRECONDITION_FAILED,
                 headers,
-                "The file is not what the request expects.",
+                "The file does not match the preconditions of the request.",
             ),
             Verdict::Proceed if *request.method() == Method::GET => self.answer_ranges(headers, ready),
             Verdict::Proceed | Verdict::IgnoreRange => ready.answer_whole(),
@@ -55,7 +55,11 @@ impl Files {
             Ranges::Several(spans) => several_parts(ready, &spans, size),
             Ranges::Unsatisfiable => {
                 let status = StatusCode::RANGE_NOT_SATISFIABLE;
-                let mut response = self.error(status, headers, &format!("The file has {size} bytes."));
+                let mut response = self.error(
+                    status,
+                    headers,
+                    &format!("The range is not in the file, which has {size} bytes."),
+                );
                 response.headers_mut().insert(CONTENT_RANGE, range::unsatisfied_content_range(size));
                 response
             }

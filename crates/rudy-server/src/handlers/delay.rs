@@ -132,10 +132,10 @@ mod tests {
     #[test]
     fn the_answer_is_a_short_text_or_what_is_given() {
         for (table, method, status, text) in [
-            ("", "GET", 200, "This took 40ms.\n"),
+            ("", "GET", 200, "Delayed by 40ms.\n"),
             ("time = '1ms'\nbody = 'a'", "GET", 200, "a"),
             ("body = ''", "GET", 200, ""),
-            ("status = 503", "POST", 503, "This took 40ms.\n"),
+            ("status = 503", "POST", 503, "Delayed by 40ms.\n"),
             ("status = 204", "GET", 204, ""),
         ] {
             let (response, _) = ask(table, method);

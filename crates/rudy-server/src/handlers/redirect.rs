@@ -150,7 +150,8 @@ fn fields(location: HeaderValue) -> HeaderMap {
 }
 
 fn note(status: StatusCode) -> Bytes {
-    format!("{} {}: see Location\n", status.as_str(), reason_phrase(status).unwrap_or_default()).into()
+    format!("{} {}: see the Location header\n", status.as_str(), reason_phrase(status).unwrap_or_default())
+        .into()
 }
 
 type Wrong = (String, String);
@@ -283,7 +284,7 @@ fn fill_in(
             Piece::Host => location.push_str(plain_host(request)?),
         }
     }
-    HeaderValue::try_from(location).map_err(|_| "The target cannot be sent back.".to_owned())
+    HeaderValue::try_from(location).map_err(|_| "The Location header cannot hold the target.".to_owned())
 }
 
 /// The host that was asked, if it is made of what hosts are made of: nothing else is sent back.
@@ -292,7 +293,7 @@ fn plain_host(request: &Request) -> Result<&str, String> {
     let letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
     match std::str::from_utf8(host) {
         Ok(host) if !host.is_empty() && host.as_bytes().iter().all(letter) => Ok(host),
-        _ => Err("The request names no host that can be redirected to.".to_owned()),
+        _ => Err("The Host header is missing or invalid.".to_owned()),
     }
 }
 

@@ -198,7 +198,7 @@ impl Tail {
             }
             Err(error) => {
                 self.source.say(&format!("cannot start the thread that follows files: {error}"));
-                let explanation = "The files cannot be followed now; the server's log says why.";
+                let explanation = "Cannot follow the files. See the error log of the server.";
                 pages::error(StatusCode::SERVICE_UNAVAILABLE, request.headers(), explanation)
             }
         }

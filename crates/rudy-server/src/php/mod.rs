@@ -184,7 +184,11 @@ impl Php {
             Ok(Plan::AddSlash) => return self.files.redirect(&request, path).into(),
             Ok(Plan::Nothing) => match path.in_folder() {
                 Ok(_) => {
-                    return self.error(&request, StatusCode::NOT_FOUND, "There is nothing at this address.");
+                    return self.error(
+                        &request,
+                        StatusCode::NOT_FOUND,
+                        "The requested URL was not found on this server.",
+                    );
                 }
                 Err(refusal) => Err(refusal),
             },
@@ -193,7 +197,9 @@ impl Php {
         };
         match script {
             Ok(script) => self.app.run(request, script, context),
-            Err(refusal) => self.error(&request, StatusCode::BAD_REQUEST, &format!("Refused: {refusal}.")),
+            Err(refusal) => {
+                self.error(&request, StatusCode::BAD_REQUEST, &format!("Bad request: {refusal}."))
+            }
         }
     }
 

@@ -166,7 +166,8 @@ impl Supervisor {
         drop(process);
         self.tell(Event::Down(id, why.clone()));
         if !was_asked && !is_in_order {
-            self.log.recurring_error(&format!("{name}: a process ended of itself"), &format!("{why} of itself"));
+            self.log
+                .recurring_error(&format!("{name}: a process ended of itself"), &format!("{why} of itself"));
         }
         if let Some(next_start) = next_start {
             self.has_failed(why, next_start);

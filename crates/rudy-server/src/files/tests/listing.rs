@@ -108,7 +108,7 @@ fn what_is_not_served_is_not_shown() {
 }
 
 #[test]
-fn a_listing_that_is_cut_says_so() {
+fn a_truncated_listing_shows_a_note() {
     let contents: Vec<(String, &str)> = (0..5).map(|number| (format!("{number}.txt"), "x")).collect();
     let contents: Vec<(&str, &str)> = contents.iter().map(|(name, text)| (&**name, *text)).collect();
     let at = |listing_entries| {
@@ -116,8 +116,8 @@ fn a_listing_that_is_cut_says_so() {
         let site = Site::with_options(&contents, options);
         let listing = site.get_with("/", &[("accept", "application/json")]);
         let listing: serde_json::Value = serde_json::from_slice(&listing.body).unwrap();
-        let said = site.get("/").text().contains("these are the first");
-        (listing["entries"].as_array().unwrap().len(), listing["truncated"].as_bool().unwrap(), said)
+        let is_truncated = site.get("/").text().contains("Only the first");
+        (listing["entries"].as_array().unwrap().len(), listing["truncated"].as_bool().unwrap(), is_truncated)
     };
     assert_eq!(at(5), (5, false, false));
     assert_eq!(at(4), (4, true, true));
