@@ -20,8 +20,8 @@ pub(super) fn write(record: &Record<'_>, time: &impl Display, line: &mut Vec<u8>
         put_address("proxy", record.client.peer, line);
     }
     put(line, format_args!(",\"connection\":{}", record.client.connection_number));
-    if let Some(asked) = record.asked {
-        put_asked(asked, line);
+    if let Some(request) = record.request {
+        put_request(request, line);
     }
     if let Some(reason) = record.rejection {
         put_text("refused", reason.as_bytes(), line);

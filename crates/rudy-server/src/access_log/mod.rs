@@ -119,9 +119,9 @@ impl AccessLog {
         })
     }
 
-    /// Writes the line of a peer that was refused before there was a request.
-    pub fn refused(&self, client: &Client, reason: &str, outcome: &ExchangeOutcome) {
-        self.write(&Record { client, asked: None, refused: Some(reason), outcome });
+    /// Writes the line of a peer that was rejected before its request could be parsed.
+    pub fn rejected(&self, client: &Client, reason: &str, outcome: &ExchangeOutcome) {
+        self.write(&Record { client, request: None, rejection: Some(reason), outcome });
     }
 
     fn write(&self, record: &Record<'_>) {
@@ -145,10 +145,10 @@ impl AccessLog {
 /// The content of a line.
 struct Record<'a> {
     client: &'a Client<'a>,
-    /// `None` where nothing was asked that could be understood.
-    asked: Option<&'a Asked>,
-    /// Why nobody was asked for an answer.
-    refused: Option<&'a str>,
+    /// `None` if the request could not be parsed.
+    request: Option<&'a RequestInfo>,
+    /// Why the request did not reach a handler.
+    rejection: Option<&'a str>,
     outcome: &'a ExchangeOutcome,
 }
 
@@ -205,11 +205,12 @@ struct Exchange {
 
 impl Observer for Exchange {
     fn finished(self: Box<Self>, outcome: &ExchangeOutcome) {
-        self.log.write(&Record { client: &self.client, asked: Some(&self.asked), refused: None, outcome });
+        let record = Record { client: &self.client, request: Some(&self.request), rejection: None, outcome };
+        self.log.write(&record);
     }
 }
 
-/// How an exchange ended, in one word.
+/// Returns the word for how an exchange ended.
 fn ended_word(end_reason: EndReason) -> &'static str {
     match end_reason {
         EndReason::Completed => "complete",

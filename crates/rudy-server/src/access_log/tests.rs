@@ -43,8 +43,8 @@ fn request(target: impl AsRef<[u8]>, fields: &[(&str, &[u8])]) -> RequestInfo {
 
 fn lines(
     client: &Client,
-    asked: Option<&Asked>,
-    refused: Option<&str>,
+    request: Option<&RequestInfo>,
+    rejection: Option<&str>,
     outcome: &ExchangeOutcome,
 ) -> (String, String) {
     let record = Record { client, request, rejection, outcome };
