@@ -8,7 +8,7 @@ use std::time::Duration;
 use rudy_net::engine::Model;
 use rudy_observe::Process;
 use rudy_tests::fastcgi::{App, Peer, Received};
-use rudy_tests::{Answer, PATIENCE, engines};
+use rudy_tests::{PATIENCE, Response, engines};
 
 use crate::site::{SHORT_HALF_CLOSE, Site, answer_with, post, wait_for_end};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rudy_net::engine::Model;
 use rudy_observe::Process;
 use rudy_tests::fastcgi::{App, Peer, Received, variable};
-use rudy_tests::{Answer, Builder, PATIENCE, Server};
+use rudy_tests::{Builder, PATIENCE, Response, Server};
 
 use crate::request_buffering::echo;
 
