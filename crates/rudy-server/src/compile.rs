@@ -5,7 +5,7 @@ use rudy_http::semantics::path::RequestPath;
 use crate::client_address;
 use crate::config::{self, Config, Location, Problem, RouteAuthorize};
 use crate::fastcgi::Authorizer;
-use crate::files::{FilesOptions, Folders, is_kept_back};
+use crate::files::{FilesOptions, Folders, is_withheld};
 use crate::handlers::{BuildContext, Handler, HandlerConfig, HandlerTable};
 use crate::routing::{HostPattern, Hosts, PathPattern, Route, Router};
 

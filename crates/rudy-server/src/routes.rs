@@ -15,7 +15,7 @@ use crate::buffer::Buffers;
 use crate::compile::Target;
 use crate::files::access::{Access, on_pool};
 use crate::handlers::{Call, Metrics};
-use crate::methods::{answer_others, answer_unless_known, answer_unless_read};
+use crate::methods::{method_not_allowed, reject_unknown_method, respond_unless_read};
 use crate::routing::{NotFound, Router, explain_rejected, request_host};
 use crate::topic::Topics;
 use crate::{internal_redirect, pages};

@@ -77,7 +77,7 @@ impl Delay {
         let DelayTable { time, status, body, body_file, headers } = table.clone();
         // These end with their head (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
         let is_silent = body_file.is_some() || matches!(status.0, 204 | 205 | 304);
-        let body = body.or_else(|| (!is_silent).then(|| format!("This took {time}.\n")));
+        let body = body.or_else(|| (!is_silent).then(|| format!("Delayed by {time}.\n")));
         let respond = Respond::new(&RespondTable { status, body, body_file, headers }, location)?;
         Ok(Self { time: time.0, respond })
     }

@@ -56,7 +56,7 @@ impl Info {
     /// Answers a request, as text or as JSON.
     pub(crate) fn answer(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
         if let Some(answer) =
-            answer_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
+            respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
         {
             return answer;
         }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::config::{Location, Problem, short_form};
-use crate::methods::answer_unless_known;
+use crate::methods::reject_unknown_method;
 use crate::pages;
 use crate::routing::{PathPattern, request_host, without_port};
 

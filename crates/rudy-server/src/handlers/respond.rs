@@ -18,8 +18,8 @@ use serde::Deserialize;
 use super::{BuildContext, Call, Handler, HandlerConfig, Status};
 use crate::compile::Target;
 use crate::config::{Fields, FilePath, Int, Location, Problem, short_form};
-use crate::methods::{answer_unless_known, answer_unless_read};
-use crate::routing::Found;
+use crate::methods::{reject_unknown_method, respond_unless_read};
+use crate::routing::RouteMatch;
 
 /// The largest body file: it stays in memory. Larger ones are for the files handler.
 const BODY_FILE_BYTES_MAX: u64 = 1024 * 1024;

@@ -137,7 +137,7 @@ impl Status {
     /// Answers a request.
     pub(crate) fn answer(&self, request: &Request, client: &Client, metrics: &Metrics) -> Response {
         if let Some(answer) =
-            answer_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
+            respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
         {
             return answer;
         }

@@ -180,7 +180,7 @@ impl Tail {
     /// Answers a request. The first client has the files followed.
     pub(crate) fn answer(&self, request: &Request, client: &Client) -> Response {
         if let Some(answer) =
-            answer_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
+            respond_unless_read(request).or_else(|| self.allowed.reject(request.headers(), client))
         {
             return answer;
         }

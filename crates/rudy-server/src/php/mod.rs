@@ -25,7 +25,7 @@ use crate::compile::Target;
 use crate::config::{AppTable, FilePath, Location, Problem, missing, short_form};
 use crate::fastcgi::{Fastcgi, FastcgiTable, Script};
 use crate::files::access::WouldBlock;
-use crate::files::{Elsewhere, Files, FilesOptions, Folders, Outcome};
+use crate::files::{Files, FilesOptions, Folders, OtherRoutes, Outcome};
 use crate::handlers::{BuildContext, Call, Handler, HandlerConfig, Start};
 use crate::methods::APP_METHODS;
 use crate::routes::Context;

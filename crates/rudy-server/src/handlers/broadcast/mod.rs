@@ -16,7 +16,7 @@ use super::subscribe::{Subscribe, heartbeat, retry};
 use super::{BuildContext, Call, Handler, HandlerConfig, StreamFormat};
 use crate::client_address::AllowedClients;
 use crate::config::{Int, Location, Problem, Size, Time};
-use crate::methods::answer_others;
+use crate::methods::method_not_allowed;
 use crate::pages;
 use crate::routing::{HostPattern, request_host};
 use crate::topic::{History, Topic, Topics};

@@ -23,7 +23,7 @@ use self::template::Template;
 use self::ticks::Ticks;
 use super::{BuildContext, Call, Handler, HandlerConfig};
 use crate::config::{Int, Location, Problem, Time};
-use crate::methods::answer_unless_read;
+use crate::methods::respond_unless_read;
 use crate::pages;
 
 /// The interval's bounds: oftener is no chunk at a time any more but a download, less often than hourly no stream.
