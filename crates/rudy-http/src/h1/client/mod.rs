@@ -1,4 +1,4 @@
-//! The client's side of one HTTP/1.1 connection: what comes back, decoded where it lies.
+//! The client side of an HTTP/1.1 connection: decodes responses without copying them.
 
 mod fault;
 mod head;
@@ -26,14 +26,14 @@ use super::chunked::{Chunked, Decoded};
 use super::length::split_up_to;
 use crate::Limits;
 
-/// The client's side of one connection: it says what the bytes amount to that come back.
+/// The state machine for the client side of one connection.
 ///
-/// It has no buffer, takes 64 bytes at most and allocates for nothing but trailers: a load generator holds 10,000 of them
-/// and decodes 100,000 answers a second. Whoever reads from the connection keeps what [`Self::decode`] leaves, and gives
-/// it again with more behind it.
+/// It has no buffer, takes at most 64 bytes and allocates memory only for trailers, so that a load generator can use 10,000
+/// connections and decode 100,000 responses a second. The caller keeps the bytes that [`Self::decode`] does not use, and
+/// passes them again with more input.
 ///
-/// One answer is under way at a time: [`Self::expect_response`] says what to expect, [`ResponseEvent::End`] ends it, and a driver that
-/// pipelines asks for the next one then.
+/// It decodes one response at a time, from [`Self::expect_response`] to [`ResponseEvent::End`]. A client that pipelines
+/// expects the next response then.
 ///
 /// ```
 /// use rudy_http::Limits;
@@ -45,14 +45,14 @@ use crate::Limits;
 /// let mut input = &b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"[..];
 /// let mut body = Vec::new();
 /// loop {
-///     let (used, answer) = connection.decode(input, &limits)?;
+///     let (used, event) = connection.decode(input, &limits)?;
 ///     input = &input[used..];
-///     match answer {
+///     match event {
 ///         ResponseEvent::Informational(_) => {}
 ///         ResponseEvent::Head(head) => assert_eq!((head.status(), head.get("content-length")), (200, Some(&b"2"[..]))),
 ///         ResponseEvent::Data(data) => body.extend_from_slice(data),
 ///         ResponseEvent::End(_) => break,
-///         ResponseEvent::NeedData => unreachable!("the whole answer is there"),
+///         ResponseEvent::NeedData => unreachable!("the response is complete"),
 ///     }
 /// }
 /// assert_eq!(body, b"hi");
@@ -63,52 +63,52 @@ use crate::Limits;
 pub struct ClientConnection {
     state: State,
     request: RequestInfo,
-    /// So far, both sides want to go on after the answer under way (RFC 9112 §9.3).
+    /// Neither side has announced the end of the connection (RFC 9112 §9.3).
     persists: bool,
-    /// The end of the answer is the end of HTTP.
+    /// The connection changes to another protocol after the response.
     switches: bool,
 }
 
-/// What was asked, as far as it decides how the answer is read.
+/// The properties of a request that determine how its response is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestInfo {
-    /// With HEAD: the answer has no body, whatever its fields say.
+    /// The method is HEAD: the response has no body, whatever its fields are.
     pub is_head: bool,
-    /// With CONNECT: a 2xx makes the connection a tunnel.
+    /// The method is CONNECT: a 2xx makes the connection a tunnel.
     pub is_connect: bool,
-    /// With Upgrade: a 101 may come.
+    /// The request has Upgrade: the response may be a 101.
     pub offers_upgrade: bool,
-    /// As the last request on the connection: `Connection: close`, or HTTP/1.0 without `keep-alive`.
+    /// The request is the last on its connection: `Connection: close`, or HTTP/1.0 without `keep-alive`.
     pub is_last: bool,
 }
 
-/// What bytes amount to.
+/// A decoded part of a response.
 #[derive(Debug)]
 pub enum ResponseEvent<'a> {
-    /// A 1xx other than 101: the answer is still to come (RFC 9110 §15.2).
+    /// An interim response: 1xx except 101. The final response follows (RFC 9110 §15.2).
     Informational(ResponseHead<'a>),
-    /// The head of the answer. Data and the end follow.
+    /// The head of the response. Data and the end follow.
     Head(ResponseHead<'a>),
     /// A piece of the body, never empty.
     Data(&'a [u8]),
-    /// The answer is complete; its trailers, if there were chunks to carry them.
+    /// The response is complete. A chunked one may have trailers.
     End(Option<HeaderMap>),
-    /// Everything was looked at; more has to come.
+    /// The input has no further event: more input is needed.
     NeedData,
 }
 
-/// What the end of the input was.
+/// The state of the connection at the end of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputEnd {
-    /// No answer was under way.
+    /// No response was expected.
     BetweenResponses,
-    /// The answer under way had to end so, and is complete.
+    /// The end of the connection ended the response, which is complete.
     ResponseComplete,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Nothing is expected.
+    /// No response is expected.
     Idle,
     Head(HeadScan),
     Length {
@@ -116,40 +116,41 @@ enum State {
         whole: u64,
     },
     Chunked(Chunked),
-    /// So many bytes are still below the limit.
     UntilClose {
+        /// The number of bytes left below the limit.
         room: u64,
     },
-    /// The answer is complete, and nobody has been told.
+    /// The response is complete, and the caller has not received [`ResponseEvent::End`].
     Ended,
-    /// Another protocol goes on from here: 101, or 2xx to CONNECT.
+    /// The connection uses another protocol, after a 101 or a 2xx to CONNECT.
     Switched,
-    /// Nothing is read any more: the input has ended, or a fault was found and nobody knows where the next answer would begin.
+    /// The input has ended, or a fault has made the start of the next response unknown.
     Closed,
 }
 
 impl ClientConnection {
-    /// A connection that was just opened.
+    /// Creates the state of a new connection.
     #[must_use]
     pub fn new() -> Self {
         Self { state: State::Idle, request: RequestInfo::default(), persists: true, switches: false }
     }
 
-    /// An answer to this is expected next. Call it before the request is sent, or at the [`ResponseEvent::End`] before it.
+    /// Expects the response to `request` next. Call it before sending the request, or after the previous
+    /// [`ResponseEvent::End`].
     pub fn expect_response(&mut self, request: RequestInfo) {
-        debug_assert!(self.is_idle(), "one answer is under way at a time");
+        debug_assert!(self.is_idle(), "the previous response is complete");
         self.request = request;
         self.state = State::Head(HeadScan::default());
     }
 
-    /// Says what `bytes` begin with, and how many of them that is. The rest is to be given again, with more behind it; call
-    /// it until it answers [`ResponseEvent::NeedData`], because an end needs no bytes of its own.
+    /// Decodes the next event in `bytes`. Returns the number of used bytes and the event. Pass the unused bytes again, with
+    /// more input. Call it until it returns [`ResponseEvent::NeedData`], because [`ResponseEvent::End`] may use no bytes.
     ///
-    /// Of the limits, those of heads, bodies and chunk extensions hold here; see [`Limits::for_responses`].
+    /// It checks the limits of heads, bodies and chunk extensions; see [`Limits::for_responses`].
     ///
     /// # Errors
     ///
-    /// The peer broke the protocol or a limit. The connection has to be closed; nothing is read behind a fault.
+    /// The server violated the protocol or a limit. The connection must be closed; nothing is decoded after a fault.
     pub fn decode<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -162,11 +163,11 @@ impl ClientConnection {
         decoded
     }
 
-    /// The peer will send nothing more; call it when [`Self::decode`] has been given everything.
+    /// Records that the server has closed the connection. Call it after decoding all input.
     ///
     /// # Errors
     ///
-    /// The connection was closed early: the fault says how much had come of how much.
+    /// The connection was closed before the response was complete.
     pub fn end_of_input(&mut self) -> Result<InputEnd, Fault> {
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Idle | State::Switched | State::Closed => Ok(InputEnd::BetweenResponses),
@@ -184,28 +185,28 @@ impl ClientConnection {
         }
     }
 
-    /// Whether another request may be sent: the last answer is complete, nothing was wrong with it, and neither side said that
-    /// it was the last (RFC 9112 §9.3).
+    /// Whether another request can be sent: the last response is complete and valid, and neither side has announced the end of
+    /// the connection (RFC 9112 §9.3).
     #[must_use]
     pub fn can_be_reused(&self) -> bool {
         self.is_idle() && self.persists
     }
 
-    /// Whether no answer is expected.
+    /// Whether no response is expected.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle)
     }
 
-    /// Whether the data that was handed out last is not the end of its chunk (RFC 9112 §7.1). A sender makes a chunk of what it
-    /// has at once, so that a whole one tells when that was.
+    /// Whether the chunk of the last data has not ended (RFC 9112 §7.1). A sender encodes the data that it has at once as one
+    /// chunk, so a client can measure when a complete chunk was sent.
     #[must_use]
     pub fn is_within_chunk(&self) -> bool {
         matches!(&self.state, State::Chunked(chunked) if chunked.is_within_chunk())
     }
 
-    /// Whether another protocol goes on from here, because 101 or a 2xx to CONNECT has come (RFC 9110 §7.8, §9.3.6): what
-    /// [`Self::decode`] leaves belongs to that.
+    /// Whether the connection uses another protocol, after a 101 or a 2xx to CONNECT (RFC 9110 §7.8, §9.3.6). The bytes that
+    /// [`Self::decode`] has not used belong to that protocol.
     #[must_use]
     pub fn has_switched(&self) -> bool {
         matches!(self.state, State::Switched)
@@ -234,8 +235,9 @@ impl ClientConnection {
             }
             State::Chunked(chunked) => {
                 let decoded = chunked.decode(bytes, limits);
-                let (used, decoded) = decoded.map_err(|what| Fault::in_body(what, bytes, limits))?;
-                let answer = match decoded {
+                let (used, decoded) =
+                    decoded.map_err(|malformed| Fault::in_body(malformed, bytes, limits))?;
+                let event = match decoded {
                     Decoded::Data(data) => ResponseEvent::Data(data),
                     Decoded::NeedData => ResponseEvent::NeedData,
                     Decoded::End(trailers) => {
@@ -243,12 +245,12 @@ impl ClientConnection {
                         ResponseEvent::End(trailers)
                     }
                 };
-                Ok((used, answer))
+                Ok((used, event))
             }
         }
     }
 
-    /// A whole head has come.
+    /// Handles a complete head.
     fn finish_head<'a>(
         &mut self,
         scan: &HeadScan,
@@ -258,7 +260,7 @@ impl ClientConnection {
         let framing = scan.framing(self.request, raw)?;
         let head = scan.view(raw, framing);
         if matches!(head.status(), 100 | 102..=199) {
-            // `scan` was taken, so the next head begins anew.
+            // `advance` has reset the scan, so the next head can begin.
             return Ok(ResponseEvent::Informational(head));
         }
         self.switches = match head.status() {

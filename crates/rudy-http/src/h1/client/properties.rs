@@ -1,11 +1,11 @@
-//! Any bytes, in any pieces.
+//! Property tests: any bytes, in any pieces.
 
 use proptest::prelude::*;
 
 use super::RequestInfo;
 use super::tests::{converse, small_limits};
 
-/// Pieces that make answers if they come in a lucky order, and a few that spoil them.
+/// Fragments that form responses in some orders, and a few that break them.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let words: Vec<&[u8]> = vec![
         b"HTTP/1.1 200 OK\r\n",
@@ -56,7 +56,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn splits_make_no_difference(
+    fn splits_do_not_change_the_result(
         input in bytes(),
         request in request_info(),
         closes: bool,

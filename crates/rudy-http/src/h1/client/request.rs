@@ -1,4 +1,4 @@
-//! The request on the wire: its head.
+//! Encodes request heads.
 
 use std::fmt;
 
@@ -13,11 +13,10 @@ use crate::h1::fields::list;
 use crate::h1::host::split_authority;
 use crate::h1::target::{needs_host, parse_target};
 
-/// The head of a request, which has not been encoded yet.
+/// A request head to encode.
 ///
-/// Content-Length and Transfer-Encoding are written by [`Self::encode`], because only it knows that they are right. A body
-/// that is [`BodyLength::Chunked`] follows as [`encode_chunk`](super::encode_chunk) and
-/// [`encode_last_chunk`](super::encode_last_chunk) write it, any other as it is.
+/// [`Self::encode`] writes Content-Length or Transfer-Encoding for `body`. Encode a [`BodyLength::Chunked`] body with
+/// [`encode_chunk`](super::encode_chunk) and [`encode_last_chunk`](super::encode_last_chunk); send any other unchanged.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue, Method, Version, header};
@@ -41,32 +40,32 @@ use crate::h1::target::{needs_host, parse_target};
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
-    /// Any token.
+    /// The method, which can be any token.
     pub method: &'a Method,
-    /// In the form that goes with the method: a path, `*`, a whole URI for a proxy, or an authority for CONNECT
+    /// The target, in a form that the method allows: a path, `*`, an absolute URI for a proxy, or an authority for CONNECT
     /// (RFC 9112 §3.2).
     pub target: &'a str,
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
-    /// With Host, which goes first. HTTP/1.0 can do without.
+    /// The fields, including Host, which HTTP/1.0 can omit.
     pub fields: &'a HeaderMap,
-    /// How long the body is that follows.
+    /// The length of the body.
     pub body: BodyLength,
 }
 
 impl RequestHead<'_> {
-    /// Appends the head.
+    /// Appends the encoded head to `out`.
     ///
     /// # Errors
     ///
-    /// No server could read it, or two would read it differently. Nothing is appended then.
+    /// The head is invalid or ambiguous. Nothing is appended.
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), RequestError> {
         self.check()?;
         out.put_slice(self.method.as_str().as_bytes());
         out.put_u8(b' ');
         out.put_slice(self.target.as_bytes());
         out.put_slice(if self.version == Version::HTTP_10 { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
-        // RFC 9112 §3.2: a good practice, because it says for whom the rest is.
+        // RFC 9112 §3.2 recommends Host as the first field.
         if let Some(host) = self.fields.get(header::HOST) {
             put_field("host", host.as_bytes(), out);
         }
@@ -84,7 +83,7 @@ impl RequestHead<'_> {
         Ok(())
     }
 
-    /// How the answer to it is to be read.
+    /// Returns the properties that determine how the response is decoded.
     #[must_use]
     pub fn info(&self) -> RequestInfo {
         let has_option = |option: &str| {
@@ -110,13 +109,13 @@ impl RequestHead<'_> {
     fn parse_target(&self) -> Result<Uri, RequestError> {
         let target = Bytes::copy_from_slice(self.target.as_bytes());
         match parse_target(&target, 0..target.len(), self.method) {
-            // The parser takes bytes that a URI has none of (RFC 3986 §2).
+            // The parser accepts bytes that a URI cannot contain (RFC 3986 §2).
             Some((uri, None)) if self.target.is_ascii() => Ok(uri),
             _ => Err(RequestError::BadTarget(self.target.to_owned())),
         }
     }
 
-    /// RFC 9112 §3.2: exactly one Host on HTTP/1.1, never two, always a valid one.
+    /// Checks Host (RFC 9112 §3.2): exactly one in HTTP/1.1, at most one in HTTP/1.0, and always valid.
     fn check_host(&self, target: &Uri) -> Result<(), RequestError> {
         let is_valid = |host: &HeaderValue| {
             let host = split_authority(host.as_bytes());
@@ -133,7 +132,7 @@ impl RequestHead<'_> {
         }
     }
 
-    /// What the fields say of the body's length is what will be written, or nothing.
+    /// Checks that Content-Length and Transfer-Encoding match the body, if they are present.
     fn check_framing(&self) -> Result<(), RequestError> {
         if self.version == Version::HTTP_10 && self.body == BodyLength::Chunked {
             return Err(RequestError::ChunkedInHttp10);
@@ -151,24 +150,24 @@ impl RequestHead<'_> {
         if lengths_agree && codings_agree { Ok(()) } else { Err(RequestError::ConflictingLength(self.body)) }
     }
 
-    /// Whether a server may expect content where nothing is said of it (RFC 9110 §8.6).
+    /// Whether the method suggests content, so that a length of 0 must be sent (RFC 9110 §8.6).
     fn expects_content(&self) -> bool {
         [Method::POST, Method::PUT, Method::PATCH].contains(self.method)
     }
 }
 
-/// Why a request is not sent.
+/// The reason why a request cannot be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestError {
     /// A Host that is not `uri-host [ ":" port ]` (RFC 9112 §3.2).
     BadHost(String),
-    /// A target in another form than goes with the method (RFC 9112 §3.2).
+    /// A target in a form that the method does not allow (RFC 9112 §3.2).
     BadTarget(String),
-    /// A chunked body with HTTP/1.0, which does not know it (RFC 9112 §6.1).
+    /// A chunked body with HTTP/1.0, which does not support it (RFC 9112 §6.1).
     ChunkedInHttp10,
-    /// A Content-Length or Transfer-Encoding among the fields that says something else of the body than this.
+    /// A Content-Length or Transfer-Encoding field that does not match the body.
     ConflictingLength(BodyLength),
-    /// An Expect, and no body that the server could tell us to send (RFC 9110 §10.1.1).
+    /// An Expect without a body (RFC 9110 §10.1.1).
     ExpectWithoutContent,
     /// No Host with HTTP/1.1 (RFC 9112 §3.2).
     MissingHost,
@@ -181,26 +180,29 @@ pub enum RequestError {
 impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BadHost(host) => write!(f, "Host is {host:?}, not a name or address with an optional port"),
+            Self::BadHost(host) => {
+                write!(f, "Host is {host:?}; expected a host name or IP address with an optional port")
+            }
             Self::BadTarget(target) => write!(
                 f,
-                "the request target is {target:?}, not a path, a whole URI, or what else the method takes; percent-encode what a URI may not hold"
+                "the request target is {target:?}; expected a path or an absolute URI (OPTIONS: or *; CONNECT: host:port), with \
+                 other characters percent-encoded"
             ),
             Self::ChunkedInHttp10 => {
-                f.write_str("HTTP/1.0 knows no chunks: the length of the body has to be known")
+                f.write_str("HTTP/1.0 does not support chunked bodies; use a body of known length")
             }
             Self::ConflictingLength(BodyLength::Known(length)) => write!(
                 f,
-                "the body is {length} bytes long, and Content-Length or Transfer-Encoding says otherwise: leave it out"
+                "the body is {length} bytes long, but Content-Length or Transfer-Encoding differs; omit the field"
             ),
             Self::ConflictingLength(BodyLength::Chunked) => f.write_str(
-                "the body is sent in chunks, and Content-Length or Transfer-Encoding says otherwise: leave it out",
+                "the body is chunked, but Content-Length or Transfer-Encoding differs; omit the field",
             ),
-            Self::ExpectWithoutContent => f.write_str("Expect is given, and there is no body to wait with"),
-            Self::MissingHost => f.write_str("Host is missing"),
-            Self::RepeatedHost => f.write_str("Host is given more than once"),
+            Self::ExpectWithoutContent => f.write_str("the request has Expect, but no body"),
+            Self::MissingHost => f.write_str("the Host field is missing"),
+            Self::RepeatedHost => f.write_str("the request has more than one Host field"),
             Self::UnsupportedVersion(version) => {
-                write!(f, "the version is {version:?}; requests are sent as HTTP/1.0 or HTTP/1.1")
+                write!(f, "the version is {version:?}; expected HTTP/1.0 or HTTP/1.1")
             }
         }
     }
@@ -242,7 +244,7 @@ mod tests {
     const NONE: BodyLength = BodyLength::Known(0);
 
     #[test]
-    fn host_goes_first() {
+    fn host_is_the_first_field() {
         let fields = [("Accept", "*/*"), ("X-A", "1"), ("Host", "a:80"), ("X-A", "2")];
         assert_eq!(
             encode(("GET", "/b?c", Version::HTTP_11), &fields, NONE).unwrap(),
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_no_server_takes() {
+    fn invalid_hosts_are_rejected() {
         let host = |fields: &[(&str, &str)]| encode(("GET", "/", Version::HTTP_11), fields, NONE).map(drop);
         assert_eq!(host(&[]), Err(RequestError::MissingHost));
         assert_eq!(host(&[HOST, HOST]), Err(RequestError::RepeatedHost));
@@ -261,12 +263,12 @@ mod tests {
         }
         for (method, target) in [("OPTIONS", "*"), ("GET", "http://a/")] {
             let sent = encode((method, target, Version::HTTP_11), &[("host", "")], NONE).map(drop);
-            assert_eq!(sent, Ok(()), "{target} needs no host beside it");
+            assert_eq!(sent, Ok(()), "{target} needs no Host");
         }
     }
 
     #[test]
-    fn the_framing_is_the_encoders() {
+    fn the_encoder_writes_the_framing() {
         let end = |method, fields: &[(&str, &str)], body| {
             let fields: Vec<_> = [HOST].iter().chain(fields).copied().collect();
             let head = encode((method, "/", Version::HTTP_11), &fields, body)?;
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_version_does_not_know() {
+    fn features_of_other_versions_are_rejected() {
         let put =
             |version, fields: &[(&str, &str)], body| encode(("PUT", "/", version), fields, body).map(drop);
         assert_eq!(put(Version::HTTP_10, &[], BodyLength::Chunked), Err(RequestError::ChunkedInHttp10));
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_of_the_four_forms_and_no_injection() {
+    fn targets_have_one_of_four_forms_and_cannot_inject_fields() {
         let send = |method, target| encode((method, target, Version::HTTP_11), &[HOST], NONE).map(drop);
         for (method, target) in [
             ("GET", "/"),
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_decides_how_the_answer_is_read() {
+    fn method_version_and_fields_give_the_request_info() {
         let info = |method, version, fields: &[(&str, &str)]| {
             let (fields, body) = (map(fields), NONE);
             RequestHead { method: &method, target: "/", version, fields: &fields, body }.info()

@@ -1,4 +1,4 @@
-//! Answers as tables: what the bytes amount to, each case in every two pieces and byte by byte.
+//! Tables of responses and their events. Each case is decoded whole, split in two at every position, and byte by byte.
 
 use super::{ClientConnection, Fault, InputEnd, RequestInfo, ResponseEvent};
 use crate::Limits;
@@ -10,7 +10,7 @@ const CONNECT: RequestInfo = RequestInfo { is_connect: true, ..GET };
 const UPGRADE: RequestInfo = RequestInfo { offers_upgrade: true, ..GET };
 const LAST: RequestInfo = RequestInfo { is_last: true, ..GET };
 
-/// Small, so that short inputs reach them.
+/// Limits that short inputs reach.
 pub(super) fn small_limits() -> Limits {
     Limits {
         head_bytes: 128,
@@ -21,7 +21,7 @@ pub(super) fn small_limits() -> Limits {
     }
 }
 
-/// What a driver sees of the answer to one request that comes in `pieces`, and of the end of the input where it `closes`.
+/// Returns the events of the response to one request, received in `pieces`, and of the end of input if it `closes`.
 pub(super) fn converse<'a>(
     request: RequestInfo,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -35,7 +35,7 @@ pub(super) fn converse<'a>(
         pending.extend_from_slice(piece);
         let mut rest = &pending[..];
         loop {
-            let (used, answer) = match connection.decode(rest, limits) {
+            let (used, event) = match connection.decode(rest, limits) {
                 Ok(decoded) => decoded,
                 Err(fault) => {
                     seen.push(name(&fault));
@@ -43,11 +43,11 @@ pub(super) fn converse<'a>(
                 }
             };
             rest = &rest[used..];
-            match answer {
+            match event {
                 ResponseEvent::Informational(head) => seen.push(format!("{}", head.status())),
                 ResponseEvent::Head(head) => seen.push(format!("{} {:?}", head.status(), head.framing())),
                 ResponseEvent::Data(data) => {
-                    assert!(!data.is_empty(), "an empty piece says nothing");
+                    assert!(!data.is_empty(), "a piece is not empty");
                     body.extend_from_slice(data);
                 }
                 ResponseEvent::End(trailers) => {
@@ -72,7 +72,7 @@ pub(super) fn converse<'a>(
     seen.join(", ")
 }
 
-/// A fault without what it shows of the bytes, which is what there was when it was found.
+/// The name of a fault, without its excerpt, which depends on the bytes available.
 fn name(fault: &Fault) -> String {
     let text = format!("{fault:?}");
     text.split('(').next().unwrap_or_default().to_owned()
@@ -100,7 +100,7 @@ fn check(cases: &[Case<'_>], closes: bool) {
 }
 
 #[test]
-fn lengths_of_bodies() {
+fn the_body_length_follows_rfc_9112_6_3() {
     check(
         &[
             (
@@ -161,7 +161,7 @@ fn lengths_of_bodies() {
 }
 
 #[test]
-fn lengths_that_are_none() {
+fn invalid_lengths_are_faults() {
     let length = |value: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {value}\r\n\r\n");
     for wrong in ["", "-1", "+1", "1,1", "1 1", "1.0", "0x1", "18446744073709551616", "1;a"] {
         check(&[("§6.3: 5", GET, &length(wrong), "BadContentLength")], false);
@@ -203,21 +203,21 @@ fn lengths_that_are_none() {
 }
 
 #[test]
-fn chunk_extensions_keep_to_their_grammar() {
-    let answer = |extensions: &str| {
+fn chunk_extensions_must_match_their_grammar() {
+    let response = |extensions: &str| {
         format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2{extensions}\r\nhi\r\n0\r\n\r\n")
     };
     for valid in [" ; a = b", ";a=\"\\\"\""] {
-        check(&[("§7.1.1", GET, &answer(valid), "200 Chunked, \"hi\", reusable")], false);
+        check(&[("§7.1.1", GET, &response(valid), "200 Chunked, \"hi\", reusable")], false);
     }
     for wrong in [";", ";a=", ";a[", ";a=\"x"] {
-        check(&[("§7.1.1", GET, &answer(wrong), "200 Chunked, BadChunk")], false);
+        check(&[("§7.1.1", GET, &response(wrong), "200 Chunked, BadChunk")], false);
     }
 }
 
 #[test]
-fn status_lines() {
-    let answer = |line: &str| format!("{line}\r\nContent-Length: 0\r\n\r\n");
+fn status_lines_are_checked() {
+    let response = |line: &str| format!("{line}\r\nContent-Length: 0\r\n\r\n");
     for valid in [
         "HTTP/1.1 200 OK",
         "HTTP/1.1 200 ",
@@ -226,11 +226,11 @@ fn status_lines() {
         "HTTP/1.1 200 \u{e4}",
         "HTTP/1.1 200  OK",
     ] {
-        check(&[("§4", GET, &answer(valid), "200 Length(0), \"\", reusable")], false);
+        check(&[("§4", GET, &response(valid), "200 Length(0), \"\", reusable")], false);
     }
     for valid in ["100", "199", "999"] {
         let line = format!("HTTP/1.1 {valid}");
-        let seen = converse(HEAD, [answer(&line).as_bytes()], false, &small_limits());
+        let seen = converse(HEAD, [response(&line).as_bytes()], false, &small_limits());
         assert!(seen.starts_with(valid), "{seen}");
     }
     for (wrong, fault) in [
@@ -260,15 +260,15 @@ fn status_lines() {
         ("<html>", "NotHttp"),
         ("\x15\x03\x03", "TlsOnPlainConnection"),
         ("\x16\x03\x01", "TlsOnPlainConnection"),
-        // §2.2 has a server skip empty lines before a request; nobody said so of answers.
+        // §2.2 has a server skip empty lines before a request, but not a client before a response.
         ("", "NotHttp"),
     ] {
-        check(&[("§4", GET, &answer(wrong), fault)], false);
+        check(&[("§4", GET, &response(wrong), fault)], false);
     }
 }
 
 #[test]
-fn lines_and_fields() {
+fn malformed_lines_and_fields_are_faults() {
     for (what, fields, fault) in [
         ("§2.2", "A: b\n", "BareLineFeed"),
         ("§2.2", "A: b\r\n\n", "BareLineFeed"),
@@ -289,7 +289,7 @@ fn lines_and_fields() {
 }
 
 #[test]
-fn every_byte_of_a_name_and_a_value() {
+fn names_and_values_allow_only_valid_bytes() {
     for byte in (0..=u8::MAX).filter(|byte| *byte != b'\n') {
         let read = |line: &[u8]| {
             let input = [b"HTTP/1.1 204\r\n", line, b"\r\n\r\n"].concat();
@@ -304,27 +304,27 @@ fn every_byte_of_a_name_and_a_value() {
 }
 
 #[test]
-fn answers_before_the_answer() {
+fn interim_responses_come_before_the_response() {
     let early =
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 9\r\n\r\n";
-    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
-    let both = early.to_owned() + answer;
+    let response = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    let both = early.to_owned() + response;
     let switch = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nother";
     check(
         &[
-            ("RFC 9110 §15.2: any number, unasked", GET, &both, "100, 103, 200 Length(2), \"hi\", reusable"),
+            ("RFC 9110 §15.2: any number", GET, &both, "100, 103, 200 Length(2), \"hi\", reusable"),
             ("RFC 9110 §15.2", HEAD, "HTTP/1.1 102 \r\n\r\n", "102"),
             ("RFC 9110 §7.8", UPGRADE, switch, "101 None, \"\", switched, 5 unread"),
-            ("RFC 9110 §7.8: only to what was offered", GET, switch, "UnsolicitedUpgrade"),
-            ("RFC 9110 §7.8: it need not", UPGRADE, answer, "200 Length(2), \"hi\", reusable"),
+            ("RFC 9110 §7.8: only if offered", GET, switch, "UnsolicitedUpgrade"),
+            ("RFC 9110 §7.8: optional", UPGRADE, response, "200 Length(2), \"hi\", reusable"),
         ],
         false,
     );
 }
 
 #[test]
-fn who_wants_to_go_on() {
-    let answer = |version: &str, fields: &str| format!("HTTP/{version} 204\r\n{fields}\r\n");
+fn reuse_depends_on_version_and_connection() {
+    let response = |version: &str, fields: &str| format!("HTTP/{version} 204\r\n{fields}\r\n");
     let reusable = "204 None, \"\", reusable";
     let closed = "204 None, \"\"";
     for (request, version, fields, expected) in [
@@ -339,12 +339,12 @@ fn who_wants_to_go_on() {
         (LAST, "1.1", "", closed),
         (LAST, "1.1", "Connection: keep-alive\r\n", closed),
     ] {
-        check(&[("§9.3", request, &answer(version, fields), expected)], false);
+        check(&[("§9.3", request, &response(version, fields), expected)], false);
     }
 }
 
 #[test]
-fn the_end_of_the_input() {
+fn the_end_of_input_completes_or_cuts_a_response() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n";
     let four = head.to_owned() + "four";
     let ten = head.to_owned() + "0123456789";
@@ -362,7 +362,7 @@ fn the_end_of_the_input() {
             ("§8", GET, &four, &format!("200 Length(10), {}", in_body(4, Some(10)))),
             ("§6.3", GET, &ten, "200 Length(10), \"0123456789\", BetweenResponses \"\""),
             ("§8: chunks", GET, &some, &format!("200 Chunked, {}", in_body(5, None))),
-            ("§8: no last chunk's end", GET, &last, &format!("200 Chunked, {}", in_body(3, None))),
+            ("§8: incomplete last chunk", GET, &last, &format!("200 Chunked, {}", in_body(3, None))),
             ("§6.3: 8", GET, "HTTP/1.1 200 OK\r\n\r\nall", "200 UntilClose, ResponseComplete \"all\""),
             ("§6.3: 8", GET, "HTTP/1.1 200 OK\r\n\r\n", "200 UntilClose, ResponseComplete \"\""),
         ],
@@ -371,7 +371,7 @@ fn the_end_of_the_input() {
 }
 
 #[test]
-fn limits() {
+fn limits_are_enforced() {
     let head = |fields: &str| format!("HTTP/1.1 204\r\n{fields}\r\n");
     let large = head(&format!("A: {}\r\n", "b".repeat(107)));
     assert_eq!(large.len(), 128);
@@ -408,7 +408,7 @@ fn limits() {
 }
 
 #[test]
-fn a_head_that_may_have_no_bytes_is_too_large_before_it_is_no_answer() {
+fn a_tiny_head_limit_applies_before_the_check_for_http() {
     let limits = Limits { head_bytes: 3, ..small_limits() };
     for pieces in [1, 9] {
         let seen = converse(GET, b"HTTX/1.1 ".chunks(pieces), false, &limits);
@@ -417,7 +417,7 @@ fn a_head_that_may_have_no_bytes_is_too_large_before_it_is_no_answer() {
 }
 
 #[test]
-fn chunks_and_trailers_are_read_strictly() {
+fn malformed_chunks_and_trailers_are_faults() {
     for (what, body, fault) in [
         ("§7.1", "x\r\n", "BadChunk"),
         ("§7.1", "1\na\r\n", "BadChunk"),
@@ -434,7 +434,7 @@ fn chunks_and_trailers_are_read_strictly() {
 }
 
 #[test]
-fn bytes_that_nobody_asked_for() {
+fn bytes_without_a_request_are_a_fault() {
     let two = "HTTP/1.1 204\r\n\r\nHTTP/1.1 204\r\n\r\n";
     let beyond = "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhi!";
     check(
@@ -446,44 +446,44 @@ fn bytes_that_nobody_asked_for() {
         false,
     );
     let fault = ClientConnection::new().decode(b"HTTP/1.1 408 Too slow\r\n", &small_limits()).unwrap_err();
-    assert_eq!(fault.to_string(), "bytes came that no request asked for: \"HTTP/1.1 408 Too slow\\r\\n\"");
+    assert_eq!(fault.to_string(), "received bytes without a request: \"HTTP/1.1 408 Too slow\\r\\n\"");
 }
 
 #[test]
-fn a_pipelined_answer_is_read_when_it_is_asked_for() {
+fn a_pipelined_response_is_decoded_when_it_is_expected() {
     let (mut connection, limits) = (ClientConnection::new(), small_limits());
     let mut input =
         &b"HTTP/1.1 204\r\n\r\nHTTP/1.1 404\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"[..];
-    for (status, goes_on) in [(204, true), (404, false)] {
+    for (status, can_be_reused) in [(204, true), (404, false)] {
         assert!(connection.can_be_reused());
         connection.expect_response(GET);
         assert!(!connection.can_be_reused() && !connection.is_idle());
-        let (used, answer) = connection.decode(input, &limits).unwrap();
-        assert!(matches!(answer, ResponseEvent::Head(head) if head.status() == status));
+        let (used, event) = connection.decode(input, &limits).unwrap();
+        assert!(matches!(event, ResponseEvent::Head(head) if head.status() == status));
         input = &input[used..];
         assert!(matches!(connection.decode(input, &limits), Ok((0, ResponseEvent::End(None)))));
-        assert_eq!((connection.is_idle(), connection.can_be_reused()), (true, goes_on));
+        assert_eq!((connection.is_idle(), connection.can_be_reused()), (true, can_be_reused));
     }
     assert!(input.is_empty());
 }
 
 #[test]
-fn nothing_is_read_behind_a_fault() {
+fn nothing_is_decoded_after_a_fault() {
     let (mut connection, limits) = (ClientConnection::new(), small_limits());
     connection.expect_response(GET);
     assert!(connection.decode(b"HTTP/3 200\r\n", &limits).is_err());
     assert!(matches!(connection.decode(b"HTTP/1.1 204\r\n\r\n", &limits), Ok((0, ResponseEvent::NeedData))));
     assert!(!connection.can_be_reused() && !connection.is_idle());
-    assert_eq!(connection.end_of_input(), Ok(InputEnd::BetweenResponses), "the fault has been told");
+    assert_eq!(connection.end_of_input(), Ok(InputEnd::BetweenResponses), "the fault is already reported");
 }
 
 #[test]
-fn a_head_is_a_view_of_what_came() {
+fn a_head_is_a_view_of_the_received_bytes() {
     let input = b"HTTP/1.0 404 Not \xe4here\r\nA: \t b c\t \r\nd:\r\na: 2\r\nContent-Length: 7\r\n\r\nrest";
     let mut connection = ClientConnection::new();
     connection.expect_response(GET);
-    let (used, answer) = connection.decode(input, &Limits::for_responses()).unwrap();
-    let ResponseEvent::Head(head) = answer else { panic!("the head is whole") };
+    let (used, event) = connection.decode(input, &Limits::for_responses()).unwrap();
+    let ResponseEvent::Head(head) = event else { panic!("the head is complete") };
     assert_eq!(used, input.len() - 4);
     assert_eq!(head.raw(), &input[..used]);
     assert_eq!(
@@ -500,19 +500,19 @@ fn a_head_is_a_view_of_what_came() {
 }
 
 #[test]
-fn a_phrase_that_is_left_out_is_empty() {
+fn an_omitted_reason_phrase_is_empty() {
     for line in ["HTTP/1.1 200\r\n", "HTTP/1.1 200 \r\n"] {
         let input = format!("{line}A: b\r\n\r\n");
         let mut connection = ClientConnection::new();
         connection.expect_response(GET);
-        let (_, answer) = connection.decode(input.as_bytes(), &Limits::for_responses()).unwrap();
-        let ResponseEvent::Head(head) = answer else { panic!("the head is whole") };
+        let (_, event) = connection.decode(input.as_bytes(), &Limits::for_responses()).unwrap();
+        let ResponseEvent::Head(head) = event else { panic!("the head is complete") };
         assert_eq!((head.reason(), head.fields().count()), (&b""[..], 1));
     }
 }
 
 #[test]
-fn faults_say_what_came_and_what_was_expected() {
+fn faults_show_the_received_and_the_expected_bytes() {
     let fault = |input: &str| {
         let mut connection = ClientConnection::new();
         connection.expect_response(GET);
@@ -526,33 +526,33 @@ fn faults_say_what_came_and_what_was_expected() {
     };
     assert_eq!(
         fault("HTTP/1.1 OK\r\n\r\n"),
-        "the status line is \"HTTP/1.1 OK\", not a version, a status of three digits and a reason"
+        "the status line is \"HTTP/1.1 OK\"; expected a version, a three-digit status and a reason"
     );
     assert_eq!(
         fault("SSH-2.0-OpenSSH_9.6p1 Debian-5+deb12u1 and more\r\n"),
-        "the answer begins with \"SSH-2.0-OpenSSH_9.6p1 Debian-5+deb12u1...\", not with \"HTTP/1.1\""
+        "the response starts with \"SSH-2.0-OpenSSH_9.6p1 Debian-5+deb12u1...\"; expected \"HTTP/1.1\""
     );
     assert_eq!(
         fault("HTTP/1.1 200 OK\r\nContent-Length: 1, \x1b[2J\r\n\r\n"),
         "a field line is not a name, a colon and a value without control characters: \
-         \"Content-Length: 1, \\x1b[2J\" came"
+         \"Content-Length: 1, \\x1b[2J\""
     );
     assert_eq!(
         fault("HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\n"),
-        "Content-Length is \"1, 1\", not a plain number"
+        "Content-Length is \"1, 1\", not a decimal number"
     );
     assert_eq!(
         fault("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n"),
-        "Transfer-Encoding is \"gzip\"; only \"chunked\" may come unasked, once"
+        "Transfer-Encoding is \"gzip\"; expected a single \"chunked\""
     );
     assert_eq!(
         fault("HTTP/1.1 200 OK\r\nServer: a\r\nX: y\n\r\n"),
-        "a line ends in LF without CR: \"X: y\\n\\r\\n\" came"
+        "a line ends in LF without CR: \"X: y\\n\\r\\n\""
     );
-    assert_eq!(fault("\x15\x03\x01\0\x02\x02\x46"), "the server speaks TLS on this port: use https://");
+    assert_eq!(fault("\x15\x03\x01\0\x02\x02\x46"), "the server uses TLS on this port; use https://");
 }
 
 #[test]
-fn ten_thousand_connections_are_little_memory() {
+fn a_connection_takes_at_most_64_bytes() {
     assert!(size_of::<ClientConnection>() <= 64, "{}", size_of::<ClientConnection>());
 }
