@@ -1,4 +1,4 @@
-//! Bodies that come in pieces, of requests and of answers.
+//! Streaming bodies of requests and responses.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,90 +8,89 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// A body, whole or in pieces as they come.
+/// A body, complete or streamed.
 ///
-/// A request has one, and an answer may have one; it is also an [`http_body::Body`], so that what is written for other
-/// servers reads it, and what other libraries make can be answered with.
+/// It implements [`http_body::Body`], so code written for other servers can read it.
 #[derive(Debug)]
 pub struct Body {
     source: Source,
 }
 
-/// The other end of [`Body::channel`].
+/// The sending side of [`Body::channel`].
 #[derive(Debug)]
 #[must_use = "a body that is not finished is a body that was cut off"]
 pub struct BodySender {
     pieces: mpsc::Sender<Piece>,
 }
 
-/// Why a body is not whole.
+/// Why a body is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
-    /// The web server has given the request up, or has closed the connection.
+    /// The web server cancelled the request or closed the connection.
     Aborted,
-    /// Less came than `CONTENT_LENGTH` said (section 6.2).
+    /// The body is shorter than `CONTENT_LENGTH` (section 6.2).
     Truncated {
-        /// Bytes that came.
+        /// Bytes received.
         received: u64,
-        /// Bytes that were to come.
+        /// Bytes expected.
         expected: u64,
     },
-    /// It was to be gathered, and is larger than was allowed.
+    /// The body is larger than the limit passed to [`Body::collect`].
     TooLarge {
-        /// Bytes that were allowed.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// Whoever sent it has gone without [`BodySender::finish`].
+    /// The sender was dropped without [`BodySender::finish`].
     Unfinished,
 }
 
 #[derive(Debug)]
 enum Source {
-    /// `None` when it has been taken.
+    /// `None` once it has been read.
     Whole(Option<Bytes>),
     Pieces {
         pieces: mpsc::Receiver<Piece>,
         received: u64,
         expected: Option<u64>,
-        /// What the end of the pieces without [`Piece::End`] means.
+        /// The error if the channel closes without [`Piece::End`].
         lost: BodyError,
         is_over: bool,
     },
 }
 
-/// What a body consists of while it comes.
+/// An item of a streamed body.
 #[derive(Debug)]
 pub(super) enum Piece {
     Data(Bytes),
     End,
 }
 
-/// Pieces that wait for whoever reads them. With those that the responder reads, of 16 KiB, that is 64 KiB for each body.
+/// Number of queued pieces. With a read of 16 KiB per piece, 64 KiB for each body.
 const PIECES: usize = 4;
 
 impl Body {
-    /// Nothing.
+    /// Returns an empty body.
     #[must_use]
     pub fn empty() -> Self {
         Self { source: Source::Whole(None) }
     }
 
-    /// A body that is sent piece by piece, and what it is sent with: a sender waits until its pieces are taken.
+    /// Returns a streamed body and its sender. The sender waits while the queue is full.
     pub fn channel() -> (BodySender, Self) {
         let (pieces, body) = Self::pieces(None, BodyError::Unfinished);
         (BodySender { pieces }, body)
     }
 
-    /// The next piece, which may come late; `None` at the end.
+    /// Waits for the next piece. Returns `None` at the end.
     pub async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// All of it, if that is no more than `limit` bytes.
+    /// Reads the whole body into memory.
     ///
     /// # Errors
     ///
-    /// It is larger, or not whole.
+    /// The body is larger than `limit` bytes, or incomplete.
     pub async fn collect(mut self, limit: usize) -> Result<Bytes, BodyError> {
         let mut all = BytesMut::new();
         while let Some(piece) = self.next().await {
@@ -138,11 +137,11 @@ impl Body {
 }
 
 impl BodySender {
-    /// Sends a piece, and waits while others are still to be taken. An empty piece is none.
+    /// Sends a piece, and waits while the queue is full. Does nothing for an empty piece.
     ///
     /// # Errors
     ///
-    /// Nobody takes it any more: the request is over.
+    /// The receiver was dropped: the request has ended.
     pub async fn send(&mut self, data: impl Into<Bytes>) -> Result<(), BodyError> {
         let data = data.into();
         if data.is_empty() {
@@ -151,11 +150,11 @@ impl BodySender {
         self.pieces.send(Piece::Data(data)).await.map_err(|_| BodyError::Aborted)
     }
 
-    /// The body is whole. A sender that is dropped instead leaves an answer that was cut off.
+    /// Ends the body. Dropping the sender without this call truncates the response.
     ///
     /// # Errors
     ///
-    /// Nobody takes it any more: the request is over.
+    /// The receiver was dropped: the request has ended.
     pub async fn finish(self) -> Result<(), BodyError> {
         self.pieces.send(Piece::End).await.map_err(|_| BodyError::Aborted)
     }
@@ -220,14 +219,14 @@ impl From<&'static str> for Body {
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Aborted => f.write_str("the web server has given the request up"),
+            Self::Aborted => f.write_str("the web server cancelled the request"),
             Self::Truncated { received, expected } => {
                 write!(f, "the body ended after {received} of {expected} bytes")
             }
             Self::TooLarge { limit } => {
-                write!(f, "the body is larger than the {limit} bytes that are allowed")
+                write!(f, "the body is larger than the limit of {limit} bytes")
             }
-            Self::Unfinished => f.write_str("whoever sent the body has gone without finishing it"),
+            Self::Unfinished => f.write_str("the sender of the body was dropped before it finished"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One connection of a web server: its requests are told apart and handed out, and share it when they answer.
+//! A connection from a web server, whose requests run concurrently and share it for their responses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,59 +20,59 @@ use crate::context::{AbortSignal, Context, Log};
 use crate::exchange::Exchange;
 use crate::listen::{Halves, Reader};
 use crate::request::from_params;
-use crate::{Body, BodyError, Handler, Responder};
+use crate::{App, Body, BodyError, Handler};
 
-/// How long a connection that is to be closed waits for the rest of a body that nobody reads: closing before it has come
-/// would reset the connection, and the answer with it.
-const DRAIN_TIME: Duration = Duration::from_secs(5);
+/// How long to wait for the rest of unread bodies before closing a connection. Closing with unread input would reset the
+/// connection, and the client might lose the response.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the requests of one connection share.
+/// The state shared by the requests of one connection.
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Whoever waits longest writes next, so that answers take turns record by record.
+    /// The lock is fair, so responses take turns record by record.
     writer: tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
-    /// A request has ended.
+    /// Notified when a request has ended.
     ended: Notify,
 }
 
 struct State {
-    machine: ApplicationConnection,
-    incoming: BTreeMap<RequestId, Incoming>,
-    /// How many requests there were.
+    state_machine: ApplicationConnection,
+    requests: BTreeMap<RequestId, OpenRequest>,
+    /// Number of requests so far.
     serial: u64,
-    /// A request has ended that the connection was not to be kept for.
-    closes: bool,
-    /// Of those, whose bodies had not come as a whole: not more than may be open, because the machine still reads them.
+    /// Whether a request without `keep_connection` has ended.
+    closes_when_idle: bool,
+    /// Those of them whose bodies are incomplete. No more than may be open, because the state machine still decodes them.
     draining: Vec<RequestId>,
-    /// One was refused that the connection was not to be kept for. The machine passes over its body without a word, so that
-    /// only the web server's close or [`DRAIN_TIME`] ends the wait for it. Not its number: a peer may have any number of requests
-    /// refused while another is served.
-    drains_refused: bool,
+    /// Whether a request without `keep_connection` was rejected. The state machine skips its body without an event, so
+    /// only the web server's close or [`DRAIN_TIMEOUT`] ends the wait. A flag, because the number of rejected requests has
+    /// no limit.
+    drains_rejected: bool,
 }
 
-/// A request, as far as something may still come for it.
-struct Incoming {
-    ticket: Ticket,
+/// A request that has not ended.
+struct OpenRequest {
+    key: RequestKey,
     keep_connection: bool,
     role: Role,
-    /// They have come, so there is somebody who ends it.
+    /// Whether the parameters are complete. If so, its exchange ends the request.
     has_params: bool,
-    /// It has had its turn.
-    has_begun: bool,
+    /// Whether it is running.
+    has_permit: bool,
     stdin_ended: bool,
     stdin: Option<Sender<Piece>>,
     data: Option<Sender<Piece>>,
     abort: watch::Sender<bool>,
 }
 
-/// Which request it is: numbers are used again.
+/// Identifies a request. The web server may reuse the id, but the serial number is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ticket {
+pub(super) struct RequestKey {
     id: RequestId,
     serial: u64,
 }
 
-impl Ticket {
+impl RequestKey {
     pub(super) fn id(&self) -> RequestId {
         self.id
     }
@@ -81,17 +81,17 @@ impl Ticket {
 impl Shared {
     fn new(writer: Box<dyn AsyncWrite + Send + Unpin>) -> Self {
         let state = State {
-            machine: ApplicationConnection::new(),
-            incoming: BTreeMap::new(),
+            state_machine: ApplicationConnection::new(),
+            requests: BTreeMap::new(),
             serial: 0,
-            closes: false,
+            closes_when_idle: false,
             draining: Vec::new(),
-            drains_refused: false,
+            drains_rejected: false,
         };
         Self { state: Mutex::new(state), writer: tokio::sync::Mutex::new(writer), ended: Notify::new() }
     }
 
-    /// Writes whole records. If that fails, nobody waits for any answer any more.
+    /// Writes complete records. If a write fails, all requests are cancelled.
     pub(super) async fn write(&self, out: &mut BytesMut) {
         if out.is_empty() {
             return;
@@ -102,13 +102,13 @@ impl Shared {
         out.clear();
     }
 
-    /// Ends a request: `out` is what it has still to say.
-    pub(super) async fn end(&self, ticket: &Ticket, app_status: u32, out: &mut BytesMut) {
+    /// Ends a request after its last output, `out`.
+    pub(super) async fn end(&self, key: &RequestKey, app_status: u32, out: &mut BytesMut) {
         {
-            // Before it is written: the web server may use the number again as soon as it has read that.
+            // End it before the write: the web server may reuse the id as soon as it has read the record.
             let mut state = self.state();
-            if state.incoming.get(&ticket.id).is_some_and(|incoming| incoming.ticket == *ticket) {
-                state.end(ticket.id, app_status, ProtocolStatus::RequestComplete, out);
+            if state.requests.get(&key.id).is_some_and(|open_request| open_request.key == *key) {
+                state.end(key.id, app_status, ProtocolStatus::RequestComplete, out);
             } else {
                 out.clear();
             }
@@ -117,12 +117,12 @@ impl Shared {
         self.ended.notify_one();
     }
 
-    /// The request has its turn.
-    pub(super) fn begin(&self, ticket: &Ticket) {
-        if let Some(incoming) = self.state().incoming.get_mut(&ticket.id)
-            && incoming.ticket == *ticket
+    /// Marks a request as running.
+    pub(super) fn begin(&self, key: &RequestKey) {
+        if let Some(open_request) = self.state().requests.get_mut(&key.id)
+            && open_request.key == *key
         {
-            incoming.has_begun = true;
+            open_request.has_permit = true;
         }
     }
 
@@ -132,53 +132,53 @@ impl Shared {
 }
 
 impl State {
-    /// Ends a request. If the connection is not kept its number is not used again, and the machine goes on telling what comes
-    /// for it, because the end of that has to be waited for.
+    /// Ends a request. If the connection will be closed, the request stays open in the state machine, which reports the
+    /// end of its body: the connection has to be drained up to there.
     fn end(&mut self, id: RequestId, app_status: u32, status: ProtocolStatus, out: &mut BytesMut) {
-        let Some(incoming) = self.incoming.remove(&id) else { return };
-        if incoming.keep_connection {
-            self.machine.end(id, app_status, status, out);
+        let Some(open_request) = self.requests.remove(&id) else { return };
+        if open_request.keep_connection {
+            self.state_machine.end(id, app_status, status, out);
             return;
         }
         encode_end(id, app_status, status, out);
-        self.closes = true;
-        // An authorizer is sent no body (section 6.3).
-        if !incoming.stdin_ended && incoming.role != Role::Authorizer {
+        self.closes_when_idle = true;
+        // An authorizer gets no body (section 6.3).
+        if !open_request.stdin_ended && open_request.role != Role::Authorizer {
             self.draining.push(id);
         }
     }
 
-    /// Nobody waits for answers any more.
+    /// Cancels all requests.
     fn abort_all(&mut self) {
-        self.incoming.retain(|_, incoming| {
-            incoming.abort.send_replace(true);
-            // Whoever reads a body hears that no more of it comes.
-            incoming.stdin = None;
-            incoming.data = None;
-            incoming.has_params
+        self.requests.retain(|_, open_request| {
+            open_request.abort.send_replace(true);
+            // Dropping the senders ends the bodies for their readers.
+            open_request.stdin = None;
+            open_request.data = None;
+            open_request.has_params
         });
     }
 }
 
-/// Serves one connection to its end. Its requests end before it does.
+/// Serves one connection until it is closed and all its requests have ended.
 pub(super) async fn serve<H: Handler>(
     (mut reader, writer): Halves,
-    responder: Arc<Responder<H>>,
+    app: Arc<App<H>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let shared = Arc::new(Shared::new(writer));
-    let mut connection = Connection { shared: shared.clone(), responder, out: BytesMut::new(), stops: false };
+    let mut connection = Connection { shared: shared.clone(), app, out: BytesMut::new(), is_stopping: false };
     let mut buffer = BytesMut::new();
     let mut has_ended = false;
     let mut drained_by = None;
     loop {
-        if let Err(fault) = connection.take(&mut buffer, &reader).await {
-            crate::say(&format!("a connection was dropped: {fault}"));
+        if let Err(fault) = connection.handle_input(&mut buffer, &reader).await {
+            crate::log(&format!("closing a connection: {fault}"));
             has_ended = true;
         }
         match connection.phase(has_ended) {
             Phase::Serving => {}
-            Phase::Draining => drained_by = drained_by.or(Some(Instant::now() + DRAIN_TIME)),
+            Phase::Draining => drained_by = drained_by.or(Some(Instant::now() + DRAIN_TIMEOUT)),
             Phase::Over => return,
         }
         if buffer.is_empty() {
@@ -187,35 +187,35 @@ pub(super) async fn serve<H: Handler>(
         tokio::select! {
             read = reader.read(&mut buffer), if !has_ended => has_ended = !matches!(read, Ok(1..)),
             () = shared.ended.notified() => {}
-            // Its sender outlives us.
-            _ = stop.wait_for(|stops| *stops), if !connection.stops => connection.stops = true,
-            // Then it is a reset after all.
+            // The sender outlives this future.
+            _ = stop.wait_for(|is_stopping| *is_stopping), if !connection.is_stopping => connection.is_stopping = true,
+            // The web server sends no more, so closing may reset the connection.
             () = sleep_until(drained_by.unwrap_or_else(Instant::now)), if drained_by.is_some() => return,
         }
     }
 }
 
-/// What a connection is about.
+/// The phase of a connection.
 enum Phase {
-    /// Requests.
+    /// Serving requests.
     Serving,
-    /// What still comes for one that is over.
+    /// Reading the rest of bodies of ended requests before closing.
     Draining,
-    /// Nothing.
+    /// Finished.
     Over,
 }
 
-/// The reading side of one connection.
+/// The reading side of a connection.
 struct Connection<H> {
     shared: Arc<Shared>,
-    responder: Arc<Responder<H>>,
-    /// Answers that are about the connection, and refusals.
+    app: Arc<App<H>>,
+    /// Replies to management records, and rejections.
     out: BytesMut,
-    /// No more requests are taken.
-    stops: bool,
+    /// Whether the app is stopping and rejects new requests.
+    is_stopping: bool,
 }
 
-/// What an event amounts to, without the buffer that it lies in.
+/// The work left after an event, independent of the input buffer.
 enum Action {
     Nothing,
     Params(RequestId, Params),
@@ -229,100 +229,103 @@ enum Stream {
 }
 
 impl<H: Handler> Connection<H> {
-    /// Takes what has come.
-    async fn take(&mut self, buffer: &mut BytesMut, reader: &Reader) -> Result<(), Fault> {
+    /// Decodes and handles all input in the buffer.
+    async fn handle_input(&mut self, buffer: &mut BytesMut, reader: &Reader) -> Result<(), Fault> {
         loop {
             let (used, action) = {
                 let mut state = self.shared.state();
-                let (used, event) = state.machine.decode(buffer, &self.responder.limits)?;
+                let (used, event) = state.state_machine.decode(buffer, &self.app.limits)?;
                 if event == Event::More {
                     buffer.advance(used);
                     return Ok(());
                 }
-                (used, note(&mut state, event, &self.responder, self.stops, &mut self.out))
+                (used, handle_event(&mut state, event, &self.app, self.is_stopping, &mut self.out))
             };
             buffer.advance(used);
             match action {
                 Action::Nothing => {}
                 Action::Params(id, params) => self.begin(id, params),
-                Action::Piece(id, stream, piece) => self.pass_on(id, stream, piece, reader).await,
+                Action::Piece(id, stream, piece) => self.forward(id, stream, piece, reader).await,
             }
-            // Whoever asks much without reading the answers waits here.
+            // A web server that sends queries without reading the replies blocks here.
             self.shared.write(&mut self.out).await;
         }
     }
 
-    /// All is known of a request but its body: it waits for its turn.
+    /// Starts a request whose parameters are complete.
     fn begin(&self, id: RequestId, params: Params) {
         let mut state = self.shared.state();
-        let Some(incoming) = state.incoming.get_mut(&id) else { return };
-        incoming.has_params = true;
+        let Some(open_request) = state.requests.get_mut(&id) else { return };
+        open_request.has_params = true;
         let parsed = from_params(&params);
         let expected = parsed.as_ref().ok().and_then(|(_, length)| *length);
-        let body = match incoming.role {
-            // Section 6.3: it is asked without the body.
+        let body = match open_request.role {
+            // Section 6.3: an authorizer gets no body.
             Role::Authorizer => Body::empty(),
-            Role::Responder | Role::Filter => incoming.open(Stream::Stdin, expected),
+            Role::Responder | Role::Filter => open_request.open_stream(Stream::Stdin, expected),
         };
-        let data = (incoming.role == Role::Filter).then(|| incoming.open(Stream::Data, data_length(&params)));
-        let aborted = AbortSignal::new(incoming.abort.subscribe());
+        let data = (open_request.role == Role::Filter)
+            .then(|| open_request.open_stream(Stream::Data, data_length(&params)));
+        let aborted = AbortSignal::new(open_request.abort.subscribe());
         let log = Log::default();
         let context = Context {
             params,
-            role: incoming.role,
+            role: open_request.role,
             aborted: aborted.clone(),
             log: log.clone(),
             data: Arc::new(Mutex::new(data)),
         };
-        let (parts, why) = match parsed {
+        let (parts, error) = match parsed {
             Ok((request, _)) => (request, None),
             Err(wrong) => (http::Request::new(()), Some(wrong.to_string())),
         };
         let mut request = parts.map(|()| body);
         request.extensions_mut().insert(context);
         let exchange =
-            Exchange { connection: self.shared.clone(), ticket: incoming.ticket, request, aborted, log };
+            Exchange { connection: self.shared.clone(), key: open_request.key, request, aborted, log };
         drop(state);
-        match why {
-            None => self.responder.clone().spawn(exchange),
-            Some(why) => drop(tokio::spawn(async move { exchange.refuse(&why).await })),
+        match error {
+            None => self.app.clone().spawn(exchange),
+            Some(error) => drop(tokio::spawn(async move { exchange.reject(&error).await })),
         }
     }
 
-    /// Passes a piece of a body on, and waits where the handler is slower: then nothing is read of the connection.
-    async fn pass_on(&mut self, id: RequestId, stream: Stream, piece: Piece, reader: &Reader) {
+    /// Forwards a piece of a body to the handler. Waits while the handler is slower, without reading the connection.
+    async fn forward(&mut self, id: RequestId, stream: Stream, piece: Piece, reader: &Reader) {
         let is_end = matches!(piece, Piece::End);
         let sender = {
             let mut state = self.shared.state();
             if is_end && stream == Stream::Stdin {
                 state.draining.retain(|other| *other != id);
             }
-            let Some(incoming) = state.incoming.get_mut(&id) else { return };
-            incoming.stdin_ended |= is_end && stream == Stream::Stdin;
-            let slot = incoming.stream(stream);
-            // Nothing comes behind the end.
-            if is_end { slot.take() } else { slot.clone() }
+            let Some(open_request) = state.requests.get_mut(&id) else { return };
+            open_request.stdin_ended |= is_end && stream == Stream::Stdin;
+            let sender = open_request.stream(stream);
+            // The stream ends after this piece.
+            if is_end { sender.take() } else { sender.clone() }
         };
         let Some(sender) = sender else { return };
-        // If it fails, nobody wants the body any more.
+        // An error means that the body was dropped.
         if let Err(TrySendError::Full(piece)) = sender.try_send(piece)
-            && !self.refuse_waiting(id)
+            && !self.reject_waiting(id)
         {
             tokio::select! {
                 _ = sender.send(piece) => {}
-                () = reader.hung_up() => self.shared.state().abort_all(),
+                () = reader.closed_by_peer() => self.shared.state().abort_all(),
             }
         }
     }
 
-    /// Refuses a request that has not had its turn and whose body would keep others from coming, who may be what it waits for.
-    fn refuse_waiting(&mut self, id: RequestId) -> bool {
+    /// Rejects a waiting request whose body blocks others on the connection: the permit that it waits for may be theirs.
+    fn reject_waiting(&mut self, id: RequestId) -> bool {
         let mut state = self.shared.state();
-        let shares = state.incoming.len() > 1;
-        let Some(incoming) = state.incoming.get(&id).filter(|incoming| shares && !incoming.has_begun) else {
+        let is_shared = state.requests.len() > 1;
+        let Some(open_request) =
+            state.requests.get(&id).filter(|open_request| is_shared && !open_request.has_permit)
+        else {
             return false;
         };
-        incoming.abort.send_replace(true);
+        open_request.abort.send_replace(true);
         state.end(id, 0, ProtocolStatus::Overloaded, &mut self.out);
         true
     }
@@ -332,60 +335,60 @@ impl<H: Handler> Connection<H> {
         if has_ended {
             state.abort_all();
         }
-        match (state.incoming.is_empty(), state.closes) {
+        match (state.requests.is_empty(), state.closes_when_idle) {
             (true, _) if has_ended => Phase::Over,
-            (true, true) if state.drains_refused || !state.draining.is_empty() => Phase::Draining,
-            (true, closes) if closes || self.stops => Phase::Over,
+            (true, true) if state.drains_rejected || !state.draining.is_empty() => Phase::Draining,
+            (true, closes_when_idle) if closes_when_idle || self.is_stopping => Phase::Over,
             _ => Phase::Serving,
         }
     }
 }
 
-/// Does at once what an event asks for, and says what is left to do.
-fn note<H>(
+/// Handles an event, and returns the work that is left.
+fn handle_event<H>(
     state: &mut State,
     event: Event<'_>,
-    responder: &Responder<H>,
-    stops: bool,
+    app: &App<H>,
+    is_stopping: bool,
     out: &mut BytesMut,
 ) -> Action {
     match event {
         Event::Begin { id, role, keep_connection } => {
             state.serial += 1;
-            let incoming = Incoming {
-                ticket: Ticket { id, serial: state.serial },
+            let open_request = OpenRequest {
+                key: RequestKey { id, serial: state.serial },
                 keep_connection,
                 role,
                 has_params: false,
-                has_begun: false,
+                has_permit: false,
                 stdin_ended: false,
                 stdin: None,
                 data: None,
                 abort: watch::Sender::new(false),
             };
-            state.incoming.insert(id, incoming);
-            if !responder.roles.contains(&role) {
+            state.requests.insert(id, open_request);
+            if !app.roles.contains(&role) {
                 state.end(id, 0, ProtocolStatus::UnknownRole, out);
-            } else if stops {
+            } else if is_stopping {
                 state.end(id, 0, ProtocolStatus::Overloaded, out);
             }
         }
         Event::Rejected { id, status, keep_connection } => {
             encode_end(id, 0, status, out);
             if !keep_connection {
-                state.closes = true;
-                state.drains_refused = true;
+                state.closes_when_idle = true;
+                state.drains_rejected = true;
             }
         }
         Event::Abort { id } => {
-            if let Some(incoming) = state.incoming.get(&id) {
-                incoming.abort.send_replace(true);
-                if !incoming.has_params {
+            if let Some(open_request) = state.requests.get(&id) {
+                open_request.abort.send_replace(true);
+                if !open_request.has_params {
                     state.end(id, 0, ProtocolStatus::RequestComplete, out);
                 }
             }
         }
-        Event::GetValues(asked) => responder.values().encode_result(&asked, out),
+        Event::GetValues(query) => app.values().encode_result(&query, out),
         Event::UnknownType(number) => encode_unknown_type(number, out),
         Event::Params { id, params } => return Action::Params(id, params),
         Event::Stdin { id, data } => return piece(id, Stream::Stdin, data),
@@ -397,14 +400,14 @@ fn note<H>(
     Action::Nothing
 }
 
-/// A copy: pieces that were kept would each keep the buffer that it lies in.
+/// Copies a piece, because a slice would keep the whole input buffer in memory.
 fn piece(id: RequestId, stream: Stream, data: &[u8]) -> Action {
     Action::Piece(id, stream, Piece::Data(Bytes::copy_from_slice(data)))
 }
 
-impl Incoming {
-    /// Begins to pass a stream on.
-    fn open(&mut self, stream: Stream, expected: Option<u64>) -> Body {
+impl OpenRequest {
+    /// Opens a stream to the handler.
+    fn open_stream(&mut self, stream: Stream, expected: Option<u64>) -> Body {
         let (sender, body) = Body::pieces(expected, BodyError::Aborted);
         *self.stream(stream) = Some(sender);
         body
@@ -418,7 +421,7 @@ impl Incoming {
     }
 }
 
-/// How much a filter is to filter (section 6.4).
+/// The length of the file to filter (section 6.4).
 fn data_length(params: &Params) -> Option<u64> {
     parse_digits(params.get("FCGI_DATA_LENGTH")?)
 }
@@ -433,39 +436,39 @@ mod tests {
     use crate::{Concurrency, Server};
 
     #[test]
-    fn refused_requests_leave_nothing_behind() {
+    fn rejected_requests_use_no_memory() {
         let server = Server::new(Concurrency::Tasks { at_most: 1 });
         let handler = |_: http::Request<Body>| async { Response::new(String::new()) };
-        let responder = Responder::new(&server, handler);
+        let app = App::new(&server, handler);
         let shared = Shared::new(Box::new(tokio::io::sink()));
         let (mut state, mut out) = (shared.state(), BytesMut::new());
         for number in (1..=u16::MAX).cycle().take(100_000) {
-            let id = RequestId::new(number).expect("it is not 0");
-            let refused = Event::Rejected { id, status: ProtocolStatus::Overloaded, keep_connection: false };
-            note(&mut state, refused, &responder, false, &mut out);
-            assert_eq!((out.len(), state.incoming.len(), state.draining.len()), (16, 0, 0));
+            let id = RequestId::new(number).expect("the number is not 0");
+            let rejected = Event::Rejected { id, status: ProtocolStatus::Overloaded, keep_connection: false };
+            handle_event(&mut state, rejected, &app, false, &mut out);
+            assert_eq!((out.len(), state.requests.len(), state.draining.len()), (16, 0, 0));
             out.clear();
         }
-        assert!(state.closes);
+        assert!(state.closes_when_idle);
     }
 
     #[test]
-    fn no_more_requests_are_drained_than_may_be_open() {
-        let responder = Responder::new(
-            &Server::new(Concurrency::Tasks { at_most: 1 }),
-            async |_: http::Request<Body>| Response::new(String::new()),
-        );
+    fn the_number_of_draining_requests_is_limited() {
+        let app =
+            App::new(&Server::new(Concurrency::Tasks { at_most: 1 }), async |_: http::Request<Body>| {
+                Response::new(String::new())
+            });
         let shared = Shared::new(Box::new(tokio::io::sink()));
         let (mut state, mut input, mut out) = (shared.state(), BytesMut::new(), BytesMut::new());
         for id in (1..=u16::MAX).filter_map(RequestId::new) {
-            // The app has no such role, so the request ends as soon as it begins.
+            // The app does not have this role, so the request ends as soon as it begins.
             encode_begin(id, Role::Filter, false, &mut input);
-            let (used, event) = state.machine.decode(&input, &responder.limits).expect("it is FastCGI");
-            note(&mut state, event, &responder, false, &mut out);
+            let (used, event) = state.state_machine.decode(&input, &app.limits).expect("the record is valid");
+            handle_event(&mut state, event, &app, false, &mut out);
             input.advance(used);
         }
-        assert_eq!(out.len(), 16 * usize::from(u16::MAX), "each is ended");
-        assert_eq!(state.draining.len(), usize::from(responder.limits.open_requests));
-        assert!(state.incoming.is_empty() && state.drains_refused);
+        assert_eq!(out.len(), 16 * usize::from(u16::MAX), "each request has ended");
+        assert_eq!(state.draining.len(), usize::from(app.limits.open_requests));
+        assert!(state.requests.is_empty() && state.drains_rejected);
     }
 }

@@ -1,4 +1,4 @@
-//! What a handler has of a request beside what HTTP has: its parameters, its role, its end of the log, its abort.
+//! Extensions of a request: parameters, role, log and abort signal.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,39 +10,39 @@ use tokio::sync::{Notify, watch};
 
 use crate::Body;
 
-/// What a handler can ask a request of `FastCGI`.
+/// The FastCGI properties of a request.
 pub trait RequestExt {
-    /// All parameters as they came: what is not in the request itself, such as `REMOTE_ADDR`, and what is.
+    /// Returns all parameters, including those without an HTTP equivalent such as `REMOTE_ADDR`.
     fn params(&self) -> &Params;
 
-    /// A parameter as text; `None` if it is not there or no UTF-8.
+    /// Returns a parameter as text, or `None` if it is missing or not UTF-8.
     fn param(&self, name: &str) -> Option<&str>;
 
-    /// What the app is asked to be. Always [`Role::Responder`], unless the server was told of other roles
-    /// ([`Server::role`](crate::Server::role)).
+    /// Returns the role of the app. Always [`Role::Responder`], unless other roles were enabled with
+    /// [`Server::role`](crate::Server::role).
     fn role(&self) -> Role;
 
-    /// The file that a filter is to filter (section 6.4). `None` in the other roles, and the second time.
+    /// Takes the file to filter (section 6.4). Returns `None` in other roles, and if it was already taken.
     fn take_data(&mut self) -> Option<Body>;
 
-    /// Tells whether the web server has given the request up, or has gone.
+    /// Returns a signal that is set when the web server cancels the request or closes the connection.
     fn abort_signal(&self) -> AbortSignal;
 
-    /// Where to write what belongs into the web server's log.
+    /// Returns a writer to the web server's log.
     fn log(&self) -> Log;
 }
 
-/// Whether the web server has given a request up, or has gone. Its handler is dropped then where it waits; this is for what
-/// the handler has started elsewhere, and for what does not wait.
+/// A signal that the web server has cancelled a request or closed the connection. The handler itself is dropped at its next
+/// `await`; use the signal for work that the handler started elsewhere, and for code that does not await.
 #[derive(Debug, Clone)]
 pub struct AbortSignal {
     signal: watch::Receiver<bool>,
 }
 
-/// Where to write what belongs into the web server's log (`FCGI_STDERR`). It is sent while the handler waits.
+/// A writer to the web server's log (`FCGI_STDERR`). The output is sent while the handler waits.
 ///
-/// Writing never waits and never fails. What has not been sent is [`Log::BYTES_MAX`] at most; more is left out, and the log
-/// says so.
+/// Writing never blocks and never fails. At most [`Log::BYTES_MAX`] bytes are buffered. Beyond that output is dropped, and
+/// the log notes the number of bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
     shared: Arc<Shared>,
@@ -51,23 +51,23 @@ pub struct Log {
 #[derive(Debug, Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
-    news: Notify,
+    has_output: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: BytesMut,
-    left_out: usize,
+    dropped: usize,
 }
 
-/// What stands among a request's extensions.
+/// The extension that holds the FastCGI properties of a request.
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) params: Params,
     pub(super) role: Role,
     pub(super) aborted: AbortSignal,
     pub(super) log: Log,
-    /// Extensions are cloned with their request, and a stream cannot be.
+    /// Behind a mutex, because extensions must be `Clone` and a stream is not.
     pub(super) data: Arc<Mutex<Option<Body>>>,
 }
 
@@ -76,13 +76,13 @@ impl AbortSignal {
         Self { signal }
     }
 
-    /// Whether it has been.
+    /// Whether the request was cancelled.
     #[must_use]
     pub fn is_set(&self) -> bool {
         *self.signal.borrow()
     }
 
-    /// Waits until it is; for ever, if the request ends otherwise.
+    /// Waits until the request is cancelled. Never returns if the request ends otherwise.
     pub async fn wait(&mut self) {
         if self.signal.wait_for(|is_set| *is_set).await.is_err() {
             std::future::pending::<()>().await;
@@ -91,23 +91,23 @@ impl AbortSignal {
 }
 
 impl Log {
-    /// Bytes that wait to be sent at most.
+    /// Maximum number of buffered bytes.
     pub const BYTES_MAX: usize = 64 * 1024;
 
-    /// Takes what waits to be sent.
+    /// Takes the buffered output.
     pub(super) fn take(&self) -> BytesMut {
         let mut waiting = self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = std::mem::take(&mut waiting.bytes);
-        if waiting.left_out > 0 {
-            bytes.extend_from_slice(format!("\n({} bytes left out)\n", waiting.left_out).as_bytes());
-            waiting.left_out = 0;
+        if waiting.dropped > 0 {
+            bytes.extend_from_slice(format!("\n({} bytes dropped)\n", waiting.dropped).as_bytes());
+            waiting.dropped = 0;
         }
         bytes
     }
 
-    /// Waits until something waits to be sent.
-    pub(super) async fn news(&self) {
-        self.shared.news.notified().await;
+    /// Waits until there is buffered output.
+    pub(super) async fn wait_for_output(&self) {
+        self.shared.has_output.notified().await;
     }
 }
 
@@ -116,9 +116,9 @@ impl io::Write for Log {
         let mut waiting = self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let fit = bytes.len().min(Self::BYTES_MAX - waiting.bytes.len().min(Self::BYTES_MAX));
         waiting.bytes.extend_from_slice(&bytes[..fit]);
-        waiting.left_out += bytes.len() - fit;
+        waiting.dropped += bytes.len() - fit;
         drop(waiting);
-        self.shared.news.notify_one();
+        self.shared.has_output.notify_one();
         Ok(bytes.len())
     }
 
@@ -155,7 +155,7 @@ impl RequestExt for http::Request<Body> {
 
 /// # Panics
 ///
-/// If the request is none of ours, or somebody has emptied its extensions.
+/// If the request does not come from this library, or its extensions were removed.
 fn context(request: &http::Request<Body>) -> &Context {
-    request.extensions().get::<Context>().expect("each request of this responder has it among its extensions")
+    request.extensions().get::<Context>().expect("the library adds the context to each request")
 }

@@ -1,33 +1,33 @@
-//! Why an app cannot be served.
+//! Errors of an app's server.
 
 use std::fmt;
 use std::io;
 
 use crate::Listen;
 
-/// Why an app is not, or no longer, served.
+/// Why an app cannot be served.
 #[derive(Debug)]
 pub enum ServeError {
-    /// The environment names somebody who may connect, and it is no address (`FCGI_WEB_SERVER_ADDRS`, section 3.2).
+    /// `FCGI_WEB_SERVER_ADDRS` contains an invalid address (section 3.2).
     BadPeer {
-        /// What it names.
+        /// The invalid address.
         address: String,
     },
-    /// No connection can be accepted any more.
+    /// Accepting connections failed.
     CannotAccept {
-        /// Where.
+        /// The listen address.
         listen: Listen,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// The socket is no listening socket, or cannot be made.
+    /// The socket is not a listening socket, or cannot be created.
     CannotListen {
-        /// Where.
+        /// The listen address.
         listen: Listen,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// No requests at once are allowed, so none would ever be answered.
+    /// The maximum number of connections or requests is 0.
     ZeroLimit,
 }
 
@@ -35,13 +35,15 @@ impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BadPeer { address } => {
-                write!(f, "FCGI_WEB_SERVER_ADDRS names `{address}`, which is no IP address")
+                write!(f, "FCGI_WEB_SERVER_ADDRS contains `{address}`, which is not an IP address")
             }
             Self::CannotAccept { listen, error } => {
                 write!(f, "cannot accept connections on {listen}: {error}")
             }
             Self::CannotListen { listen, error } => write!(f, "cannot listen on {listen}: {error}"),
-            Self::ZeroLimit => f.write_str("at most 0 requests at once: at least one has to be allowed"),
+            Self::ZeroLimit => {
+                f.write_str("the maximum number of requests or connections is 0, expected at least 1")
+            }
         }
     }
 }

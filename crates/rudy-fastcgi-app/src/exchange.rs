@@ -1,4 +1,4 @@
-//! One request, from its parameters to its end: the handler runs, and what it answers is sent.
+//! The lifecycle of one request: the handler runs, and its response is sent.
 
 use std::any::Any;
 use std::io::Write as _;
@@ -13,88 +13,88 @@ use http_body::Body as _;
 use rudy_fastcgi::record::{Kind, encode_stream, encode_stream_end};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::connection::{Shared, Ticket};
+use crate::connection::{RequestKey, Shared};
 use crate::context::{AbortSignal, Log};
 use crate::{Body, Handler};
 
-/// A request that waits for its turn.
+/// A request that waits for a permit to run.
 pub(super) struct Exchange {
     pub(super) connection: Arc<Shared>,
-    pub(super) ticket: Ticket,
+    pub(super) key: RequestKey,
     pub(super) request: http::Request<Body>,
     pub(super) aborted: AbortSignal,
     pub(super) log: Log,
 }
 
-/// What a request has come to.
+/// The outcome of a request.
 enum Outcome {
-    /// The whole answer was sent.
-    Answered,
-    /// What was sent of an answer is not whole.
-    Cut,
-    /// Nobody wants it any more.
+    /// The whole response was sent.
+    Complete,
+    /// The response ended early.
+    Truncated,
+    /// The web server cancelled the request.
     Aborted,
 }
 
-/// What is gathered before it is written: a small answer goes out at once.
+/// Size of the output that is gathered before a write, so that a small response needs a single write.
 const WRITE_BYTES: usize = 32 * 1024;
 
-/// What a CGI program exits with that has failed.
+/// The exit status of a failed CGI program.
 const FAILED: u32 = 1;
 
 impl Exchange {
-    /// Waits for its turn, unless the request is given up before.
-    pub(super) async fn wait(&mut self, turns: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    /// Waits for a permit. Returns `None` if the request is cancelled first.
+    pub(super) async fn wait(&mut self, permits: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         let mut aborted = self.aborted.clone();
         tokio::select! {
             biased;
             () = aborted.wait() => None,
-            // Nobody closes it.
-            turn = turns.acquire_owned() => turn.ok(),
+            // The semaphore is never closed.
+            permit = permits.acquire_owned() => permit.ok(),
         }
     }
 
-    /// It has its turn.
+    /// Marks the request as running.
     pub(super) fn begin(&self) {
-        self.connection.begin(&self.ticket);
+        self.connection.begin(&self.key);
     }
 
-    /// Has the handler answer. The handler is dropped where the request is given up; what is being written then is written to
-    /// its end, because half a record would spoil the connection.
+    /// Runs the handler and sends its response. Drops the handler if the request is cancelled. A write in progress is
+    /// still completed, because half a record would corrupt the connection.
     pub(super) async fn run<H: Handler>(self, handler: &H) {
-        let Self { connection, ticket, request, aborted, log } = self;
+        let Self { connection, key, request, aborted, log } = self;
         let is_head = request.method() == Method::HEAD;
         let mut sender =
-            Sender { connection: &connection, ticket, aborted, log, out: BytesMut::new(), said: false };
-        // The handler is called where its panic is caught.
+            Sender { connection: &connection, key, aborted, log, out: BytesMut::new(), has_log: false };
+        // Call the handler inside the future, where panics are caught.
         let outcome = match sender.drive(pin!(async { handler.call(request).await })).await {
-            Some(Ok(response)) => sender.answer(response, is_head).await,
+            Some(Ok(response)) => sender.send_response(response, is_head).await,
             Some(Err(panic)) => {
-                sender.tell(&format!("the handler panicked: {}", message(&*panic)));
-                sender.answer(failure(), is_head).await
+                sender.write_log(&format!("the handler panicked: {}", message(&*panic)));
+                sender.send_response(internal_error(), is_head).await
             }
             None => Outcome::Aborted,
         };
         sender.end(outcome).await;
     }
 
-    /// Ends a request that was given up before its turn.
-    pub(super) async fn give_up(self) {
-        let Self { connection, ticket, aborted, log, .. } = self;
+    /// Ends a request that was cancelled before it got a permit.
+    pub(super) async fn abort(self) {
+        let Self { connection, key, aborted, log, .. } = self;
         let mut sender =
-            Sender { connection: &connection, ticket, aborted, log, out: BytesMut::new(), said: false };
+            Sender { connection: &connection, key, aborted, log, out: BytesMut::new(), has_log: false };
         sender.end(Outcome::Aborted).await;
     }
 
-    /// Answers a request that none could be made of.
-    pub(super) async fn refuse(self, why: &str) {
-        let Self { connection, ticket, aborted, log, .. } = self;
+    /// Responds with 400 to a request with invalid parameters.
+    pub(super) async fn reject(self, why: &str) {
+        let Self { connection, key, aborted, log, .. } = self;
         let mut sender =
-            Sender { connection: &connection, ticket, aborted, log, out: BytesMut::new(), said: false };
-        sender.tell(why);
+            Sender { connection: &connection, key, aborted, log, out: BytesMut::new(), has_log: false };
+        sender.write_log(why);
         let mut response = Response::new(Body::from(format!("{why}\n")));
         *response.status_mut() = StatusCode::BAD_REQUEST;
-        let outcome = sender.answer(response, false).await;
+        let outcome = sender.send_response(response, false).await;
         sender.end(outcome).await;
     }
 }
@@ -102,19 +102,19 @@ impl Exchange {
 /// The sending side of one request.
 struct Sender<'a> {
     connection: &'a Shared,
-    ticket: Ticket,
+    key: RequestKey,
     aborted: AbortSignal,
     log: Log,
-    /// Whole records that are not written yet.
+    /// Complete records that are not written yet.
     out: BytesMut,
-    /// Something was said for the log, so its stream has to be ended.
-    said: bool,
+    /// Whether log output was sent, whose stream then has to be ended.
+    has_log: bool,
 }
 
 type Panic = Box<dyn Any + Send>;
 
 impl Sender<'_> {
-    /// Polls `future` to its end, and sends meanwhile what it says for the log. `None` when the request is given up.
+    /// Polls `future` to completion while sending its log output. Returns `None` if the request is cancelled.
     async fn drive<F: Future>(&mut self, mut future: Pin<&mut F>) -> Option<Result<F::Output, Panic>> {
         loop {
             let (mut aborted, log) = (self.aborted.clone(), self.log.clone());
@@ -122,13 +122,13 @@ impl Sender<'_> {
                 biased;
                 () = aborted.wait() => return None,
                 output = std::future::poll_fn(|context| poll_caught(future.as_mut(), context)) => return Some(output),
-                () = log.news() => {}
+                () = log.wait_for_output() => {}
             }
             self.flush().await;
         }
     }
 
-    async fn answer<B>(&mut self, response: Response<B>, is_head: bool) -> Outcome
+    async fn send_response<B>(&mut self, response: Response<B>, is_head: bool) -> Outcome
     where
         B: http_body::Body<Error: std::fmt::Display>,
     {
@@ -138,13 +138,13 @@ impl Sender<'_> {
         if let Some(length) = body.size_hint().exact().filter(|_| !has_none) {
             head.headers.entry(header::CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
         }
-        let id = self.ticket.id();
+        let id = self.key.id();
         encode_stream(Kind::Stdout, id, &encode_head(head.status, &head.headers), &mut self.out);
         if is_head || has_none {
-            return Outcome::Answered;
+            return Outcome::Complete;
         }
         loop {
-            // What is there already goes into the same write.
+            // Gather frames that are ready into one write.
             let ready = std::future::poll_fn(|context| {
                 let next = std::future::poll_fn(|context| body.as_mut().poll_frame(context));
                 Poll::Ready(poll_caught(pin!(next), context))
@@ -161,20 +161,20 @@ impl Sender<'_> {
                 }
             };
             match frame {
-                Ok(None) => return Outcome::Answered,
-                // CGI has no trailers.
+                Ok(None) => return Outcome::Complete,
+                // Ignore trailers, which CGI does not have.
                 Ok(Some(Ok(frame))) => {
                     if let Ok(mut data) = frame.into_data() {
                         self.push(&mut data).await;
                     }
                 }
                 Ok(Some(Err(error))) => {
-                    self.tell(&format!("the answer was cut off: {error}"));
-                    return Outcome::Cut;
+                    self.write_log(&format!("the response was truncated: {error}"));
+                    return Outcome::Truncated;
                 }
                 Err(panic) => {
-                    self.tell(&format!("the answer was cut off by a panic: {}", message(&*panic)));
-                    return Outcome::Cut;
+                    self.write_log(&format!("the response was truncated by a panic: {}", message(&*panic)));
+                    return Outcome::Truncated;
                 }
             }
             if self.aborted.is_set() {
@@ -183,12 +183,12 @@ impl Sender<'_> {
         }
     }
 
-    /// Sends a piece of the answer, in portions between which other requests have their turn.
+    /// Sends a piece of the response, in portions between which other requests can write.
     async fn push(&mut self, data: &mut impl Buf) {
         while data.has_remaining() {
             let portion = data.chunk();
             let portion = &portion[..portion.len().min(WRITE_BYTES)];
-            encode_stream(Kind::Stdout, self.ticket.id(), portion, &mut self.out);
+            encode_stream(Kind::Stdout, self.key.id(), portion, &mut self.out);
             let length = portion.len();
             data.advance(length);
             if self.out.len() >= WRITE_BYTES {
@@ -198,31 +198,31 @@ impl Sender<'_> {
     }
 
     async fn end(&mut self, outcome: Outcome) {
-        let id = self.ticket.id();
+        let id = self.key.id();
         let app_status = match outcome {
-            Outcome::Answered => 0,
-            Outcome::Cut | Outcome::Aborted => FAILED,
+            Outcome::Complete => 0,
+            Outcome::Truncated | Outcome::Aborted => FAILED,
         };
         self.take_log();
-        if self.said {
+        if self.has_log {
             encode_stream_end(Kind::Stderr, id, &mut self.out);
         }
         if !matches!(outcome, Outcome::Aborted) {
             encode_stream_end(Kind::Stdout, id, &mut self.out);
         }
-        self.connection.end(&self.ticket, app_status, &mut self.out).await;
+        self.connection.end(&self.key, app_status, &mut self.out).await;
     }
 
-    /// Says something for the log.
-    fn tell(&mut self, line: &str) {
-        // It never fails.
+    /// Writes a line to the log of the request.
+    fn write_log(&mut self, line: &str) {
+        // `Log` never fails.
         let _ = writeln!(self.log, "{line}");
     }
 
     fn take_log(&mut self) {
-        let said = self.log.take();
-        self.said |= !said.is_empty();
-        encode_stream(Kind::Stderr, self.ticket.id(), &said, &mut self.out);
+        let output = self.log.take();
+        self.has_log |= !output.is_empty();
+        encode_stream(Kind::Stderr, self.key.id(), &output, &mut self.out);
     }
 
     async fn flush(&mut self) {
@@ -231,7 +231,7 @@ impl Sender<'_> {
     }
 }
 
-/// A panic concerns its request alone.
+/// Polls a future and catches its panic, so that a panic ends only its own request.
 fn poll_caught<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<Result<F::Output, Panic>> {
     match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
         Ok(poll) => poll.map(Ok),
@@ -244,13 +244,13 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-fn failure() -> Response<Body> {
+fn internal_error() -> Response<Body> {
     let mut response = Response::new(Body::from("Internal Server Error\n"));
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
     response
 }
 
-/// RFC 3875 §6.3. The status is always said: without it a `Location` would make one.
+/// Encodes the head (RFC 3875 §6.3). Always sends a `Status`, because a `Location` without one implies another status.
 fn encode_head(status: StatusCode, fields: &HeaderMap) -> Bytes {
     let mut head =
         format!("Status: {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or_default())

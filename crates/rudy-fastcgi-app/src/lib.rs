@@ -1,17 +1,17 @@
-//! The library to write `FastCGI` apps with, on tokio: a handler in, a served app out.
+//! A library for FastCGI apps on tokio: you write a handler, the library serves it.
 //!
 //! ```no_run
 //! use http::{Request, Response, StatusCode};
 //! use rudy_fastcgi_app::{Body, Concurrency, RequestExt, serve};
 //!
-//! async fn answer(request: Request<Body>) -> Response<Body> {
-//!     let client = request.param("REMOTE_ADDR").unwrap_or("somebody").to_owned();
+//! async fn handle(request: Request<Body>) -> Response<Body> {
+//!     let client = request.param("REMOTE_ADDR").unwrap_or("unknown client").to_owned();
 //!     match (request.method().as_str(), request.uri().path()) {
 //!         ("GET", "/") => Response::new(format!("Hello, {client}.\n").into()),
-//!         // A body that goes back as it comes, however large it is.
+//!         // Streams the body back as it arrives, at any size.
 //!         ("POST", "/echo") => Response::new(request.into_body()),
 //!         _ => {
-//!             let mut response = Response::new(Body::from("There is no such page.\n"));
+//!             let mut response = Response::new(Body::from("Page not found.\n"));
 //!             *response.status_mut() = StatusCode::NOT_FOUND;
 //!             response
 //!         }
@@ -19,29 +19,29 @@
 //! }
 //!
 //! # async fn example() -> Result<(), rudy_fastcgi_app::ServeError> {
-//! // On the socket that the web server has started us with, ten requests at once, until SIGTERM.
-//! serve(Concurrency::Tasks { at_most: 10 }, answer).await
+//! // Listens on the socket inherited from the web server, handles ten requests at once, and stops on SIGTERM.
+//! serve(Concurrency::Tasks { at_most: 10 }, handle).await
 //! # }
 //! ```
 //!
-//! # What happens to a request
+//! # Connections and requests
 //!
-//! Connections are kept where the web server asks for it, and may carry several requests at once: it is told so when it asks
-//! (`FCGI_MPXS_CONNS`). Their answers take turns on the connection, record by record. What is read of a body and not taken by
-//! the handler is 64 KiB at most; then the connection is not read on, which also holds up other requests on it: a handler that
-//! does not want a body drops it.
+//! A connection stays open if the web server requests this, and can carry several requests at once; the app reports this
+//! in `FCGI_MPXS_CONNS`. Concurrent responses take turns on the connection, record by record. At most 64 KiB of a body are
+//! buffered for the handler. Beyond that the connection is not read, which also blocks other requests on it. A handler
+//! that does not need a body should drop it.
 //!
-//! As many requests run at once as [`Concurrency`] says. Others wait for their turn in the order in which they came, their
-//! parameters read, their bodies left in the connection. A request is refused with `FCGI_OVERLOADED` where its waiting body
-//! would hold up others on its connection, where more than [`Limits::open_requests`] are on one connection, and when the app
-//! is stopping.
+//! [`Concurrency`] limits the number of requests that run at once. The others wait in the order of their arrival: their
+//! parameters are read, their bodies are not. The app rejects a request with `FCGI_OVERLOADED` in three cases: its waiting
+//! body would block other requests on the connection, the connection has more than [`Limits::open_requests`] requests, or
+//! the app is stopping.
 //!
-//! A web server that does not want an answer any more says so, or closes the connection. The handler is dropped then, where it
-//! waits; what it has started elsewhere sees [`AbortSignal`]. (An abort that comes behind a body that nobody reads is heard when that
-//! is read or dropped.) A handler that panics has answered 500.
+//! A web server cancels a request with an abort record or by closing the connection. The handler is then dropped at its
+//! next `await`; work that it has started elsewhere can watch the [`AbortSignal`]. An abort record that follows unread
+//! parts of a body takes effect when the body is read or dropped. If a handler panics, the response is 500.
 //!
-//! At SIGTERM or SIGINT no more connections are accepted, requests under way are answered, and [`serve`] returns; at the second
-//! it returns at once.
+//! At SIGTERM or SIGINT the app stops accepting connections, finishes requests in progress, and [`serve`] returns. At a
+//! second signal it returns at once.
 
 #![forbid(unsafe_code)]
 
@@ -77,33 +77,33 @@ use tokio::task::JoinSet;
 use self::exchange::Exchange;
 use self::listen::Listener;
 
-/// The guide's examples are compiled.
+/// Compiles the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/fastcgi-app.md")]
 struct Guide;
 
-/// On what handlers run, and how many at once.
+/// Where handlers run, and how many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concurrency {
-    /// Each on a task of the runtime. They have to wait by `await`: one that blocks keeps a thread from all others.
+    /// Each handler is a task of the runtime. It must not block, because a blocked thread delays other tasks.
     Tasks {
-        /// So many at once.
+        /// Maximum number of concurrent requests.
         at_most: usize,
     },
-    /// Each on an OS thread that is its own as long as it runs: they may block. The threads are the runtime's blocking ones, of
-    /// which there are 512 if its builder does not say otherwise (`max_blocking_threads`).
+    /// Each handler has an OS thread and may block. The threads are tokio's blocking threads, of which there are 512 by
+    /// default (`max_blocking_threads`).
     Threads {
-        /// So many at once.
+        /// Maximum number of concurrent requests.
         at_most: usize,
     },
 }
 
-/// What answers requests: a function or closure `async fn(http::Request<Body>) -> http::Response<B>`.
+/// A request handler: a function or closure `async fn(http::Request<Body>) -> http::Response<B>`.
 pub trait Handler: Send + Sync + 'static {
-    /// The body that it answers with: [`Body`], a `String`, or any other.
+    /// The body of its responses: [`Body`], a `String`, or any other type that implements the trait.
     type Body: http_body::Body<Data: Buf + Send, Error: fmt::Display + Send> + Send;
 
-    /// Answers a request.
+    /// Handles a request.
     fn call(&self, request: Request<Body>) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
@@ -120,7 +120,7 @@ where
     }
 }
 
-/// Serves an app on the socket on descriptor 0, until SIGTERM. It has to be called on a tokio runtime with time and I/O.
+/// Serves an app on the socket on descriptor 0 until SIGTERM. Needs a tokio runtime with time and I/O enabled.
 ///
 /// # Errors
 ///
@@ -129,35 +129,35 @@ pub async fn serve<H: Handler>(concurrency: Concurrency, handler: H) -> Result<(
     Server::new(concurrency).bind()?.serve(handler).await
 }
 
-/// How an app is served, where [`serve`] does not do.
+/// The configuration of an app's server, for more options than [`serve`].
 #[derive(Debug, Clone)]
-#[must_use = "a server serves when it is bound"]
+#[must_use = "call `bind`, then `serve`"]
 pub struct Server {
     concurrency: Concurrency,
     listen: Listen,
-    /// `None` for the default ones.
+    /// `None` for the defaults.
     limits: Option<Limits>,
     connections: usize,
     roles: Vec<Role>,
 }
 
-/// A server that has its socket.
+/// A server with a bound socket.
 #[derive(Debug)]
-#[must_use = "a server that is bound serves nobody yet"]
+#[must_use = "call `serve` to accept connections"]
 pub struct BoundServer {
     server: Server,
     listener: Listener,
 }
 
-/// Connections at once if nothing else is said. A web server has one for each request, so this is also how many requests can
-/// wait; each takes a descriptor, of which a process often has 1,024.
+/// Default limit of connections. A web server may use one per request, so this also limits the number of waiting requests.
+/// Each connection uses a descriptor, and a process is often limited to 1,024.
 const CONNECTIONS: usize = 900;
 
-/// How long nothing is accepted when the process has run out of descriptors: some connection may end meanwhile.
+/// How long to pause accepting when the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 impl Server {
-    /// A server on descriptor 0.
+    /// Returns a server for the socket on descriptor 0.
     pub fn new(concurrency: Concurrency) -> Self {
         Self {
             concurrency,
@@ -168,24 +168,23 @@ impl Server {
         }
     }
 
-    /// Listens elsewhere than on descriptor 0.
+    /// Sets the address to listen on.
     pub fn listen(self, listen: Listen) -> Self {
         Self { listen, ..self }
     }
 
-    /// Has other limits than the default ones, with which as many requests may be on one connection as run at once, or 128 if
-    /// that is more.
+    /// Sets the limits. By default, a connection may have as many requests as run at once, but at least 128.
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits: Some(limits), ..self }
     }
 
-    /// Accepts so many connections at once, instead of 900. Others wait in the socket's backlog.
+    /// Sets the maximum number of connections. The default is 900. Others wait in the socket's backlog.
     pub fn connections(self, connections: usize) -> Self {
         Self { connections, ..self }
     }
 
-    /// Is asked in this role as well. The handler has to look at [`RequestExt::role`] then: an authorizer that answers
-    /// 200 has let a request pass.
+    /// Accepts requests in another role. The handler then has to check [`RequestExt::role`]: a response of 200 from an
+    /// authorizer allows a request.
     pub fn role(mut self, role: Role) -> Self {
         if !self.roles.contains(&role) {
             self.roles.push(role);
@@ -193,7 +192,7 @@ impl Server {
         self
     }
 
-    /// Takes the socket, or makes it.
+    /// Binds the socket, or takes the inherited one.
     ///
     /// # Errors
     ///
@@ -208,13 +207,13 @@ impl Server {
 }
 
 impl BoundServer {
-    /// Where it listens, if that is known: what is inherited may have no name.
+    /// Returns the listen address, or [`Listen::Descriptor`] if the inherited socket has no name.
     #[must_use]
     pub fn address(&self) -> Listen {
         self.listener.address()
     }
 
-    /// Serves until SIGTERM or SIGINT, and answers then what is under way; a second signal ends that, too.
+    /// Serves until SIGTERM or SIGINT, then finishes requests in progress. Returns at once at a second signal.
     ///
     /// # Errors
     ///
@@ -241,8 +240,7 @@ impl BoundServer {
         }
     }
 
-    /// Serves until `stop` is over, and answers then what is under way. If this future is dropped, connections are closed where
-    /// they are.
+    /// Serves until `stop` completes, then finishes requests in progress. Closes all connections if this future is dropped.
     ///
     /// # Errors
     ///
@@ -256,15 +254,15 @@ impl BoundServer {
         let failed = |error| ServeError::CannotAccept { listen: server.listen.clone(), error };
         let acceptor = listener.start().map_err(failed)?;
         let slots = Arc::new(Semaphore::new(server.connections.min(Semaphore::MAX_PERMITS)));
-        let responder = Arc::new(Responder::new(&server, handler));
+        let app = Arc::new(App::new(&server, handler));
         let (stopping, stops) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);
         loop {
-            // One that has ended leaves nothing behind.
+            // Remove the results of connections that have ended.
             while connections.try_join_next().is_some() {}
             let next = async {
-                // Nobody closes it.
+                // The semaphore is never closed.
                 let slot = slots.clone().acquire_owned().await.ok();
                 (slot, acceptor.accept().await)
             };
@@ -273,13 +271,13 @@ impl BoundServer {
                 () = &mut stop => break,
                 (slot, accepted) = next => match accepted {
                     Ok(halves) => {
-                        let (responder, stops) = (responder.clone(), stops.clone());
+                        let (app, stops) = (app.clone(), stops.clone());
                         connections.spawn(async move {
-                            connection::serve(halves, responder, stops).await;
+                            connection::serve(halves, app, stops).await;
                             drop(slot);
                         });
                     }
-                    Err(error) => survive(error).await.map_err(failed)?,
+                    Err(error) => retry_accept(error).await.map_err(failed)?,
                 },
             }
         }
@@ -298,20 +296,20 @@ impl Concurrency {
     }
 }
 
-/// What all connections share.
-struct Responder<H> {
+/// The state that all connections share.
+struct App<H> {
     handler: H,
     concurrency: Concurrency,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     limits: Limits,
     connections: usize,
     roles: Vec<Role>,
 }
 
-impl<H: Handler> Responder<H> {
+impl<H: Handler> App<H> {
     fn new(server: &Server, handler: H) -> Self {
         let limits = server.limits.clone().unwrap_or_else(|| {
-            // A web server that is told how many run at once may send so many on one connection.
+            // A web server that queries the capacity may send this many requests on one connection.
             let at_once = u16::try_from(server.concurrency.at_most()).unwrap_or(u16::MAX);
             let limits = Limits::default();
             Limits { open_requests: limits.open_requests.max(at_once), ..limits }
@@ -319,18 +317,18 @@ impl<H: Handler> Responder<H> {
         Self {
             handler,
             concurrency: server.concurrency,
-            turns: Arc::new(Semaphore::new(server.concurrency.at_most().min(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Semaphore::new(server.concurrency.at_most().min(Semaphore::MAX_PERMITS))),
             limits,
             connections: server.connections,
             roles: server.roles.clone(),
         }
     }
 
-    /// Has a request wait for its turn, and run then.
+    /// Spawns a task in which the request waits for a permit and then runs.
     fn spawn(self: Arc<Self>, mut exchange: Exchange) {
         tokio::spawn(async move {
-            let Some(turn) = exchange.wait(self.turns.clone()).await else {
-                return exchange.give_up().await;
+            let Some(permit) = exchange.wait(self.permits.clone()).await else {
+                return exchange.abort().await;
             };
             exchange.begin();
             match self.concurrency {
@@ -338,17 +336,17 @@ impl<H: Handler> Responder<H> {
                 Concurrency::Threads { .. } => {
                     let runtime = tokio::runtime::Handle::current();
                     let run = move || runtime.block_on(exchange.run(&self.handler));
-                    // Panics of handlers are caught in there.
+                    // `run` catches panics of the handler.
                     let _ = tokio::task::spawn_blocking(run).await;
                 }
             }
-            drop(turn);
+            drop(permit);
         });
     }
 }
 
-impl<H> Responder<H> {
-    /// What the app says of itself.
+impl<H> App<H> {
+    /// The capacity that the app reports.
     fn values(&self) -> Values {
         let number = |count: usize| Some(u32::try_from(count).unwrap_or(u32::MAX));
         Values {
@@ -359,22 +357,22 @@ impl<H> Responder<H> {
     }
 }
 
-/// Whether accepting may go on after an error: a connection that was gone already concerns nobody, and descriptors come back.
-async fn survive(error: io::Error) -> io::Result<()> {
+/// Returns `Ok` if accepting can continue after an error: the connection is gone, or descriptors become free later.
+async fn retry_accept(error: io::Error) -> io::Result<()> {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     if matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted) {
         return Ok(());
     }
-    // EMFILE and ENFILE have no names there.
+    // EMFILE and ENFILE have no `ErrorKind`.
     if matches!(error.raw_os_error(), Some(23 | 24)) {
-        say(&format!("cannot accept for the moment: {error}"));
+        log(&format!("cannot accept connections at the moment: {error}"));
         tokio::time::sleep(ACCEPT_PAUSE).await;
         return Ok(());
     }
     Err(error)
 }
 
-/// Says something where the app's own log is. If that is closed there is nobody to tell.
-fn say(line: &str) {
+/// Writes a line to stderr. Ignores errors, because there is no other log.
+fn log(line: &str) {
     let _ = writeln!(io::stderr(), "rudy-fastcgi: {line}");
 }

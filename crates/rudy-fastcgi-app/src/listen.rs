@@ -1,4 +1,4 @@
-//! Where an app is asked: the socket that it is started with, or an address of its own.
+//! Listen addresses and sockets: inherited, TCP or Unix.
 
 use std::fmt;
 use std::io;
@@ -16,32 +16,32 @@ use tokio::net::{tcp, unix};
 
 use crate::ServeError;
 
-/// Where an app is asked.
+/// Where an app listens.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Listen {
-    /// On descriptor 0, which whoever starts the app has made a listening socket, Unix or TCP (section 2.2).
+    /// The socket on descriptor 0, which the parent process has opened (Unix or TCP, section 2.2).
     #[default]
     Descriptor,
-    /// On a TCP address; port 0 is any that is free.
+    /// A TCP address. Port 0 selects any free port.
     Tcp(SocketAddr),
-    /// On a Unix socket. A socket file that nobody listens on any more is replaced.
+    /// A Unix socket. Replaces a stale socket file, on which no process listens.
     Unix(PathBuf),
 }
 
-/// The environment variable that names the addresses that may connect (section 3.2).
+/// The environment variable with the addresses of permitted peers (section 3.2).
 const PEERS: &str = "FCGI_WEB_SERVER_ADDRS";
 
-/// Connections that wait until they are accepted, for a Unix socket: what the kernel allows by default
-/// (`net.core.somaxconn`). A web server opens many at once when an app has just been restarted.
+/// Backlog of a Unix socket: the kernel's default limit (`net.core.somaxconn`). A web server opens many connections at once
+/// when an app has just been restarted.
 const BACKLOG: i32 = 4096;
 
-/// A socket that listens.
+/// A bound socket.
 #[derive(Debug)]
 pub(super) struct Listener {
-    /// The socket file that we have made. It goes before the socket.
+    /// The socket file that we created. Dropped before the socket.
     file: Option<SocketFile>,
     socket: Socket,
-    /// Who may connect by TCP; anybody, where it does not say.
+    /// The peers that may connect by TCP, or `None` for all.
     peers: Option<Vec<IpAddr>>,
 }
 
@@ -51,9 +51,9 @@ enum Socket {
     Unix(UnixListener),
 }
 
-/// A socket that listens, on a runtime.
+/// A bound socket registered with the runtime.
 pub(super) struct Acceptor {
-    /// It goes before the socket.
+    /// Dropped before the socket.
     _file: Option<SocketFile>,
     socket: AsyncSocket,
     peers: Option<Vec<IpAddr>>,
@@ -73,11 +73,11 @@ pub(super) enum Reader {
     Unix(unix::OwnedReadHalf),
 }
 
-/// Bytes that are read at once, and with that the largest piece of a body.
+/// Size of a read, which is also the maximum size of a body piece.
 const READ_BYTES: usize = 16 * 1024;
 
-/// How often is looked whether a peer has gone of which nothing is read.
-const HANG_UP_TIME: Duration = Duration::from_secs(1);
+/// How often to check whether the peer has closed a connection that is not being read.
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Listener {
     pub(super) fn bind(listen: &Listen) -> Result<Self, ServeError> {
@@ -97,7 +97,7 @@ impl Listener {
         Ok(Self { file, socket, peers })
     }
 
-    /// Where it listens, as [`Listen`] has it.
+    /// Returns the address on which the socket listens.
     pub(super) fn address(&self) -> Listen {
         match &self.socket {
             Socket::Tcp(socket) => socket.local_addr().map_or(Listen::Descriptor, Listen::Tcp),
@@ -109,7 +109,7 @@ impl Listener {
         }
     }
 
-    /// Goes on on the runtime that we are on.
+    /// Registers the socket with the current runtime.
     pub(super) fn start(self) -> io::Result<Acceptor> {
         let socket = match self.socket {
             Socket::Tcp(socket) => {
@@ -126,7 +126,7 @@ impl Listener {
 }
 
 impl Acceptor {
-    /// The next connection of somebody who may have one.
+    /// Accepts the next connection from a permitted peer.
     pub(super) async fn accept(&self) -> io::Result<Halves> {
         loop {
             match &self.socket {
@@ -138,10 +138,13 @@ impl Acceptor {
                 AsyncSocket::Tcp(socket) => {
                     let (stream, peer) = socket.accept().await?;
                     if self.peers.as_ref().is_some_and(|peers| !peers.contains(&peer.ip().to_canonical())) {
-                        crate::say(&format!("{} may not connect: {PEERS} does not name it", peer.ip()));
+                        crate::log(&format!(
+                            "rejected a connection from {}: it is not in {PEERS}",
+                            peer.ip()
+                        ));
                         continue;
                     }
-                    // Answers are written as a whole, and none is to wait for the one before. It fails only if the peer has gone.
+                    // A response is a complete write, so Nagle's algorithm would only delay it. Fails if the peer has gone.
                     let _ = stream.set_nodelay(true);
                     let (read, write) = stream.into_split();
                     return Ok((Reader::Tcp(read), Box::new(write)));
@@ -152,8 +155,8 @@ impl Acceptor {
 }
 
 impl Reader {
-    /// Waits for something, and reads it; 0 is the end. There is a buffer for it only then: kept connections are idle most of
-    /// the time.
+    /// Waits for input and reads it. Returns 0 at the end. Allocates a buffer only when there is input, because open
+    /// connections are idle most of the time.
     pub(super) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         loop {
             match self {
@@ -166,23 +169,23 @@ impl Reader {
                 Self::Unix(half) => half.try_read_buf(buffer),
             };
             match read {
-                // It was ready no longer.
+                // A spurious wake-up.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => return read,
             }
         }
     }
 
-    /// Waits until the peer has closed, whatever of what it sent is unread: that is what keeps the readiness from telling. (By
-    /// TCP an orderly end that does not fit into our window stays with the peer; a reset does not.)
-    pub(super) async fn hung_up(&self) {
+    /// Waits until the peer has closed the connection. Polls, because unread input keeps the socket ready. Over TCP, an
+    /// orderly close does not arrive while our receive window is full; a reset does.
+    pub(super) async fn closed_by_peer(&self) {
         loop {
             let ready = match self {
                 Self::Tcp(half) => half.ready(Interest::READABLE).await,
                 Self::Unix(half) => half.ready(Interest::READABLE).await,
             };
             if ready.is_ok_and(|ready| !ready.is_read_closed()) {
-                tokio::time::sleep(HANG_UP_TIME).await;
+                tokio::time::sleep(CLOSE_POLL_INTERVAL).await;
             } else {
                 return;
             }
@@ -190,14 +193,14 @@ impl Reader {
     }
 }
 
-/// The socket on descriptor 0. It is duplicated, so that the number stays taken.
+/// Returns the socket on descriptor 0. Duplicates it, so that the number stays in use.
 fn inherited() -> io::Result<Socket> {
     let descriptor: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
     let socket = UnixListener::from(descriptor);
     let is_unix = socket.local_addr();
     if is_unix.as_ref().is_err_and(|error| error.raw_os_error() == Some(ENOTSOCK)) {
         return Err(io::Error::other(
-            "it is no socket: start the app from a web server, or give it an address to listen on",
+            "not a socket: start the app from a web server, or set an address to listen on",
         ));
     }
     let socket = match is_unix {
@@ -211,16 +214,16 @@ fn inherited() -> io::Result<Socket> {
         }
     };
     if has_peer {
-        // Section 2.2 tells FastCGI from CGI so.
-        return Err(io::Error::other("it is a connection, not a listening socket"));
+        // The test in section 2.2 that distinguishes FastCGI from CGI.
+        return Err(io::Error::other("a connection, not a listening socket"));
     }
     Ok(socket)
 }
 
-/// What the system says of a descriptor that is no socket: the same number on all that we build for.
+/// The error for a descriptor that is not a socket: the same number on all supported targets.
 const ENOTSOCK: i32 = 88;
 
-/// `FCGI_WEB_SERVER_ADDRS`: addresses with commas between them.
+/// Parses `FCGI_WEB_SERVER_ADDRS`, a list of addresses separated by commas.
 fn peers(list: &str) -> Result<Vec<IpAddr>, ServeError> {
     let parse = |address: &str| {
         let parsed: Result<IpAddr, _> = address.trim().parse();
@@ -231,16 +234,16 @@ fn peers(list: &str) -> Result<Vec<IpAddr>, ServeError> {
     list.split(',').map(parse).collect()
 }
 
-/// `unix:PATH`, or an address with a port.
+/// Parses `unix:PATH` or an IP address with a port.
 impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("unix:") {
-            Some("") => Err("`unix:` needs the path of a socket behind it".to_owned()),
+            Some("") => Err("`unix:` needs the path of a socket, such as `unix:/run/app.sock`".to_owned()),
             Some(path) => Ok(Self::Unix(path.into())),
             None => text.parse().map(Self::Tcp).map_err(|_| {
-                format!("`{text}` is no address: expected one as in `127.0.0.1:9000`, or `unix:PATH`")
+                format!("`{text}` is not an address: expected one such as `127.0.0.1:9000`, or `unix:PATH`")
             }),
         }
     }
@@ -261,17 +264,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_what_is_none_is_named() {
+    fn addresses_are_parsed_and_invalid_ones_rejected() {
         assert_eq!("unix:/run/app".parse(), Ok(Listen::Unix("/run/app".into())));
         assert_eq!("[::1]:9000".parse(), Ok(Listen::Tcp("[::1]:9000".parse().expect("an address"))));
-        for wrong in ["localhost:9000", "9000", "unix:", ""] {
-            assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
+        for invalid in ["localhost:9000", "9000", "unix:", ""] {
+            assert!(invalid.parse::<Listen>().is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn those_who_may_connect_are_named_with_commas_between_them() {
-        let addresses = peers("199.170.183.28, ::1,::ffff:10.0.0.1").expect("they are addresses");
+    fn permitted_peers_are_separated_by_commas() {
+        let addresses = peers("199.170.183.28, ::1,::ffff:10.0.0.1").expect("the addresses are valid");
         assert_eq!(
             addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
             ["199.170.183.28", "::1", "10.0.0.1"]
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_file_that_nobody_listens_on_is_replaced_and_another_is_not() {
+    fn a_stale_socket_file_is_replaced_and_a_live_one_is_not() {
         let folder = tempfile::tempdir().expect("a temp folder can be made");
         let path = folder.path().join("socket");
         drop(UnixListener::bind(&path).expect("a temp folder can hold a socket"));
@@ -292,25 +295,25 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_socket_is_left_alone() {
+    fn a_file_that_is_not_a_socket_is_kept() {
         let folder = tempfile::tempdir().expect("a temp folder can be made");
         let path = folder.path().join("notes");
-        std::fs::write(&path, "mine").expect("a temp folder can hold a file");
-        let error = Listener::bind(&Listen::Unix(path.clone())).expect_err("it is no socket");
+        std::fs::write(&path, "text").expect("a temp folder can hold a file");
+        let error = Listener::bind(&Listen::Unix(path.clone())).expect_err("the file is not a socket");
         assert!(error.to_string().contains("is not a socket"), "{error}");
-        assert_eq!(std::fs::read(&path).expect("it is there"), b"mine");
+        assert_eq!(std::fs::read(&path).expect("the file exists"), b"text");
     }
 
     #[test]
-    fn only_the_socket_file_of_its_own_is_removed_with_a_listener() {
+    fn a_listener_removes_only_its_own_socket_file() {
         let folder = tempfile::tempdir().expect("a temp folder can be made");
         let path = folder.path().join("socket");
         let listen = Listen::Unix(path.clone());
-        let first = Listener::bind(&listen).expect("nothing is there");
-        std::fs::remove_file(&path).expect("it is there");
-        let second = Listener::bind(&listen).expect("nothing is there any more");
+        let first = Listener::bind(&listen).expect("the path is free");
+        std::fs::remove_file(&path).expect("the file exists");
+        let second = Listener::bind(&listen).expect("the path is free again");
         drop(first);
-        assert!(path.exists(), "it is another's");
+        assert!(path.exists(), "the file belongs to the second listener");
         drop(second);
         assert!(!path.exists());
     }

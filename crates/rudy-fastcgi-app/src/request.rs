@@ -1,4 +1,4 @@
-//! A request as the `http` crate has it, from the parameters that CGI has (RFC 3875 §4.1).
+//! Conversion of CGI parameters (RFC 3875 §4.1) to a request of the `http` crate.
 
 use std::fmt;
 
@@ -8,24 +8,23 @@ use rudy_fastcgi::Excerpt;
 use rudy_fastcgi::pairs::Params;
 use rudy_http::syntax::parse_digits;
 
-/// A parameter without which there is no request, or that is wrong. It is the web server's fault, most often its
-/// configuration's.
+/// A missing or invalid parameter, usually caused by the configuration of the web server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BadParam {
     Missing(&'static str),
-    Wrong(&'static str, Excerpt),
+    Invalid(&'static str, Excerpt),
 }
 
-/// The request, without its body, and how long that is to be.
+/// Returns the request without its body, and the length of the body.
 pub(super) fn from_params(params: &Params) -> Result<(Request<()>, Option<u64>), BadParam> {
     let method = params.get("REQUEST_METHOD").ok_or(BadParam::Missing("REQUEST_METHOD"))?;
     let length = match params.get("CONTENT_LENGTH") {
-        // Section 6.2 and RFC 3875 §4.1.2: empty is as good as not there.
+        // Section 6.2 and RFC 3875 §4.1.2: empty means no body.
         None | Some(b"") => None,
-        Some(digits) => Some(parse_digits(digits).ok_or_else(|| wrong("CONTENT_LENGTH", digits))?),
+        Some(digits) => Some(parse_digits(digits).ok_or_else(|| invalid("CONTENT_LENGTH", digits))?),
     };
     let mut request = Request::new(());
-    *request.method_mut() = Method::from_bytes(method).map_err(|_| wrong("REQUEST_METHOD", method))?;
+    *request.method_mut() = Method::from_bytes(method).map_err(|_| invalid("REQUEST_METHOD", method))?;
     *request.uri_mut() = target(params)?;
     *request.version_mut() = match params.get("SERVER_PROTOCOL") {
         Some(b"HTTP/1.0") => Version::HTTP_10,
@@ -37,15 +36,15 @@ pub(super) fn from_params(params: &Params) -> Result<(Request<()>, Option<u64>),
     Ok((request, length))
 }
 
-/// What was asked for. Every web server passes the target as it came; RFC 3875 knows only what it was split into.
+/// Returns the request target. Web servers pass `REQUEST_URI`, the original target; RFC 3875 defines only its parts.
 fn target(params: &Params) -> Result<Uri, BadParam> {
     let name = "REQUEST_URI";
     if let Some(target) = params.get(name).filter(|target| !target.is_empty()) {
-        return uri(target).ok_or_else(|| wrong(name, target));
+        return uri(target).ok_or_else(|| invalid(name, target));
     }
     let mut target = Vec::new();
     for name in ["SCRIPT_NAME", "PATH_INFO"] {
-        // They come decoded (RFC 3875 §4.1.5).
+        // They are percent-decoded (RFC 3875 §4.1.5).
         for byte in params.get(name).unwrap_or_default() {
             match byte {
                 b'!' | b'$' | b'&'..=b';' | b'=' | b'@'..=b'Z' | b'_' | b'a'..=b'z' | b'~' => {
@@ -62,11 +61,11 @@ fn target(params: &Params) -> Result<Uri, BadParam> {
         target.push(b'?');
         target.extend_from_slice(query);
     }
-    uri(&target).ok_or_else(|| wrong("SCRIPT_NAME with PATH_INFO and QUERY_STRING", &target))
+    uri(&target).ok_or_else(|| invalid("SCRIPT_NAME with PATH_INFO and QUERY_STRING", &target))
 }
 
-/// A target as a URI. Web servers pass on bytes that a [`Uri`] cannot hold, `<` in a path for one: it has escapes in their
-/// place, and the parameters have them as they came.
+/// Parses a target. Web servers pass bytes that [`Uri`] rejects, such as `<` in a path. They are percent-encoded here, but
+/// not in the parameters.
 fn uri(target: &[u8]) -> Option<Uri> {
     let escaped = || {
         let mut escaped = Vec::with_capacity(target.len() + 32);
@@ -83,8 +82,8 @@ fn uri(target: &[u8]) -> Option<Uri> {
     Uri::try_from(target).or_else(|_| Uri::try_from(escaped())).ok()
 }
 
-/// `HTTP_ACCEPT_LANGUAGE` and the like (RFC 3875 §4.1.18), and the two that have names of their own. What cannot be a field is
-/// among the parameters alone.
+/// Returns the header fields: `HTTP_ACCEPT_LANGUAGE` and similar parameters (RFC 3875 §4.1.18), `CONTENT_TYPE` and
+/// `CONTENT_LENGTH`. Invalid fields are omitted.
 fn fields(params: &Params) -> HeaderMap {
     let mut fields = HeaderMap::new();
     let mut name_bytes = Vec::new();
@@ -99,30 +98,30 @@ fn fields(params: &Params) -> HeaderMap {
             }
             _ => None,
         };
-        let is_there = |name: &HeaderName| {
-            // nginx passes both on, empty, where the request had none.
+        let is_set = |name: &HeaderName| {
+            // nginx passes empty values if the request has no such field.
             !(value.is_empty() && [header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name))
         };
-        if let (Some(name), Ok(value)) = (name.filter(is_there), HeaderValue::from_bytes(value)) {
-            // Some servers pass on both `CONTENT_LENGTH` and `HTTP_CONTENT_LENGTH`.
+        if let (Some(name), Ok(value)) = (name.filter(is_set), HeaderValue::from_bytes(value)) {
+            // Insert, because some servers pass both `CONTENT_LENGTH` and `HTTP_CONTENT_LENGTH`.
             fields.insert(name, value);
         }
     }
     fields
 }
 
-fn wrong(name: &'static str, value: &[u8]) -> BadParam {
-    BadParam::Wrong(name, Excerpt::of(value))
+fn invalid(name: &'static str, value: &[u8]) -> BadParam {
+    BadParam::Invalid(name, Excerpt::of(value))
 }
 
 impl fmt::Display for BadParam {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(name) => {
-                write!(f, "the web server passes no {name}: nginx needs \"include fastcgi_params;\"")
+                write!(f, "the web server did not set {name}: nginx needs \"include fastcgi_params;\"")
             }
-            Self::Wrong(name, came) => {
-                write!(f, "the web server passes {name}={came}, which makes no request")
+            Self::Invalid(name, value) => {
+                write!(f, "the web server set {name}={value}, which is invalid")
             }
         }
     }
@@ -148,7 +147,7 @@ mod tests {
         encoder.finish();
         let mut connection = ApplicationConnection::new();
         loop {
-            let (used, event) = connection.decode(&bytes, &Limits::default()).expect("they are few");
+            let (used, event) = connection.decode(&bytes, &Limits::default()).expect("the records are valid");
             match event {
                 Event::Params { params, .. } => return params,
                 event => assert!(matches!(event, Event::Begin { .. }), "{event:?}"),
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_made_of_what_web_servers_pass() {
+    fn a_request_is_built_from_the_parameters_of_a_web_server() {
         let params = params(&[
             ("REQUEST_METHOD", "POST"),
             ("REQUEST_URI", "/a%20b?c=d"),
@@ -171,7 +170,7 @@ mod tests {
             ("HTTP_BAD NAME", "x"),
             ("REMOTE_ADDR", "::1"),
         ]);
-        let (request, length) = from_params(&params).expect("it is right");
+        let (request, length) = from_params(&params).expect("the parameters are valid");
         assert_eq!((request.method(), request.version(), length), (&Method::POST, Version::HTTP_10, Some(5)));
         assert_eq!(request.uri(), "/a%20b?c=d");
         let fields =
@@ -181,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_no_uri_holds_is_one_with_escapes() {
+    fn invalid_bytes_in_a_target_are_percent_encoded() {
         let params = params(&[("REQUEST_METHOD", "GET"), ("REQUEST_URI", "/<%3c>?\"\u{e4}\"")]);
-        let (request, _) = from_params(&params).expect("web servers pass it on");
+        let (request, _) = from_params(&params).expect("web servers pass such targets");
         assert_eq!(request.uri(), "/%3C%3c%3E?%22%C3%A4%22");
         assert_eq!(params.get("REQUEST_URI"), Some("/<%3c>?\"\u{e4}\"".as_bytes()));
     }
 
     #[test]
-    fn without_a_target_it_is_put_together() {
+    fn a_missing_target_is_built_from_its_parts() {
         let with = |pairs: &[(&str, &str)]| {
             let pairs = [&[("REQUEST_METHOD", "GET")], pairs].concat();
             from_params(&params(&pairs)).map(|(request, _)| request.uri().to_string())
@@ -203,16 +202,18 @@ mod tests {
     }
 
     #[test]
-    fn empty_lengths_and_types_are_as_good_as_none() {
+    fn an_empty_length_or_type_counts_as_missing() {
         let params = params(&[("REQUEST_METHOD", "GET"), ("CONTENT_LENGTH", ""), ("CONTENT_TYPE", "")]);
-        let (request, length) = from_params(&params).expect("it is right");
+        let (request, length) = from_params(&params).expect("the parameters are valid");
         assert!(length.is_none() && request.headers().is_empty());
     }
 
     #[test]
-    fn what_makes_no_request_is_named() {
-        let error = |pairs: &[(&str, &str)]| from_params(&params(pairs)).expect_err("it is none").to_string();
-        assert!(error(&[]).contains("no REQUEST_METHOD"));
+    fn an_invalid_parameter_is_shown_in_the_error() {
+        let error = |pairs: &[(&str, &str)]| {
+            from_params(&params(pairs)).expect_err("the request is invalid").to_string()
+        };
+        assert!(error(&[]).contains("did not set REQUEST_METHOD"));
         assert!(error(&[("REQUEST_METHOD", "G E")]).contains("REQUEST_METHOD=\"G E\""));
         assert!(
             error(&[("REQUEST_METHOD", "GET"), ("REQUEST_URI", "/a b")]).contains("REQUEST_URI=\"/a b\"")

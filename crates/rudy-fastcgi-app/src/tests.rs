@@ -1,4 +1,4 @@
-//! Apps over real sockets, with a web server that multiplexes.
+//! Apps over real sockets, with a test web server that multiplexes.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -26,10 +26,10 @@ use crate::{Body, BodyError, Concurrency, Handler, Listen, RequestExt, ServeErro
 const TASKS: Concurrency = Concurrency::Tasks { at_most: 4 };
 const THREADS: Concurrency = Concurrency::Threads { at_most: 4 };
 
-/// How long something may take that must come. Only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of each wait. Only a failing test waits this long.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An app that is served until the test ends, or it is stopped.
+/// An app that runs until the test ends or stops it.
 struct App {
     address: std::net::SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -44,7 +44,7 @@ impl App {
     fn serve(server: Server, handler: impl Handler) -> Self {
         let listen = "127.0.0.1:0".parse().expect("an address");
         let bound = server.listen(listen).bind().expect("a port is free");
-        let Listen::Tcp(address) = bound.address() else { panic!("it is TCP") };
+        let Listen::Tcp(address) = bound.address() else { panic!("expected a TCP address") };
         let (stop, stops) = oneshot::channel();
         let served = tokio::spawn(bound.serve_until(handler, async move { drop(stops.await) }));
         Self { address, stop: Some(stop), served }
@@ -52,29 +52,29 @@ impl App {
 
     async fn connect(&self) -> Peer {
         Peer {
-            socket: TcpStream::connect(self.address).await.expect("it listens"),
+            socket: TcpStream::connect(self.address).await.expect("the app listens"),
             input: BytesMut::new(),
-            answers: BTreeMap::new(),
+            responses: BTreeMap::new(),
         }
     }
 
-    /// Stops it, and waits until what was under way is over.
+    /// Stops the app and waits until requests in progress have ended.
     async fn stop(mut self) {
         drop(self.stop.take());
-        let served = timeout(PATIENCE, self.served).await.expect("it ends");
-        served.expect("it does not panic").expect("it was served");
+        let served = timeout(TIMEOUT, self.served).await.expect("the app stops");
+        served.expect("the app does not panic").expect("serving succeeds");
     }
 }
 
-/// A web server's connection.
+/// The web server's end of a connection.
 struct Peer {
     socket: TcpStream,
     input: BytesMut,
-    answers: BTreeMap<RequestId, Answer>,
+    responses: BTreeMap<RequestId, Received>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Answer {
+struct Received {
     out: String,
     log: String,
     end: Option<(u32, ProtocolStatus)>,
@@ -98,11 +98,11 @@ impl Peer {
         id
     }
 
-    /// The first record of a request, with the lowest free id.
+    /// Encodes the first record of a request with the lowest free id.
     fn begin_only(&mut self, role: Role, keep: bool, out: &mut BytesMut) -> RequestId {
-        let is_free = |id: &RequestId| self.answers.get(id).is_none_or(|answer| answer.end.is_some());
+        let is_free = |id: &RequestId| self.responses.get(id).is_none_or(|response| response.end.is_some());
         let id = (1..=u16::MAX).filter_map(RequestId::new).find(is_free).expect("few are in progress");
-        self.answers.insert(id, Answer::default());
+        self.responses.insert(id, Received::default());
         encode_begin(id, role, keep, out);
         id
     }
@@ -125,8 +125,8 @@ impl Peer {
         self.send(&out).await;
     }
 
-    /// A whole request and its answer.
-    async fn ask(&mut self, path: &str) -> Answer {
+    /// Sends a complete request and receives its response.
+    async fn request(&mut self, path: &str) -> Received {
         let id = self.begin(Role::Responder, true, &[("REQUEST_URI", path)]).await;
         self.finish(id).await;
         self.end(id).await
@@ -135,45 +135,45 @@ impl Peer {
     /// Reads until `is_enough`.
     async fn read_until(&mut self, is_enough: impl Fn(&Self) -> bool) {
         while !is_enough(self) {
-            assert!(self.read().await, "the app closed the connection: {:?}", self.answers);
+            assert!(self.read().await, "the app closed the connection: {:?}", self.responses);
         }
     }
 
-    /// Reads something. Says whether there was anything.
+    /// Reads input. Returns `false` at the end.
     async fn read(&mut self) -> bool {
-        let read = timeout(PATIENCE, self.socket.read_buf(&mut self.input)).await.expect("something comes");
+        let read = timeout(TIMEOUT, self.socket.read_buf(&mut self.input)).await.expect("input arrives");
         if read.expect("the connection is not reset") == 0 {
             return false;
         }
-        while let Some((header, content)) = take_record(&mut self.input) {
-            self.take(header, &content);
+        while let Some((header, content)) = split_record(&mut self.input) {
+            self.handle_record(header, &content);
         }
         true
     }
 
-    fn take(&mut self, header: Header, content: &[u8]) {
-        let id = header.id.expect("it is about a request");
-        let answer = self.answers.get_mut(&id).expect("it was asked");
+    fn handle_record(&mut self, header: Header, content: &[u8]) {
+        let id = header.id.expect("the record has a request id");
+        let response = self.responses.get_mut(&id).expect("the request is in progress");
         match (header.kind, content) {
-            (Kind::Stdout, data) => answer.out += &String::from_utf8_lossy(data),
-            (Kind::Stderr, data) => answer.log += &String::from_utf8_lossy(data),
+            (Kind::Stdout, data) => response.out += &String::from_utf8_lossy(data),
+            (Kind::Stderr, data) => response.log += &String::from_utf8_lossy(data),
             (Kind::EndRequest, &[a, b, c, d, status, ..]) => {
                 let status = ProtocolStatus::from_number(status).expect("a known status");
-                answer.end = Some((u32::from_be_bytes([a, b, c, d]), status));
+                response.end = Some((u32::from_be_bytes([a, b, c, d]), status));
             }
             other => panic!("an app does not send {other:?}"),
         }
     }
 
     /// Waits for the end of a request.
-    async fn end(&mut self, id: RequestId) -> Answer {
-        self.read_until(|peer| peer.answers[&id].end.is_some()).await;
-        self.answers.remove(&id).expect("it was asked")
+    async fn end(&mut self, id: RequestId) -> Received {
+        self.read_until(|peer| peer.responses[&id].end.is_some()).await;
+        self.responses.remove(&id).expect("the request is in progress")
     }
 }
 
-/// The first record, without its padding, once all of it has come.
-fn take_record(input: &mut BytesMut) -> Option<(Header, BytesMut)> {
+/// Splits the first record off, without its padding, once it is complete.
+fn split_record(input: &mut BytesMut) -> Option<(Header, BytesMut)> {
     let header = Header::decode(*input.first_chunk()?).expect("a record");
     let content_bytes = usize::from(header.content_bytes);
     let length = HEADER_BYTES + content_bytes + usize::from(header.padding_bytes);
@@ -194,7 +194,7 @@ async fn path(request: Request<Body>) -> Response<String> {
     Response::new(request.uri().path().to_owned())
 }
 
-/// Each test on both kinds of concurrency.
+/// Runs each test with both kinds of concurrency.
 macro_rules! on_tasks_and_threads {
     ($($name:ident)*) => {
         mod on_tasks { $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] async fn $name() { super::$name(super::TASKS).await })* }
@@ -203,119 +203,119 @@ macro_rules! on_tasks_and_threads {
 }
 
 on_tasks_and_threads! {
-    a_kept_connection_is_asked_again
-    bodies_go_both_ways_as_they_come
-    a_panic_answers_500_and_concerns_nobody_else
-    an_abort_drops_the_handler_and_is_seen_elsewhere
+    a_connection_serves_several_requests
+    bodies_are_streamed_in_both_directions
+    a_panic_returns_500_and_does_not_affect_other_requests
+    an_abort_drops_the_handler_and_sets_the_signal
     a_closed_connection_is_an_abort
     requests_share_a_connection
-    a_short_answer_does_not_wait_for_the_end_of_a_long_one
-    what_is_said_for_the_log_comes_while_the_handler_waits
+    a_short_response_does_not_wait_for_a_long_one
+    log_output_is_sent_while_the_handler_waits
 }
 
-async fn a_kept_connection_is_asked_again(concurrency: Concurrency) {
+async fn a_connection_serves_several_requests(concurrency: Concurrency) {
     let app = App::start(concurrency, path);
     let mut peer = app.connect().await;
     for round in 0..3 {
-        let answer = peer.ask(&format!("/{round}")).await;
-        assert_eq!(answer.out, format!("Status: 200 OK\r\ncontent-length: 2\r\n\r\n/{round}"));
-        assert_eq!((answer.log.as_str(), answer.end), ("", COMPLETE));
+        let response = peer.request(&format!("/{round}")).await;
+        assert_eq!(response.out, format!("Status: 200 OK\r\ncontent-length: 2\r\n\r\n/{round}"));
+        assert_eq!((response.log.as_str(), response.end), ("", COMPLETE));
     }
     app.stop().await;
 }
 
-async fn bodies_go_both_ways_as_they_come(concurrency: Concurrency) {
+async fn bodies_are_streamed_in_both_directions(concurrency: Concurrency) {
     let app = App::start(concurrency, echo);
     let mut peer = app.connect().await;
     let id = peer.begin(Role::Responder, true, &[]).await;
-    // What has come is answered before more is sent.
+    // Each piece is echoed before the next one is sent.
     for round in 1..=3 {
         peer.body(id, b"piece ").await;
-        peer.read_until(|peer| peer.answers[&id].out.matches("piece").count() == round).await;
+        peer.read_until(|peer| peer.responses[&id].out.matches("piece").count() == round).await;
     }
     peer.finish(id).await;
     assert_eq!(peer.end(id).await.out, "Status: 200 OK\r\n\r\npiece piece piece ");
     app.stop().await;
 }
 
-async fn a_panic_answers_500_and_concerns_nobody_else(concurrency: Concurrency) {
+async fn a_panic_returns_500_and_does_not_affect_other_requests(concurrency: Concurrency) {
     let app = App::start(concurrency, |request: Request<Body>| async move {
         assert!(request.uri().path() != "/bad", "it was bad");
         Response::new(String::new())
     });
     let mut peer = app.connect().await;
-    let answer = peer.ask("/bad").await;
-    assert!(answer.out.starts_with("Status: 500 "), "{answer:?}");
-    assert_eq!((answer.log.as_str(), answer.end), ("the handler panicked: it was bad\n", COMPLETE));
-    assert!(peer.ask("/good").await.out.starts_with("Status: 200 "));
+    let response = peer.request("/bad").await;
+    assert!(response.out.starts_with("Status: 500 "), "{response:?}");
+    assert_eq!((response.log.as_str(), response.end), ("the handler panicked: it was bad\n", COMPLETE));
+    assert!(peer.request("/good").await.out.starts_with("Status: 200 "));
     app.stop().await;
 }
 
-/// A handler that never answers. It says that it was dropped, and what it has started says that it has seen the abort.
-fn hangs(told: &mpsc::UnboundedSender<&'static str>) -> impl Handler + use<> {
-    struct Told(mpsc::UnboundedSender<&'static str>);
-    impl Drop for Told {
+/// A handler that never responds. It sends an event when it is dropped, and a task that it spawns sends one at the abort.
+fn never_responds(events: &mpsc::UnboundedSender<&'static str>) -> impl Handler + use<> {
+    struct NotifyOnDrop(mpsc::UnboundedSender<&'static str>);
+    impl Drop for NotifyOnDrop {
         fn drop(&mut self) {
             let _ = self.0.send("dropped");
         }
     }
-    let told = told.clone();
+    let events = events.clone();
     move |request: Request<Body>| {
-        let (on_drop, told) = (Told(told.clone()), told.clone());
+        let (on_drop, events) = (NotifyOnDrop(events.clone()), events.clone());
         async move {
             let _on_drop = on_drop;
             let mut aborted = request.abort_signal();
             assert!(!aborted.is_set());
-            let _ = told.send("begun");
+            let _ = events.send("started");
             tokio::spawn(async move {
                 aborted.wait().await;
-                let _ = told.send("aborted");
+                let _ = events.send("aborted");
             });
             std::future::pending::<Response<String>>().await
         }
     }
 }
 
-async fn expect_abort(told: &mut mpsc::UnboundedReceiver<&'static str>) {
+async fn expect_abort(events: &mut mpsc::UnboundedReceiver<&'static str>) {
     let mut both = [(); 2].map(|()| "");
     for one in &mut both {
-        *one = timeout(PATIENCE, told.recv()).await.expect("it comes").expect("somebody tells");
+        *one = timeout(TIMEOUT, events.recv()).await.expect("an event arrives").expect("the sender is alive");
     }
     both.sort_unstable();
     assert_eq!(both, ["aborted", "dropped"]);
 }
 
-async fn an_abort_drops_the_handler_and_is_seen_elsewhere(concurrency: Concurrency) {
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let app = App::start(concurrency, hangs(&tell));
+async fn an_abort_drops_the_handler_and_sets_the_signal(concurrency: Concurrency) {
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let app = App::start(concurrency, never_responds(&sender));
     let mut peer = app.connect().await;
     let id = peer.begin(Role::Responder, true, &[]).await;
-    assert_eq!(told.recv().await, Some("begun"));
+    assert_eq!(events.recv().await, Some("started"));
     peer.abort(id).await;
-    expect_abort(&mut told).await;
-    assert_eq!(peer.end(id).await, Answer { end: FAILED, ..Answer::default() });
+    expect_abort(&mut events).await;
+    assert_eq!(peer.end(id).await, Received { end: FAILED, ..Received::default() });
     app.stop().await;
 }
 
 async fn a_closed_connection_is_an_abort(concurrency: Concurrency) {
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let app = App::start(concurrency, hangs(&tell));
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let app = App::start(concurrency, never_responds(&sender));
     let mut peer = app.connect().await;
     peer.begin(Role::Responder, true, &[]).await;
-    assert_eq!(told.recv().await, Some("begun"));
+    assert_eq!(events.recv().await, Some("started"));
     drop(peer);
-    expect_abort(&mut told).await;
+    expect_abort(&mut events).await;
     app.stop().await;
 }
 
 async fn requests_share_a_connection(concurrency: Concurrency) {
-    let door = Arc::new(Notify::new());
-    let opens = door.clone();
+    let gate = Arc::new(Notify::new());
+    let open_gate = gate.clone();
     let app = App::start(concurrency, move |request: Request<Body>| {
-        let door = door.clone();
+        let gate = gate.clone();
         async move {
             if request.uri().path() == "/waits" {
-                door.notified().await;
+                gate.notified().await;
             }
             Response::new("done".to_owned())
         }
@@ -324,13 +324,13 @@ async fn requests_share_a_connection(concurrency: Concurrency) {
     let first = peer.begin(Role::Responder, true, &[("REQUEST_URI", "/waits")]).await;
     let second = peer.begin(Role::Responder, true, &[("REQUEST_URI", "/")]).await;
     assert_eq!(peer.end(second).await.end, COMPLETE);
-    assert_eq!(peer.answers[&first], Answer::default());
-    opens.notify_one();
+    assert_eq!(peer.responses[&first], Received::default());
+    open_gate.notify_one();
     assert!(peer.end(first).await.out.ends_with("done"));
     app.stop().await;
 }
 
-async fn a_short_answer_does_not_wait_for_the_end_of_a_long_one(concurrency: Concurrency) {
+async fn a_short_response_does_not_wait_for_a_long_one(concurrency: Concurrency) {
     let app = App::start(concurrency, |request: Request<Body>| async move {
         let (mut sender, body) = Body::channel();
         let is_long = request.uri().path() == "/long";
@@ -342,35 +342,35 @@ async fn a_short_answer_does_not_wait_for_the_end_of_a_long_one(concurrency: Con
     });
     let mut peer = app.connect().await;
     let long = peer.begin(Role::Responder, true, &[("REQUEST_URI", "/long")]).await;
-    peer.read_until(|peer| peer.answers[&long].out.len() > 1_000_000).await;
-    assert_eq!(peer.ask("/short").await.out, "Status: 200 OK\r\n\r\n");
+    peer.read_until(|peer| peer.responses[&long].out.len() > 1_000_000).await;
+    assert_eq!(peer.request("/short").await.out, "Status: 200 OK\r\n\r\n");
     peer.abort(long).await;
     assert_eq!(peer.end(long).await.end, FAILED);
     app.stop().await;
 }
 
-async fn what_is_said_for_the_log_comes_while_the_handler_waits(concurrency: Concurrency) {
+async fn log_output_is_sent_while_the_handler_waits(concurrency: Concurrency) {
     let app = App::start(concurrency, |request: Request<Body>| async move {
         let mut log = request.log();
-        writeln!(log, "begun").expect("it never fails");
+        writeln!(log, "started").expect("the log never fails");
         let body = request.into_body().collect(10).await;
-        writeln!(log, "{body:?}").expect("it never fails");
+        writeln!(log, "{body:?}").expect("the log never fails");
         Response::new(String::new())
     });
     let mut peer = app.connect().await;
     let id = peer.begin(Role::Responder, true, &[]).await;
-    peer.read_until(|peer| peer.answers[&id].log == "begun\n").await;
+    peer.read_until(|peer| peer.responses[&id].log == "started\n").await;
     peer.body(id, b"0123456789a").await;
-    let answer = peer.end(id).await;
-    assert_eq!(answer.log, "begun\nErr(TooLarge { limit: 10 })\n");
+    let response = peer.end(id).await;
+    assert_eq!(response.log, "started\nErr(TooLarge { limit: 10 })\n");
     app.stop().await;
 }
 
 #[tokio::test]
-async fn no_more_requests_run_at_once_than_allowed_and_the_others_have_their_turn() {
+async fn the_limit_of_concurrent_requests_holds_and_all_requests_run() {
     for concurrency in [Concurrency::Tasks { at_most: 3 }, Concurrency::Threads { at_most: 3 }] {
-        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (counted, highest) = (running.clone(), most.clone());
+        let (running, highest_seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, highest) = (running.clone(), highest_seen.clone());
         let app = App::start(concurrency, move |_: Request<Body>| {
             let (counted, highest) = (counted.clone(), highest.clone());
             async move {
@@ -388,15 +388,15 @@ async fn no_more_requests_run_at_once_than_allowed_and_the_others_have_their_tur
             }
         }
         for peer in [&mut one, &mut other] {
-            peer.read_until(|peer| peer.answers.values().all(|answer| answer.end == COMPLETE)).await;
+            peer.read_until(|peer| peer.responses.values().all(|response| response.end == COMPLETE)).await;
         }
-        assert!(most.load(Ordering::SeqCst) <= 3);
+        assert!(highest_seen.load(Ordering::SeqCst) <= 3);
         app.stop().await;
     }
 }
 
 #[tokio::test]
-async fn as_many_requests_as_run_at_once_may_share_a_connection_and_more_if_the_limit_says_so() {
+async fn the_limit_of_requests_per_connection_follows_concurrency_or_is_configured() {
     let (at_once, other) = (Server::new(Concurrency::Tasks { at_most: 300 }), Server::new(TASKS));
     let narrow = Limits { open_requests: 1, ..Limits::default() };
     for (server, fit, status) in [
@@ -413,52 +413,55 @@ async fn as_many_requests_as_run_at_once_may_share_a_connection_and_more_if_the_
         peer.send(&out).await;
         let last = RequestId::new(fit + 1).expect("not zero");
         assert_eq!(peer.end(last).await.end, Some((0, status)));
-        assert!(peer.answers.values().all(|answer| answer.end.is_none()), "others were refused");
+        assert!(
+            peer.responses.values().all(|response| response.end.is_none()),
+            "other requests were rejected"
+        );
         drop(peer);
         app.stop().await;
     }
 }
 
 #[tokio::test]
-async fn a_connection_on_which_many_requests_are_refused_serves_the_open_one_and_closes() {
+async fn a_connection_with_many_rejected_requests_serves_the_open_one_and_closes() {
     let narrow = Limits { open_requests: 1, ..Limits::default() };
     let app = App::serve(Server::new(TASKS).limits(narrow), echo);
     let mut peer = app.connect().await;
     let running = peer.begin(Role::Responder, true, &[]).await;
     for _ in 0..1000 {
-        let refused = peer.begin(Role::Responder, false, &[]).await;
-        let answer = peer.end(refused).await;
-        assert_eq!(answer.end, Some((0, ProtocolStatus::CannotMultiplex)));
+        let rejected = peer.begin(Role::Responder, false, &[]).await;
+        let response = peer.end(rejected).await;
+        assert_eq!(response.end, Some((0, ProtocolStatus::CannotMultiplex)));
     }
     peer.body(running, b"x").await;
     peer.finish(running).await;
     assert!(peer.end(running).await.out.ends_with('x'));
-    // Those behind might still send bodies, so the app waits for the web server's end.
-    peer.socket.shutdown().await.expect("it is connected");
-    assert!(!peer.read().await, "the app closes");
+    // The rejected requests might still send bodies, so the app waits until the web server closes.
+    peer.socket.shutdown().await.expect("the socket is connected");
+    assert!(!peer.read().await, "the app closes the connection");
     app.stop().await;
 }
 
 #[tokio::test]
-async fn a_waiting_body_that_would_hold_up_others_is_refused_and_one_alone_waits() {
-    let door = Arc::new(Semaphore::new(0));
-    let opens = door.clone();
+async fn a_waiting_body_that_blocks_other_requests_is_rejected_and_one_alone_waits() {
+    let gate = Arc::new(Semaphore::new(0));
+    let open_gate = gate.clone();
     let app = App::start(Concurrency::Tasks { at_most: 1 }, move |request: Request<Body>| {
-        let door = door.clone();
+        let gate = gate.clone();
         async move {
-            drop(door.acquire().await);
+            drop(gate.acquire().await);
             echo(request).await
         }
     });
     let (mut shared, mut alone) = (app.connect().await, app.connect().await);
     let running = shared.begin(Role::Responder, true, &[]).await;
-    // It has its turn before the others come.
+    // Let it start before the others arrive.
     shared.body(running, b"x").await;
     let large = vec![b'b'; 500_000];
     let waiting = shared.begin(Role::Responder, true, &[]).await;
     shared.body(waiting, &large).await;
     assert_eq!(shared.end(waiting).await.end, Some((0, ProtocolStatus::Overloaded)));
-    opens.add_permits(1);
+    open_gate.add_permits(1);
     shared.finish(running).await;
     assert!(shared.end(running).await.out.ends_with('x'));
 
@@ -474,7 +477,10 @@ async fn a_waiting_body_that_would_hold_up_others_is_refused_and_one_alone_waits
     let (sent, received) = tokio::join!(write.write_all(&out), async {
         let mut received = BytesMut::new();
         while received.len() < large.len() {
-            timeout(PATIENCE, read.read_buf(&mut received)).await.expect("it comes").expect("it is open");
+            timeout(TIMEOUT, read.read_buf(&mut received))
+                .await
+                .expect("an event arrives")
+                .expect("the connection is open");
         }
         received
     });
@@ -484,7 +490,7 @@ async fn a_waiting_body_that_would_hold_up_others_is_refused_and_one_alone_waits
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_body_goes_through_while_it_is_sent() {
+async fn a_large_body_is_echoed_while_it_is_sent() {
     for concurrency in [TASKS, THREADS] {
         let app = App::start(concurrency, echo);
         let Peer { mut socket, .. } = app.connect().await;
@@ -498,54 +504,55 @@ async fn a_large_body_goes_through_while_it_is_sent() {
         encode_stream_end(Kind::Stdin, id, &mut out);
         let (mut read, mut write) = socket.split();
         let receive = async {
-            let (mut input, mut answer, mut is_over) = (BytesMut::new(), Vec::new(), false);
+            let (mut input, mut response, mut is_over) = (BytesMut::new(), Vec::new(), false);
             while !is_over {
-                let read = timeout(PATIENCE, read.read_buf(&mut input)).await.expect("it does not stall");
+                let read =
+                    timeout(TIMEOUT, read.read_buf(&mut input)).await.expect("the response does not stall");
                 assert!(read.expect("the connection is not reset") > 0, "the app closed the connection");
-                while let Some((header, content)) = take_record(&mut input) {
+                while let Some((header, content)) = split_record(&mut input) {
                     match header.kind {
-                        Kind::Stdout => answer.extend_from_slice(&content),
+                        Kind::Stdout => response.extend_from_slice(&content),
                         kind => is_over = kind == Kind::EndRequest,
                     }
                 }
             }
-            answer
+            response
         };
-        let (sent, answer) = tokio::join!(write.write_all(&out), receive);
+        let (sent, response) = tokio::join!(write.write_all(&out), receive);
         sent.expect("the app reads");
         assert!(
-            answer.strip_prefix(b"Status: 200 OK\r\n\r\n") == Some(&body[..]),
-            "{} bytes came",
-            answer.len()
+            response.strip_prefix(b"Status: 200 OK\r\n\r\n") == Some(&body[..]),
+            "received {} bytes",
+            response.len()
         );
         app.stop().await;
     }
 }
 
 #[tokio::test]
-async fn a_handler_that_does_not_read_holds_the_sender_up_who_may_go_all_the_same() {
-    let (tell, _told) = mpsc::unbounded_channel();
-    let app = App::start(TASKS, hangs(&tell));
+async fn a_handler_that_does_not_read_applies_back_pressure_and_a_disconnect_is_noticed() {
+    let (sender, _told) = mpsc::unbounded_channel();
+    let app = App::start(TASKS, never_responds(&sender));
     let mut peer = app.connect().await;
     let id = peer.begin(Role::Responder, true, &[]).await;
     let mut out = BytesMut::new();
     encode_stream(Kind::Stdin, id, &vec![0; 64 * 1024 * 1024], &mut out);
-    // It is told by what the sockets take: more than these hold is held by nobody.
+    // The sockets accept only as much as their buffers hold.
     let mut sent = 0;
     while let Ok(written) = timeout(Duration::from_millis(300), peer.socket.write(&out[sent..])).await {
         sent += written.expect("the connection is open");
     }
-    assert!(sent < out.len() / 2, "{sent} bytes were taken, and nobody reads them");
-    // An orderly end would stand behind what nobody reads.
-    peer.socket.set_zero_linger().expect("TCP has it");
+    assert!(sent < out.len() / 2, "{sent} bytes were accepted without a reader");
+    // An orderly close would be queued behind the unread body.
+    peer.socket.set_zero_linger().expect("TCP supports linger");
     drop(peer);
     app.stop().await;
 }
 
 #[tokio::test]
-async fn a_connection_that_is_not_to_be_kept_is_closed_behind_its_answer() {
+async fn a_connection_without_keep_alive_is_closed_after_the_response() {
     let app = App::start(TASKS, path);
-    // With its body read, with its body not sent yet, and with a body that nobody reads.
+    // With a complete body, with a body that ends later, and with a large unread body.
     for (body, finishes) in [(0, true), (0, false), (300_000, true)] {
         let mut peer = app.connect().await;
         let id = peer.begin(Role::Responder, false, &[("REQUEST_URI", "/a")]).await;
@@ -563,7 +570,7 @@ async fn a_connection_that_is_not_to_be_kept_is_closed_behind_its_answer() {
 }
 
 #[tokio::test]
-async fn an_app_says_what_it_takes_and_that_it_does_not_know_a_record() {
+async fn an_app_reports_its_capacity_and_unknown_records() {
     let app = App::serve(Server::new(TASKS).connections(17), path);
     let mut peer = app.connect().await;
     let (mut gateway, mut out) = (GatewayConnection::new(), BytesMut::new());
@@ -571,7 +578,7 @@ async fn an_app_says_what_it_takes_and_that_it_does_not_know_a_record() {
     peer.send(&out).await;
     let values = loop {
         assert_ne!(peer.socket.read_buf(&mut peer.input).await.expect("the connection is not reset"), 0);
-        match gateway.decode(&peer.input, &Limits::default()).expect("it is FastCGI") {
+        match gateway.decode(&peer.input, &Limits::default()).expect("the record is valid") {
             (used, Event::More) => peer.input.advance(used),
             (_, event) => break event,
         }
@@ -579,14 +586,14 @@ async fn an_app_says_what_it_takes_and_that_it_does_not_know_a_record() {
     let expected = Values { max_connections: Some(17), max_requests: Some(4), multiplexes: Some(true) };
     assert_eq!(values, Event::Values(expected));
     peer.socket.write_all(b"\x01\x63\0\0\0\0\0\0").await.expect("the app reads");
-    let mut answer = [0; 16];
-    peer.socket.read_exact(&mut answer).await.expect("it is answered");
-    assert_eq!(&answer, b"\x01\x0b\0\0\0\x08\0\0\x63\0\0\0\0\0\0\0");
+    let mut response = [0; 16];
+    peer.socket.read_exact(&mut response).await.expect("the app replies");
+    assert_eq!(&response, b"\x01\x0b\0\0\0\x08\0\0\x63\0\0\0\0\0\0\0");
     app.stop().await;
 }
 
 #[tokio::test]
-async fn a_role_is_refused_unless_the_app_has_it() {
+async fn a_role_is_rejected_unless_the_app_has_it() {
     let handler = |mut request: Request<Body>| async move {
         let role = request.role();
         let data = match request.take_data() {
@@ -605,7 +612,7 @@ async fn a_role_is_refused_unless_the_app_has_it() {
     let mut peer = app.connect().await;
     let id = peer.begin(Role::Authorizer, true, &[]).await;
     assert!(peer.end(id).await.out.ends_with("Authorizer Ok(b\"none\")"));
-    // The second is no number, and counts as missing.
+    // The second length is not a number and counts as missing.
     for length in ["4", "+5"] {
         let id = peer.begin(Role::Filter, true, &[("FCGI_DATA_LENGTH", length)]).await;
         let mut out = BytesMut::new();
@@ -618,12 +625,12 @@ async fn a_role_is_refused_unless_the_app_has_it() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_cut_is_told_from_a_whole_one() {
-    let (tell, mut told) = mpsc::unbounded_channel();
+async fn a_truncated_body_is_an_error() {
+    let (sender, mut events) = mpsc::unbounded_channel();
     let app = App::start(TASKS, move |request: Request<Body>| {
-        let tell = tell.clone();
+        let sender = sender.clone();
         async move {
-            let _ = tell.send(request.into_body().collect(100).await.map(|body| body.len()));
+            let _ = sender.send(request.into_body().collect(100).await.map(|body| body.len()));
             Response::new(String::new())
         }
     });
@@ -634,35 +641,38 @@ async fn a_body_that_is_cut_is_told_from_a_whole_one() {
         let id = peer.begin(Role::Responder, true, &[("CONTENT_LENGTH", length)]).await;
         peer.body(id, b"abc").await;
         peer.finish(id).await;
-        assert_eq!(told.recv().await, Some(outcome));
+        assert_eq!(events.recv().await, Some(outcome));
         peer.end(id).await;
     }
     app.stop().await;
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_off_ends_with_a_failure() {
+async fn a_truncated_response_ends_with_a_failure() {
     let app = App::start(TASKS, |request: Request<Body>| async move {
         let (mut sender, body) = Body::channel();
         tokio::spawn(async move {
-            sender.send("first").await.expect("it is taken");
+            sender.send("first").await.expect("the body is read");
             if request.uri().path() == "/whole" {
-                sender.finish().await.expect("it is taken");
+                sender.finish().await.expect("the body is read");
             }
         });
         Response::new(body)
     });
     let mut peer = app.connect().await;
-    let cut = peer.ask("/cut").await;
-    assert!(cut.out.ends_with("\r\n\r\nfirst"));
-    assert_eq!(cut.end, FAILED);
-    assert_eq!(cut.log, "the answer was cut off: whoever sent the body has gone without finishing it\n");
-    assert_eq!(peer.ask("/whole").await.end, COMPLETE);
+    let truncated = peer.request("/truncated").await;
+    assert!(truncated.out.ends_with("\r\n\r\nfirst"));
+    assert_eq!(truncated.end, FAILED);
+    assert_eq!(
+        truncated.log,
+        "the response was truncated: the sender of the body was dropped before it finished\n"
+    );
+    assert_eq!(peer.request("/whole").await.end, COMPLETE);
     app.stop().await;
 }
 
 #[tokio::test]
-async fn answers_without_a_body_have_none() {
+async fn responses_to_head_and_with_204_have_no_body() {
     let app = App::start(TASKS, |request: Request<Body>| async move {
         let mut response = Response::new("body".to_owned());
         if request.method() != "HEAD" {
@@ -671,65 +681,65 @@ async fn answers_without_a_body_have_none() {
         response
     });
     let mut peer = app.connect().await;
-    assert_eq!(peer.ask("/").await.out, "Status: 204 No Content\r\n\r\n");
+    assert_eq!(peer.request("/").await.out, "Status: 204 No Content\r\n\r\n");
     let id = peer.begin(Role::Responder, true, &[("REQUEST_METHOD", "HEAD")]).await;
-    // The first of two counts.
+    // The first REQUEST_METHOD counts.
     assert!(peer.end(id).await.out.starts_with("Status: 204"));
     app.stop().await;
 }
 
 #[tokio::test]
-async fn a_web_server_that_passes_nothing_is_told_so() {
+async fn an_invalid_parameter_is_a_400_and_logged() {
     let app = App::start(TASKS, path);
     let mut peer = app.connect().await;
     let id = peer.begin(Role::Responder, true, &[("REQUEST_URI", "/a b")]).await;
     peer.finish(id).await;
-    let answer = peer.end(id).await;
-    assert!(answer.out.starts_with("Status: 400 "), "{answer:?}");
-    assert!(answer.log.contains("REQUEST_URI=\"/a b\""), "{answer:?}");
+    let response = peer.end(id).await;
+    assert!(response.out.starts_with("Status: 400 "), "{response:?}");
+    assert!(response.log.contains("REQUEST_URI=\"/a b\""), "{response:?}");
     app.stop().await;
 }
 
 #[tokio::test]
-async fn a_stop_answers_what_is_under_way_and_closes_what_is_idle() {
-    let (tell, mut told) = mpsc::unbounded_channel();
+async fn a_stop_finishes_requests_in_progress_and_closes_idle_connections() {
+    let (sender, mut events) = mpsc::unbounded_channel();
     let app = App::start(TASKS, move |request: Request<Body>| {
-        let tell = tell.clone();
+        let sender = sender.clone();
         async move {
-            let _ = tell.send(());
+            let _ = sender.send(());
             echo(request).await
         }
     });
     let (mut busy, mut idle) = (app.connect().await, app.connect().await);
-    idle.ask("/").await;
-    assert_eq!(told.recv().await, Some(()));
+    idle.request("/").await;
+    assert_eq!(events.recv().await, Some(()));
     let id = busy.begin(Role::Responder, true, &[]).await;
-    assert_eq!(told.recv().await, Some(()));
+    assert_eq!(events.recv().await, Some(()));
     let mut app = app;
     drop(app.stop.take());
     assert!(!idle.read().await, "an idle connection is closed");
     let late = busy.begin(Role::Responder, true, &[]).await;
     assert_eq!(busy.end(late).await.end, Some((0, ProtocolStatus::Overloaded)));
-    busy.body(id, b"under way").await;
+    busy.body(id, b"in progress").await;
     busy.finish(id).await;
-    assert!(busy.end(id).await.out.ends_with("under way"));
-    assert!(!busy.read().await, "and then the other one, too");
+    assert!(busy.end(id).await.out.ends_with("in progress"));
+    assert!(!busy.read().await, "the other connection is closed at the end");
     app.stop().await;
 }
 
 #[tokio::test]
-async fn another_protocol_ends_its_connection_alone() {
+async fn another_protocol_closes_only_its_own_connection() {
     let app = App::start(TASKS, path);
     let mut peer = app.connect().await;
     let mut other = app.connect().await;
     other.socket.write_all(b"GET / HTTP/1.1\r\n\r\n").await.expect("the app reads");
     assert!(matches!(other.socket.read(&mut [0]).await, Ok(0) | Err(_)));
-    assert_eq!(peer.ask("/").await.end, COMPLETE);
+    assert_eq!(peer.request("/").await.end, COMPLETE);
     app.stop().await;
 }
 
 #[tokio::test]
-async fn none_at_once_is_refused() {
+async fn zero_concurrent_requests_are_rejected() {
     let server = Server::new(Concurrency::Tasks { at_most: 0 });
     assert!(matches!(server.bind(), Err(ServeError::ZeroLimit)));
 }
