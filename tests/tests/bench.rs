@@ -82,7 +82,7 @@ fn a_list_has_methods_and_bodies_and_says_which_line_is_wrong() {
     fs::write(&list, format!("{index}\n{other} 0\n")).expect("it can be written");
     let (code, said) = refusal(&["-n", "8", "--urls", path]);
     assert_eq!(code, Some(2));
-    assert!(said.starts_with(&format!("error: {path}:2: \"0\" is no weight (expected a whole")), "{said}");
+    assert!(said.starts_with(&format!("error: {path}:2: \"0\" is not a weight (expected an integer")), "{said}");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn ctrl_c_ends_a_run_with_the_report_so_far() {
         let mut text = String::new();
         child.stdout.take().expect("it was asked for").read_to_string(&mut text).expect("text");
         assert_eq!(child.wait().expect("it is ours").code(), Some(code));
-        assert!(text.contains("\nInterrupted: this was seen until then.\n"), "{text}");
+        assert!(text.contains("\nInterrupted: partial results.\n"), "{text}");
         assert!(text.contains("Requests/sec:"), "{text}");
     }
 }

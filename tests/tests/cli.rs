@@ -108,15 +108,15 @@ fn wrong_flags_are_told_with_exit_code_2() {
         ),
         (
             &["bench", "-q", "100", "a"],
-            str!["error: unexpected argument '-q' found\n\n  tip: the rate is -R RATE, for all[..]\n..."],
+            str!["error: unexpected argument '-q' found\n\n  tip: set the rate of all connections[..]\n..."],
         ),
         (
             &["flood", "-t2", "http://a/"],
-            str!["error: unexpected argument '-t' found\n\n  tip: one thread holds all[..]\n..."],
+            str!["error: unexpected argument '-t' found\n\n  tip: one thread handles all connections[..]\n..."],
         ),
         (
             &["get", "-v", "http://a/"],
-            str!["error: unexpected argument '-v' found\n\n  tip: what went on is told on[..]\n..."],
+            str!["error: unexpected argument '-v' found\n\n  tip: the report on standard error[..]\n..."],
         ),
         (&["tail"], str!["error: the following required arguments were not provided:\n  <FILE>...\n..."]),
         (

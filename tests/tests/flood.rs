@@ -89,7 +89,7 @@ fn what_cannot_be_is_said() {
     let url = format!("http://{address}/");
     for (arguments, code, said) in [
         (vec![url.as_str()], 1, "connection refused"),
-        (vec!["--run", "sh -c 'exit 3'", &url], 1, "ended before it listened: exit status: 3"),
+        (vec!["--run", "sh -c 'exit 3'", &url], 1, "exited before it listened: exit status: 3"),
         (vec!["--pid", "4194304", &url], 1, "4194304"),
         (vec!["ftp://a/"], 2, "is not a URL"),
     ] {

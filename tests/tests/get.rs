@@ -128,7 +128,7 @@ fn an_early_close_is_an_error_that_says_how_much_of_how_much_and_what_came_is_wr
     let report = stderr(&output);
     assert!(report.contains("3 bytes of 9"), "{report}");
     assert!(report.contains("after 3 of 9 bytes of the body"), "{report}");
-    assert!(report.contains("by the server, before the answer was whole"), "{report}");
+    assert!(report.contains("by the server, before the response was complete"), "{report}");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn what_is_wrong_is_said_with_how_it_is_used() {
     let (_server, _folder, urls) = site();
     let output = http_load("-parallel 5", &urls);
     let text = String::from_utf8(output.stderr).expect("text");
-    assert!(text.starts_with("error: one of -fetches and -seconds says when it ends\n"), "{text}");
+    assert!(text.starts_with("error: expected either -fetches or -seconds\n"), "{text}");
     assert!(text.contains("Usage: rudy http_load"), "{text}");
     assert_eq!(output.status.code(), Some(2));
 }

@@ -230,6 +230,6 @@ fn a_process_that_is_not_there_is_told_with_exit_code_1() {
         let output = output(&[command, "4194305"]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1));
-        assert!(said.starts_with("error: there is no process 4194305"), "{said}");
+        assert!(said.starts_with("error: process 4194305 does not exist"), "{said}");
     }
 }

@@ -170,7 +170,7 @@ fn a_number_with_a_sign_is_not_taken_for_the_last_lines() {
     let output = once(folder.path(), &["-n", "+2", "a.log"]);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), &b""[..]));
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("expected how many of the last lines, as in 10"), "{told}");
+    assert!(told.contains("expected a number of lines, such as 10"), "{told}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn what_an_authority_has_signed_is_accepted_where_it_is_trusted() {
     let server = certificates.serve("server");
     accepted(&["--cacert", &certificates.path("authority")], &server);
     accepted(&["-k"], &server);
-    let unknown = "nobody who is trusted has signed the certificate (--cacert FILE says whom to trust";
+    let unknown = "the certificate is not signed by a trusted authority (--cacert FILE adds one";
     refused(&[], &server, unknown);
     certificates.self_signed("other", "authority", "critical,CA:TRUE");
     refused(&["--cacert", &certificates.path("other")], &server, unknown);

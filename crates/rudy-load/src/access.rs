@@ -1,4 +1,4 @@
-//! How a server is reached: its name looked up, its certificate judged.
+//! Name lookup and TLS setup for a server.
 
 use std::fmt;
 use std::io;
@@ -13,32 +13,32 @@ use crate::Url;
 use crate::link::{Remote, Security};
 use crate::tls::{Trust, TrustError};
 
-/// What the caller says about how servers are reached.
+/// How the caller wants servers to be reached.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// Which certificates are accepted.
+    /// The certificates to accept.
     pub trust: Trust,
-    /// A socket in the file system to connect to, whatever the URL's host.
+    /// A Unix socket to connect to, instead of the URL's host.
     pub unix_socket: Option<PathBuf>,
 }
 
-/// Where a server is.
+/// The addresses of a server, and its TLS configuration.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Its addresses, in the order in which the system would have them tried. Never empty.
+    /// The addresses in the order of the system's resolver. Never empty.
     pub remotes: Vec<Remote>,
-    /// TLS, where the URL says so.
+    /// TLS, for an `https` URL.
     pub security: Option<Security>,
 }
 
-/// Why a server cannot be reached, before a packet was sent to it.
+/// Why a server cannot be reached, before any packet is sent.
 #[derive(Debug)]
 pub enum AccessError {
-    /// Its name has no address.
+    /// The name has no address.
     Lookup(String, io::Error),
-    /// Its name cannot stand in a certificate.
+    /// The name is not valid in a certificate.
     Name(String),
-    /// No certificate could be judged.
+    /// The trusted certificates cannot be loaded.
     Trust(TrustError),
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for AccessError {
                 let reason = error.strip_prefix("failed to lookup address information: ").unwrap_or(&error);
                 write!(f, "no address for {host:?}: {reason}")
             }
-            Self::Name(host) => write!(f, "{host:?} is no name that a certificate could have"),
+            Self::Name(host) => write!(f, "{host:?} is not a valid name for a certificate"),
             Self::Trust(error) => error.fmt(f),
         }
     }
@@ -59,7 +59,7 @@ impl fmt::Display for AccessError {
 impl std::error::Error for AccessError {}
 
 impl Access {
-    /// Looks up where `url` is. To be called once for a server: what TLS remembers of it to resume sessions is in the route.
+    /// Looks up the address of `url`. Call it once per server: the route holds the TLS session cache.
     pub fn route(&self, url: &Url) -> Result<Route, AccessError> {
         let remotes = match &self.unix_socket {
             Some(path) => vec![Remote::Unix(path.clone())],
@@ -75,14 +75,14 @@ impl Access {
 }
 
 impl Security {
-    /// With a host that is a name or an address.
+    /// An error about a host that is a name or an address.
     pub(crate) fn of(config: Arc<ClientConfig>, host: &str) -> Result<Self, AccessError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| AccessError::Name(host.to_owned()))?;
         Ok(Self { config, name })
     }
 }
 
-/// The addresses of a name, in the order of the system. Blocks as long as the system's resolver does.
+/// The addresses of a name, in the order of the system's resolver. Blocks for as long as the resolver does.
 pub(crate) fn look_up(host: &str, port: u16) -> Result<Vec<Remote>, AccessError> {
     let error = |error| AccessError::Lookup(host.to_owned(), error);
     let remotes: Vec<_> = (host, port).to_socket_addrs().map_err(error)?.map(Remote::Ip).collect();
@@ -94,18 +94,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_needs_no_lookup_and_a_name_that_nobody_has_is_said() {
+    fn an_address_needs_no_lookup_and_an_unknown_name_is_an_error() {
         let route = Access::default().route(&"http://127.0.0.1:81/".parse().unwrap()).unwrap();
         assert_eq!(route.remotes, [Remote::Ip(([127, 0, 0, 1], 81).into())]);
         assert!(route.security.is_none());
-        let error = Access::default().route(&"http://nobody.invalid/".parse().unwrap()).unwrap_err();
-        assert!(error.to_string().starts_with("no address for \"nobody.invalid\": "), "{error}");
+        let error = Access::default().route(&"http://unknown.invalid/".parse().unwrap()).unwrap_err();
+        assert!(error.to_string().starts_with("no address for \"unknown.invalid\": "), "{error}");
     }
 
     #[test]
-    fn a_socket_in_the_file_system_stands_for_every_host() {
+    fn a_unix_socket_replaces_every_host() {
         let access = Access { unix_socket: Some("/run/a.sock".into()), ..Access::default() };
-        let route = access.route(&"http://nobody.invalid/".parse().unwrap()).unwrap();
+        let route = access.route(&"http://unknown.invalid/".parse().unwrap()).unwrap();
         assert_eq!(route.remotes, [Remote::Unix("/run/a.sock".into())]);
     }
 

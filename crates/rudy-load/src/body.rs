@@ -1,4 +1,4 @@
-//! Bodies that a command line names: a text, or what a file holds.
+//! Request bodies from the command line: text, or the contents of a file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-/// A file that is read is held in memory.
+/// Maximum size of a file, which is held in memory.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// All files together. A generator has them again in its requests, once for each thread.
+/// Maximum size of all files together. Each generator thread holds another copy in its requests.
 const FILES_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// What was read from files, each once however often it is named.
+/// The contents of files, each read once.
 #[derive(Debug, Default)]
 pub(crate) struct Bodies {
     read: HashMap<PathBuf, Bytes>,
@@ -21,7 +21,7 @@ pub(crate) struct Bodies {
 }
 
 impl Bodies {
-    /// What a flag says: a text, or `@` and the name of a file; `@-` is standard input.
+    /// Reads the value of a flag: text, or `@` and a file name; `@-` is standard input.
     pub(crate) fn named(&mut self, text: &str) -> Result<Bytes, String> {
         match text.strip_prefix('@') {
             Some(path) => self.of_file(Path::new(path)),
@@ -38,7 +38,7 @@ impl Bodies {
         self.bytes += body.len() as u64;
         if self.bytes > FILES_BYTES_MAX {
             return Err(format!(
-                "cannot read {}: it and the files before have more than {FILES_BYTES_MAX} bytes in all",
+                "cannot read {}: the files have more than {FILES_BYTES_MAX} bytes in total",
                 path.display()
             ));
         }
@@ -47,7 +47,7 @@ impl Bodies {
     }
 }
 
-/// A file that a flag names; `-` is standard input.
+/// A file from a flag; `-` is standard input.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     if path == Path::new("-") {
         return whole(io::stdin().lock()).map_err(|why| format!("cannot read standard input: {why}"));
@@ -56,14 +56,12 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     read.map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
-/// What is no regular file may have no end and say no length.
+/// Only regular files report a length and have an end.
 fn whole(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::other(format!(
-            "it has more than {FILE_BYTES_MAX} bytes, the most that are read"
-        )));
+        return Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes, the maximum")));
     }
     Ok(bytes)
 }
@@ -97,7 +95,7 @@ mod tests {
         let mut bodies = Bodies::default();
         for number in 0..5 {
             let path = folder.path().join(number.to_string());
-            // A hole: nothing is written.
+            // A hole in the file, so nothing is written to disk.
             File::create(&path).unwrap().set_len(FILE_BYTES_MAX).unwrap();
             let body = bodies.of_file(&path);
             assert_eq!(body.is_ok(), number < 4, "{number}");

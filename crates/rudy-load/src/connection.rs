@@ -1,4 +1,4 @@
-//! One connection with its requests: from the first packet to the last byte of the last answer.
+//! A client connection and its requests, from connecting to the last byte of the last response.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,44 +14,44 @@ use rudy_net::close::CloseMode;
 use crate::Failure;
 use crate::link::{Link, Remote, Security};
 
-/// Reads in a row, before others have their turn.
+/// Maximum number of reads in a row before other connections get their turn.
 const READS_IN_A_ROW: usize = 32;
 
-/// What is told as a connection goes on, with the time at which it was seen.
+/// Receives the events of a connection, with the time at which each was seen.
 pub(crate) trait Observer {
-    /// TCP stands.
+    /// TCP is connected.
     fn connected(&mut self, _now: Instant) {}
 
-    /// TLS stands.
+    /// The TLS handshake is complete.
     fn secured(&mut self, _now: Instant) {}
 
-    /// Bytes have come, whatever they are.
+    /// Bytes were received.
     fn received(&mut self, _bytes: usize, _now: Instant) {}
 
-    /// An interim answer (1xx).
+    /// An interim response (1xx).
     fn informational(&mut self, _head: &ResponseHead<'_>) {}
 
-    /// An answer begins.
+    /// A response begins.
     fn head(&mut self, head: &ResponseHead<'_>);
 
-    /// A piece of its body.
+    /// A piece of the body.
     fn data(&mut self, bytes: &[u8]);
 
-    /// What came last ends a chunk; in a body without chunks, what is there to be read.
+    /// The end of a chunk; in a body without chunks, the end of the available data.
     fn chunk(&mut self) {}
 
-    /// It is whole.
+    /// The response is complete.
     fn end(&mut self, trailers: Option<&HeaderMap>, now: Instant);
 }
 
-/// What has become of a connection that was driven as far as it goes.
+/// The state of a connection after it was driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It waits for its socket.
+    /// Waits for its socket.
     Open,
-    /// It would go on at once: it has stopped so that others have their turn.
+    /// Stopped so that other connections get their turn; can continue at once.
     Busy,
-    /// It ended in order, with nothing under way.
+    /// Closed without error, and no request was in flight.
     Ended,
 }
 
@@ -60,33 +60,33 @@ enum Stage {
     Connecting,
     Securing,
     Open,
-    /// The peer has ended it, in order.
+    /// The peer closed the connection without error.
     Ended,
 }
 
-/// A connection, and what is under way on it.
+/// A connection and its requests in flight.
 #[derive(Debug)]
 pub(crate) struct Connection {
     link: Link,
     stage: Stage,
     machine: ClientConnection,
-    /// What is awaited behind the answer under way.
+    /// Expected responses after the current one.
     awaited: VecDeque<RequestInfo>,
-    /// What there was no room for.
+    /// Data that did not fit into the socket buffer.
     unsent: Bytes,
-    /// Received, and not enough to be understood. Nothing is held while nothing is left over.
+    /// Received data that is not parsed yet. Has no capacity while it is empty.
     leftover: Vec<u8>,
-    /// Why nothing more can be sent. An answer may have come all the same.
+    /// Why nothing more can be sent. Responses may still arrive.
     broken: Option<io::Error>,
 }
 
 impl Connection {
-    /// Begins to connect.
+    /// Starts to connect.
     pub(crate) fn open(remote: &Remote, source: Option<IpAddr>) -> Result<Self, Failure> {
         Link::connect(remote, source).map(Self::over).map_err(Failure::Connect)
     }
 
-    /// Over a link that connects, or has connected.
+    /// Creates a connection over a link that connects or is connected.
     pub(crate) fn over(link: Link) -> Self {
         Self {
             link,
@@ -99,11 +99,11 @@ impl Connection {
         }
     }
 
-    /// Begins anew, with TLS, inside the tunnel that a 2xx to CONNECT has made of the connection (RFC 9110 §9.3.6).
+    /// Starts over with TLS, inside the tunnel that a 2xx response to CONNECT has opened (RFC 9110 §9.3.6).
     pub(crate) fn secure_tunnel(&mut self, security: &Security) -> Result<(), Failure> {
-        // In TLS the client speaks first: what has come already is not from the server behind the tunnel.
+        // The client speaks first in TLS, so earlier data does not come from the server behind the tunnel.
         if !self.leftover.is_empty() {
-            let reason = "bytes came through the tunnel before anything was sent into it";
+            let reason = "data arrived through the tunnel before the TLS handshake";
             return Err(Failure::Tls(io::Error::new(io::ErrorKind::InvalidData, reason)));
         }
         self.link.secure(security).map_err(Failure::Tls)?;
@@ -112,7 +112,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What its socket is known by.
+    /// The file descriptor of the socket.
     pub(crate) fn link(&self) -> &Link {
         &self.link
     }
@@ -122,24 +122,25 @@ impl Connection {
         self.stage == Stage::Open
     }
 
-    /// Whether it waits for room to send, and not only for what comes.
+    /// Whether the connection waits for the socket to become writable.
     pub(crate) fn wants_to_write(&self) -> bool {
         self.stage == Stage::Connecting
             || self.link.wants_to_write()
             || (!self.unsent.is_empty() && self.stage == Stage::Open)
     }
 
-    /// Whether it has become a tunnel.
+    /// Whether the connection is a tunnel.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.machine.has_switched()
     }
 
-    /// Whether one more request may follow the answers that have come.
+    /// Whether another request may follow the received responses.
     pub(crate) fn can_be_reused(&self) -> bool {
         self.broken.is_none() && self.machine.can_be_reused()
     }
 
-    /// Sends requests whose answers are as `asked` says. What there is no room for follows when the socket is ready.
+    /// Sends requests and expects responses as described by `asked`. Data that does not fit is sent when the
+    /// socket is writable.
     pub(crate) fn send(&mut self, bytes: &Bytes, asked: impl IntoIterator<Item = RequestInfo>) {
         for asked in asked {
             if self.machine.is_idle() && self.awaited.is_empty() {
@@ -160,12 +161,14 @@ impl Connection {
         }
     }
 
-    /// Whether nothing more can be sent. Whoever sees that after a send drives the connection, to learn what became of it.
+    /// Whether nothing more can be sent. After a send, the caller must then drive the connection to get the
+    /// result.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
 
-    /// Does what can be done now. `hangs_up` says that the end of what comes is in the socket already.
+    /// Drives the connection as far as possible. `hangs_up` means that the end of the received data is in the
+    /// socket already.
     pub(crate) fn drive(
         &mut self,
         security: Option<&Security>,
@@ -181,13 +184,13 @@ impl Connection {
         self.read(limits, hangs_up, scratch, observer)
     }
 
-    /// Ends it. An answer that was under way is cut.
+    /// Closes the connection, and aborts a response in flight.
     pub(crate) fn close(self) {
         let is_under_way = self.stage != Stage::Ended && (!self.machine.is_idle() || !self.unsent.is_empty());
         self.link.close(if is_under_way { CloseMode::Reset } else { CloseMode::NoLinger });
     }
 
-    /// Comes to stand: TCP, then TLS. True once it does.
+    /// Continues TCP and then TLS connecting. Returns true when done.
     fn rise(&mut self, security: Option<&Security>, observer: &mut impl Observer) -> Result<bool, Failure> {
         if self.stage == Stage::Connecting {
             match self.link.connected() {
@@ -211,7 +214,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Writes what was left over.
+    /// Writes the buffered data.
     fn write_rest(&mut self) {
         let rest = std::mem::take(&mut self.unsent);
         let written = self.write(&rest);
@@ -222,7 +225,8 @@ impl Connection {
         }
     }
 
-    /// Writes what there is room for, and says how much that was: all, where nothing can be sent any more.
+    /// Writes as much as fits and returns its length. Returns the whole length if nothing can be sent any
+    /// more.
     fn write(&mut self, bytes: &[u8]) -> usize {
         let mut written = 0;
         while written < bytes.len() && self.broken.is_none() {
@@ -252,7 +256,7 @@ impl Connection {
             let now = Instant::now();
             observer.received(received, now);
             self.decode(&scratch[..received], limits, now, observer)?;
-            // Less than there is room for is all there is.
+            // A short read means that the socket is empty.
             if received < scratch.len() && !hangs_up && !self.link.is_secure() {
                 return self.still_open();
             }
@@ -260,7 +264,7 @@ impl Connection {
         Ok(Standing::Busy)
     }
 
-    /// A connection on which nothing can be sent still brings the answers that were sent before, until the peer ends it.
+    /// After a failed send, the connection still receives earlier responses until the peer closes it.
     fn still_open(&mut self) -> Result<Standing, Failure> {
         match self.broken.take() {
             Some(error) if !self.machine.is_idle() => Err(Failure::Write(error)),
@@ -281,9 +285,9 @@ impl Connection {
             return Ok(Standing::Ended);
         }
         match self.machine.end_of_input() {
-            // RFC 9112 §9.8: where only the end of the connection ends the body, TLS must have said that it is the end.
+            // RFC 9112 §9.8: if the body ends with the connection, TLS must have signalled the end.
             Ok(_) if self.link.is_truncated() => {
-                let reason = "TLS did not say that this is the end, so the body may be cut short";
+                let reason = "the connection ended without a TLS close, so the body may be truncated";
                 Err(Failure::Read(io::Error::new(io::ErrorKind::UnexpectedEof, reason)))
             }
             Ok(_) => {
@@ -295,7 +299,7 @@ impl Connection {
         }
     }
 
-    /// Understands what has come, behind what was left over before.
+    /// Parses the received data after the remaining earlier data.
     fn decode(
         &mut self,
         bytes: &[u8],
@@ -318,7 +322,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Says how many of the bytes it has used.
+    /// Parses the data and returns the number of bytes used.
     fn understand(
         &mut self,
         bytes: &[u8],
@@ -328,7 +332,7 @@ impl Connection {
     ) -> Result<usize, Failure> {
         let mut used = 0;
         loop {
-            // What comes without having been asked for is for the machine to refuse.
+            // The state machine rejects data without a request.
             if used == bytes.len() && self.machine.is_idle() {
                 return Ok(used);
             }

@@ -1,4 +1,4 @@
-//! How a command ends, as an exit code.
+//! Exit codes of commands.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,17 +6,17 @@ use std::process::ExitCode;
 /// The exit codes of the commands that generate load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: done what was asked.
+    /// 0: done.
     Done,
-    /// 1: could not run.
+    /// 1: failed to run.
     CannotRun,
-    /// 2: bad arguments.
+    /// 2: invalid arguments.
     BadInput,
-    /// 22: the answer was an error (`--fail`). The number is curl's.
+    /// 22: an error status with `--fail`. The number is curl's.
     ErrorAnswered,
-    /// 3: the server does not hold what was asked of it.
+    /// 3: the server does not meet the objective.
     NotMet,
-    /// 128 and the signal's number, as a shell has it: ended by a signal, with the report so far.
+    /// 128 plus the number of the signal, as in a shell: interrupted, with the report so far.
     Signal(u8),
 }
 
@@ -33,17 +33,17 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why nothing is run, and with whom it lies.
+/// Why a command does not run, and the kind of error.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The command line cannot be carried out.
+    /// The command line is invalid.
     Arguments(String),
-    /// The world is not as it would have to be.
+    /// A resource outside the command is missing or failed.
     World(String),
 }
 
 impl Refusal {
-    /// How the command ends.
+    /// The exit code.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Arguments(_) => Exit::BadInput,
@@ -52,7 +52,7 @@ impl Refusal {
     }
 }
 
-/// What is said without more is said of the command line.
+/// A plain message is an error of the command line.
 impl From<String> for Refusal {
     fn from(why: String) -> Self {
         Self::Arguments(why)

@@ -1,28 +1,28 @@
-//! What can become of a request that gets no answer.
+//! Failures of requests.
 
 use std::fmt;
 use std::io;
 
 use rudy_http::h1::client::Fault;
 
-/// Why a request has no whole answer.
+/// Why a request has no complete response.
 #[derive(Debug)]
 pub enum Failure {
-    /// No connection came to stand.
+    /// The connection could not be opened.
     Connect(io::Error),
-    /// The connection stood, and TLS did not.
+    /// The TLS handshake failed.
     Tls(io::Error),
-    /// The connection broke while the answer was awaited or came.
+    /// The connection failed before the response was complete.
     Read(io::Error),
-    /// The connection broke while the request was sent, and there was no answer to read.
+    /// The connection failed while the request was sent, and there was no response to read.
     Write(io::Error),
-    /// The server closed the connection before the answer was whole.
+    /// The server closed the connection before the response was complete.
     Short(Fault),
-    /// What came is no HTTP.
+    /// The response is not valid HTTP.
     Malformed(Fault),
-    /// It took longer than the time for it, counted from the send.
+    /// The timeout, from the send.
     Timeout,
-    /// It took longer than the time for it, counted from the moment when it was due.
+    /// The timeout, from the due time.
     Deadline,
 }
 
@@ -48,7 +48,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// In the order in which a request can meet them.
+    /// In the order in which they can happen to a request.
     pub const ALL: [Self; 8] = [
         Self::Connect,
         Self::Tls,
@@ -60,7 +60,7 @@ impl FailureKind {
         Self::Deadline,
     ];
 
-    /// What it is called in a report, for people and for programs.
+    /// The name in reports and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl FailureKind {
 }
 
 impl Failure {
-    /// Which kind it is.
+    /// The kind of this failure.
     #[must_use]
     pub fn kind(&self) -> FailureKind {
         match self {
@@ -99,21 +99,21 @@ impl fmt::Display for Failure {
             Self::Connect(error) => write!(f, "could not connect: {}", plain(error)),
             Self::Tls(error) => write!(f, "TLS failed: {}", plain(error)),
             Self::Read(error) => {
-                write!(f, "the connection broke before the whole answer had come: {}", plain(error))
+                write!(f, "the connection failed before the response was complete: {}", plain(error))
             }
             Self::Write(error) => {
-                write!(f, "the connection broke while the request was sent: {}", plain(error))
+                write!(f, "the connection failed while the request was sent: {}", plain(error))
             }
             Self::Short(fault) | Self::Malformed(fault) => write!(f, "{fault}"),
-            Self::Timeout => f.write_str("no whole answer within the time for it"),
-            Self::Deadline => f.write_str("no whole answer by its deadline"),
+            Self::Timeout => f.write_str("no complete response within the timeout"),
+            Self::Deadline => f.write_str("no complete response by the deadline"),
         }
     }
 }
 
 impl std::error::Error for Failure {}
 
-/// An error of the system without its number, which says nothing to most people.
+/// An error of the operating system without its number.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

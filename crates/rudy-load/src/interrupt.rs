@@ -1,4 +1,4 @@
-//! Ctrl-C: what runs comes to its end, and what was measured is kept.
+//! Handles Ctrl-C, so that a command can end and report its results.
 
 use std::io;
 use std::sync::Arc;
@@ -7,23 +7,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Which signal has come.
+/// The signal that was received.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     number: Arc<AtomicUsize>,
 }
 
 impl Interrupt {
-    /// Catches SIGINT and SIGTERM from now on, each once: at a second one they do what they do to every process.
+    /// Catches SIGINT and SIGTERM from now on, each once: a second one has its default effect.
     ///
     /// # Errors
     ///
-    /// The system has no room for a handler.
+    /// The handler cannot be installed.
     pub fn catch() -> io::Result<Self> {
         let interrupt = Self::default();
         for (signal, number) in [(SIGINT, 2), (SIGTERM, 15)] {
             let has_come = Arc::default();
-            // In this order: what stands first runs first, and must not see what the second has set.
+            // The order matters: the first registered handler runs first and must not see the effect of the
+            // second.
             flag::register_conditional_default(signal, Arc::clone(&has_come))?;
             flag::register(signal, has_come)?;
             flag::register_usize(signal, Arc::clone(&interrupt.number), number)?;
@@ -31,12 +32,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Catches SIGINT, SIGTERM and SIGHUP from now on, however often they come: for whom to end at once would leave programs
-    /// running, and who stops them in a bounded time.
+    /// Catches SIGINT, SIGTERM and SIGHUP from now on, without limit. For commands that have child processes
+    /// to stop, and stop them in a bounded time.
     ///
     /// # Errors
     ///
-    /// The system has no room for a handler.
+    /// The handler cannot be installed.
     pub fn catch_always() -> io::Result<Self> {
         let interrupt = Self::default();
         for (signal, number) in [(SIGHUP, 1), (SIGINT, 2), (SIGTERM, 15)] {
@@ -45,7 +46,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The signal that has come, if one has.
+    /// The signal that was received, if any.
     #[must_use]
     pub fn signal(&self) -> Option<u8> {
         u8::try_from(self.number.load(Ordering::Relaxed)).ok().filter(|number| *number != 0)

@@ -1,7 +1,7 @@
-//! The client side: one request taken apart, load at a rate, floods of streams.
+//! The HTTP client side: single requests with timings, load at a rate, and many long-lived connections.
 //!
-//! The protocol is the client's role of `rudy-http`; the loops are our own, a thread and an `epoll` each, because what a
-//! generator does for itself it does to its figures.
+//! The protocol is the client role of `rudy-http`. Each thread has its own loop over an `epoll`, because the
+//! overhead of a generator becomes part of its results.
 
 mod access;
 pub mod bench;

@@ -1,4 +1,4 @@
-//! Waits for many sockets at once.
+//! Waits for many sockets at once, with epoll.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,20 +7,20 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
-/// Events that are taken from the kernel at once.
+/// Maximum number of events per wait.
 const BATCH: usize = 512;
 
-/// A set of sockets, each with a token that says whose it is.
+/// A set of sockets, each with a token.
 pub(crate) struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
 }
 
-/// What a socket has become ready for.
+/// The readiness of a socket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ready {
     pub(crate) token: u64,
-    /// The end is near: read until it is found, because it is not told twice.
+    /// The peer has closed or reset the connection. Read until the end, because this event is not repeated.
     pub(crate) hangs_up: bool,
 }
 
@@ -29,18 +29,17 @@ impl Poller {
         Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, events: Vec::with_capacity(BATCH) })
     }
 
-    /// Tells of every change from now until the socket is closed. (Edge-triggered: with level-triggered events the kernel
-    /// looks at each ready socket once more at the next wait.)
+    /// Registers a socket until it is closed. Edge-triggered: with level-triggered events, the kernel checks
+    /// each ready socket again at the next wait.
     pub(crate) fn add(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(token), flags)?)
     }
 
-    /// Waits until something is ready or the time is over, to the nanosecond as far as the kernel keeps it. `None` waits
-    /// for ever.
+    /// Waits for an event or a timeout, with nanosecond resolution. `None` waits without limit.
     pub(crate) fn wait(&mut self, most: Option<Duration>) -> io::Result<()> {
-        // A time that does not fit is longer than anybody waits.
+        // A time that overflows counts as no limit.
         let most = most.and_then(|most| Timespec::try_from(most).ok());
         self.events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), most.as_ref()) {
@@ -49,16 +48,16 @@ impl Poller {
         }
     }
 
-    /// What the last wait found.
+    /// The number of events of the last wait.
     pub(crate) fn ready(&self) -> usize {
         self.events.len()
     }
 
-    /// One of the things that the last wait found.
+    /// An event of the last wait.
     pub(crate) fn event(&self, index: usize) -> Ready {
         let event = self.events[index];
         let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
-        // The field lies unaligned in the kernel's structure: copied before it is looked at.
+        // The field is unaligned in the kernel's structure, so copy it first.
         let flags = event.flags;
         Ready { token: event.data.u64(), hangs_up: flags.intersects(ends) }
     }

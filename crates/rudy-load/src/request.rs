@@ -1,4 +1,4 @@
-//! What is asked, encoded once for as often as it is asked.
+//! Requests, encoded once and sent many times.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use rudy_http::h1::client::{RequestError, RequestHead, RequestInfo};
 
 use crate::Url;
 
-/// Everything of a request but where it goes.
+/// The parts of a request that do not depend on the URL.
 #[derive(Debug, Clone)]
 pub struct Template {
-    /// GET, unless there is a body.
+    /// By default GET, or POST with a body.
     pub method: Method,
-    /// What the caller adds. A `Host` among them replaces that of the URL.
+    /// Additional header fields. A `Host` field replaces that of the URL.
     pub fields: HeaderMap,
-    /// Its body. None is not the same as an empty one.
+    /// The body. `None` differs from an empty body.
     pub body: Option<Bytes>,
     /// HTTP/1.1, or HTTP/1.0.
     pub version: Version,
-    /// Whether the connection is to stay.
+    /// Whether the connection should stay open.
     pub keep_alive: bool,
 }
 
@@ -37,21 +37,21 @@ impl Default for Template {
     }
 }
 
-/// A request as bytes, and how its answer is read.
+/// An encoded request, and how its response is parsed.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     /// Head and body.
     pub bytes: Bytes,
-    /// How the answer is read.
+    /// How the response is parsed.
     pub asked: RequestInfo,
 }
 
 impl Template {
-    /// The request for a URL. Through a proxy the target is the whole URL (RFC 9112 §3.2.2).
+    /// Encodes the request for a URL. Through a proxy, the request target is the whole URL (RFC 9112 §3.2.2).
     ///
     /// # Errors
     ///
-    /// The fields make a request that no server could read.
+    /// The fields do not form a valid request.
     pub fn encode(&self, url: &Url, is_proxied: bool) -> Result<Encoded, RequestError> {
         let whole = url.to_string();
         let fields = self.all_fields(url)?;
@@ -89,41 +89,41 @@ impl Template {
     }
 }
 
-/// A field as it stands on a command line: `Name: value`, or `Name;` for one without a value, as curl has it.
+/// Parses a header field from the command line: `Name: value`, or `Name;` for an empty value, as in curl.
 ///
 /// # Errors
 ///
-/// What is wrong with it, in words.
+/// A message about the problem.
 pub fn parse_field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = match text.split_once(':') {
         Some((name, value)) => (name, value.trim()),
         None => (
             text.strip_suffix(';')
-                .ok_or_else(|| format!("{text:?} is no field (expected \"Name: value\")"))?,
+                .ok_or_else(|| format!("{text:?} is not a header field (expected \"Name: value\")"))?,
             "",
         ),
     };
-    let name = name.parse().map_err(|_| format!("{name:?} is no name of a field"))?;
+    let name = name.parse().map_err(|_| format!("{name:?} is not a valid field name"))?;
     let value =
-        value.parse().map_err(|_| format!("the value of {name} has characters that a field cannot have"))?;
+        value.parse().map_err(|_| format!("the value of {name} contains characters that are not allowed"))?;
     Ok((name, value))
 }
 
-/// What a generator asks: one request, or several of which some are asked more often.
+/// The requests of a load: one, or several with weights.
 #[derive(Debug, Clone)]
 pub struct Mix {
     requests: Vec<Encoded>,
-    /// Which request is the k-th, until it begins anew.
+    /// The index of the k-th request, as a table that repeats.
     order: Vec<u32>,
 }
 
-/// The largest sum of weights: the order is a table.
+/// Maximum sum of weights, which is the size of the table.
 pub const WEIGHTS_MAX: u32 = 1_000_000;
 
-/// Parts into which a round is divided to compare places in it.
+/// Fixed-point resolution for positions in a round.
 const ROUND: u64 = 1 << 32;
 
-/// Weights of which no order can be made.
+/// The weights are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WeightError;
 
@@ -136,7 +136,7 @@ impl fmt::Display for WeightError {
 impl std::error::Error for WeightError {}
 
 impl Mix {
-    /// Of all the requests and their order: FNV-1a, so that it is the same in every version.
+    /// A hash of all requests and their order. FNV-1a, so that it is the same in all versions.
     pub(crate) fn checksum(&self) -> u64 {
         let bytes = self.requests.iter().flat_map(|request| request.bytes.iter().copied());
         let order = self.order.iter().flat_map(|index| index.to_le_bytes());
@@ -145,12 +145,11 @@ impl Mix {
         })
     }
 
-    /// Requests with their weights. They are spread as evenly as their weights allow, so that any
-    /// part of a run has the same mix.
+    /// Combines requests with weights. Spreads them evenly, so that every part of a run has the same mix.
     ///
     /// # Errors
     ///
-    /// The weights add up to nothing or too much.
+    /// The sum of the weights is zero or too large.
     pub fn new(weighted: Vec<(Encoded, u32)>) -> Result<Self, WeightError> {
         let sum: u64 = weighted.iter().map(|(_, weight)| u64::from(*weight)).sum();
         if sum == 0 || sum > u64::from(WEIGHTS_MAX) {
@@ -162,13 +161,13 @@ impl Mix {
         Ok(Self { requests, order })
     }
 
-    /// How many different requests there are.
+    /// The number of distinct requests.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Which of them is the k-th.
+    /// The index of the k-th request.
     #[must_use]
     pub(crate) fn place(&self, k: u64) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the remainder is less than WEIGHTS_MAX")]
@@ -182,7 +181,7 @@ impl Mix {
         &self.requests[self.place(k) as usize]
     }
 
-    /// The same, sharing no memory with this one: threads that count references to the same bytes slow each other down.
+    /// A deep copy. Threads that count references to the same bytes would slow each other down.
     #[must_use]
     pub fn unshared(&self) -> Self {
         let copy = |request: &Encoded| Encoded { bytes: Bytes::copy_from_slice(&request.bytes), ..*request };
@@ -194,14 +193,14 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// The j-th of w turns of a request lies at (j + 1/2) / w of the round.
+/// The j-th of w occurrences of a request is at (j + 1/2) / w of the round.
 fn spread(weights: &[u32]) -> Vec<u32> {
     let mut turns: Vec<(u64, u64, u32)> = Vec::new();
     for (request, &weight) in (0_u32..).zip(weights) {
         let weight = u64::from(weight);
         turns.extend((0..weight).map(|turn| (2 * turn + 1, weight, request)));
     }
-    // The numerator is below 2^21, so that nothing overflows.
+    // The numerator is below 2^21, so nothing overflows.
     turns.sort_by_key(|&(above, below, request)| (above * ROUND / below, request));
     turns.into_iter().map(|(_, _, request)| request).collect()
 }

@@ -1,4 +1,4 @@
-//! Whether this machine has room for as many connections: descriptors, and ports to come from.
+//! Checks whether this machine has enough descriptors and ports for a number of connections.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -8,62 +8,63 @@ use rudy_net::engine::raise_descriptor_limit;
 use crate::Remote;
 use crate::exit::Refusal;
 
-/// Descriptors besides those of connections: each thread's epoll, standard streams, files that are written.
+/// Descriptors in addition to connections: the epoll of each thread, standard streams, output files.
 const RESERVE: u64 = 32;
 
-/// Where Linux does not say otherwise, ports 32768 to 60999.
+/// The default port range of Linux, 32768 to 60999.
 const PORTS: u64 = 28_232;
 
-/// What is asked of this machine.
+/// The required resources.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand<'a> {
     pub(crate) connections: NonZeroU32,
     pub(crate) threads: NonZeroU32,
     pub(crate) remote: &'a Remote,
-    /// Addresses that connections come from.
+    /// Local addresses to connect from.
     pub(crate) sources: usize,
 }
 
-/// Raises the limit of descriptors as far as this process may, and says what is missing.
+/// Raises the limit of descriptors as far as allowed, and reports what is missing.
 pub(crate) fn check(demand: Demand<'_>) -> Result<(), Refusal> {
     let connections = u64::from(demand.connections.get());
-    // What no limit of descriptors would help with comes first.
+    // Check ports first, because no limit of descriptors helps with them.
     if let Remote::Ip(_) = demand.remote {
         check_ports(connections, demand.sources as u64, ports())?;
     }
     let needed = connections + u64::from(demand.threads.get()) + RESERVE;
     match descriptors()? {
         Some(limit) if limit < needed => Err(Refusal::World(format!(
-            "{connections} connections need {needed} descriptors, and this process may have {limit}: raise the hard \
+            "{connections} connections need {needed} descriptors, but the limit of this process is {limit}: raise the hard \
              limit (`ulimit -Hn {needed}` as root, LimitNOFILE= under systemd), or use fewer connections"
         ))),
         _ => Ok(()),
     }
 }
 
-/// As many connections as there are descriptors for, on one thread.
+/// The number of connections that the limit of descriptors allows, on one thread.
 pub(crate) fn most_connections() -> Result<u32, Refusal> {
     let limit = descriptors()?.unwrap_or(u64::MAX).saturating_sub(RESERVE + 1);
     Ok(u32::try_from(limit).unwrap_or(u32::MAX))
 }
 
-/// The limit of descriptors, raised as far as may be. Nothing where there is none.
+/// The limit of descriptors, raised as far as allowed. `None` if there is no limit.
 fn descriptors() -> Result<Option<u64>, Refusal> {
     raise_descriptor_limit()
         .map_err(|error| Refusal::World(format!("cannot raise the limit of open descriptors: {error}")))
 }
 
-/// A connection is told apart by its two addresses and ports; to one remote each address of ours has this many.
+/// A connection is identified by its two addresses and ports, so each local address has this many ports per
+/// remote.
 fn check_ports(connections: u64, sources: u64, ports: u64) -> Result<(), Refusal> {
     if connections <= ports * sources.max(1) {
         return Ok(());
     }
     let needed = connections.div_ceil(ports);
-    // Two addresses of a range are left out; see `Sources`.
+    // A range loses two addresses; see `Sources`.
     let prefix = 32 - (needed + 2).next_power_of_two().trailing_zeros();
     Err(Refusal::Arguments(format!(
-        "{connections} connections to one remote need {needed} addresses to come from, since each has {ports} ports \
-         (net.ipv4.ip_local_port_range): give them with --sources, such as --sources 127.0.0.0/{prefix} to a server on \
+        "{connections} connections to one remote address need {needed} local addresses, since each has {ports} ports \
+         (net.ipv4.ip_local_port_range): give them with --sources, such as --sources 127.0.0.0/{prefix} for a server on \
          this machine"
     )))
 }
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(check_ports(28_232, 0, PORTS), Ok(()));
         assert_eq!(check_ports(400_000, 15, PORTS), Ok(()));
         for (connections, sources, said) in
-            [(28_233, 0, "need 2 addresses"), (500_000, 15, "need 18 addresses")]
+            [(28_233, 0, "need 2 local addresses"), (500_000, 15, "need 18 local addresses")]
         {
             let Err(Refusal::Arguments(error)) = check_ports(connections, sources, PORTS) else { panic!() };
             assert!(error.contains(said), "{error}");

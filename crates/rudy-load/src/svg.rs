@@ -1,6 +1,7 @@
-//! What whoever draws an SVG needs: text that stays text, and axes that end at round numbers.
+//! Helpers for SVG: escaped text, and round numbers for axes.
 
-/// Text as it may stand in an element and in an attribute. What XML cannot hold at all (section 2.2 of XML 1.0) becomes U+FFFD.
+/// Escapes text for elements and attributes. Replaces characters that XML cannot contain (section 2.2 of XML
+/// 1.0) by U+FFFD.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -18,8 +19,8 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// The next of 1, 2, 5, 10, … that is not less than a number above zero. The last bits of a number do not count, so that what
-/// was computed as 0.2 is 0.2.
+/// The smallest of 1, 2, 5, 10, … that is not less than a positive number. Tolerates rounding errors, so that
+/// a computed 0.2 stays 0.2.
 #[must_use]
 pub fn round_up(number: f64) -> f64 {
     let decade = 10_f64.powf((number.log10() + 1e-9).floor());

@@ -1,8 +1,9 @@
-//! Figures as people read them.
+//! Formats figures for reading.
 
 use std::time::Duration;
 
-/// Three digits and the unit that fits: `7 ns`, `61.2 µs`, `640 µs`, `1.53 ms`, `12.0 s`, `125 s`.
+/// Formats a duration with three digits and a fitting unit: `7 ns`, `61.2 µs`, `640 µs`, `1.53 ms`, `12.0 s`,
+/// `125 s`.
 pub(crate) fn time(duration: Duration) -> String {
     let nanoseconds = duration.as_secs_f64() * 1e9;
     let (value, unit) = match nanoseconds {
@@ -19,12 +20,12 @@ pub(crate) fn time(duration: Duration) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// So many in this time, per second.
+/// The rate per second of a count over a time.
 pub(crate) fn per_second(count: u64, duration: Duration) -> f64 {
     if duration.is_zero() { 0.0 } else { float(count) / duration.as_secs_f64() }
 }
 
-/// Counts beyond 2^53 lose their last digits, which nothing that is made of them shows.
+/// Converts a count. Counts beyond 2^53 lose their last digits, which are never shown.
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits or two decimals")]
 pub(crate) fn float(count: u64) -> f64 {
     count as f64
@@ -35,14 +36,14 @@ pub(crate) fn rate(count: u64, duration: Duration) -> String {
     format!("{:.1}", per_second(count, duration))
 }
 
-/// A share in percent, cut and not rounded: nothing that is not all is 100 %.
+/// Formats a fraction in percent, rounded down: only 1 is 100 %.
 pub(crate) fn percent(share: f64, decimals: usize) -> String {
     let scale = 10_f64.powi(i32::try_from(decimals).unwrap_or(0));
-    // A share such as 0.57 is a little less in binary.
+    // A fraction such as 0.57 is slightly smaller in binary.
     format!("{:.decimals$} %", (share * 100.0 * scale + 1e-6).floor() / scale)
 }
 
-/// As wrk writes numbers of bytes: `1.23G`, in steps of 1024, the next unit from 0.85 of it on.
+/// Formats a number of bytes like wrk: `1.23G`, in steps of 1024; switches to the next unit at 0.85 of it.
 pub(crate) fn binary(bytes: f64) -> String {
     let (mut value, mut unit) = (bytes, "");
     for next in ["K", "M", "G", "T"] {

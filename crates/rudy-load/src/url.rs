@@ -1,4 +1,4 @@
-//! What is asked, and of whom.
+//! URLs of requests.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ pub struct Url {
     target: String,
 }
 
-/// Why something is no address of the web.
+/// Why a URL is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlError {
     given: String,
@@ -39,7 +39,7 @@ impl fmt::Display for UrlError {
 impl std::error::Error for UrlError {}
 
 impl Url {
-    /// Whether it is `https`.
+    /// Whether the scheme is `https`.
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.is_secure
@@ -51,38 +51,38 @@ impl Url {
         &self.host
     }
 
-    /// The port, the scheme's own where none is written.
+    /// The port, by default that of the scheme.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Path and query: what the request line says (RFC 9112 §3.2.1).
+    /// Path and query, as in the request line (RFC 9112 §3.2.1).
     #[must_use]
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// What the Host field says: the port is left out where it is the scheme's (RFC 9110 §4.2).
+    /// The value of the Host field, without the default port of the scheme (RFC 9110 §4.2).
     #[must_use]
     pub fn authority(&self) -> String {
         let host = self.bracketed_host();
         if self.port == default_port(self.is_secure) { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// Host and port, for where both must be said.
+    /// Host and port, always with the port.
     #[must_use]
     pub fn host_and_port(&self) -> String {
         format!("{}:{}", self.bracketed_host(), self.port)
     }
 
-    /// Whether the same connection can carry a request for `other`.
+    /// Whether one connection can carry requests for both URLs.
     #[must_use]
     pub fn same_origin(&self, other: &Self) -> bool {
         (self.is_secure, &self.host, self.port) == (other.is_secure, &other.host, other.port)
     }
 
-    /// What a `Location` field names, seen from here (RFC 3986 §5).
+    /// Resolves a `Location` field relative to this URL (RFC 3986 §5).
     pub fn join(&self, reference: &str) -> Result<Self, UrlError> {
         let reference = reference.split('#').next().unwrap_or_default();
         let scheme = if self.is_secure { "https" } else { "http" };
@@ -113,28 +113,27 @@ impl Url {
         let is_secure = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            other => return Err(format!("{:?} is not a scheme that is known here", other.unwrap_or(""))),
+            other => return Err(format!("{:?} is not a supported scheme", other.unwrap_or(""))),
         };
-        let authority = uri.authority().ok_or("it names no host")?;
+        let authority = uri.authority().ok_or("it has no host")?;
         if authority.as_str().contains('@') {
             return Err(
-                "it holds a user name, which would be seen by everybody who sees the URL; send it with -H"
-                    .into(),
+                "it contains a user name, which everyone who sees the URL could read; use -H instead".into(),
             );
         }
         let host = authority.host();
         let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             Some(address) => {
-                address.parse::<IpAddr>().map_err(|_| format!("{host} is no IPv6 address"))?.to_string()
+                address.parse::<IpAddr>().map_err(|_| format!("{host} is not an IPv6 address"))?.to_string()
             }
-            None if host.is_empty() => return Err("it names no host".into()),
+            None if host.is_empty() => return Err("it has no host".into()),
             None => host.to_ascii_lowercase(),
         };
         let port = match authority.port_u16() {
-            Some(0) => return Err("port 0 cannot be connected to".into()),
+            Some(0) => return Err("port 0 is not valid".into()),
             Some(port) => port,
             None if authority.as_str().rsplit(']').next().is_some_and(|rest| rest.contains(':')) => {
-                return Err("what stands behind the colon is no port between 1 and 65535".into());
+                return Err("the text after the colon is not a port from 1 to 65535".into());
             }
             None => default_port(is_secure),
         };
@@ -167,7 +166,7 @@ fn default_port(is_secure: bool) -> u16 {
     if is_secure { 443 } else { 80 }
 }
 
-/// `scheme://`, and not the `host:port` with which people begin.
+/// Whether the text starts with `scheme://`, and not with `host:port`.
 fn has_scheme(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| {
         !scheme.is_empty()
@@ -175,7 +174,7 @@ fn has_scheme(text: &str) -> bool {
     })
 }
 
-/// RFC 3986 §5.2.4, for a path that begins with a slash and may have a query behind it.
+/// Removes dot segments (RFC 3986 §5.2.4) from a path that starts with a slash and may have a query.
 fn remove_dots(target: &str) -> String {
     let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
     let mut segments: Vec<&str> = Vec::new();

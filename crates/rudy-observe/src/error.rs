@@ -1,43 +1,43 @@
-//! Why something cannot be seen.
+//! Errors of reading `/proc`.
 
 use std::{fmt, io};
 
-/// Why something cannot be seen, and what to do about it.
+/// Why something cannot be read, and what to do about it.
 #[derive(Debug)]
 pub enum Error {
-    /// There is no such process.
+    /// The process does not exist.
     NoSuchProcess {
-        /// Its number.
+        /// Its id.
         pid: u32,
     },
-    /// The process was there and has ended. Whoever watches it is done.
+    /// The process has ended, which ends a watch.
     Ended {
-        /// Its number.
+        /// Its id.
         pid: u32,
     },
-    /// The kernel does not show this to us.
+    /// The kernel denies access.
     Denied {
-        /// What was asked for.
+        /// The file.
         path: String,
     },
-    /// The kernel could not be asked.
+    /// A read failed.
     Unreadable {
-        /// What was asked for.
+        /// The file.
         path: String,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
-    /// It reads otherwise than proc(5) has it.
+    /// The format differs from proc(5).
     Unexpected {
         /// The file.
         path: String,
-        /// What was looked for in it.
+        /// The expected content.
         expected: &'static str,
     },
 }
 
 impl Error {
-    /// Whether the process has ended, which is an end to a watch and no failure.
+    /// Whether the process has ended, which ends a watch without failure.
     #[must_use]
     pub fn is_end(&self) -> bool {
         matches!(self, Self::Ended { .. })
@@ -48,23 +48,20 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchProcess { pid } => {
-                write!(
-                    f,
-                    "there is no process {pid}, or none that this user may see; `ps -e` lists those there are"
-                )
+                write!(f, "process {pid} does not exist, or is not visible to this user; see `ps -e`")
             }
             Self::Ended { pid } => write!(f, "process {pid} has ended"),
             Self::Denied { path } => {
                 write!(
                     f,
-                    "cannot read {path}: only the user whose process it is, and root, may see that; run this as one of them"
+                    "cannot read {path}: permission denied; run this as the user of the process, or as root"
                 )
             }
             Self::Unreadable { path, source } => write!(f, "cannot read {path}: {source}"),
             Self::Unexpected { path, expected } => {
                 write!(
                     f,
-                    "{path} does not have {expected} where proc(5) has it; this kernel is not known to us"
+                    "{path} does not contain {expected} as described in proc(5); this kernel is not supported"
                 )
             }
         }

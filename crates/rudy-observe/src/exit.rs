@@ -1,13 +1,13 @@
-//! How a command ends, as an exit code.
+//! Exit codes of commands.
 
 use std::process::ExitCode;
 
-/// The exit codes of the commands that look.
+/// The exit codes of the commands that observe processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: done what was asked. Also when the process has ended, and after Ctrl-C, which is how a watch is meant to end.
+    /// 0: done. Also if the process ended or after Ctrl-C, which is the normal end of a watch.
     Done,
-    /// 1: could not look.
+    /// 1: the process cannot be read.
     CannotRun,
 }
 

@@ -1,8 +1,9 @@
-//! What a process does, from `/proc`: its threads and their CPU, its memory, its descriptors, its sockets.
+//! Observes a process through `/proc`: its threads and their CPU usage, its memory, its descriptors, its
+//! sockets.
 //!
-//! Reads only: nothing is attached to, signalled or set, so that looking does not change what is seen. (A profiler that
-//! was attached to a hot server drove its load to 2671.) No runtime and no threads of its own either: whoever samples
-//! decides when.
+//! Only reads: attaches to nothing and changes nothing, so that the observation does not affect the process.
+//! (A profiler, attached to a busy server, drove its load to 2671.) Uses no runtime and no threads; the
+//! caller decides when to sample.
 //!
 //! ```
 //! let mut process = rudy_observe::Process::own()?;

@@ -1,33 +1,33 @@
-//! The machine under a process: whether a measurement had it to itself.
+//! The state of the whole machine, to detect other activity during a measurement.
 
 use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::process::{read, ticks};
 
-/// The machine at one moment. Times are those of all its cores since it began.
+/// A sample of the machine. Times are sums over all cores since boot.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
-    /// When it was looked at.
+    /// When it was taken.
     pub at: Instant,
-    /// How many cores it has.
+    /// The number of cores.
     pub cores: usize,
-    /// CPU that was used, by whomever.
+    /// CPU time used by all processes.
     pub busy: Duration,
-    /// CPU that nobody wanted.
+    /// Idle CPU time.
     pub idle: Duration,
-    /// CPU that was wanted and that the host of this virtual machine gave to others.
+    /// CPU time that the host of this virtual machine gave to others (steal).
     pub stolen: Duration,
-    /// Memory that the kernel has for TCP sockets: what is unread and unsent. It is in the memory of no process.
+    /// Kernel memory of TCP sockets: unread and unsent data. No process's memory includes it.
     pub tcp_bytes: u64,
-    /// TCP sockets that belong to no process any more and are not in `TIME_WAIT`.
+    /// TCP sockets without a process that are not in `TIME_WAIT`.
     pub tcp_orphans: u64,
     /// Connections in `TIME_WAIT`.
     pub tcp_time_wait: u64,
 }
 
 impl Machine {
-    /// What it has now.
+    /// Takes a sample.
     pub fn sample() -> Result<Self, Error> {
         let at = Instant::now();
         let mut buffer = Vec::new();
@@ -67,7 +67,7 @@ impl Cpu {
         let mut lines = text.lines();
         let all = lines.next()?.strip_prefix("cpu ")?;
         let cores = lines.take_while(|line| line.starts_with("cpu")).count();
-        // proc(5): user nice system idle iowait irq softirq steal; what guests had is in `user` already.
+        // proc(5): user nice system idle iowait irq softirq steal. `user` includes the time of guests.
         let ticks: Vec<u64> = all.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
         let [user, nice, system, idle, iowait, irq, softirq, stolen] = *ticks.first_chunk()?;
         Some(Self { cores, busy: user + nice + system + irq + softirq, idle: idle + iowait, stolen })
@@ -82,7 +82,7 @@ struct Tcp {
 }
 
 impl Tcp {
-    /// Names and numbers in turn: `TCP: inuse 4 orphan 0 tw 194 alloc 4 mem 86`.
+    /// Parses names and numbers in turn: `TCP: inuse 4 orphan 0 tw 194 alloc 4 mem 86`.
     fn parse(sockstat: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(sockstat);
         let line = text.lines().find_map(|line| line.strip_prefix("TCP:"))?;

@@ -1,15 +1,15 @@
-//! Numbers and names as people read them, and the time as programs do.
+//! Formats numbers and names for users, and times for programs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a process or thread is called may hold what a terminal obeys: that is shown and not sent.
+/// Escapes control characters in the name of a process or thread, which a terminal would interpret.
 pub(crate) fn visible(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
         .collect()
 }
 
-/// Bytes to three digits: `999 B`, `1.21 KiB`, `45.6 MiB`.
+/// Formats bytes with three digits: `999 B`, `1.21 KiB`, `45.6 MiB`.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if count < 1000 {
@@ -18,7 +18,7 @@ pub(crate) fn bytes(count: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let mut number = count as f64 / 1024.0;
     let mut unit = 0;
-    // What would be shown as 1000 is shown in the next unit.
+    // A value that would round to 1000 uses the next unit.
     while number >= 999.5 && unit + 1 < UNITS.len() {
         number /= 1024.0;
         unit += 1;
@@ -27,7 +27,7 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{number:.digits$} {}", UNITS[unit])
 }
 
-/// A count with how many there may be, as far as either is known: `87 of 1024`.
+/// A count with its limit, as far as known: `87 of 1024`.
 pub(crate) fn of_limit(count: Option<u64>, limit: Option<u64>) -> String {
     let count = count.map_or_else(|| "not shown to us".to_owned(), |count| count.to_string());
     match limit {
@@ -46,7 +46,7 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
-/// Milliseconds since 1970. A clock before that is none to go by.
+/// Milliseconds since 1970; 0 for an earlier clock.
 pub(crate) fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

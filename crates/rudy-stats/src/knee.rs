@@ -1,9 +1,10 @@
-//! The search for the highest rate at which a server holds an objective.
+//! Searches for the highest rate at which a server meets an objective.
 //!
-//! What is asked is a rate of an open loop: a closed loop asks a slow server less, and finds no edge. The search doubles
-//! the rate until it breaks, halves the distance (in ratios) between the highest that held and the lowest that broke, and
-//! holds the answer for longer at the end. Chance decides single steps, so near the edge each rate is tried up to three
-//! times, and an edge that one step alone has found is voted on before it is believed.
+//! The rate is that of an open loop, because a closed loop slows down with the server and hides the limit.
+//! The search doubles the rate until the objective fails, bisects (by ratios) between the highest passing and
+//! the lowest failing rate, and confirms the result with a longer step. Single steps depend on chance, so
+//! near the limit each rate is tried up to three times, and a limit that a single step found is put to a
+//! vote.
 //!
 //! ```
 //! use rudy_stats::knee::{Cause, Next, Options, Report, Search};
@@ -23,45 +24,46 @@
 
 use std::time::Duration;
 
-/// Steps of one search at most, those that hold the answer aside. A search of one knee takes some fifteen; this ends one
-/// whose server changes its mind.
+/// Maximum number of steps, without those that confirm the result. A normal search needs about fifteen; this
+/// ends a search on an unstable server.
 pub const STEPS_MAX: u32 = 60;
 
-/// Attempts to hold an answer.
+/// Maximum number of attempts to confirm a result.
 pub const HOLDS_MAX: u32 = 5;
 
-/// The first rate is this part of what a closed loop got: low enough to hold as a rule, three doublings from the ceiling.
+/// The first rate is this fraction of the closed-loop throughput: low enough to pass as a rule, and three
+/// doublings below the ceiling.
 const FIRST: f64 = 1.0 / 8.0;
 
-/// Where the first rate breaks, the next is this much lower: what broke it so far below the ceiling is rarely near.
+/// If the first rate fails, the next one is this fraction of it, because the limit is probably far lower.
 const RETREAT: f64 = 4.0;
 
-/// Steps are voted on where the edge is known to so many times the resolution.
+/// Voting starts when the range is this multiple of the resolution.
 const NEAR: f64 = 5.0;
 
-/// Of three votes two decide.
+/// Two of three votes decide.
 const MAJORITY: u32 = 2;
 
-/// How to search.
+/// The settings of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// No lower rate is tried, in requests per second.
+    /// The lowest rate to try, in requests per second.
     pub lowest: f64,
-    /// No higher rate is tried.
+    /// The highest rate to try.
     pub highest: f64,
-    /// How near to each other the highest rate that held and the lowest that broke must come, as a part of the rate;
-    /// from [`Options::RESOLUTION_MIN`] to [`Options::RESOLUTION_MAX`].
+    /// The maximum distance between the highest passing and the lowest failing rate, as a fraction of the
+    /// rate; from [`Options::RESOLUTION_MIN`] to [`Options::RESOLUTION_MAX`].
     pub resolution: f64,
-    /// How long a rate is tried.
+    /// The duration of a step.
     pub step: Duration,
-    /// How long the answer must hold.
+    /// The duration of the step that confirms the result.
     pub hold: Duration,
 }
 
 impl Options {
-    /// Below this the noise of any server is larger.
+    /// The noise of servers is larger than a lower value.
     pub const RESOLUTION_MIN: f64 = 0.01;
-    /// Above this nothing is found that doubling has not.
+    /// A higher value would find nothing that doubling does not.
     pub const RESOLUTION_MAX: f64 = 0.5;
 }
 
@@ -77,79 +79,79 @@ impl Default for Options {
     }
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Next {
-    /// Try this.
+    /// Run this step.
     Step(Step),
-    /// Nothing more.
+    /// The search is complete.
     Done(Answer),
 }
 
-/// A rate to try.
+/// A step of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Why.
+    /// The purpose.
     pub kind: Kind,
-    /// Requests per second, in all.
+    /// Total requests per second.
     pub rate: f64,
-    /// For how long.
+    /// The duration.
     pub time: Duration,
 }
 
-/// Why a rate is tried.
+/// The purpose of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// To find a rate that holds and one that breaks.
+    /// Find a passing and a failing rate.
     Bracket,
-    /// To bring them nearer to each other.
+    /// Narrow the range.
     Bisect,
-    /// To be sure of one, near the edge.
+    /// Confirm a step near the limit.
     Vote,
-    /// To see whether the answer holds for longer.
+    /// Confirm the result with a longer step.
     Hold,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// The objective held.
+    /// The objective was met.
     Held,
-    /// It did not, or the rate was not kept.
+    /// The objective failed, or the rate was not kept.
     Broke(Cause),
 }
 
-/// What broke.
+/// The cause of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A time was longer than it may be.
+    /// A latency was too high.
     Latency,
-    /// Too many requests were not answered rightly.
+    /// Too many requests failed.
     Errors,
-    /// Requests waited for connections, which all were busy with the server: it did not keep up.
+    /// The server did not keep up: requests waited because all connections were busy.
     Backlog,
-    /// The generator did not keep the rate, with connections free: nothing is known of the server.
+    /// The generator did not keep the rate although connections were free, so the server was not the limit.
     Generator,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
-    /// The highest rate that held, to the end of the long step; nothing where none did.
+    /// The highest rate that passed, including the longer step; `None` if none did.
     pub held: Option<f64>,
-    /// The lowest rate above it that broke, and what did; nothing where none broke.
+    /// The lowest failing rate above it, and the cause; `None` if none failed.
     pub broke: Option<(f64, Cause)>,
 }
 
 impl Answer {
-    /// Whether the server may hold more: it was not the server that broke.
+    /// Whether the result is a lower bound, because the server was not the limit.
     #[must_use]
     pub fn is_at_least(&self) -> bool {
         matches!(self.broke, None | Some((_, Cause::Generator)))
     }
 }
 
-/// A search under way: do what [`next`](Self::next) says, and [`report`](Self::report) what came of it.
+/// A search in progress: run the step from [`next`](Self::next), and [`report`](Self::report) its result.
 #[derive(Clone, Debug)]
 pub struct Search {
     options: Options,
@@ -161,18 +163,18 @@ pub struct Search {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Try(Kind, f64),
-    /// The so-manieth attempt, from 0.
+    /// The number of attempts to confirm, from 0.
     Hold(u32, f64),
     Done(Answer),
 }
 
-/// What is known of a rate.
+/// The results for a rate.
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     rate: f64,
     held: u32,
     broke: u32,
-    /// What broke last.
+    /// The cause of the last failure.
     cause: Option<Cause>,
 }
 
@@ -187,8 +189,8 @@ impl Tried {
 }
 
 impl Search {
-    /// A search that begins below `ceiling`: the requests per second that a closed loop got. It is where to look, and no
-    /// bound: an open loop may hold more than it or, as a rule, less.
+    /// Starts a search below `ceiling`, the requests per second of a closed loop. It is a starting point and
+    /// not a bound: an open loop can sustain more or, usually, less.
     #[must_use]
     pub fn new(options: Options, ceiling: f64) -> Self {
         let resolution = options.resolution.clamp(Options::RESOLUTION_MIN, Options::RESOLUTION_MAX);
@@ -202,7 +204,7 @@ impl Search {
         search
     }
 
-    /// What is to be done now; the same until it is reported.
+    /// The next action; the same one until its result is reported.
     #[must_use]
     pub fn next(&self) -> Next {
         match self.state {
@@ -212,7 +214,7 @@ impl Search {
         }
     }
 
-    /// Takes in what came of the step that [`next`](Self::next) said. After the end it changes nothing.
+    /// Records the result of the step from [`next`](Self::next). Has no effect after the end.
     pub fn report(&mut self, report: Report) {
         self.state = match self.state {
             State::Try(kind, rate) => {
@@ -249,7 +251,7 @@ impl Search {
         *tried
     }
 
-    /// The lowest rate that breaks, and the highest below it that holds.
+    /// The lowest failing rate, and the highest passing one below it.
     fn edges(&self) -> (Option<Tried>, Option<Tried>) {
         let by_rate = |a: &&Tried, b: &&Tried| a.rate.total_cmp(&b.rate);
         let high = self.tried.iter().filter(|tried| !tried.holds()).min_by(by_rate).copied();
@@ -288,15 +290,15 @@ impl Search {
         }
     }
 
-    /// A rate that was not tried before.
+    /// Whether a rate was not tried before.
     fn explore(&self, kind: Kind, rate: f64) -> State {
         let Options { lowest, highest, .. } = self.options;
         State::Try(kind, rounded(rate).min(highest).max(lowest))
     }
 
-    /// The answer has not held: a lower one, by twice as much each time.
+    /// The result was not confirmed: continue with a lower rate, in doubling steps.
     fn give_way(&mut self, attempt: u32, rate: f64, cause: Cause) -> State {
-        // That it held for a short time counts no more.
+        // That it passed a short step no longer counts.
         self.tried.retain(|tried| tried.rate < rate);
         self.tried.push(Tried { rate, held: 0, broke: MAJORITY, cause: Some(cause) });
         if attempt + 1 == HOLDS_MAX || rate <= self.options.lowest {
@@ -307,7 +309,7 @@ impl Search {
     }
 }
 
-/// To four digits: a rate that a person can give again, and no coarser than any resolution.
+/// Rounds to four digits: short enough to type, and finer than any resolution.
 fn rounded(rate: f64) -> f64 {
     if !(rate.is_finite() && rate > 0.0) {
         return 0.0;
@@ -318,7 +320,7 @@ fn rounded(rate: f64) -> f64 {
     if digits >= 0.0 { (rate * scale).round() / scale } else { (rate / scale).round() * scale }
 }
 
-/// Rates are four digits of their own making.
+/// Rates were rounded to four digits, so they can be compared exactly.
 fn same(a: f64, b: f64) -> bool {
     (a - b).abs() <= a * 1e-9
 }
@@ -331,7 +333,7 @@ mod tests {
 
     const BROKE: Report = Report::Broke(Cause::Latency);
 
-    /// Searches a server to the end: the answer, and the steps.
+    /// Runs a search on a simulated server: the result and the steps.
     fn search(
         options: Options,
         ceiling: f64,
@@ -386,7 +388,7 @@ mod tests {
     fn one_unlucky_step_does_not_decide() {
         let mut is_first = true;
         let (answer, _) = search(Options::default(), 16_000.0, |step| {
-            // The first time that 4000 is asked, something else has the machine.
+            // The first step at 4000 is disturbed.
             if same(step.rate, 4000.0) && std::mem::take(&mut is_first) {
                 return Report::Broke(Cause::Errors);
             }
@@ -423,7 +425,7 @@ mod tests {
 
     #[test]
     fn what_does_not_hold_for_long_gives_way_to_less() {
-        // Short steps hold up to 11,000, long ones up to 9500: by 5 and by 10 % less.
+        // Short steps pass up to 11,000, long ones up to 9500: 5 and 10 % less.
         let server = |step: Step| {
             let knee = if step.kind == Kind::Hold { 9500.0 } else { 11_000.0 };
             hard(knee)(step)
@@ -431,7 +433,7 @@ mod tests {
         let (answer, steps) = search(Options::default(), 16_000.0, server);
         assert_eq!(answer, Answer { held: Some(9261.0), broke: Some((10_290.0, Cause::Latency)) });
         assert_eq!(steps.iter().filter(|(step, _)| step.kind == Kind::Hold).count(), 3);
-        // And where it never does, none is said to hold.
+        // If no rate passes, there is no result.
         let never = |step: Step| if step.kind == Kind::Hold { BROKE } else { hard(11_000.0)(step) };
         assert_eq!(search(Options::default(), 16_000.0, never).0.held, None);
     }
@@ -445,7 +447,8 @@ mod tests {
         }
     }
 
-    /// The chance to hold falls from 98 % to 2 % between 0.9 and 1.1 of the knee: where of it the answer lies.
+    /// The probability to pass falls from 98 % to 2 % between 0.9 and 1.1 of the limit. Returns the result
+    /// relative to the limit.
     fn soft(ceiling: f64, seed: u64) -> f64 {
         let (knee, mut random) = (5000.0, seed);
         let (answer, _) = search(Options::default(), knee * ceiling, |step| {
@@ -465,7 +468,7 @@ mod tests {
         let found: Vec<f64> = (0..1000_u32).map(|n| soft(0.5 + f64::from(n) / 250.0, n.into())).collect();
         let near = found.iter().filter(|found| (0.88..1.08).contains(*found)).count();
         assert!(near >= 950, "{near} of 1000");
-        // The others are those whose long step failed by chance.
+        // In the others, the long step failed by chance.
         assert!(found.iter().all(|found| (0.4..1.2).contains(found)));
     }
 

@@ -1,21 +1,22 @@
-//! How late the chunks of an endless stream are, each against its stream's own schedule.
+//! The delay of chunks in endless streams, against the schedule of each stream.
 
 use std::time::Duration;
 
-/// One stream whose chunks come at an interval: chunk k is due at t₁ + (k − 1) × interval, t₁ being the first one's arrival.
+/// A stream with chunks at an interval: chunk k is due at t₁ + (k − 1) × interval, where t₁ is the arrival of
+/// the first one.
 ///
-/// A chunk that comes early moves nothing: the schedule is the first one's. The times are nanoseconds since any common
-/// beginning, so that ten thousand of these are small.
+/// An early chunk does not move the schedule. Times are nanoseconds since a common origin, which keeps this
+/// type small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
-    /// When the first chunk came.
+    /// The arrival of the first chunk.
     first_ns: u64,
-    /// Chunks so far.
+    /// Number of chunks.
     chunks: u32,
 }
 
 impl Stream {
-    /// A chunk has come at this time: how late. Nothing is known of the first. An early one is not late.
+    /// Records a chunk, and returns its delay. `None` for the first chunk; an early one has no delay.
     pub fn chunk(&mut self, at: Duration, interval: Duration) -> Option<Duration> {
         let at = nanoseconds(at);
         self.chunks = self.chunks.saturating_add(1);
@@ -26,14 +27,14 @@ impl Stream {
         Some(Duration::from_nanos(at.saturating_sub(self.due_ns(self.chunks, interval))))
     }
 
-    /// Chunks so far.
+    /// Number of chunks.
     #[must_use]
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
 
-    /// Whether the chunk that is next has been due for more than two intervals. A stream without a first chunk has no
-    /// schedule, and does not stall.
+    /// Whether the next chunk has been due for more than two intervals. A stream without a first chunk has no
+    /// schedule and does not stall.
     #[must_use]
     pub fn stalls(&self, now: Duration, interval: Duration) -> bool {
         let late = nanoseconds(now).saturating_sub(self.due_ns(self.chunks.saturating_add(1), interval));

@@ -1,14 +1,15 @@
-//! The arithmetic of load and its measurement: numbers go in, numbers and plain sentences come out.
+//! The statistics of load tests: numbers go in, numbers and sentences come out.
 //!
-//! Nothing here opens a socket or a file, reads a clock, or knows of an async runtime: who generates the load hands in
-//! what it measured, and every rule can be tested at any time of day against a simulated server.
+//! Nothing here opens a socket or a file, reads a clock, or uses an async runtime. The load generator passes
+//! in its measurements, so every rule can be tested with a simulated server.
 //!
-//! - [`Histogram`]: latencies in fixed memory, three digits, readable by every `HdrHistogram` tool.
+//! - [`Histogram`]: latencies in constant memory, three digits, compatible with `HdrHistogram` tools.
 //! - [`Schedule`]: when the k-th request of a plan is due, as a formula.
-//! - [`Slo`]: what a service is to hold, as people write it, and whether it did.
-//! - [`knee::Search`]: the highest rate at which a server holds it.
-//! - [`compare`]: whether one server is better than another, from a few rounds of both, in what [order](rotation).
-//! - [`validity`]: whether a run's figures are what they seem to be.
+//! - [`Slo`]: a service level objective, and whether it was met.
+//! - [`knee::Search`]: the highest rate that meets an objective.
+//! - [`compare`]: whether one server is better than another, from a few rounds of both in a balanced
+//!   [order](rotation).
+//! - [`validity`]: whether the figures of a run are valid.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]

@@ -1,11 +1,11 @@
-//! How many nines a share of right answers has, and how many of them the sample supports.
+//! The success rate in nines, and how many of them the sample supports.
 
 use std::fmt;
 
-/// With what confidence a bound is said to hold.
+/// The confidence level of the bound.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// So many of so many were right.
+/// A number of successes in a total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nines {
     right: u64,
@@ -13,40 +13,40 @@ pub struct Nines {
 }
 
 impl Nines {
-    /// `right` of `total`; never more than all.
+    /// `right` of `total`; limited to `total`.
     #[must_use]
     pub fn new(right: u64, total: u64) -> Self {
         Self { right: right.min(total), total }
     }
 
-    /// The share that was right. All of nothing is right.
+    /// The success rate; 1 for an empty sample.
     #[must_use]
     pub fn share(self) -> f64 {
         if self.total == 0 { 1.0 } else { float(self.right) / float(self.total) }
     }
 
-    /// How many nines that is, as a real number: 0.999 has 3, 0.998 has 2.7. Infinite where nothing failed.
+    /// The number of nines as a real number: 0.999 has 3, 0.998 has 2.7. Infinite without a failure.
     #[must_use]
     pub fn seen(self) -> f64 {
-        // Of the failures, not of 1 - share, in which the last digits are lost.
+        // From the failures, because 1 - share loses digits.
         if self.total == 0 {
             f64::INFINITY
         } else {
-            // Not the logarithm's negative, which is -0 where all failed.
+            // Not the negative logarithm, which is -0 if all failed.
             (float(self.total) / float(self.total - self.right)).log10()
         }
     }
 
-    /// The share of failures that a service of which this sample was drawn has at most, with [`CONFIDENCE`]: the exact
-    /// one-sided bound (Clopper and Pearson, Biometrika 26, 1934). Without any failure it is about 3 / total.
+    /// The upper bound of the failure rate with [`CONFIDENCE`]: the exact one-sided bound (Clopper and
+    /// Pearson, Biometrika 26, 1934). Without any failure it is about 3 / total.
     #[must_use]
     pub fn failures_at_most(self) -> f64 {
         let (failed, total) = (self.total - self.right, self.total);
         if failed == total {
             return 1.0;
         }
-        // The bound is the share at which so few failures, or fewer, have the probability 1 - CONFIDENCE. The probability
-        // falls with the share: bisection, to the last bit.
+        // The bound is the rate at which this number of failures, or fewer, has the probability 1 -
+        // CONFIDENCE. The probability falls with the rate, so bisection finds the bound to the last bit.
         let (mut low, mut high) = (float(failed) / float(total), 1.0);
         loop {
             let middle = f64::midpoint(low, high);
@@ -57,7 +57,7 @@ impl Nines {
         }
     }
 
-    /// How many nines the sample supports, as a real number.
+    /// The number of nines that the sample supports, as a real number.
     #[must_use]
     pub fn proven(self) -> f64 {
         self.failures_at_most().recip().log10()
@@ -74,7 +74,7 @@ impl fmt::Display for Nines {
         if right == total {
             write!(f, "100 % of {total} right")?;
         } else {
-            // As many digits as tell the share from 100 %.
+            // As many digits as distinguish the rate from 100 %.
             let digits = (self.seen().ceil() + 1.0).clamp(2.0, 12.0);
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 2 and 12")]
             let digits = digits as usize;
@@ -99,9 +99,9 @@ impl fmt::Display for Nines {
     }
 }
 
-/// Whole nines, in words.
+/// Whole nines as text.
 fn count(nines: f64) -> String {
-    // A share of 0.999 is a little less than three nines in binary.
+    // A rate of 0.999 is slightly less than three nines in binary.
     match (nines + 1e-9).floor() {
         n if n < 1.0 => "not one nine".into(),
         1.0 => "1 nine".into(),
@@ -109,7 +109,7 @@ fn count(nines: f64) -> String {
     }
 }
 
-/// Cut, not rounded: 99.996 % is never 100 %.
+/// Rounds down: 99.996 % never becomes 100 %.
 fn truncated(percent: f64, digits: usize) -> f64 {
     let scale = 10_f64.powi(i32::try_from(digits).unwrap_or(0));
     (percent * scale + 1e-6).floor() / scale
@@ -151,7 +151,7 @@ fn log_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - shift
 }
 
-/// Counts beyond 2^53 lose their last digits, which no share shows.
+/// Counts beyond 2^53 lose their last digits, which no rate shows.
 #[expect(clippy::cast_precision_loss, reason = "a share has no use for more than 53 bits")]
 fn float(count: u64) -> f64 {
     count as f64
@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_hundred_million_requests_of_which_half_failed_are_judged_at_once() {
-        // Of so many the normal distribution's 95th percentile, 1.644854 standard deviations, is as good.
+        // For large samples, the 95th percentile of the normal distribution, 1.644854 standard deviations, is
+        // a good approximation.
         let (failed, total) = (50_000_000, 100_000_000);
         let normal = 0.5 + 1.644_854 * (0.25 / float(total)).sqrt();
         let most = Nines::new(total - failed, total).failures_at_most();

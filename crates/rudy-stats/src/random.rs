@@ -1,7 +1,7 @@
-//! A small generator of random numbers, seeded from outside.
+//! A small seeded random number generator.
 
-/// Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014. Ours, so that a seed means the same
-/// instants and the same order in every version.
+/// Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014. Implemented here, so
+/// that a seed gives the same schedule and order in every version.
 #[derive(Clone, Debug)]
 pub(crate) struct SplitMix64(pub(crate) u64);
 
@@ -13,20 +13,20 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// Evenly from 0 up to, but not, 1.
+    /// Uniform in [0, 1).
     #[expect(clippy::cast_precision_loss, reason = "53 bits are what an f64 holds")]
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Any order is as likely as any other (Fisher and Yates; Durstenfeld, Communications of the ACM 7, 1964).
+    /// Shuffles uniformly (Fisher and Yates; Durstenfeld, Communications of the ACM 7, 1964).
     pub(crate) fn shuffle(&mut self, items: &mut [usize]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.up_to(last));
         }
     }
 
-    /// A whole number from 0 to `most`: the high half of a product, which favours none by more than `most` in 2^64.
+    /// A uniform integer from 0 to `most`: the high half of a product, with a bias of at most `most` in 2^64.
     fn up_to(&mut self, most: usize) -> usize {
         let product = u128::from(self.next()) * (most as u128 + 1);
         usize::try_from(product >> 64).expect("the high half is at most `most`")

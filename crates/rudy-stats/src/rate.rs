@@ -1,4 +1,4 @@
-//! Counts, rates and times as people write them on a command line.
+//! Parses counts, rates and times of the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::schedule::RATE_MAX;
 
-/// Why something is no number, rate or time.
+/// Why a text is not a number, rate or time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     given: String,
@@ -27,7 +27,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// A count of things: `1000`, `10k`, `2m`.
+/// A count: `1000`, `10k`, `2m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count(pub u64);
 
@@ -50,7 +50,7 @@ impl FromStr for Count {
     }
 }
 
-/// Requests per second: one rate, or a straight line from one to another.
+/// Requests per second: constant, or a linear ramp.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// `1000`, `2.5k`.
@@ -103,7 +103,7 @@ impl FromStr for Time {
     }
 }
 
-/// A number with k for a thousand or m for a million behind it.
+/// A number with the suffix k for thousand or m for million.
 fn scaled(text: &str) -> Option<f64> {
     let (number, factor) = match text.char_indices().next_back()? {
         (end, 'k' | 'K') => (&text[..end], 1e3),
@@ -113,7 +113,7 @@ fn scaled(text: &str) -> Option<f64> {
     parse_decimal(number).map(|number| number * factor)
 }
 
-/// A decimal number without a sign; `inf`, `nan` and exponents are none that a person means.
+/// A decimal number without a sign; rejects `inf`, `nan` and exponents.
 #[must_use]
 pub fn parse_decimal(text: &str) -> Option<f64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

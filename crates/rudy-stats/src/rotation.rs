@@ -1,4 +1,4 @@
-//! In what order the subjects of a round are measured.
+//! The order in which the subjects of a round are measured.
 
 use crate::random::SplitMix64;
 
@@ -29,7 +29,7 @@ pub fn order(subjects: usize, round: usize, seed: u64) -> Vec<usize> {
     }
     let square = round / subjects;
     let is_mirrored = subjects % 2 == 1 && square % 2 == 1;
-    // A square and its mirror image are one design, and have the same names.
+    // A square and its mirror image are the same design, with the same names.
     let design = if is_mirrored { square - 1 } else { square };
     let names = shuffled(subjects, seed, 2 * design);
     let rows = shuffled(subjects, seed, 2 * square + 1);
@@ -49,7 +49,7 @@ fn zigzag(subjects: usize) -> impl Iterator<Item = usize> {
 
 fn shuffled(subjects: usize, seed: u64, draw: usize) -> Vec<usize> {
     let mut items: Vec<usize> = (0..subjects).collect();
-    // The generator's output is a hash of its state: seeds and draws that differ by one begin far from each other.
+    // The generator hashes its state, so seeds and draws that differ by one are unrelated.
     let own = SplitMix64(seed).next() ^ SplitMix64(draw as u64).next();
     SplitMix64(own).shuffle(&mut items);
     items
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// How often each subject had each place, and how often each followed each other one.
+    /// How often each subject had each place, and how often each pair was adjacent.
     fn counts(subjects: usize, rounds: usize, seed: u64) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
         let mut places = vec![vec![0; subjects]; subjects];
         let mut after = vec![vec![0; subjects]; subjects];

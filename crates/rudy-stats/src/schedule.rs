@@ -1,54 +1,55 @@
 //! When the k-th request of a plan is due, as a formula.
 //!
-//! An open loop sends when the plan says, not when an answer has come (Schroeder, Wierman, Harchol-Balter, "Open Versus
-//! Closed: A Cautionary Tale", NSDI 2006), and latency counts from the instant at which a request was due: otherwise a
-//! server that stands still is asked less, and its worst moments are left out (Gil Tene's "coordinated omission"). The
-//! formula gives each instant from its number, so a late send moves no later one and no rounding adds up.
+//! An open loop sends on schedule, not after a response (Schroeder, Wierman, Harchol-Balter, "Open Versus
+//! Closed: A Cautionary Tale", NSDI 2006), and latency counts from the time at which a request was due.
+//! Otherwise a stalled server receives fewer requests, and its worst moments are omitted (Gil Tene's
+//! "coordinated omission"). The formula computes each time from the request's number, so a late send delays
+//! no later one, and rounding errors do not accumulate.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::random::SplitMix64;
 
-/// One request each nanosecond: more than a formula in nanoseconds tells apart.
+/// One request per nanosecond: the resolution of the formula.
 pub const RATE_MAX: f64 = 1e9;
 
-/// How many requests a second are planned.
+/// The planned rate over time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Profile {
-    /// The same from the first to the last, per second.
+    /// A constant rate, per second.
     Constant(f64),
-    /// From one rate to another, in a straight line over a time; then the second for good.
+    /// A linear ramp over a time; afterwards the final rate.
     Ramp {
         /// Requests per second at the start; may be 0.
         from: f64,
         /// Requests per second after `over`.
         to: f64,
-        /// How long it takes.
+        /// The duration of the ramp.
         over: Duration,
     },
 }
 
-/// How the requests lie around their rate.
+/// The distribution of requests around the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Evenly: the k-th of a constant rate R is due at k/R.
+    /// Equal gaps: request k of a constant rate R is due at k/R.
     Uniform,
-    /// As from many people who know nothing of each other: exponential gaps, drawn from `seed`. The same seed and the
-    /// same share give the same instants.
+    /// Exponential gaps, like requests of independent users, drawn from `seed`. The same seed and share give
+    /// the same times.
     Poisson {
-        /// Where the draw begins.
+        /// The seed.
         seed: u64,
     },
-    /// Nearly evenly: each gap up to a tenth shorter or longer, as `http_load -jitter` has it, so that a rate does not beat
-    /// with what a server does at intervals. Drawn from `seed` as well.
+    /// Gaps that vary by up to a tenth, like `http_load -jitter`, so that the rate does not resonate with
+    /// periodic work of the server. Drawn from `seed`.
     Jitter {
-        /// Where the draw begins.
+        /// The seed.
         seed: u64,
     },
 }
 
-/// The part of a plan that one thread of one machine carries out: every `of`-th request, beginning with `index`.
+/// The part of a plan that one thread of one machine runs: every `of`-th request, starting with `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     index: u64,
@@ -59,14 +60,14 @@ impl Share {
     /// The whole plan.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Share `index` of `of`, counted from 0; nothing where there is no such share.
+    /// Share `index` of `of`, counted from 0; `None` if `index` is too large.
     #[must_use]
     pub fn new(index: u32, of: u32) -> Option<Self> {
         (index < of).then(|| Self { index: index.into(), of: of.into() })
     }
 
-    /// The share that is `inner` of this one: a machine's share and a thread's within it. Nothing where there would be
-    /// 2³² shares or more in all.
+    /// The share `inner` of this one, such as a thread's share of a machine's share. `None` for 2³² shares or
+    /// more.
     #[must_use]
     pub fn split(self, inner: Self) -> Option<Self> {
         let of = self.of * inner.of;
@@ -78,13 +79,13 @@ impl Share {
         k.saturating_mul(self.of).saturating_add(self.index)
     }
 
-    /// How many of the first `whole` requests of the plan are this share's.
+    /// How many of the first `whole` requests of the plan belong to this share.
     fn count(self, whole: u64) -> u64 {
         whole.saturating_sub(self.index).div_ceil(self.of)
     }
 }
 
-/// A plan: a rate over time, how the requests lie around it, and the share that is carried out here.
+/// A plan: a rate over time, the distribution of requests around it, and the share to run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
     profile: Profile,
@@ -93,7 +94,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A plan that can be carried out, or what is wrong with it.
+    /// A valid plan, or an error.
     pub fn new(profile: Profile, arrivals: Arrivals, share: Share) -> Result<Self, ScheduleError> {
         let (from, to) = match profile {
             Profile::Constant(rate) => (rate, rate),
@@ -106,16 +107,17 @@ impl Schedule {
         Ok(Self { profile, arrivals, share })
     }
 
-    /// When this share's k-th request is due, k counted from 0, if the requests lie evenly: from the start of the plan.
+    /// When this share's k-th request is due with equal gaps, from the start of the plan; k counts from 0.
     ///
-    /// Exact to a nanosecond for any plan of less than 100 days: the formula is evaluated in an `f64`, whose 53 bits
-    /// hold 104 days in nanoseconds. For a Poisson plan it is the mean: what is due is what [`due`](Self::due) yields.
+    /// Exact to a nanosecond for plans of less than 100 days: the formula uses an `f64`, whose 53 bits hold
+    /// 104 days in nanoseconds. For a Poisson plan it is the mean; [`due`](Self::due) yields the actual
+    /// times.
     #[must_use]
     pub fn due_at(&self, k: u64) -> Duration {
         self.profile.when(float(self.share.in_whole(k)))
     }
 
-    /// The instants at which this share's requests are due, from the start of the plan, in order and without end.
+    /// The due times of this share's requests, from the start of the plan, ordered and infinite.
     #[must_use]
     pub fn due(&self) -> Due {
         let walk = match self.arrivals {
@@ -126,7 +128,7 @@ impl Schedule {
         Due { schedule: *self, walk }
     }
 
-    /// How many requests of this share are due before `total` is over; for a Poisson plan the mean, rounded.
+    /// How many requests of this share are due before `total`; for a Poisson plan the mean, rounded.
     #[must_use]
     pub fn planned(&self, total: Duration) -> u64 {
         let expected = self.profile.expected(total);
@@ -144,8 +146,8 @@ impl Schedule {
         self.profile.rate_at(at)
     }
 
-    /// `guess`, put right: the number of requests of the whole plan that are due before `total`. The guess is one off
-    /// where the rate times the time comes out beside a whole number.
+    /// Corrects `guess`, the number of requests of the whole plan that are due before `total`. The guess is
+    /// off by one if rate times time is close to an integer.
     fn before(&self, mut guess: u64, total: Duration) -> u64 {
         while guess > 0 && self.profile.when(float(guess - 1)) >= total {
             guess -= 1;
@@ -155,7 +157,7 @@ impl Schedule {
 }
 
 impl Profile {
-    /// When as many requests as `position` are behind: the inverse of [`expected`](Self::expected).
+    /// When the expected number of requests reaches `position`: the inverse of [`expected`](Self::expected).
     fn when(self, position: f64) -> Duration {
         let seconds = match self {
             Self::Constant(rate) => position / rate,
@@ -169,11 +171,11 @@ impl Profile {
                 }
             }
         };
-        // Beyond 584 years of nanoseconds it is never.
+        // A time beyond 584 years counts as never.
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// How many requests are behind after `at`: the area under the rate.
+    /// The expected number of requests until `at`: the integral of the rate.
     fn expected(self, at: Duration) -> f64 {
         let at = at.as_secs_f64();
         match self {
@@ -205,11 +207,11 @@ fn ramp(k: f64, r0: f64, slope: f64) -> f64 {
     if k == 0.0 {
         return 0.0;
     }
-    // What is below the root is the square of the rate at t, so below 0 only by rounding.
+    // The value under the root is the squared rate at t, so it is negative only by rounding.
     2.0 * k / (r0 + (r0 * r0 + 2.0 * slope * k).max(0.0).sqrt())
 }
 
-/// What [`Schedule::due`] yields.
+/// The iterator of [`Schedule::due`].
 #[derive(Clone, Debug)]
 pub struct Due {
     schedule: Schedule,
@@ -256,16 +258,16 @@ enum Gap {
 struct Draw {
     gap: Gap,
     random: SplitMix64,
-    /// The share's number N, by which its process is thinner than the plan.
+    /// The number of shares, by which this process is thinner than the plan.
     stretch: f64,
-    /// The position in two parts, so that the ten thousand millionth gap is added as exactly as the first.
+    /// The position in two parts, so that late gaps are added as exactly as the first.
     whole: u64,
     fraction: f64,
 }
 
 impl Draw {
     fn new(gap: Gap, seed: u64, share: Share) -> Self {
-        // The generator's output is a hash of its state: seeds that differ by one begin far from each other.
+        // The generator hashes its state, so seeds that differ by one are unrelated.
         let own = SplitMix64(seed).next() ^ SplitMix64(share.of << 32 | share.index).next();
         Self { gap, random: SplitMix64(own), stretch: float(share.of), whole: 0, fraction: 0.0 }
     }
@@ -294,17 +296,17 @@ fn whole(number: f64) -> u64 {
     number as u64
 }
 
-/// Why a plan cannot be carried out.
+/// Why a plan is invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScheduleError {
-    /// A rate that is no rate, in requests per second.
+    /// An invalid rate, in requests per second.
     Rate {
         /// At the start.
         from: f64,
         /// At the end.
         to: f64,
     },
-    /// A ramp over no time at all.
+    /// A ramp of zero duration.
     NoTime,
 }
 
@@ -313,10 +315,10 @@ impl fmt::Display for ScheduleError {
         match self {
             Self::Rate { from, to } => write!(
                 f,
-                "a plan from {from} to {to} requests per second cannot be carried out: the first may be 0, the last \
+                "a plan from {from} to {to} requests per second is not possible: the first may be 0, the last \
                  has to be above 0, both at most {RATE_MAX}"
             ),
-            Self::NoTime => f.write_str("a ramp needs a time to rise or fall in: give a duration"),
+            Self::NoTime => f.write_str("a ramp needs a duration"),
         }
     }
 }
@@ -424,7 +426,7 @@ mod tests {
             (Profile::Constant(f64::NAN), "a plan from NaN to NaN"),
             (Profile::Constant(2e9), "at most 1000000000"),
             (Profile::Ramp { from: -1.0, to: 5.0, over: Duration::from_secs(1) }, "a plan from -1 to 5"),
-            (Profile::Ramp { from: 1.0, to: 5.0, over: Duration::ZERO }, "a ramp needs a time"),
+            (Profile::Ramp { from: 1.0, to: 5.0, over: Duration::ZERO }, "a ramp needs a duration"),
         ] {
             let error = Schedule::new(profile, Arrivals::Uniform, Share::WHOLE).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");

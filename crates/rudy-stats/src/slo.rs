@@ -1,4 +1,4 @@
-//! A service level objective, as people write it: `p99<20ms, errors<0.01%`.
+//! A service level objective: `p99<20ms, errors<0.01%`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,35 +7,35 @@ use std::time::Duration;
 use crate::rate::parse_decimal;
 use crate::{Histogram, Nines};
 
-/// What must hold: every one of its terms.
+/// An objective, which is met if all its terms are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slo {
     terms: Vec<Term>,
 }
 
-/// One figure and what it must stay below.
+/// A figure and its upper bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Term {
     bound: Bound,
-    /// `<=` instead of `<`.
+    /// Whether the bound is inclusive (`<=`).
     may_equal: bool,
 }
 
-/// A figure with its bound. A request that was not answered rightly never came, so it is longer than any time: of a
-/// server that refuses half of what it is asked, at once, `p99<20ms` does not hold.
+/// A figure with its bound. A failed request counts as infinitely slow: a server that rejects half of its
+/// requests at once does not meet `p99<20ms`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
-    /// The time that so many percent of all requests did not exceed.
+    /// A percentile of the latency of all requests.
     Percentile(f64, Duration),
-    /// The longest time of all requests.
+    /// The maximum latency of all requests.
     Max(Duration),
-    /// The mean of the right answers: that of something that never came is none.
+    /// The mean latency of successful responses.
     Mean(Duration),
-    /// The percentage of requests that were not answered rightly.
+    /// The percentage of failed requests.
     Errors(f64),
 }
 
-/// What was seen of one term.
+/// The result of one term.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judgement {
     term: Term,
@@ -45,13 +45,13 @@ pub struct Judgement {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Seen {
     Time(Duration),
-    /// It never came.
+    /// The request failed, so it has no latency.
     Never,
     Percent(f64),
 }
 
 impl Slo {
-    /// Holds what was seen against each term: the latencies of right answers, and how many of all requests were right.
+    /// Evaluates each term with the latencies of successful responses and the success rate of all requests.
     #[must_use]
     pub fn judge(&self, latency: &Histogram, right: Nines) -> Vec<Judgement> {
         let judge = |term: &Term| Judgement { term: *term, seen: term.bound.seen(latency, right) };
@@ -63,7 +63,8 @@ impl Bound {
     fn seen(self, latency: &Histogram, right: Nines) -> Seen {
         match self {
             Self::Percentile(percent, _) => {
-                // Of all requests, those that are right come first: their share is where the others begin. But for the last bit.
+                // Successful requests sort before failed ones, so the success rate is the highest percentile
+                // with a latency, up to the last bit.
                 let q = percent / 100.0 / right.share();
                 if q > 1.0 + 1e-12 || latency.is_empty() {
                     Seen::Never
@@ -75,7 +76,7 @@ impl Bound {
             Self::Max(_) | Self::Mean(_) if latency.is_empty() => Seen::Never,
             Self::Max(_) => Seen::Time(latency.max()),
             Self::Mean(_) => Seen::Time(latency.mean()),
-            // Of no requests none failed, which is no reason to say that it holds.
+            // Without any request there are no errors, but the objective is not met either.
             Self::Errors(_) if right.share() >= 1.0 && latency.is_empty() => Seen::Never,
             Self::Errors(_) => Seen::Percent((1.0 - right.share()) * 100.0),
         }
@@ -83,7 +84,7 @@ impl Bound {
 }
 
 impl Judgement {
-    /// Whether the term holds.
+    /// Whether the term is met.
     #[must_use]
     pub fn holds(self) -> bool {
         let within = |order: Option<std::cmp::Ordering>| match order {
@@ -100,14 +101,14 @@ impl Judgement {
         }
     }
 
-    /// Whether the term is about right answers, and not about times.
+    /// Whether the term is about errors and not about latency.
     #[must_use]
     pub fn is_of_errors(self) -> bool {
         matches!(self.term.bound, Bound::Errors(_)) || self.seen == Seen::Never
     }
 }
 
-/// `p99 3.1 ms` where it holds, `p99 84 ms >= 20 ms` where it does not.
+/// `p99 3.1 ms` if met, otherwise `p99 84 ms >= 20 ms`.
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.term.bound.write_name(f)?;
@@ -127,7 +128,7 @@ impl fmt::Display for Judgement {
     }
 }
 
-/// As it was given, spaces aside: what is written can be read again.
+/// The original notation without extra spaces, which can be parsed again.
 impl fmt::Display for Slo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, term) in self.terms.iter().enumerate() {
@@ -144,7 +145,7 @@ impl fmt::Display for Term {
         match self.bound {
             Bound::Percentile(_, most) | Bound::Max(most) | Bound::Mean(most) => {
                 let (unit, nanoseconds) = unit(most);
-                // Of whole nanoseconds, so that the shortest number that means the same is the one that was given.
+                // Uses whole nanoseconds, so that the shortest exact number is the original one.
                 write!(f, "{}{unit}", most.as_secs_f64() * 1e9 / nanoseconds)
             }
             Bound::Errors(most) => write!(f, "{most}%"),
@@ -163,10 +164,10 @@ impl Bound {
     }
 }
 
-/// Why something is no objective.
+/// Why a text is not an objective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SloError {
-    /// Where, in characters from 1.
+    /// The position in characters, from 1.
     position: usize,
     found: String,
     expected: &'static str,
@@ -205,7 +206,7 @@ impl FromStr for Slo {
 }
 
 fn term(text: &str, position: usize) -> Result<Term, SloError> {
-    // `part` lies in `text`, and its position with it.
+    // `part` is a slice of `text`, so its position is the distance.
     let error = |part: &str, expected| {
         let before = part.as_ptr().addr() - text.as_ptr().addr();
         let spaces = part.len() - part.trim_start().len();
@@ -223,7 +224,7 @@ fn term(text: &str, position: usize) -> Result<Term, SloError> {
     let Some(kind) = named(name.trim(), Duration::ZERO, 0.0) else { return error(name, A_TERM) };
     let (time, percent) = if matches!(kind, Bound::Errors(_)) {
         let percent = bound.trim().strip_suffix('%').and_then(|number| parse_decimal(number.trim_end()));
-        // Nothing is below 0.
+        // No value is below 0.
         match percent.filter(|most| *most <= 100.0 && (*most > 0.0 || may_equal)) {
             Some(percent) => (Duration::ZERO, percent),
             None => return error(bound, A_PERCENTAGE),
@@ -240,20 +241,20 @@ fn term(text: &str, position: usize) -> Result<Term, SloError> {
     }
 }
 
-/// The figure of this name, with its bound.
+/// Parses a figure by name, with its bound.
 fn named(name: &str, time: Duration, percent: f64) -> Option<Bound> {
     match name {
         "max" => Some(Bound::Max(time)),
         "mean" => Some(Bound::Mean(time)),
         "errors" => Some(Bound::Errors(percent)),
-        // The 100th has a name of its own, and the 0th is never what is meant.
+        // The 100th percentile is `max`, and the 0th is never useful.
         _ => parse_decimal(name.strip_prefix('p')?)
             .filter(|percent| *percent > 0.0 && *percent < 100.0)
             .map(|percent| Bound::Percentile(percent, time)),
     }
 }
 
-/// A bare number is none: 20 may be meant in any unit.
+/// Rejects a number without a unit, because 20 could be in any unit.
 fn duration(text: &str) -> Option<Duration> {
     let units = [("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
     let (number, nanoseconds) =
@@ -262,7 +263,7 @@ fn duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// The largest unit of which there is one at least, and its nanoseconds.
+/// The largest unit that fits at least once, in nanoseconds.
 fn unit(time: Duration) -> (&'static str, f64) {
     match time.as_nanos() {
         0..1_000_000 => ("us", 1e3),
@@ -271,18 +272,18 @@ fn unit(time: Duration) -> (&'static str, f64) {
     }
 }
 
-/// A time to three digits.
+/// A time with three digits.
 fn shown(time: Duration) -> String {
     let (unit, nanoseconds) = unit(time);
     format!("{} {unit}", significant(time.as_secs_f64() * 1e9 / nanoseconds))
 }
 
-/// Three digits, no trailing zeros.
+/// Three digits without trailing zeros.
 fn significant(number: f64) -> f64 {
     if number == 0.0 {
         return 0.0;
     }
-    // Shifted up rather than multiplied by a negative power of ten, whose rounding would show.
+    // Divides instead of multiplying by a negative power of ten, whose rounding would show.
     #[expect(clippy::cast_possible_truncation, reason = "the logarithm of an f64 is below 309")]
     let digits = 2 - number.log10().floor() as i32;
     let scale = 10_f64.powi(digits.abs());
@@ -373,7 +374,7 @@ mod tests {
 
     #[test]
     fn what_was_not_answered_rightly_is_longer_than_any_time() {
-        // 100 right ones of 200: their longest is the median of all, and the 51st percentile is none of them.
+        // 100 of 200 succeed: their maximum is the median of all, and the 51st percentile has no value.
         assert_eq!(judged("p50<=101ms", 100, 200), (true, "p50 100 ms".into()));
         assert_eq!(judged("p51<10s", 100, 200), (false, "p51 without an answer".into()));
         assert_eq!(judged("max<10s", 100, 101), (false, "max without an answer".into()));

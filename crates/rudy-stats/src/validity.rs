@@ -1,8 +1,8 @@
-//! Whether a run's figures are what they seem to be: the gates that each run is held against.
+//! Validity checks for the figures of a run.
 //!
-//! A run that fails one is neither dropped nor repeated until it passes, which would be a choice among results: its figures
-//! stay, with the [`Doubt`] beside them. What is doubted depends on the figure: a generator with nothing left to give has
-//! measured itself where it says how fast, and not where it says how much CPU each answer took.
+//! A run that fails a check is neither dropped nor repeated until it passes, because that would be a selection of
+//! results. Its figures stay, with a [`Doubt`] as a warning. Each check affects certain figures: a saturated generator
+//! invalidates throughput and latency, but not the CPU time per response.
 //!
 //! ```
 //! use rudy_stats::validity::{Figure, generator, rate_kept};
@@ -10,83 +10,83 @@
 //! let doubts: Vec<_> = [rate_kept(99_950, 100_000), generator(0.93)].into_iter().filter_map(Result::err).collect();
 //! let of = |figure| doubts.iter().filter(|doubt| doubt.concerns(figure)).count();
 //! assert_eq!((of(Figure::Latency), of(Figure::CpuPerRequest)), (1, 0));
-//! assert_eq!(doubts[0].to_string(), "the generator computed for 93.0 % of its core's time, and may have been the limit");
+//! assert_eq!(doubts[0].to_string(), "the generator used 93.0 % of its core and may have been the limit");
 //! ```
 
 use std::fmt;
 use std::time::Duration;
 
-/// Of what was due, so much must be sent for the rate to be the one that was asked for.
+/// Minimum fraction of due requests that must be sent for the rate to count as kept.
 pub const RATE_KEPT: f64 = 0.99;
 
-/// Nor is it where one request in a hundred was sent later than this.
+/// Maximum lag of 99 % of the requests for the rate to count as kept.
 pub const LATE: Duration = Duration::from_millis(1);
 
-/// Up to this share of requests may be answered wrongly, or not at all: one in a thousand. What they did not cost is then far
-/// less than any difference that is looked for.
+/// Maximum fraction of failed requests: one in a thousand. The CPU that they saved is then far below any
+/// difference of interest.
 pub const ERRORS_MAX: f64 = 0.001;
 
-/// By so much the two sides of Little's law may differ. They do by up to twice the latency over the time of the run, for what
-/// was under way at its ends.
+/// Maximum deviation from Little's law. It deviates by up to twice the latency over the duration, for
+/// requests in flight at both ends.
 pub const LITTLES_LAW: f64 = 0.05;
 
-/// A generating thread that computed for more than this share of its core's time may have kept answers waiting: a queue
-/// that is busy to this share is five times as long as its work (1 / (1 - 0.8)).
+/// Maximum CPU usage of a generator thread. Above it, responses may have waited: a queue at this load is five
+/// times as long as its work (1 / (1 - 0.8)).
 pub const GENERATOR_MAX: f64 = 0.8;
 
-/// What was measured.
+/// A kind of figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
-    /// How long answers took.
+    /// Latency of responses.
     Latency,
-    /// How many there were a second.
+    /// Responses per second.
     Rate,
-    /// What each cost the server in CPU time.
+    /// CPU time of the server per response.
     CpuPerRequest,
-    /// What the server had in memory.
+    /// Memory of the server.
     Memory,
 }
 
-/// Why figures may not be what they seem to be.
+/// Why a figure may be invalid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Doubt {
-    /// The rate was not the one that was asked for.
+    /// The rate was not kept.
     Rate {
-        /// The share of what was due that was sent.
+        /// The fraction of due requests that was sent.
         kept: f64,
     },
-    /// Requests were not sent when they were due.
+    /// Requests were sent late.
     Late {
-        /// By so much or more, one in a hundred.
+        /// The lag at the 99th percentile.
         by: Duration,
     },
-    /// Too much was answered wrongly, or not at all.
+    /// Too many requests failed.
     Errors {
-        /// The share of all requests.
+        /// The fraction of failed requests.
         share: f64,
     },
-    /// Little's law does not hold.
+    /// Little's law is violated.
     LittlesLaw {
-        /// Requests under way on average, of rate and latency.
+        /// Average number of requests in flight, from rate and latency.
         by_law: f64,
-        /// As many as there were.
+        /// The actual number.
         seen: f64,
     },
-    /// The generator had little left to give.
+    /// The load generator was saturated.
     Generator {
-        /// The share of its core's time in which its busiest thread computed.
+        /// The CPU usage of its busiest thread.
         share: f64,
     },
 }
 
 impl Doubt {
-    /// Whether it is a doubt about such figures. Load that was another one, or was not answered, concerns all.
+    /// Whether the problem affects this kind of figure. A wrong load, or failed requests, affect all.
     #[must_use]
     pub fn concerns(&self, figure: Figure) -> bool {
         match self {
             Self::Rate { .. } | Self::Errors { .. } => true,
-            // What a request cost the server does not depend on who waited for it, but on how often it was counted: where more
-            // were under way than can have been, it was counted wrongly.
+            // The CPU per request does not depend on waiting, but on a correct count: more requests in flight
+            // than possible means a wrong count.
             Self::LittlesLaw { by_law, seen } if by_law > seen => figure != Figure::Memory,
             Self::LittlesLaw { .. } | Self::Late { .. } | Self::Generator { .. } => {
                 matches!(figure, Figure::Latency | Figure::Rate)
@@ -95,40 +95,40 @@ impl Doubt {
     }
 }
 
-/// Open loop: so many requests were sent of those that were due.
+/// Open loop: checks the fraction of due requests that were sent.
 pub fn rate_kept(sent: u64, due: u64) -> Result<(), Doubt> {
     let kept = share(sent, due).unwrap_or(1.0);
     pass(kept >= RATE_KEPT, Doubt::Rate { kept })
 }
 
-/// Open loop: 99 of 100 requests were sent within this of when they were due.
+/// Open loop: checks the lag of 99 % of the requests.
 pub fn on_time(late_p99: Duration) -> Result<(), Doubt> {
     pass(late_p99 <= LATE, Doubt::Late { by: late_p99 })
 }
 
-/// So many requests were answered rightly of all that ended. Of none at all, none was: a run without a request shows
+/// Checks the success rate of the requests that ended. It is zero without any request: such a run shows
 /// nothing.
 pub fn errors(right: u64, requests: u64) -> Result<(), Doubt> {
     let share = 1.0 - share(right, requests).unwrap_or(0.0);
     pass(share <= ERRORS_MAX, Doubt::Errors { share })
 }
 
-/// Little's law ("A proof for the queuing formula L = λW", Operations Research 9, 1961): as many requests are under way on
-/// average as there are a second, times how long each takes in seconds.
+/// Checks Little's law ("A proof for the queuing formula L = λW", Operations Research 9, 1961): the average
+/// number of requests in flight is their rate times their latency.
 ///
-/// `under_way` must be known from elsewhere. In a closed loop it is connections times requests on each, since nothing else
-/// waits; where rate and latency make less, requests waited in the generator, and where they make more, the latency has
-/// times in it that were no wait for an answer.
+/// `under_way` must come from another source. In a closed loop it is connections times requests on each. If
+/// rate and latency make less, requests waited in the generator. If they make more, the latency includes
+/// times that were not spent waiting for a response.
 pub fn littles_law(under_way: f64, per_second: f64, mean_latency: Duration) -> Result<(), Doubt> {
     let by_law = per_second * mean_latency.as_secs_f64();
     let holds = (by_law - under_way).abs() <= LITTLES_LAW * under_way;
     pass(holds, Doubt::LittlesLaw { by_law, seen: under_way })
 }
 
-/// The busiest generating thread computed for so much of its core's time.
+/// Checks the CPU usage of the busiest generator thread.
 ///
-/// A thread that looks at the clock until the next request is due is busy all the time, and late only if it has too much to
-/// do: in an open loop with such threads ask [`on_time`] instead.
+/// A thread that polls the clock until the next request is due is always busy, and late only if overloaded.
+/// For open loops with such threads, use [`on_time`] instead.
 pub fn generator(share: f64) -> Result<(), Doubt> {
     pass(share < GENERATOR_MAX, Doubt::Generator { share })
 }
@@ -137,7 +137,7 @@ fn pass(holds: bool, doubt: Doubt) -> Result<(), Doubt> {
     if holds { Ok(()) } else { Err(doubt) }
 }
 
-/// Nothing where there is nothing to have a share of.
+/// `None` for an empty sample.
 #[expect(clippy::cast_precision_loss, reason = "a share has no use for more than 53 bits")]
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
@@ -149,31 +149,31 @@ impl fmt::Display for Doubt {
         match self {
             Self::Rate { kept } => write!(
                 f,
-                "{:.1} % of what was due was sent: this is what a lower rate than was asked for shows",
+                "{:.1} % of the due requests were sent: the figures are those of a lower rate",
                 (percent(*kept) * 10.0).floor() / 10.0
             ),
             Self::Late { by } => write!(
                 f,
-                "one request in 100 was sent {:.1} ms late or more: the load was more uneven than was asked for",
+                "one request in 100 was sent {:.1} ms late or more: the load was less even than planned",
                 by.as_secs_f64() * 1000.0
             ),
             Self::Errors { share } => write!(
                 f,
-                "{:.2} % of the requests were not answered rightly, and what is not answered costs less",
+                "{:.2} % of the requests failed, and a failed request costs less",
                 (percent(*share) * 100.0).ceil() / 100.0
             ),
             Self::LittlesLaw { by_law, seen } => write!(
                 f,
-                "rate times latency makes {by_law:.1} requests under way where there were {seen:.1} (Little's law): {}",
+                "rate times latency gives {by_law:.1} requests in flight, but there were {seen:.1} (Little's law): {}",
                 if by_law < seen {
-                    "the rest waited where nobody measured, or had no connection"
+                    "the others waited outside of the measurement, or had no connection"
                 } else {
-                    "the latency has more in it than the wait for an answer"
+                    "the latency includes more than the wait for a response"
                 }
             ),
             Self::Generator { share } => write!(
                 f,
-                "the generator computed for {:.1} % of its core's time, and may have been the limit",
+                "the generator used {:.1} % of its core and may have been the limit",
                 percent(*share)
             ),
         }
@@ -227,12 +227,12 @@ mod tests {
     #[test]
     fn a_doubt_is_said_with_its_figures_and_never_rounds_to_its_bound() {
         for (doubt, sentence) in [
-            (rate_kept(98_999, 100_000), "98.9 % of what was due was sent"),
+            (rate_kept(98_999, 100_000), "98.9 % of the due requests were sent"),
             (on_time(MS * 12 / 5), "one request in 100 was sent 2.4 ms late or more"),
-            (errors(998_999, 1_000_000), "0.11 % of the requests were not answered rightly"),
-            (littles_law(64.0, 40_000.0, MS), "makes 40.0 requests under way where there were 64.0"),
-            (littles_law(64.0, 40_000.0, MS), "the rest waited where nobody measured"),
-            (littles_law(64.0, 80_000.0, MS), "the latency has more in it"),
+            (errors(998_999, 1_000_000), "0.11 % of the requests failed"),
+            (littles_law(64.0, 40_000.0, MS), "gives 40.0 requests in flight, but there were 64.0"),
+            (littles_law(64.0, 40_000.0, MS), "the others waited outside of the measurement"),
+            (littles_law(64.0, 80_000.0, MS), "the latency includes more"),
         ] {
             let said = doubt.unwrap_err().to_string();
             assert!(said.contains(sentence), "{said}");

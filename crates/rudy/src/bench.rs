@@ -7,114 +7,116 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use http::{HeaderName, HeaderValue, Method};
 use rudy_load::bench::{
-    ArrivalsName, ConnectionOptions, ExpectedOptions, JobOptions, KneeOptions, MergeOptions, Options,
-    OutputOptions, PaceOptions, RequestOptions, Sources, Split, StartAt,
+    ArrivalsName, ConnectionOptions, ExpectedOptions, JobOptions, MergeOptions, Options, OutputOptions,
+    PaceOptions, RequestOptions, SloSearchOptions, Sources, Split, StartAt,
 };
 use rudy_load::{Access, Exit, Trust, Url, parse_field};
 use rudy_stats::Slo;
 use rudy_stats::rate::{ParseError, Rate};
 
-use crate::values::{count, elsewhere, number, time};
+use crate::values::{count, number, time, unsupported};
 
-/// Find out what a server holds: send it many requests, and measure each.
+/// Measure the throughput and latency of an HTTP server
 ///
-/// Without a rate it is a closed loop: each connection sends its next request when it has the answer to the last, so the server
-/// decides how many it is asked. With a rate (-R) it is an open loop: requests are due when the rate says, and latency counts
-/// from then, whatever the server does.
+/// By default, bench runs a closed loop: each connection sends its next request after the previous response. The server
+/// sets the pace, so the result is its maximum throughput.
 ///
-/// Ctrl-C ends the run with the report so far.
+/// With --rate (-R), bench runs an open loop: it sends requests on a fixed schedule and measures latency from the time at
+/// which each request was due. With --slo, it searches for the highest rate that meets an objective.
+///
+/// Press Ctrl-C to stop early and print the report so far.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true,
     after_help = "Examples:
-  rudy bench http://127.0.0.1:8080/                     64 connections, 10 s, as fast as they go
-  rudy bench -c 100 -n 1m http://127.0.0.1:8080/        a million requests
-  rudy bench -R 20k -d 60 http://127.0.0.1:8080/        20,000 requests a second, come what may
-  rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     more and more, to see where it gives in
-  rudy bench -b @a.json -b @b.json http://10.0.0.1/     POST, the two bodies in turn
-  rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate at which that holds
-  rudy bench -R 1m --split 0/4 --start-at +30s --json 0.json http://10.0.0.1/
-  rudy bench merge 0.json 1.json 2.json 3.json          one report of them
+  rudy bench http://127.0.0.1:8080/                     64 connections for 10 seconds
+  rudy bench -c 100 -n 1m http://127.0.0.1:8080/        one million requests over 100 connections
+  rudy bench -R 20k -d 60 http://127.0.0.1:8080/        a constant 20,000 requests per second
+  rudy bench -R 1k:50k -d 2m http://127.0.0.1:8080/     a ramp from 1,000 to 50,000 per second
+  rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate with a p99 below 20 ms
+  rudy bench -b @a.json -b @b.json http://10.0.0.1/     POST requests with two alternating bodies
   rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
+  rudy bench -R 1m --split 0/4 --start-at +30s --json 0.json http://10.0.0.1/
+  rudy bench merge 0.json 1.json 2.json 3.json          combine the reports of four machines
 
-Times are 10s, 2m, 500ms, or a number of seconds; counts and rates may have k or m behind them.
-Exit codes: 0 done, 1 could not run, 2 bad arguments, 3 no rate held --slo, 130 interrupted.",
-    arg(elsewhere("-q", "the rate is -R RATE, for all connections together")),
-    arg(elsewhere("-p", "the body is -b @FILE; requests ahead on a connection are --pipeline N")),
-    arg(elsewhere("-s", "there are no scripts: see --urls, -b and -H; a time limit is --timeout"))
+TIME is 10s, 2m, 500ms, or a number of seconds. Counts and rates accept the suffixes k and m.
+Exit codes: 0 done, 1 failed to run, 2 invalid arguments, 3 no rate met --slo, 130 interrupted.",
+    arg(unsupported("-q", "set the rate of all connections together with -R RATE")),
+    arg(unsupported("-p", "send a file as the body with -b @FILE, or pipeline requests with --pipeline N")),
+    arg(unsupported("-s", "scripts are not supported: use --urls, -b and -H; the timeout is --timeout"))
 )]
 pub(crate) struct Bench {
     #[command(subcommand)]
     command: Option<BenchCommand>,
-    /// What to ask; several of one server are asked in turn
+    /// URLs to request in turn, all on one server
     #[arg(value_name = "URL", required_unless_present = "urls")]
     url: Vec<Url>,
-    /// Connections in all [default: 64]
+    /// Number of connections [default: 64]
     #[arg(short, long, value_name = "N", value_parser = number, help_heading = "Load")]
     connections: Option<NonZeroU32>,
-    /// Threads that generate [default: half of the cores]
+    /// Number of threads [default: half of the cores]
     #[arg(short, long, value_name = "N", value_parser = number, help_heading = "Load")]
     threads: Option<NonZeroU32>,
-    /// How long requests are sent that count [default: 10s]
+    /// Duration of the measurement [default: 10s]
     #[arg(short, long, short_alias = 'z', value_name = "TIME", value_parser = time, conflicts_with = "requests", help_heading = "Load")]
     duration: Option<Duration>,
-    /// So many requests, instead of a time
+    /// Number of requests to send, instead of a duration
     #[arg(short = 'n', long, value_name = "N", value_parser = count, help_heading = "Load")]
     requests: Option<u64>,
-    /// An open loop of so many requests per second in all; A:B is a ramp from A to B
+    /// Requests per second over all connections (open loop); A:B ramps from A to B
     #[arg(short = 'R', long, value_name = "RATE", help_heading = "Load")]
     rate: Option<Rate>,
-    /// How requests lie around the rate: uniform, or poisson
-    #[arg(long, value_name = "HOW", help_heading = "Load")]
+    /// Distribution of send times at a rate: uniform or poisson [default: uniform]
+    #[arg(long, value_name = "DISTRIBUTION", help_heading = "Load")]
     arrivals: Option<ArrivalsName>,
-    /// Where the draw of poisson arrivals begins [default: 0]
+    /// Seed of the poisson distribution [default: 0]
     #[arg(long, value_name = "N", help_heading = "Load")]
     seed: Option<u64>,
-    /// What is sent before and not counted [default: 1s; none with -n or a ramp]
+    /// Warm-up before the measurement, not counted [default: 1s; none with -n or a ramp]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
     warm_up_time: Option<Duration>,
-    /// For a whole answer, from the send
+    /// Maximum time from sending a request to the end of its response
     #[arg(long, visible_short_alias = 'T', value_name = "TIME", default_value = "10s", value_parser = time, help_heading = "Load")]
     timeout: Duration,
-    /// For a whole answer, from when the request was due; what is not sent by then is not sent at all
+    /// Maximum time from when a request was due to the end of its response; overdue requests are not sent
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
     deadline: Option<Duration>,
-    /// Search for the highest rate that holds this, such as 'p99<20ms, errors<0.01%'
+    /// Find the highest rate that meets this objective, such as 'p99<20ms, errors<0.01%'
     ///
-    /// Terms are percentiles (p50, p99, p99.9), max, mean and errors, with < or <=. A request without a right answer is longer
-    /// than any time. The rate is doubled until it breaks, then bisected; near the edge each rate is tried up to three times,
-    /// and the answer must hold for longer. Exit code 3: not even the lowest rate held.
-    #[arg(long, value_name = "TERMS", conflicts_with_all = ["rate", "duration", "requests", "warm_up_time", "ndjson", "hgrm", "latency", "interval"], help_heading = "Knee")]
+    /// Terms are percentiles (p50, p99, p99.9), max, mean and errors, with < or <=. A failed request counts as slower than
+    /// any limit. The search doubles the rate until the objective fails, then bisects, with up to three tries per rate. A
+    /// longer run confirms the result. Exit code 3 means that not even the lowest rate met the objective.
+    #[arg(long, value_name = "TERMS", conflicts_with_all = ["rate", "duration", "requests", "warm_up_time", "ndjson", "hgrm", "latency", "interval"], help_heading = "Maximum rate search")]
     slo: Option<Slo>,
-    /// How near to each other the rate that holds and the one that breaks must come [default: 5%]
-    #[arg(long, value_name = "PERCENT", value_parser = resolution, requires = "slo", help_heading = "Knee")]
+    /// Precision: stop when the passing and the failing rate differ by less than this [default: 5%]
+    #[arg(long, value_name = "PERCENT", value_parser = resolution, requires = "slo", help_heading = "Maximum rate search")]
     resolution: Option<f64>,
-    /// How long a rate is tried, a third of it to warm up [default: 6s]
-    #[arg(long, value_name = "TIME", value_parser = step_time, requires = "slo", help_heading = "Knee")]
+    /// Duration of each step; its first third is warm-up [default: 6s]
+    #[arg(long, value_name = "TIME", value_parser = step_time, requires = "slo", help_heading = "Maximum rate search")]
     step_time: Option<Duration>,
-    /// How long the answer must hold [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = step_time, requires = "slo", help_heading = "Knee")]
+    /// Duration of the run that confirms the result [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = step_time, requires = "slo", help_heading = "Maximum rate search")]
     hold_time: Option<Duration>,
-    /// Carry out one share of this load, counted from 0: 0/4 to 3/4 on four machines
+    /// Run one share of the load, counted from 0: 0/4 to 3/4 on four machines
     ///
-    /// Connections, requests and the rate are those of all shares together. Join the reports (--json) with `rudy bench merge`.
-    #[arg(long, value_name = "I/N", conflicts_with = "slo", help_heading = "Machines")]
+    /// The connections, requests and rate are totals over all shares. Combine the --json reports with `rudy bench merge`.
+    #[arg(long, value_name = "I/N", conflicts_with = "slo", help_heading = "Distributed load")]
     split: Option<Split>,
-    /// Begin then: 2026-11-21T10:00:00Z, seconds since 1970, or +10s
-    #[arg(long, value_name = "TIME", conflicts_with = "slo", help_heading = "Machines")]
+    /// Start time: 2026-11-21T10:00:00Z, seconds since 1970, or +10s from now
+    #[arg(long, value_name = "TIME", conflicts_with = "slo", help_heading = "Distributed load")]
     start_at: Option<StartAt>,
-    /// Print a Kubernetes Job that carries this load out from N pods, instead of doing it here
-    #[arg(long, value_name = "N", value_parser = number, requires = "image", conflicts_with_all = ["split", "slo", "json", "ndjson", "hgrm", "urls", "cacert", "expect_body", "unix_socket"], help_heading = "Machines")]
+    /// Print a Kubernetes Job that runs this load from N pods
+    #[arg(long, value_name = "N", value_parser = number, requires = "image", conflicts_with_all = ["split", "slo", "json", "ndjson", "hgrm", "urls", "cacert", "expect_body", "unix_socket"], help_heading = "Distributed load")]
     kubernetes: Option<NonZeroU32>,
-    /// The image of its pods, with rudy in its path
-    #[arg(long, value_name = "IMAGE", requires = "kubernetes", help_heading = "Machines")]
+    /// Container image of the pods, with rudy in its PATH
+    #[arg(long, value_name = "IMAGE", requires = "kubernetes", help_heading = "Distributed load")]
     image: Option<String>,
-    /// A field of each request, such as "Accept: text/html"; may be given again
+    /// Request header field, such as "Accept: text/html" (repeatable)
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
-    /// The method [default: GET, or POST with a body]
+    /// Request method [default: GET, or POST with a body]
     #[arg(
         short,
         long,
@@ -124,96 +126,98 @@ pub(crate) struct Bench {
         help_heading = "Requests"
     )]
     method: Option<Method>,
-    /// The body: a text, or @FILE, or @- for standard input; of several, each request has the next
+    /// Request body: text, @FILE, or @- for standard input; several bodies alternate (repeatable)
     #[arg(short, long, alias = "data", value_name = "TEXT|@FILE", help_heading = "Requests")]
     body: Vec<String>,
-    /// Ask in HTTP/1.0
+    /// Use HTTP/1.0
     #[arg(long = "http1.0", help_heading = "Requests")]
     http_10: bool,
-    /// URLs, a line each, with weight, method and body beside them where they differ: 3 POST URL @FILE
+    /// File with a URL per line, optionally with weight, method and body: 3 POST URL @FILE
     ///
-    /// The weight says how often a URL is asked in comparison with the others; `#` begins a comment.
+    /// A URL with weight 3 is requested three times as often as one with weight 1. `#` starts a comment.
     #[arg(long, value_name = "FILE", help_heading = "Requests")]
     urls: Option<PathBuf>,
-    /// An answer is right only if its body has N bytes
+    /// Count responses whose body is not N bytes long as failed
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Requests")]
     expect_bytes: Option<u64>,
-    /// An answer is right only if its body is what FILE holds
+    /// Count responses whose body differs from FILE as failed
     #[arg(long, value_name = "FILE", help_heading = "Requests")]
     expect_body: Option<PathBuf>,
-    /// A new connection for each request
+    /// Open a new connection for each request
     #[arg(long, help_heading = "Connections")]
     disable_keepalive: bool,
-    /// Close a connection after N requests, and open another
+    /// Number of requests after which a connection is replaced
     #[arg(long, value_name = "N", value_parser = number, help_heading = "Connections")]
     requests_per_connection: Option<NonZeroU32>,
-    /// Have N requests under way on a connection at once
+    /// Number of pipelined requests per connection
     #[arg(long, value_name = "N", default_value = "1", value_parser = number, help_heading = "Connections")]
     pipeline: NonZeroU32,
-    /// Connect from these addresses in turn, such as 127.0.0.0/28
+    /// Local addresses to connect from, in turn, such as 127.0.0.0/28
     #[arg(long, value_name = "CIDR", help_heading = "Connections")]
     sources: Option<Sources>,
-    /// Open at most so many connections per second [default: 5k]
+    /// Maximum number of new connections per second [default: 5k]
     #[arg(long, value_name = "RATE", value_parser = constant_rate, help_heading = "Connections")]
     connect_rate: Option<f64>,
-    /// Accept any certificate
+    /// Skip certificate verification
     #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
     insecure: bool,
-    /// Accept the certificates in this PEM file and what they have signed, and no others
+    /// CA certificates to trust instead of the system's, in PEM format
     #[arg(long, value_name = "FILE", help_heading = "Connections")]
     cacert: Option<PathBuf>,
-    /// Connect to this socket in the file system, whatever the URL's host
+    /// Connect to this Unix socket instead of the host in the URL
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix_socket: Option<PathBuf>,
-    /// Add the whole distribution of the latencies to the report
+    /// Print the full latency distribution
     #[arg(long, visible_short_alias = 'L', help_heading = "Output")]
     latency: bool,
-    /// Write the report as JSON to this file, or to standard output (-) instead of the text
+    /// Write the report as JSON to a file, or to standard output (-) instead of the text report
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     json: Option<PathBuf>,
-    /// Write an object for each interval to this file, or to standard output (-)
+    /// Write a JSON line per interval to a file, or to standard output (-)
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     ndjson: Option<PathBuf>,
-    /// Write the distribution of the latencies to this file, as .hgrm
+    /// Write the latency distribution in .hgrm format (HdrHistogram)
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     hgrm: Option<PathBuf>,
-    /// How often something is said while it runs [default: 1s]
+    /// Time between progress updates and between --ndjson lines [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Output")]
     interval: Option<Duration>,
-    /// Lines while it runs, even on a terminal
+    /// Print progress as lines, even on a terminal
     #[arg(long, alias = "no-tui", help_heading = "Output")]
     plain: bool,
 }
 
-/// `rudy bench`, or one of its commands.
+/// The subcommands of `rudy bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     Merge(Merge),
 }
 
-/// Join the reports of all shares of a load, without loss, into one
+/// Combine the reports of all shares of a load into one
 ///
-/// Counts are added, and histograms cell by cell: the percentiles are those of all requests. Shares of different plans,
-/// missing ones, and those whose generator was the limit or did not keep its rate are refused.
+/// Adds counts and histograms, so the percentiles are those of all requests. Rejects reports of different loads, missing
+/// shares, and shares whose load generator was saturated or missed its rate.
 #[derive(Debug, Args)]
-#[command(after_help = "Example, the first on one machine and the second on another:
+#[command(after_help = "Examples:
   rudy bench -R 200k --split 0/2 --start-at 2026-11-21T10:00:00Z --json a.json http://10.0.0.1/
   rudy bench -R 200k --split 1/2 --start-at 2026-11-21T10:00:00Z --json b.json http://10.0.0.1/
-  rudy bench merge a.json b.json")]
+  rudy bench merge a.json b.json
+
+Run the first command on one machine and the second on another.")]
 pub(crate) struct Merge {
-    /// The reports, as --json wrote them; what else a container's log has before and behind is passed over
+    /// Reports written by --json, or container logs that contain them
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Join them whatever is wrong, and say it
+    /// Combine the reports despite such problems, and print a warning
     #[arg(long)]
     force: bool,
-    /// Add the whole distribution of the latencies to the report
+    /// Print the full latency distribution
     #[arg(long)]
     latency: bool,
-    /// Write the report as JSON to this file, or to standard output (-) instead of the text
+    /// Write the report as JSON to a file, or to standard output (-) instead of the text report
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
-    /// Write the distribution of the latencies to this file, as .hgrm
+    /// Write the latency distribution in .hgrm format (HdrHistogram)
     #[arg(long, value_name = "FILE|-")]
     hgrm: Option<PathBuf>,
 }
@@ -234,7 +238,7 @@ impl From<Merge> for MergeOptions {
 }
 
 impl Bench {
-    /// Runs it to its end.
+    /// Runs the command and returns its exit code.
     pub(crate) fn run(mut self) -> Exit {
         match self.command.take() {
             Some(BenchCommand::Merge(merge)) => rudy_load::bench::merge(&merge.into()),
@@ -294,7 +298,7 @@ impl From<Bench> for Options {
             access: Access { trust, unix_socket: bench.unix_socket },
             split: bench.split,
             start_at: bench.start_at,
-            knee: bench.slo.map(|slo| KneeOptions {
+            slo_search: bench.slo.map(|slo| SloSearchOptions {
                 slo,
                 resolution: bench.resolution.unwrap_or(0.05),
                 step: bench.step_time.unwrap_or(Duration::from_secs(6)),
@@ -315,20 +319,20 @@ impl From<Bench> for Options {
 fn constant_rate(text: &str) -> Result<f64, String> {
     match text.parse().map_err(|error: ParseError| error.to_string())? {
         Rate::Constant(rate) => Ok(rate),
-        Rate::Ramp(..) => Err("expected one rate, and no ramp".to_owned()),
+        Rate::Ramp(..) => Err("expected a constant rate, not a ramp".to_owned()),
     }
 }
 
-/// As a part of the rate.
+/// Parses a percentage into a fraction of the rate.
 fn resolution(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>().ok();
-    let allowed = rudy_stats::knee::Options::RESOLUTION_MIN..=rudy_stats::knee::Options::RESOLUTION_MAX;
+    let allowed = SloSearchOptions::RESOLUTION;
     percent.map(|percent| percent / 100.0).filter(|part| allowed.contains(part)).ok_or_else(|| {
         format!("expected a percentage from {:.0}% to {:.0}%", allowed.start() * 100.0, allowed.end() * 100.0)
     })
 }
 
-/// Shorter ones have too few requests.
+/// Parses the duration of a step. Steps below 300 ms have too few requests.
 fn step_time(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(300);
     let time = time(text).map_err(|error| error.to_string())?;

@@ -9,58 +9,60 @@ use rudy_observe::conns::Options;
 
 use crate::top::interval;
 
-/// See the sockets of a process by state, and whether they grow.
+/// Show the sockets of a process by state, and detect leaks
 ///
-/// Sockets for which the process has a descriptor are counted by their state; UNREAD are bytes that came and that it has not read,
-/// UNSENT those that its peers have not acknowledged. Connections that it has closed, or not accepted yet, belong to no
-/// descriptor: those at its ports, and to remotes to which it has connections, are counted apart. Two processes that share a port
-/// or a remote share them.
+/// UNREAD is the number of received bytes that the process has not read, UNSENT the number of sent bytes that peers have not
+/// acknowledged.
 ///
-/// With --watch it looks again at each interval and writes a line with the change since the start, and at the end what has
-/// changed in all: sockets in `CLOSE_WAIT` that only grow are connections that the peer has closed and the process has forgotten.
+/// A second table counts connections without a descriptor, which the process has closed or not accepted yet. It lists
+/// connections at the ports of the process, and to remote addresses to which the process has connections. Processes that
+/// share a port or a remote address share these connections.
 ///
-/// It only reads /proc, of its own processes or as root. Ctrl-C ends it, as does the end of the process.
+/// With --watch, prints a line per interval with the change since the start, and a summary at the end. A growing number of
+/// sockets in CLOSE_WAIT means that the process does not close connections that its peers have closed.
+///
+/// Reads /proc only; needs the same user or root. Stops when the process ends or on Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  rudy conns 4711                       what it has now
-  rudy conns 4711 --by remote           with whom
-  rudy conns 4711 --watch 10            a line every ten seconds
-  rudy conns 4711 --watch --by remote   with whom, each second
+  rudy conns 4711                       sockets by state, once
+  rudy conns 4711 --by remote           sockets by remote address
+  rudy conns 4711 --watch 10            changes every ten seconds
+  rudy conns 4711 --watch --by remote   changes by remote address, every second
   rudy conns 4711 --watch --json | jq -c '[.descriptors, .tcp.close_wait.sockets]'
 
-Times are 10s, 2m, 500ms, or a number of seconds.
-Exit codes: 0 done, or the process has ended; 1 it cannot be seen; 2 bad arguments.")]
+TIME is 10s, 2m, 500ms, or a number of seconds.
+Exit codes: 0 done, or the process ended; 1 process not found or not readable; 2 invalid arguments.")]
 pub(crate) struct Conns {
-    /// The process, or one of its threads
+    /// Process id, or the id of one of its threads
     #[arg(value_name = "PID")]
     pid: u32,
-    /// Put sockets together by this
-    #[arg(long, value_name = "WHAT", value_enum, default_value = "state")]
+    /// Group sockets by this property
+    #[arg(long, value_name = "KEY", value_enum, default_value = "state")]
     by: Grouping,
-    /// Look again each second, or at each TIME
+    /// Repeat every TIME (1s if omitted) and print changes
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1", value_parser = interval)]
     watch: Option<Duration>,
-    /// End a watch after N looks
+    /// Stop watching after N updates
     #[arg(short = 'n', long, value_name = "N", requires = "watch")]
     count: Option<NonZeroU64>,
-    /// Show at most N remotes or locals
+    /// Maximum number of remote or local addresses to show
     #[arg(long, value_name = "N", default_value = "20")]
     rows: NonZeroUsize,
-    /// Write an object for each look, with units in its keys
+    /// Print a JSON object per update, with units in its keys
     #[arg(long)]
     json: bool,
-    /// Write below what was written, instead of over it
+    /// Append each update instead of redrawing the screen
     #[arg(long)]
     plain: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Grouping {
-    /// Their state
+    /// TCP state
     State,
-    /// The peer: its address, and its port where the process connects to it
+    /// Peer address, with the port of outgoing connections
     Remote,
-    /// This side: its address, and its port where the process listens
+    /// Local address, with the port of incoming connections
     Local,
 }
 

@@ -10,56 +10,58 @@ use rudy_load::bench::Sources;
 use rudy_load::flood::{Options, Server};
 use rudy_load::{Access, Template, Trust, parse_field};
 
-use crate::values::{elsewhere, number, time};
+use crate::values::{number, time, unsupported};
 
-/// Hold many long-lived connections: open them on a ramp, keep them, read everything, and say how late each chunk was.
+/// Open many long-lived connections and measure what they cost the server
 ///
-/// The first chunk of a stream after its greeting sets its schedule: chunk k is due (k - 1) intervals later, and what comes
-/// after that is late. With --pid or --run the server is looked at meanwhile: memory per connection, CPU by thread.
+/// Opens the connections over a ramp, holds them, reads all data, and measures how late each chunk arrives. The first chunk
+/// after the greeting starts the schedule of a stream: chunk k is due (k - 1) intervals later.
 ///
-/// Ctrl-C ends the flood with the report so far.
+/// With --pid or --run, also measures the memory per connection and the CPU usage of the server by thread.
+///
+/// Press Ctrl-C to stop early and print the report so far.
 #[derive(Debug, Args)]
 #[command(
-    arg(elsewhere("-t", "one thread holds all connections: leave it out")),
+    arg(unsupported("-t", "one thread handles all connections: remove the flag")),
     after_help = "Examples:
-  rudy flood http://127.0.0.1:8080/ticks          1,000 streams, kept for 30 s
-  rudy flood -c 10k -d 2m http://10.0.0.1/s/{}    10,000, each with its number in the path
+  rudy flood http://127.0.0.1:8080/ticks          1,000 streams for 30 seconds
+  rudy flood -c 10k -d 2m http://10.0.0.1/s/{}    10,000 streams, numbered in the path
   rudy flood --pid 4711 --plot flood.svg http://127.0.0.1:8080/ticks
   rudy flood --run 'rudy serve --config rudy.toml' http://127.0.0.1:8080/ticks
-  rudy flood --idle -c 9k --pid 4711 http://127.0.0.1:8080/    what an idle connection costs
+  rudy flood --idle -c 9k --pid 4711 http://127.0.0.1:8080/    memory of idle connections
 
-Times are 10s, 2m, 500ms, or a number of seconds; numbers may have k or m behind them.
-Exit codes: 0 done, 1 could not run, 2 bad arguments, 130 interrupted."
+TIME is 10s, 2m, 500ms, or a number of seconds. Counts accept the suffixes k and m.
+Exit codes: 0 done, 1 failed to run, 2 invalid arguments, 130 interrupted."
 )]
 pub(crate) struct Flood {
-    /// What each connection asks; {} in it stands for the connection's number
+    /// URL to request; {} is replaced by the number of the connection
     #[arg(value_name = "URL")]
     url: String,
-    /// Connections in all
+    /// Number of connections
     #[arg(short, long, value_name = "N", default_value = "1000", value_parser = number, help_heading = "Load")]
     connections: NonZeroU32,
-    /// Open them evenly over this time
+    /// Time over which the connections are opened
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, help_heading = "Load")]
     ramp: Duration,
-    /// Keep them for this time after that
+    /// Time to hold the connections after the ramp
     #[arg(long, short = 'd', visible_alias = "duration", value_name = "TIME", default_value = "30s", value_parser = time, help_heading = "Load")]
     hold: Duration,
-    /// How far apart the chunks of a stream are meant to be
+    /// Expected time between chunks of a stream
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time, help_heading = "Load")]
     interval: Duration,
-    /// Chunks at the beginning of a stream that are no part of its schedule
+    /// Number of initial chunks before the schedule starts
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Load")]
     greetings: u32,
-    /// Keep each connection after its whole answer, with no other request
+    /// Send one request per connection, then hold the connection idle
     #[arg(long, conflicts_with_all = ["interval", "greetings"], help_heading = "Load")]
     idle: bool,
-    /// Give up a connection, or one without a first byte, after this time
+    /// Maximum time to connect, and to receive the first byte
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, help_heading = "Load")]
     timeout: Duration,
-    /// A field of each request, "Name: value"; may be given again
+    /// Request header field, such as "Accept: text/html" (repeatable)
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
-    /// The method
+    /// Request method
     #[arg(
         short,
         long,
@@ -70,28 +72,28 @@ pub(crate) struct Flood {
         help_heading = "Requests"
     )]
     method: Method,
-    /// Connect from these addresses in turn, such as 127.0.0.0/28
+    /// Local addresses to connect from, in turn, such as 127.0.0.0/28
     #[arg(long, value_name = "CIDR", help_heading = "Connections")]
     sources: Option<Sources>,
-    /// Accept any certificate
+    /// Skip certificate verification
     #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
     insecure: bool,
-    /// Accept the certificates in this PEM file and what they have signed, and no others
+    /// CA certificates to trust instead of the system's, in PEM format
     #[arg(long, value_name = "FILE", help_heading = "Connections")]
     cacert: Option<PathBuf>,
-    /// Connect to this socket in the file system, whatever the URL's host
+    /// Connect to this Unix socket instead of the host in the URL
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix_socket: Option<PathBuf>,
-    /// Look at the server with this process number
+    /// Process id of the server to measure
     #[arg(long, value_name = "PID", help_heading = "Server")]
     pid: Option<u32>,
-    /// Start the server with this command, look at it, and end it after the flood
+    /// Command that starts the server; it is measured, and stopped at the end
     #[arg(long, value_name = "COMMAND", conflicts_with = "pid", help_heading = "Server")]
     run: Option<String>,
-    /// Draw connections, CPU by thread and memory over time
+    /// Write a chart of connections, CPU by thread and memory over time
     #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
     plot: Option<PathBuf>,
-    /// Write the report as an object, with units in its keys
+    /// Print the report as JSON, with units in its keys
     #[arg(long, help_heading = "Output")]
     json: bool,
 }

@@ -9,43 +9,42 @@ use http::{HeaderName, HeaderValue, Method};
 use rudy_load::get::{Options, Proxies};
 use rudy_load::{Access, Trust, Url, parse_field};
 
-use crate::values::{elsewhere, time};
+use crate::values::{time, unsupported};
 
-/// Ask a server, and see where the time of the request goes.
+/// Fetch URLs and show where the time of each request goes
 ///
-/// The body goes to standard output as it comes. Standard error tells of each request what it was answered, over which connection,
-/// how many bytes came, when (with curl's names, in seconds from its start), and how the connection ended. Each server is asked over
-/// one connection, where it allows that.
+/// Writes response bodies to standard output, and a report of each request to standard error: status, connection, sizes,
+/// and timings with curl's names, in seconds from the start of the request. Reuses the connection to each server.
 ///
-/// An answer that is not whole is an error, and what came of it is written all the same. A server that answers 429, 503 or 999, or
-/// sends Retry-After, is left alone for as long as it asks, or for 1 s, 2 s, 4 s, up to 60 s, before it is asked again.
+/// An incomplete response is an error; the received part is still written. After a status of 429, 503 or 999, or a
+/// Retry-After field, waits before the next request to the server: for the requested time, or 1 s, 2 s, 4 s, up to 60 s.
 ///
-/// Proxies are taken from `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, as curl does.
+/// Uses the proxies in `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, like curl.
 #[derive(Debug, Args)]
 #[command(
-    arg(elsewhere("-v", "what went on is told on standard error, and -i writes the head too")),
-    arg(elsewhere("-u", "credentials are a field: -H 'Authorization: ...'")),
-    arg(elsewhere("-A", "the agent is a field: -H 'User-Agent: ...'")),
-    arg(elsewhere("-x", "a proxy is named by the variables http_proxy and https_proxy")),
-    arg(elsewhere("-w", "every figure is in --json")),
+    arg(unsupported("-v", "the report on standard error is always on; add the response head with -i")),
+    arg(unsupported("-u", "send credentials with -H 'Authorization: ...'")),
+    arg(unsupported("-A", "set the user agent with -H 'User-Agent: ...'")),
+    arg(unsupported("-x", "set a proxy with the environment variables http_proxy and https_proxy")),
+    arg(unsupported("-w", "print all timings as JSON with --json")),
     after_help = "Examples:
-  rudy get http://127.0.0.1:8080/                    the body, and where the time went
-  rudy get -i -o page.html https://example.org/      head and body in a file
+  rudy get http://127.0.0.1:8080/                    print the body and the timings
+  rudy get -i -o page.html https://example.org/      write head and body to a file
   rudy get --repeat 5 --interval 1 http://127.0.0.1:8080/ -o /dev/null
   rudy get -b '{\"a\":1}' -H 'Content-Type: application/json' http://127.0.0.1:8080/
   rudy get --json http://127.0.0.1:8080/ | jq .time_total_s
 
-Times are 10s, 2m, 500ms, or a number of seconds.
-Exit codes: 0 every answer came whole, 1 one did not, 2 bad arguments, 22 an error was answered (--fail), 130 interrupted."
+TIME is 10s, 2m, 500ms, or a number of seconds.
+Exit codes: 0 all responses complete, 1 a request failed, 2 invalid arguments, 22 error status (--fail), 130 interrupted."
 )]
 pub(crate) struct Get {
-    /// What to ask, in this order
+    /// URLs to fetch, in this order
     #[arg(value_name = "URL", required = true)]
     url: Vec<Url>,
-    /// A field of each request, "Name: value"; may be given again
+    /// Request header field, such as "Accept: text/html" (repeatable)
     #[arg(short = 'H', long, value_name = "FIELD", value_parser = parse_field, help_heading = "Requests")]
     header: Vec<(HeaderName, HeaderValue)>,
-    /// The method [default: GET, or POST with a body]
+    /// Request method [default: GET, or POST with a body]
     #[arg(
         short,
         long,
@@ -55,10 +54,10 @@ pub(crate) struct Get {
         help_heading = "Requests"
     )]
     method: Option<Method>,
-    /// Ask for the head alone (HEAD), and write it
+    /// Send a HEAD request and write the response head
     #[arg(short = 'I', long, conflicts_with_all = ["method", "body"], help_heading = "Requests")]
     head: bool,
-    /// The body: a text, @FILE, or @- for standard input
+    /// Request body: text, @FILE, or @- for standard input
     #[arg(
         short,
         long,
@@ -68,58 +67,58 @@ pub(crate) struct Get {
         help_heading = "Requests"
     )]
     body: Option<String>,
-    /// Ask in HTTP/1.0
+    /// Use HTTP/1.0
     #[arg(long = "http1.0", help_heading = "Requests")]
     http_10: bool,
-    /// Follow redirects; credentials stay with the server they were meant for
+    /// Follow redirects; does not send credentials to other servers
     #[arg(short = 'L', long, help_heading = "Requests")]
     location: bool,
-    /// Follow at most N redirects in a row
+    /// Maximum number of consecutive redirects
     #[arg(long, value_name = "N", default_value = "10", requires = "location", help_heading = "Requests")]
     max_redirs: NonZeroU32,
-    /// Ask for the URLs N times
+    /// Number of times to fetch the URLs
     #[arg(long, value_name = "N", default_value = "1", help_heading = "Requests")]
     repeat: NonZeroU64,
-    /// Wait so long between one time and the next
+    /// Pause between repetitions
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = time, help_heading = "Requests")]
     interval: Duration,
-    /// Do not wait for servers that ask for fewer requests
+    /// Do not wait after 429, 503, 999 or Retry-After
     #[arg(long, help_heading = "Requests")]
     no_backoff: bool,
-    /// For a whole answer, from the lookup on [default: as long as it takes]
+    /// Maximum time for the whole request, name lookup included [default: none]
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Requests")]
     timeout: Option<Duration>,
-    /// A new connection for each request
+    /// Open a new connection for each request
     #[arg(long, help_heading = "Connections")]
     no_keepalive: bool,
-    /// For the lookup, connecting and TLS
+    /// Maximum time for name lookup, connection and TLS handshake
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time, help_heading = "Connections")]
     connect_timeout: Duration,
-    /// Accept any certificate
+    /// Skip certificate verification
     #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
     insecure: bool,
-    /// Accept the certificates in this PEM file and what they have signed, and no others
+    /// CA certificates to trust instead of the system's, in PEM format
     #[arg(long, value_name = "FILE", help_heading = "Connections")]
     cacert: Option<PathBuf>,
-    /// Connect to this socket in the file system, whatever the URL's host
+    /// Connect to this Unix socket instead of the host in the URL
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix_socket: Option<PathBuf>,
-    /// Hosts that are reached without a proxy, instead of those in `no_proxy`; * for all
+    /// Hosts to reach without a proxy, instead of those in `no_proxy`; * for all
     #[arg(long, value_name = "HOSTS", help_heading = "Connections")]
     noproxy: Option<String>,
-    /// Write bodies there, one after the other
+    /// Write the bodies to this file
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Write the head of each answer before its body
+    /// Write the head of each response before its body
     #[arg(short, long, help_heading = "Output")]
     include: bool,
-    /// Take a status from 400 on for an error, and leave its body out
+    /// Treat a status of 400 or above as an error, and omit its body
     #[arg(short, long, help_heading = "Output")]
     fail: bool,
-    /// Write an object for each request to standard output, instead of the report; bodies go to -o, or are only counted
+    /// Print a JSON object per request to standard output instead of the report; bodies go to -o only
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// No report, only errors
+    /// Print errors only
     #[arg(short, long, visible_short_alias = 's', alias = "silent", help_heading = "Output")]
     quiet: bool,
 }

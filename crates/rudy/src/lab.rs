@@ -6,15 +6,18 @@ use clap::{Args, Subcommand, ValueEnum};
 use rudy_lab::{Format, Options, ReportOptions};
 use rudy_load::Exit;
 
-/// Compare servers: several, side by side, under the same loads, in rounds.
+/// Compare servers with repeated, interleaved benchmarks
 ///
-/// A plan (TOML) says which servers, which loads, and what is compared with what. Each server is started afresh for each load
-/// and round, in an order that changes from round to round.
+/// A plan (a TOML file) lists the servers, the workloads and the comparisons. The lab starts a new server process for each
+/// workload and round, and changes the order in each round.
 #[derive(Debug, Args)]
 #[command(
     disable_help_subcommand = true,
     arg_required_else_help = true,
-    after_help = "Example: rudy lab run files"
+    after_help = "Examples:
+  rudy lab list                 list the built-in plans
+  rudy lab run files            run a built-in plan and write a report
+  rudy lab run mine.toml        run your own plan"
 )]
 pub(crate) struct Lab {
     #[command(subcommand)]
@@ -23,7 +26,7 @@ pub(crate) struct Lab {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// Name the plans that Rudy has with it
+    /// List the built-in plans
     #[command(after_help = "Example: rudy lab list")]
     List,
     Run(Run),
@@ -31,100 +34,100 @@ enum LabCommand {
     Messages(Messages),
 }
 
-/// Carry out a plan
+/// Run a plan and write a report
 ///
-/// What is measured is written to the folder of the results after every single run. Ctrl-C ends the servers and keeps what
-/// was measured; --resume goes on from there.
+/// Writes each result to the results folder at once. Ctrl-C stops the servers and keeps the results so far; --resume
+/// continues from there.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  rudy lab run files                          a built-in plan; see `rudy lab list`
+  rudy lab run files                          run a built-in plan; see `rudy lab list`
   rudy lab run files --quick --only nginx --only rudy --only 1k
-  rudy lab run mine.toml --out results        a plan of your own
-  rudy lab run --resume results               go on where it was interrupted
+  rudy lab run mine.toml --out results        run your own plan
+  rudy lab run --resume results               continue an interrupted run
 
-Exit codes: 0 done, 1 could not run, 2 bad arguments or a wrong plan, 130 interrupted.")]
+Exit codes: 0 done, 1 failed to run, 2 invalid arguments or plan, 130 interrupted.")]
 struct Run {
-    /// The plan's file, or the name of a built-in one
+    /// Plan file, or name of a built-in plan
     #[arg(value_name = "PLAN", required_unless_present = "resume", conflicts_with = "resume")]
     plan: Option<String>,
-    /// So many rounds, whatever the plan says; a verdict takes 6 or more, with the number of comparisons
+    /// Number of rounds, instead of the plan's; a verdict needs at least 6, more with many comparisons
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     rounds: Option<usize>,
-    /// Write the results to this folder [default: lab-PLAN-TIME]
+    /// Results folder [default: lab-PLAN-TIME]
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     out: Option<PathBuf>,
-    /// Only this subject or load of the plan; may be given again
+    /// Run only this server or workload of the plan (repeatable)
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     only: Vec<String>,
-    /// Go on with the experiment in this folder
+    /// Continue the interrupted run in this results folder
     #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
-    /// Two rounds and loads of a second: to see whether a plan works
+    /// Try the plan: two rounds with workloads of one second
     #[arg(long, conflicts_with = "resume")]
     quick: bool,
 }
 
-/// Make a report of what was measured
+/// Write a report of results
 ///
-/// A report has the findings with their intervals, every figure of every subject, the doubts, and what is needed to repeat it.
-/// Several folders make one report, in which verdicts are corrected for the comparisons of all.
+/// A report has the comparisons with confidence intervals, all figures of all servers, validity warnings, and the commands to
+/// repeat the measurement. Several results folders make one report, which corrects the verdicts for all its comparisons.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  rudy lab report results                     a page: results/report.html
+  rudy lab report results                     write results/report.html
   rudy lab report monday tuesday --out both.html
-  rudy lab report results --format markdown   tables, on standard output
+  rudy lab report results --format markdown   print tables
   rudy lab report results --format json | jq -r '.experiments[].findings[].sentence'
-  rudy lab report results --charts pictures   the page, and each chart as SVG and CSV
+  rudy lab report results --charts pictures   also write each chart as SVG and CSV
 
-Exit codes: 0 done, 1 could not write, 2 bad arguments or no results.")]
+Exit codes: 0 done, 1 cannot write, 2 invalid arguments or no results.")]
 struct Report {
-    /// Folders that `rudy lab run` has left
+    /// Results folders of `rudy lab run`
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// How it is written
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "html")]
     format: FormatName,
-    /// Write it to this file, or to standard output (-) [default: a page to report.html in DIR, the rest to -]
+    /// Output file, or - for standard output [default: DIR/report.html for html, otherwise -]
     #[arg(long, value_name = "FILE|-")]
     out: Option<PathBuf>,
-    /// Write each chart to this folder, as SVG and its data as CSV
+    /// Folder for the charts as SVG, with their data as CSV
     #[arg(long, value_name = "DIR")]
     charts: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum FormatName {
-    /// A page for a browser, with charts
+    /// Web page with charts
     Html,
-    /// Tables as in the issues of GitHub
+    /// Tables in GitHub's Markdown
     Markdown,
-    /// Everything that was found, for programs
+    /// Comparisons and figures for programs
     Json,
-    /// A row for each run with all its figures
+    /// One row per run, with all figures
     Csv,
 }
 
-/// Send messages from all to all: what the work-stealing scheduler takes for them
+/// Measure the overhead of the work-stealing scheduler
 ///
-/// N tasks ping each other, answer each ping with a pong, and are done with their last pong. It prints how long that took, what CPU
-/// it cost, and how many messages there were. `rudy lab run schedulers` does it with several numbers of workers, beside Erlang.
+/// N tasks send a ping to each other, reply to each ping with a pong, and end after their last pong. Prints the elapsed
+/// time, the CPU time and the number of messages. `rudy lab run schedulers` compares numbers of workers, and Erlang.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   rudy lab messages 800 --workers 4           time_s, cpu_s, messages, ns_per_message
   for w in 1 2 4 8 16; do echo $w; rudy lab messages 800 --workers $w; done
 
-Exit codes: 0 done, 1 could not run, 2 bad arguments.")]
+Exit codes: 0 done, 1 failed to run, 2 invalid arguments.")]
 struct Messages {
-    /// How many tasks, from 2 to 4000
+    /// Number of tasks, from 2 to 4000
     #[arg(value_name = "N")]
     tasks: u32,
-    /// How many OS threads carry them [default: one per core]
+    /// Number of worker threads [default: one per core]
     #[arg(long, value_name = "W")]
     workers: Option<usize>,
 }
 
 impl Lab {
-    /// Does it.
+    /// Runs the command and returns its exit code.
     pub(crate) fn run(self) -> Exit {
         match self.command {
             LabCommand::List => rudy_lab::list(),

@@ -1,4 +1,4 @@
-//! The command line: flags to calls. No logic.
+//! The command line. Each command turns its flags into the options of a library call; there is no logic here.
 
 mod allocator;
 mod bench;
@@ -23,10 +23,15 @@ use rudy_net::listen::{Address, Endpoint};
 use rudy_server::access_log::Destination;
 use rudy_server::run::{self, AllowedHost, Options, Source, init};
 
-/// A web server: serves a folder, or what a rudy.toml says.
+/// A web server with built-in load testing and benchmarking
 #[derive(Debug, Parser)]
 #[command(name = "rudy", version, arg_required_else_help = true, disable_help_subcommand = true)]
-#[command(after_help = "Example: rudy serve public\n\nEvery command says more with --help.")]
+#[command(after_help = "Examples:
+  rudy serve public                       serve a folder on http://127.0.0.1:8080/
+  rudy serve rudy.toml                    serve the sites of a configuration file
+  rudy bench http://127.0.0.1:8080/       measure throughput and latency
+
+Run `rudy COMMAND --help` for the options and examples of a command.")]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
@@ -35,21 +40,18 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Serve),
-    /// Print what a rudy.toml means, or everything that is wrong with it
+    /// Validate a configuration file and print its effective settings
     ///
-    /// Prints which addresses are listened on and which handler answers which path, in the order in which they are
-    /// tried. If anything is wrong, it prints the errors, and the exit code is 2.
-    #[command(after_help = "Example: rudy check /etc/rudy/rudy.toml")]
+    /// Prints the listening addresses, the sites, and their routes in matching order. Reports all errors at once,
+    /// with file and line.
+    #[command(after_help = "Example: rudy check /etc/rudy/rudy.toml
+
+Exit codes: 0 valid, 2 invalid.")]
     Check {
-        /// The file
+        /// Configuration file to validate
         #[arg(value_name = "FILE", default_value = "rudy.toml")]
         config: PathBuf,
     },
-    /// Print the JSON Schema of rudy.toml, for editors that complete and check it
-    #[command(after_help = "Example: rudy schema > rudy.schema.json")]
-    Schema,
-    Completions(manual::Completions),
-    Manual(manual::Manual),
     Reload(reload::Reload),
     Tail(tail::Tail),
     Get(Box<get::Get>),
@@ -58,79 +60,82 @@ enum Command {
     Lab(lab::Lab),
     Top(top::Top),
     Conns(conns::Conns),
-    /// Fetch URLs as http_load does, with its options of one dash and its summary
+    /// Measure a server with the options and the output of http_load
     #[command(
         name = "http_load",
         disable_help_flag = true,
         after_help = "Example: rudy http_load -parallel 20 -fetches 1000 urls"
     )]
     HttpLoad {
-        /// What http_load would be given; -help lists it
+        /// Options of http_load; -help lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<String>,
     },
+    /// Print the JSON Schema of rudy.toml, for completion and validation in editors
+    #[command(after_help = "Example: rudy schema > rudy.schema.json")]
+    Schema,
+    Completions(manual::Completions),
+    Manual(manual::Manual),
 }
 
-/// Serve a folder, or what a rudy.toml says.
+/// Serve a folder, or the sites of a configuration file
 ///
-/// Without --listen or --port it is served on 127.0.0.1:8080, where only this machine can reach it.
-///
-/// After SIGTERM or SIGINT (Ctrl-C) Rudy finishes requests in progress and exits with code 0. After a second one it exits at once.
-///
-/// SIGHUP reads the configuration again and opens the logs again. SIGUSR2 replaces the process by a
-/// new one of the same command line, without losing a connection. See `rudy reload`.
+/// Without --listen or --port, Rudy listens on 127.0.0.1:8080, which only this machine can reach.
 #[derive(Debug, Args)]
-#[command(
-    verbatim_doc_comment,
-    after_help = "Examples:
-  rudy serve                                  the working folder, on this machine only
-  rudy serve public -p 8000                   a folder at another port
-  rudy serve public --browse --listen :8080   a folder with listings, for everybody
-  rudy serve rudy.toml                        what the file says; see `rudy check`"
-)]
+#[command(after_help = "Examples:
+  rudy serve                                  serve the current folder on 127.0.0.1:8080
+  rudy serve public -p 8000                   serve a folder on another port
+  rudy serve public --browse --listen :8080   list folders, accept connections from other machines
+  rudy serve rudy.toml                        serve the sites of a configuration; see `rudy check`
+
+Signals:
+  SIGTERM, SIGINT  finish requests in progress, then exit; a second signal exits at once
+  SIGHUP           reload the configuration and reopen the access log; see `rudy reload`
+  SIGUSR1          reopen the access log
+  SIGUSR2          replace the process by a new one without losing connections")]
 struct Serve {
-    /// The folder to serve, or a configuration that ends in .toml [default: the working folder]
+    /// Folder to serve, or a configuration file with the extension .toml [default: the current folder]
     #[arg(value_name = "DIR|FILE", conflicts_with = "config")]
     folder: Option<PathBuf>,
-    /// Serve what this file says, whatever its name
+    /// Configuration file, with any extension
     #[arg(long, value_name = "FILE", conflicts_with_all = ["browse", "spa", "host"])]
     config: Option<PathBuf>,
-    /// Listen on 127.0.0.1 at this port; may be given again
-    #[arg(short, long, value_name = "PORT")]
+    /// Port to listen on at 127.0.0.1 (repeatable)
+    #[arg(short, long, value_name = "PORT", help_heading = "Listening")]
     port: Vec<u16>,
-    /// Listen there: 127.0.0.1:8080, :8080 (every address), unix:PATH, systemd; may be given again
-    #[arg(long, value_name = "ADDR")]
+    /// Address to listen on: 127.0.0.1:8080, :8080 (all interfaces), unix:PATH or systemd (repeatable)
+    #[arg(long, value_name = "ADDR", help_heading = "Listening")]
     listen: Vec<Address>,
-    /// List folders that have no index.html
-    #[arg(long)]
-    browse: bool,
-    /// Answer with index.html where there is no file: for single-page applications
-    #[arg(long)]
-    spa: bool,
-    /// Respond to this host name too: example.test, *.example.test, or '*' for all; may be given again
-    #[arg(long, value_name = "NAME")]
+    /// Host name to accept besides the defaults: example.test, *.example.test, or '*' for any (repeatable)
+    #[arg(long, value_name = "NAME", help_heading = "Listening")]
     host: Vec<AllowedHost>,
-    /// Write a line for each request to this file, or to standard output (-)
-    #[arg(long, value_name = "PATH|-")]
+    /// List the files of folders without an index.html
+    #[arg(long, help_heading = "Files")]
+    browse: bool,
+    /// Serve index.html for paths that do not exist (single-page application)
+    #[arg(long, help_heading = "Files")]
+    spa: bool,
+    /// Access log file, or - for standard output
+    #[arg(long, value_name = "PATH|-", help_heading = "Logging")]
     access_log: Option<PathBuf>,
     /// Write the access log as JSON lines instead of the combined format
-    #[arg(long)]
+    #[arg(long, help_heading = "Logging")]
     json_log: bool,
-    /// How connections are carried: percore, task, mailbox, thread, pool:N, serial [default: percore]
-    #[arg(long, value_name = "ENGINE")]
-    engine: Option<Model>,
-    /// Let a connection have more than one request in serial and pool:N too
-    #[arg(long)]
-    keep_alive: bool,
-    /// Run as this user once the addresses are bound: www-data, www-data:group, or numbers
-    #[arg(long, value_name = "USER[:GROUP]")]
+    /// Run as this user after binding the addresses: www-data, www-data:group, or numeric ids
+    #[arg(long, value_name = "USER[:GROUP]", help_heading = "Process")]
     user: Option<String>,
-    /// Threads that carry connections in percore, task and mailbox [default: one for each core]
-    #[arg(long, value_name = "N")]
+    /// Concurrency model: percore, task, mailbox, thread, pool:N or serial [default: percore]
+    #[arg(long, value_name = "ENGINE", help_heading = "Process")]
+    engine: Option<Model>,
+    /// Number of worker threads of percore, task and mailbox [default: one per core]
+    #[arg(long, value_name = "N", help_heading = "Process")]
     cores: Option<NonZeroUsize>,
+    /// Enable keep-alive connections in serial and pool:N
+    #[arg(long, help_heading = "Process")]
+    keep_alive: bool,
 }
 
-fn on_this_machine(port: u16) -> Address {
+fn loopback(port: u16) -> Address {
     Endpoint::Ip((Ipv4Addr::LOCALHOST, port).into()).into()
 }
 
@@ -167,7 +172,7 @@ impl From<Serve> for Options {
         };
         Self {
             source,
-            listen: serve.port.into_iter().map(on_this_machine).chain(serve.listen).collect(),
+            listen: serve.port.into_iter().map(loopback).chain(serve.listen).collect(),
             access_log: serve.access_log.map(|path| Destination::new(&path)),
             json_log: serve.json_log,
             engine: serve.engine,

@@ -1,4 +1,4 @@
-//! Completions and manual pages, made from the definition of the command line.
+//! Shell completions and man pages, generated from the definition of the command line.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use rudy_server::run::{self, Exit, Page};
 
 use crate::CommandLine;
 
-/// Print a script with which a shell completes commands, flags and file names
+/// Print a completion script for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   rudy completions bash > ~/.local/share/bash-completion/completions/rudy
   rudy completions zsh > ~/.zfunc/_rudy    with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
   rudy completions fish > ~/.config/fish/completions/rudy.fish")]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell to generate the script for
     shell: Shell,
 }
 
@@ -30,16 +30,16 @@ impl Completions {
     }
 }
 
-/// Write the manual pages: of every command, and rudy.toml(5) with every key of the configuration
+/// Write the man pages of all commands and of rudy.toml
 ///
-/// Those of section 1 go to DIR/man1, rudy.toml(5) goes to DIR/man5. Prints the names of the files. Folders that are missing are
-/// made, and pages that are there are replaced.
+/// Writes the pages of the commands to DIR/man1 and rudy.toml(5), the configuration reference, to DIR/man5. Prints the
+/// names of the files. Creates missing folders and replaces existing pages.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  rudy manual ~/.local/share/man      for `man rudy-serve` and `man rudy.toml`
-  rudy manual /usr/local/share/man    the same for every user")]
+  rudy manual ~/.local/share/man      for this user; read with `man rudy-serve`, `man rudy.toml`
+  rudy manual /usr/local/share/man    for all users")]
 pub(crate) struct Manual {
-    /// The folder
+    /// Root folder of the man pages
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     folder: PathBuf,
 }
@@ -56,11 +56,11 @@ impl Manual {
     }
 }
 
-/// The page of a command, and those of the commands below it.
+/// Adds the page of a command and the pages of its subcommands.
 fn add_pages(command: &Command, pages: &mut Vec<Page>) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let version = env!("CARGO_PKG_VERSION");
-    // `render_title` names a command without those above it, and drops an empty date.
+    // `render_title` omits the parent commands from the name, and drops an empty date.
     let mut text = format!(".TH {name} 1 \"\" \"rudy {version}\" \"User Commands\"\n").into_bytes();
     let page = Man::new(command.clone());
     page.render_name_section(&mut text)?;
@@ -75,13 +75,13 @@ fn add_pages(command: &Command, pages: &mut Vec<Page>) -> io::Result<()> {
     command.get_subcommands().try_for_each(|inner| add_pages(inner, pages))
 }
 
-/// What `--help` shows at its end: examples, whose lines stay as they are, and remarks.
+/// The sections made from the end of `--help`: examples, notes, and references to other pages.
 fn last_sections(command: &Command, name: &str) -> Roff {
     let mut roff = Roff::new();
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let (examples, remarks): (Vec<_>, Vec<_>) =
+    let (examples, notes): (Vec<_>, Vec<_>) =
         help.split("\n\n").filter(|part| !part.is_empty()).partition(|part| part.starts_with("Example"));
-    for (title, parts) in [("EXAMPLES", examples), ("NOTES", remarks)] {
+    for (title, parts) in [("EXAMPLES", examples), ("NOTES", notes)] {
         if parts.is_empty() {
             continue;
         }
@@ -105,7 +105,7 @@ mod tests {
     fn every_command_has_an_example() {
         fn check(command: &Command) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("Example"), "`{}` has none", command.get_name());
+            assert!(help.contains("Example"), "`{}` has no example", command.get_name());
             command.get_subcommands().for_each(check);
         }
         let command = CommandLine::command();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_and_remarks_are_sections_of_their_own() {
+    fn examples_and_notes_get_their_own_sections() {
         let command = Command::new("a").after_help("Examples:\n  a b   c\n  .d\n\nExit codes: 0\nor 1.");
         let text = last_sections(&command, "rudy-a").to_roff();
         assert_eq!(

@@ -3,28 +3,26 @@
 use clap::Args;
 use rudy_server::reload::Options;
 
-/// Have a running server read its configuration again, or replace its binary.
+/// Reload the configuration of a running server, or upgrade its binary
 ///
-/// Without --pid it is the one `rudy serve` of this user. The command waits and prints the outcome. If the new configuration is
-/// wrong, or the new process does not start, the server goes on as before.
+/// Sends SIGHUP to the server, waits, and prints the result. If the new configuration is invalid, the server continues
+/// with the old one.
 ///
-/// With --binary the server starts its command line again, from the same path. The new process takes over the listening sockets,
-/// and the old one finishes its requests: no connection is lost. If the new process ends while the old one still finishes, the old one
-/// takes over again.
-///
-/// It sends SIGHUP, or SIGUSR2 with --binary.
+/// With --binary, sends SIGUSR2: the server starts the binary at its own path with the same command line. The new process
+/// takes over the listening sockets, and the old one finishes its requests. No connection is lost. If the new process
+/// fails meanwhile, the old one continues to serve.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  rudy reload                      read the configuration again
-  rudy reload --binary             after a new version was installed
-  rudy reload --pid \"$MAINPID\"     in a systemd unit, as ExecReload=
+  rudy reload                      reload the configuration
+  rudy reload --binary             upgrade after installing a new version
+  rudy reload --pid \"$MAINPID\"     ExecReload= of a systemd unit
 
-Exit codes: 0 done; 1 rejected, or no server can be signalled; 2 bad arguments.")]
+Exit codes: 0 reloaded; 1 configuration rejected, or no server found; 2 invalid arguments.")]
 pub(crate) struct Reload {
-    /// Replace the process by a new one of the same command line
+    /// Upgrade the binary: replace the server process by a new one with the same command line
     #[arg(long)]
     binary: bool,
-    /// The process of the server [default: the one `rudy serve` of this user]
+    /// Process id of the server [default: the only `rudy serve` of the current user]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 }

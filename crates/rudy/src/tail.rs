@@ -5,40 +5,40 @@ use std::path::PathBuf;
 use clap::Args;
 use rudy_server::tail::{Options, Regex};
 
-/// Follow files: write their last lines, and then every line as it is written.
+/// Print the last lines of files and follow them as they grow
 ///
-/// A file that is renamed (log rotation) is read to its end, and then the one that takes its name from its start. One that
-/// is emptied or made anew is read from its start, and one that is not there yet is waited for. What is not followed is
-/// said on stderr, with the reason.
+/// Handles log rotation: reads a renamed file to its end, then reads its replacement from the start. Reads a truncated or
+/// recreated file from the start, and waits for files that do not exist yet. Reports files that it cannot follow on
+/// standard error.
 ///
-/// A FILE may have *, ? and {a,b}. In quotes, so that the shell does not expand it, it also finds files that appear
-/// later. With several files, each line has the name of its file before it.
+/// FILE may contain the wildcards *, ? and {a,b}. Quote a pattern to also follow matching files that appear later.
+/// With several files, each line is prefixed with the file name.
 ///
-/// Ctrl-C ends it.
+/// Press Ctrl-C to stop.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  rudy tail access.log                          the last 10 lines, and what comes
-  rudy tail '/var/log/app/*.log'                every log of a folder, those of tomorrow too
-  rudy tail -n 0 --grep ' 50[0-9] ' access.log  server errors, from now on
-  rudy tail --no-follow -n 100 error.log        100 lines and no more
-  rudy tail --json '*.log' | jq .line           for a program")]
+  rudy tail access.log                          the last 10 lines, then new lines
+  rudy tail '/var/log/app/*.log'                all logs of a folder, new files included
+  rudy tail -n 0 --grep ' 50[0-9] ' access.log  new lines with a server error
+  rudy tail --no-follow -n 100 error.log        the last 100 lines, then exit
+  rudy tail --json '*.log' | jq .line           JSON lines for other programs")]
 pub(crate) struct Tail {
-    /// The files to follow
+    /// Files or quoted patterns to follow
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Begin with the last N lines of each file that is there
+    /// Number of lines to print from the end of each existing file
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = last_lines)]
     lines: u64,
-    /// Only lines in which REGEX is found; (?i) before it ignores case
+    /// Print only lines that match REGEX; prefix it with (?i) to ignore case
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
-    /// Write an object for each line, with `time`, `file` and `line`
+    /// Print each line as a JSON object with `time`, `file` and `line`
     #[arg(long)]
     json: bool,
-    /// End after the last lines
+    /// Exit after the last lines instead of following
     #[arg(long, conflicts_with = "follow")]
     no_follow: bool,
-    /// As in other tails; it follows anyway
+    /// Accepted for compatibility with tail(1); following is the default
     #[arg(short, long, short_alias = 'F')]
     follow: bool,
 }
@@ -55,8 +55,8 @@ impl From<Tail> for Options {
     }
 }
 
-/// Elsewhere `+5` is the fifth line and all after it: not the last five, for which a number with a sign would be taken.
+/// Rejects a sign: in tail(1), `+5` means "from the fifth line on", not "the last five".
 fn last_lines(text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|_| !text.starts_with('+'));
-    number.ok_or_else(|| "expected how many of the last lines, as in 10".to_owned())
+    number.ok_or_else(|| "expected a number of lines, such as 10".to_owned())
 }

@@ -8,44 +8,44 @@ use rudy_observe::top::Options;
 
 use crate::values::time;
 
-/// See which threads of a process take the CPU.
+/// Show the CPU usage of a process by thread
 ///
-/// CPU is counted over an interval, in % of one core: USER and SYS are what of it was spent in the program and in the kernel, WAIT is
-/// the time for which the thread was ready and no core was free for it. VOL/s is how often it waited for something, INVOL/s how
-/// often its core was taken from it. NID is the thread's number as a JVM's thread dump has it (jcmd PID Thread.print).
+/// CPU, USER (program), SYS (kernel) and WAIT (runnable, but no core free) are percentages of one core over the interval.
+/// VOL/s and INVOL/s are voluntary and involuntary context switches per second. NID is the thread id in the format of a
+/// JVM thread dump (jcmd PID Thread.print).
 ///
-/// Threads that took no CPU are not shown, and counted. CPU of threads that have ended stands in a row of its own.
+/// Idle threads are counted but not listed. The row (ended) has the CPU of threads that ended within the interval.
 ///
-/// It only reads /proc. Ctrl-C ends it, as does the end of the process.
+/// Reads /proc only. Stops when the process ends or on Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  rudy top 4711                         the busiest threads, each second
-  rudy top $(pidof java) --interval 10  over ten seconds
-  rudy top 4711 -n 1 --threads 3        once, the three busiest
+  rudy top 4711                         the busiest threads, every second
+  rudy top $(pidof java) --interval 10  every ten seconds
+  rudy top 4711 -n 1 --threads 3        the three busiest threads, once
   rudy top 4711 --json | jq -c '.busiest[] | [.name, .cpu_percent]'
 
-Times are 10s, 2m, 500ms, or a number of seconds.
-Exit codes: 0 done, or the process has ended; 1 it cannot be seen; 2 bad arguments.")]
+TIME is 10s, 2m, 500ms, or a number of seconds.
+Exit codes: 0 done, or the process ended; 1 process not found or not readable; 2 invalid arguments.")]
 pub(crate) struct Top {
-    /// The process, or one of its threads
+    /// Process id, or the id of one of its threads
     #[arg(value_name = "PID")]
     pid: u32,
-    /// Count CPU over so long, 10ms to 1h
+    /// Time between updates, from 10ms to 1h
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = interval)]
     interval: Duration,
-    /// End after N intervals
+    /// Exit after N updates
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<NonZeroU64>,
-    /// The busiest N threads [default: as many as fit on the terminal, or 20]
+    /// Number of threads to show [default: as many as fit on the terminal, else 20]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Show threads that took no CPU too
+    /// Show idle threads too
     #[arg(long)]
     idle: bool,
-    /// Write an object for each interval, with units in its keys
+    /// Print a JSON object per update, with units in its keys
     #[arg(long)]
     json: bool,
-    /// Write below what was written, instead of over it
+    /// Append each update instead of redrawing the screen
     #[arg(long)]
     plain: bool,
 }
@@ -64,7 +64,7 @@ impl From<Top> for Options {
     }
 }
 
-/// Looking more often than each 10 ms, which is the kernel's tick, would be mostly our own work.
+/// Parses an interval of at least 10 ms, the kernel's tick: more frequent updates would mostly measure Rudy itself.
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let interval = time(text).map_err(|error| error.to_string())?;
     let sensible = Duration::from_millis(10)..=Duration::from_hours(1);

@@ -1,4 +1,4 @@
-//! Values of flags that several commands have.
+//! Parsers of flag values that several commands share.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use clap::Arg;
 use clap::builder::UnknownArgumentValueParser;
 use rudy_stats::rate::{Count, ParseError, Time};
 
-/// A letter that means something in another tool: whoever tries it is told what it is called here.
-pub(crate) fn elsewhere(name: &'static str, tip: &'static str) -> Arg {
-    let told = UnknownArgumentValueParser::suggest(tip);
+/// A hidden flag that other tools have and this command lacks. The error for it shows `tip`.
+pub(crate) fn unsupported(name: &'static str, tip: &'static str) -> Arg {
+    let error_with_tip = UnknownArgumentValueParser::suggest(tip);
     Arg::new(name)
         .short(name.chars().last())
         .num_args(0)
         .default_missing_value("")
         .hide(true)
-        .value_parser(told)
+        .value_parser(error_with_tip)
 }
 
 pub(crate) fn count(text: &str) -> Result<u64, ParseError> {
@@ -29,5 +29,5 @@ pub(crate) fn time(text: &str) -> Result<Duration, ParseError> {
 pub(crate) fn number(text: &str) -> Result<NonZeroU32, String> {
     let count = count(text).map_err(|error| error.to_string())?;
     let number = u32::try_from(count).ok().and_then(NonZeroU32::new);
-    number.ok_or_else(|| "expected a whole number from 1 to 4294967295".to_owned())
+    number.ok_or_else(|| "expected an integer from 1 to 4294967295".to_owned())
 }

@@ -298,7 +298,7 @@ mod tests {
         latency.record(Duration::from_millis(1));
         assert!(report(64_000, 64_000).doubts(&closed(), Some(&latency), None).is_empty());
         let doubts = report(64_000, 63_000).doubts(&closed(), Some(&latency), None);
-        assert!(doubts[0].sentence.contains("not answered rightly"), "{doubts:?}");
+        assert!(doubts[0].sentence.contains("of the requests failed"), "{doubts:?}");
         assert!(doubts[0].concerns.iter().any(|name| name == "cpu_us_per_request"));
     }
 

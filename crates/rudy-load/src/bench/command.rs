@@ -1,4 +1,4 @@
-//! `rudy bench`: from the command line to the report.
+//! Runs `rudy bench`, from the options to the report.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -16,17 +16,17 @@ use crate::exit::Refusal;
 use crate::interrupt::Interrupt;
 use crate::{Exit, Remote};
 
-/// What opening connections takes beyond their number, TLS and a slow network included.
+/// Time allowance for opening connections in addition to the connect rate, for TLS and slow networks.
 const HEAD_START: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether it is to end, while it waits for its start.
+/// Time between checks for a signal while the process waits for its start.
 const NAP: Duration = Duration::from_millis(20);
 
-/// Runs what the options say, and reports it.
+/// Runs a load test and writes its report.
 #[must_use]
 pub fn bench(options: &Options) -> Exit {
-    if let Some(knee) = &options.knee {
-        return knee::bench(options, knee);
+    if let Some(search) = &options.slo_search {
+        return knee::bench(options, search);
     }
     let (prepared, output, interrupt) = match make_ready(options) {
         Ok(ready) => ready,
@@ -42,7 +42,7 @@ pub fn bench(options: &Options) -> Exit {
     let mut watcher = Watcher { view, output, interrupt: &interrupt, start, started_unix_s: None };
     let result = run_somewhere(&prepared, &mut watcher);
     let Watcher { view, output, started_unix_s, .. } = watcher;
-    // What it has drawn must not stand between the lines of the report.
+    // Restore the terminal before the report is printed.
     drop(view);
     let ended_by = interrupt.signal().map(Exit::Signal);
     let (remote, outcome) = match result {
@@ -59,7 +59,7 @@ pub fn bench(options: &Options) -> Exit {
     }
 }
 
-/// Everything that can be known to be impossible before anything is sent.
+/// Finds all errors that can be found before anything is sent.
 fn make_ready(options: &Options) -> Result<(Prepared, Output, Interrupt), Refusal> {
     let prepared = prepare(options)?;
     let output = Output::open(&options.output)?;
@@ -68,7 +68,7 @@ fn make_ready(options: &Options) -> Result<(Prepared, Output, Interrupt), Refusa
     Ok((prepared, output, interrupt))
 }
 
-/// Asks the first address of the server that anything can connect to.
+/// Runs the load against the first address of the server that accepts a connection.
 pub(super) fn run_somewhere(
     prepared: &Prepared,
     watch: &mut dyn Watch,
@@ -86,7 +86,8 @@ pub(super) fn run_somewhere(
     }
 }
 
-/// Waits until it is time to open connections: early enough for the start, and no earlier, since a server closes what is idle.
+/// Waits until it is time to open connections: early enough for the start, but not earlier, because servers
+/// close idle connections.
 fn wait(start: Start, plan: &Plan, interrupt: &Interrupt) {
     let to_open = Duration::from_secs_f64(f64::from(plan.connections.get()) / plan.connect_rate);
     let lead = HEAD_START + to_open;
@@ -95,7 +96,7 @@ fn wait(start: Start, plan: &Plan, interrupt: &Interrupt) {
     }
 }
 
-/// Shows the run, writes it down, and ends it when it is to end.
+/// Shows progress, records the run, and stops it on a signal.
 struct Watcher<'a> {
     view: Box<dyn Watch>,
     output: Output,
@@ -130,8 +131,8 @@ pub(super) fn refuse(exit: Exit, why: &str) -> Exit {
     exit
 }
 
-/// A line on stderr.
+/// Prints a line to stderr.
 pub(super) fn say(line: &str) {
-    // Nobody is left to tell if it cannot be written to.
+    // An error of stderr cannot be reported.
     let _ = writeln!(io::stderr(), "{line}");
 }

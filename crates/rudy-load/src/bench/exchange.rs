@@ -1,4 +1,4 @@
-//! What is under way on one connection, and what is written down of it.
+//! The requests in flight on one connection, and the recording of their results.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -14,36 +14,36 @@ use crate::connection::Observer;
 /// A request that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
-    /// When it should have been; in the closed loop, when it was.
+    /// The due time; in the closed loop, the time of the send.
     pub(super) due: Instant,
     pub(super) at: Instant,
-    /// Which request of the mix.
+    /// The index of the request in the mix.
     pub(super) request: u32,
 }
 
-/// The answer that is coming in.
+/// The response that is being received.
 #[derive(Debug, Clone, Copy, Default)]
 struct Coming {
     status: u16,
     body_bytes: u64,
-    /// It has differed from the body that is expected.
+    /// Whether the body differs from the expected one.
     differs: bool,
-    /// A checksum of the body, where one is asked for.
+    /// The checksum of the body, if the plan compares checksums.
     checksum: u64,
 }
 
-/// The requests of one connection, oldest first, and the answer to the oldest.
+/// The requests of a connection, oldest first, and the response to the oldest.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     pub(super) under_way: VecDeque<Sent>,
     first_byte: Option<Instant>,
     coming: Coming,
-    /// When TCP was begun, then when it stood.
+    /// When the connection attempt started, then when TCP connected.
     pub(super) connecting_since: Option<Instant>,
 }
 
 impl Exchange {
-    /// Nothing came of what is under way. Those requests that count are written down.
+    /// Fails all requests in flight, and records those that count.
     pub(super) fn fail(&mut self, failure: &Failure, since: Instant, now: Instant, recorder: &mut Recorder) {
         for sent in self.under_way.drain(..) {
             if sent.due >= since {
@@ -56,24 +56,25 @@ impl Exchange {
     }
 }
 
-/// Writes down what happens on one connection.
+/// Records the events of one connection.
 pub(super) struct Scribe<'a> {
     pub(super) exchange: &'a mut Exchange,
     pub(super) recorder: &'a mut Recorder,
     pub(super) expected: &'a Expected,
-    /// Of each request in the mix, what its first answer was, where others are held against that.
+    /// The length or checksum of the first response to each request of the mix, if responses are compared
+    /// with it.
     pub(super) first: &'a mut [Option<u64>],
-    /// What was due before is not written down.
+    /// Requests that were due before this time are not recorded.
     pub(super) since: Instant,
-    /// Requests that have ended since it was made.
+    /// Number of requests that ended since creation.
     pub(super) ended: usize,
-    /// Whether send and due are two moments.
+    /// Whether send and due times differ (open loop).
     pub(super) is_paced: bool,
 }
 
 impl Observer for Scribe<'_> {
     fn connected(&mut self, now: Instant) {
-        // While connections are opened for the run everything counts, while it warms up nothing.
+        // Connections count while they are opened for the run, but not during the warm-up.
         let counts = now >= self.since;
         self.recorder.opened += u64::from(counts);
         if let Some(begun) = self.exchange.connecting_since.replace(now)
@@ -119,7 +120,7 @@ impl Observer for Scribe<'_> {
     fn end(&mut self, _trailers: Option<&HeaderMap>, now: Instant) {
         self.ended += 1;
         let coming = std::mem::take(&mut self.exchange.coming);
-        // The next answer may lie in the same bytes, which have come at the same time.
+        // The next response may be in the same bytes, received at the same time.
         let first_byte = self.exchange.first_byte.take().unwrap_or(now);
         if let Some(next) = self.exchange.under_way.front().copied() {
             self.exchange.under_way.pop_front();
@@ -133,14 +134,14 @@ impl Observer for Scribe<'_> {
 }
 
 impl Scribe<'_> {
-    /// What waited for the connection goes out only now.
+    /// Updates the send time of requests that waited for the connection.
     fn sent_now(&mut self, now: Instant) {
         for sent in &mut self.exchange.under_way {
             sent.at = now;
         }
     }
 
-    /// Whether the answer is as the first one to the same request was.
+    /// Whether the response matches the first one to the same request.
     fn repeats(&mut self, request: u32, coming: Coming) -> bool {
         let value = match self.expected.repeats {
             None => return true,
@@ -176,7 +177,7 @@ impl Scribe<'_> {
     }
 }
 
-/// Fowler, Noll and Vo (FNV-1a, 64 bits, from 0): a byte changed anywhere changes it. It guards against mistakes, not against forgers.
+/// FNV-1a with 64 bits, from 0. Detects accidental changes, not forgeries.
 fn fnv_1a(checksum: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(checksum, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

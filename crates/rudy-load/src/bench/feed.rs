@@ -1,4 +1,4 @@
-//! Which request is next, and when it is due.
+//! Decides which request is next, and when it is due.
 
 use std::time::{Duration, Instant};
 
@@ -6,34 +6,35 @@ use rudy_stats::schedule::Due;
 
 use super::plan::Until;
 
-/// The requests of one thread, in their order.
+/// The requests of one thread, in order.
 #[derive(Debug)]
 pub(super) struct Feed {
-    /// `None` sends whenever a connection can.
+    /// `None` sends whenever a connection is free.
     schedule: Option<Due>,
-    /// Of the schedule: what comes next.
+    /// The position in the schedule.
     next: Option<Duration>,
     start: Instant,
     end: Option<Instant>,
-    /// Requests left to send, where they are counted.
+    /// Requests left to send, if the run is limited by requests.
     left: Option<u64>,
-    /// Requests handed out.
+    /// Requests handed out so far.
     taken: u64,
 }
 
-/// What the feed says.
+/// The state of the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// A request that was due then.
+    /// A request that was due at this time.
     Due(Instant),
-    /// None before then.
+    /// The next request is due at this time.
     Wait(Instant),
-    /// None any more.
+    /// No more requests.
     Over,
 }
 
 impl Feed {
-    /// A feed that begins at `start`. `requests` are the thread's share where the run is counted in requests.
+    /// Creates a feed that starts at `start`. `requests` is the thread's share, if the run is limited by
+    /// requests.
     pub(super) fn new(
         schedule: Option<Due>,
         start: Instant,
@@ -50,7 +51,7 @@ impl Feed {
         feed
     }
 
-    /// The next request, if it is due at this time. It stays the next until [`Self::take`].
+    /// The next request, if it is due at this time. [`Self::take`] removes it.
     pub(super) fn peek(&self, now: Instant) -> Next {
         if self.left == Some(0) || self.end.is_some_and(|end| now >= end) {
             return Next::Over;
@@ -69,7 +70,7 @@ impl Feed {
         }
     }
 
-    /// Hands out the next request: its number.
+    /// Removes the next request and returns its number.
     pub(super) fn take(&mut self) -> u64 {
         self.next = self.schedule.as_mut().and_then(Iterator::next);
         self.left = self.left.map(|left| left.saturating_sub(1));
@@ -77,15 +78,16 @@ impl Feed {
         self.taken - 1
     }
 
-    /// How long requests were begun that count: those due from `since` on. The run is over, at `now`; `is_cut` before its
-    /// time. Otherwise it lasts to its end, where nothing may have been due for a while.
+    /// The time span in which counted requests were started: those due from `since` on. The run ended at
+    /// `now`. If `is_cut`, it ended early; otherwise it lasted for its whole time, even if nothing was due
+    /// near the end.
     pub(super) fn duration(&self, since: Instant, now: Instant, is_cut: bool) -> Duration {
         let end = self.end.filter(|end| !is_cut || *end < now);
         end.unwrap_or(now).saturating_duration_since(since)
     }
 
-    /// Requests that were due from `since` on and were not taken, now that the run is over: of one that is cut before its
-    /// time, those that were due until then.
+    /// Requests that were due from `since` on and were not sent. For a run that was cut, only those due
+    /// before its end.
     pub(super) fn left_over(&mut self, since: Instant, now: Instant, is_cut: bool) -> u64 {
         let end = if is_cut { Some(self.end.map_or(now, |end| end.min(now))) } else { self.end };
         let mut left_over = 0;
@@ -106,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// A hundred a second.
+    /// A rate of 100 per second.
     fn feed(start: Instant, until: Until) -> Feed {
         let requests = if let Until::Requests(requests) = until { requests } else { 0 };
         let schedule = Schedule::new(Profile::Constant(100.0), Arrivals::Uniform, Share::WHOLE).unwrap();

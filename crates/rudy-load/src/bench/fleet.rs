@@ -20,30 +20,30 @@ use crate::connection::{Connection, Standing};
 use crate::poller::Poller;
 use crate::request::Mix;
 
-/// What is read at once. Larger reads than this come from larger bodies, where the copy is the cost.
+/// Size of the read buffer. Larger reads come from larger bodies, where copying dominates.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// A connection that cannot be opened is tried again after this time, then after twice as long, and so on.
+/// Delay before a failed connection attempt is repeated. It doubles with each failure.
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 
-/// But never after longer than this.
+/// Maximum of that delay.
 const RETRY_MOST: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether an answer is overdue: a tenth of the time for it, within these bounds.
+/// Time between checks for overdue responses: a tenth of the timeout, within these bounds.
 const SWEEP: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
-/// The place of one connection.
+/// The slot of one connection.
 #[derive(Debug, Default)]
 struct Slot {
     connection: Option<Connection>,
-    /// Counts the connections that were here, so that what is told of an earlier one is known as that.
+    /// Counts the connections in this slot, so that events of earlier ones can be ignored.
     generation: u32,
     exchange: Exchange,
     /// Requests sent on this connection.
     sent: u32,
-    /// Connections in a row that did not come to stand.
+    /// Consecutive failed connection attempts.
     failures: u32,
-    /// It waits for a request.
+    /// Whether the slot waits for a request.
     is_idle: bool,
 }
 
@@ -56,25 +56,26 @@ pub(super) struct Fleet<'p> {
     slots: Vec<Slot>,
     /// Slots that wait for a request, the longest first.
     idle: VecDeque<u32>,
-    /// Slots that go on without being told.
+    /// Slots to continue without an event of the kernel.
     busy: VecDeque<u32>,
     /// When a slot may try to connect again.
     retries: BinaryHeap<Reverse<(Instant, u32)>>,
     scratch: Box<[u8]>,
-    /// The numbers of the requests that are being sent.
+    /// The numbers of the requests to send.
     requests: Vec<u64>,
-    /// Of each request in the mix, what its first answer was, where others are held against that.
+    /// The length or checksum of the first response to each request of the mix, if responses are compared
+    /// with it.
     first: Vec<Option<u64>>,
-    /// Which thread this is.
+    /// The index of this thread.
     index: u32,
     sweep: Duration,
     next_sweep: Instant,
-    /// Why the last connection that did not come to stand did not.
+    /// The error of the last failed connection attempt.
     unreachable: Option<String>,
     pub(super) recorder: Box<Recorder>,
-    /// Requests under way.
+    /// Requests in flight.
     pub(super) under_way: usize,
-    /// What is due from here on counts.
+    /// Requests that are due from this time on count.
     pub(super) since: Instant,
 }
 
@@ -107,12 +108,12 @@ impl<'p> Fleet<'p> {
         })
     }
 
-    /// How many connections there are to be.
+    /// The number of connections of the plan.
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether each connection stands or has failed.
+    /// Whether every connection is open or has failed.
     pub(super) fn has_settled(&self) -> bool {
         self.slots.iter().all(|slot| match &slot.connection {
             Some(connection) => connection.is_open(),
@@ -120,9 +121,9 @@ impl<'p> Fleet<'p> {
         })
     }
 
-    /// From now on requests can be had. The error says why the last connection that failed did.
+    /// Starts handing out requests. The error is that of the last failed connection.
     pub(super) fn all_are_idle(&mut self) -> Result<(), String> {
-        // Those that failed are tried again when a request is for them.
+        // Failed connections are tried again when there is a request for them.
         self.retries.clear();
         for index in 0..self.count() {
             self.offer(index);
@@ -134,7 +135,7 @@ impl<'p> Fleet<'p> {
         !self.idle.is_empty()
     }
 
-    /// Begins to connect.
+    /// Starts to connect.
     pub(super) fn open(&mut self, index: u32, now: Instant) {
         let source = self.source(index);
         let slot = &mut self.slots[index as usize];
@@ -151,10 +152,10 @@ impl<'p> Fleet<'p> {
         }
     }
 
-    /// Waits for something to happen, for so long at most. How many things have.
+    /// Waits for events, up to a limit. Returns the number of events.
     pub(super) fn wait(&mut self, most: Duration) -> usize {
         let most = if self.busy.is_empty() { most } else { Duration::ZERO };
-        // An error is one of our own making (a bad descriptor); then nothing happens, and timeouts tell.
+        // An error means a bad descriptor, which is a bug; the timeouts then end the requests.
         let _ = self.poller.wait(Some(most.min(self.sweep)));
         for _ in 0..self.busy.len() {
             if let Some(index) = self.busy.pop_front() {
@@ -164,10 +165,10 @@ impl<'p> Fleet<'p> {
         self.poller.ready()
     }
 
-    /// Goes on with one of those things.
+    /// Handles one of the events.
     pub(super) fn handle(&mut self, event: usize) {
         let ready = self.poller.event(event);
-        // The token's lower half is the slot, its upper half the generation.
+        // The lower half of the token is the slot, the upper half the generation.
         #[expect(clippy::cast_possible_truncation, reason = "the halves of a token")]
         let (index, generation) = (ready.token as u32, (ready.token >> 32) as u32);
         if self.slots[index as usize].generation == generation {
@@ -175,7 +176,7 @@ impl<'p> Fleet<'p> {
         }
     }
 
-    /// Sends a request on the connection that has waited longest; as many as are due where it may have several.
+    /// Sends a request on the connection that has waited longest, or several if it may pipeline.
     pub(super) fn assign(&mut self, due: Instant, now: Instant, feed: &mut Feed) {
         let Some(index) = self.idle.pop_front() else { return };
         let most = self.room(index);
@@ -204,20 +205,20 @@ impl<'p> Fleet<'p> {
             self.open(index, now);
         }
         self.send(index);
-        // Where more requests may be under way, those that are not due yet have their place.
+        // Put the slot back if it has room for more requests that are not due yet.
         if self.room(index) > 0 && self.plan.pipeline.get() > 1 {
             self.offer(index);
         }
     }
 
-    /// A request is not sent, because its deadline was over before.
+    /// Records a request that is not sent because its deadline has passed.
     pub(super) fn shed(&mut self, due: Instant, now: Instant) {
         if due >= self.since {
             self.recorder.fail(&Failure::Deadline, now.saturating_duration_since(due));
         }
     }
 
-    /// Looks for what is overdue, every so often.
+    /// Fails overdue requests, checking at intervals.
     pub(super) fn sweep(&mut self, now: Instant) {
         while let Some(&Reverse((when, index))) = self.retries.peek()
             && when <= now
@@ -251,7 +252,7 @@ impl<'p> Fleet<'p> {
         is_over(begun, self.plan.timeout).then(|| Failure::Connect(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Sends what was put down in `requests`, in one piece.
+    /// Sends the requests in `requests` with one write.
     fn send(&mut self, index: u32) {
         let Some(connection) = &mut self.slots[index as usize].connection else { return };
         if let [number] = self.requests[..] {
@@ -265,12 +266,12 @@ impl<'p> Fleet<'p> {
             connection.send(&bytes.freeze(), self.requests.iter().map(|&number| self.mix.get(number).asked));
         }
         if connection.is_broken() {
-            // The socket may have told already what has become of it.
+            // The socket may have reported an error already.
             self.busy.push_back(index);
         }
     }
 
-    /// How many more requests may be under way on this connection, or on the one that will take its place.
+    /// The number of requests that this connection, or its replacement, can accept.
     fn room(&self, index: u32) -> usize {
         let slot = &self.slots[index as usize];
         let pipeline = (self.plan.pipeline.get() as usize).saturating_sub(slot.exchange.under_way.len());
@@ -291,7 +292,7 @@ impl<'p> Fleet<'p> {
         }
     }
 
-    /// Does on a connection what can be done now.
+    /// Drives a connection as far as possible.
     fn drive(&mut self, index: u32, hangs_up: bool) {
         let slot = &mut self.slots[index as usize];
         let Some(connection) = &mut slot.connection else { return };
@@ -331,7 +332,7 @@ impl<'p> Fleet<'p> {
         }
     }
 
-    /// Answers have come: the connection is free for more, or has served its time.
+    /// Handles complete responses: the slot is free for more requests, or the connection is replaced.
     fn answered(&mut self, index: u32) {
         let slot = &self.slots[index as usize];
         let is_last = !slot.exchange.under_way.is_empty();
@@ -345,7 +346,7 @@ impl<'p> Fleet<'p> {
         }
     }
 
-    /// Nothing comes of what is under way.
+    /// Fails all requests in flight on the connection.
     fn failed(&mut self, index: u32, failure: &Failure, now: Instant) {
         let slot = &mut self.slots[index as usize];
         self.under_way -= slot.exchange.under_way.len();
@@ -372,7 +373,7 @@ impl<'p> Fleet<'p> {
         }
     }
 
-    /// Where a connection comes from: the addresses take turns over all connections of all threads.
+    /// The local address of a connection: addresses rotate over all connections of all threads.
     fn source(&self, index: u32) -> Option<IpAddr> {
         let number = index as usize * self.plan.threads.get() as usize + self.index as usize;
         let sources = &self.plan.sources;

@@ -1,4 +1,4 @@
-//! `rudy bench --kubernetes N`: the same load as an Indexed Job of N pods, whose completion index is the share.
+//! `rudy bench --kubernetes N`: prints an Indexed Job with N pods, whose completion index selects the share.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -11,35 +11,38 @@ use super::command::refuse;
 use super::split::StartAt;
 use crate::Exit;
 
-/// How long from now the pods begin where nothing is said: time to apply the Job and for nodes to fetch the image.
+/// Default delay before the start: time to apply the Job and to pull the image.
 const LEAD: Duration = Duration::from_mins(2);
 
-/// The flags that are for whoever prints the Job, and have a value.
+/// Flags of the Job itself, with a value, which the pods must not get.
 const OWN: [&str; 3] = ["--kubernetes", "--image", "--start-at"];
 
-/// What is printed.
+/// The options of the Job.
 #[derive(Debug, Clone)]
 pub struct JobOptions {
-    /// How many pods.
+    /// The number of pods.
     pub pods: NonZeroU32,
     /// An image with `rudy` in its path.
     pub image: String,
-    /// When the load begins; in two minutes where nothing is said.
+    /// The start of the load; by default in two minutes.
     pub start_at: Option<StartAt>,
-    /// Everything behind `rudy bench`, as it was given.
+    /// The arguments after `rudy bench`.
     pub arguments: Vec<String>,
 }
 
 /// Prints the Job as YAML.
 #[must_use]
 pub fn print_job(options: &JobOptions) -> Exit {
-    // A body from a file would have to be in the image.
+    // A file with a body would have to be in the image.
     if let Some(file) = options
         .arguments
         .iter()
         .find(|argument| ["@", "-b@", "--body=@"].iter().any(|file| argument.starts_with(file)))
     {
-        return refuse(Exit::BadInput, &format!("{file}: a pod has no such file; give the body as text"));
+        return refuse(
+            Exit::BadInput,
+            &format!("{file}: the pods do not have this file; pass the body as text"),
+        );
     }
     match job(options, SystemTime::now()) {
         Ok(job) => match io::stdout().write_all(job.as_bytes()) {
@@ -50,17 +53,18 @@ pub fn print_job(options: &JobOptions) -> Exit {
     }
 }
 
-/// The error says why it cannot be carried out.
+/// Renders the Job. The error is the reason why that is impossible.
 fn job(options: &JobOptions, now: SystemTime) -> Result<String, String> {
     let pods = options.pods;
     let start = options.start_at.unwrap_or(StartAt::In(LEAD)).fixed(now);
-    let start =
-        start.and_then(|start| Timestamp::try_from(start).ok()).ok_or("--start-at is too far away")?;
-    // Seconds are what people read, and begin early enough for nobody to mind.
+    let start = start
+        .and_then(|start| Timestamp::try_from(start).ok())
+        .ok_or("--start-at is too far in the future")?;
+    // Whole seconds are readable, and rounding down by less than a second is harmless.
     let start = Timestamp::from_second(start.as_second()).map_err(|error| error.to_string())?;
     let files = (0..pods.get()).map(|index| format!("{index}.json")).collect::<Vec<_>>().join(" ");
     let mut arguments = vec!["bench".to_owned()];
-    // `$(NAME)` is a variable to Kubernetes, `$$(NAME)` is not.
+    // Kubernetes expands `$(NAME)`; `$$(NAME)` is its escape.
     arguments.extend(of_pods(&options.arguments).map(|argument| argument.replace("$(", "$$(")));
     arguments.extend(["--json", "-", "--plain", "--start-at"].map(str::to_owned));
     arguments.extend([start.to_string(), "--split".to_owned(), format!("$(JOB_COMPLETION_INDEX)/{pods}")]);
@@ -112,7 +116,7 @@ spec:
     ))
 }
 
-/// The arguments without those of [`OWN`].
+/// The arguments without the flags in [`OWN`].
 fn of_pods(arguments: &[String]) -> impl Iterator<Item = &String> {
     let mut is_value = false;
     arguments.iter().filter(move |argument| {
@@ -126,7 +130,7 @@ fn of_pods(arguments: &[String]) -> impl Iterator<Item = &String> {
     })
 }
 
-/// A string in JSON is one in YAML (YAML 1.2 §1.2).
+/// A JSON string is a valid YAML string (YAML 1.2 §1.2).
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

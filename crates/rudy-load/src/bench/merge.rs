@@ -1,6 +1,6 @@
-//! `rudy bench merge`: one report of the shares of a plan, as if one generator had carried it out.
+//! `rudy bench merge`: combines the reports of all shares of a plan, as if one generator had run it.
 //!
-//! Nothing is averaged: counts are added, and histograms cell by cell. So the percentiles are those of all requests.
+//! Adds counts and histograms and averages nothing, so the percentiles are those of all requests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use super::report::{Config, Document, Run, Verdict};
 use super::split::ShareOf;
 use crate::{Exit, units};
 
-/// Shares that began further apart did not load the server together, in seconds.
+/// Shares that start further apart, in seconds, do not load the server at the same time.
 const APART_S: f64 = 1.0;
 
-/// What `rudy bench merge` is asked to do.
+/// The options of `rudy bench merge`.
 #[derive(Debug, Clone)]
 pub struct MergeOptions {
     /// The reports, as `--json` wrote them.
     pub files: Vec<PathBuf>,
-    /// Joins them whatever is wrong.
+    /// Merges the reports despite problems.
     pub force: bool,
-    /// What is written, and where to.
+    /// Where the report is written.
     pub output: OutputOptions,
 }
 
-/// Joins the reports and writes one.
+/// Merges the reports and writes the result.
 #[must_use]
 pub fn merge(options: &MergeOptions) -> Exit {
     let mut shares = Vec::new();
@@ -43,11 +43,11 @@ pub fn merge(options: &MergeOptions) -> Exit {
         say(&format!("{}: {objection}", if options.force { "warning" } else { "error" }));
     }
     if !(objections.is_empty() || options.force) {
-        say("nothing was joined: such figures are of no one run (--force joins them all the same)");
+        say("the reports were not merged (--force merges them anyway)");
         return Exit::CannotRun;
     }
     let Some(whole) = join(shares.into_iter().map(|(_, run)| run)) else {
-        return refuse(Exit::BadInput, "there is nothing to join");
+        return refuse(Exit::BadInput, "there is no report to merge");
     };
     match Output::open(&options.output) {
         Err(refusal) => refuse(refusal.exit(), &refusal.to_string()),
@@ -65,8 +65,8 @@ fn read(path: &Path) -> Result<Run, String> {
     document.try_into().map_err(|error: rudy_stats::histogram::BlobError| error.to_string())
 }
 
-/// The report in what a container has written to both of its outputs, as `kubectl logs` shows it: it begins and ends with a
-/// line that is a brace and nothing else.
+/// Extracts the report from the combined output of a container, as `kubectl logs` shows it. The report starts
+/// and ends with a line that is a single brace.
 fn report_in(text: &str) -> &str {
     let mut begin = None;
     let mut at = 0;
@@ -81,7 +81,7 @@ fn report_in(text: &str) -> &str {
     text
 }
 
-/// Everything that speaks against joining these, of each what it is.
+/// All reasons not to merge these reports.
 fn objections(shares: &[(String, Run)]) -> Vec<String> {
     let mut objections = Vec::new();
     for (name, run) in shares {
@@ -90,10 +90,10 @@ fn objections(shares: &[(String, Run)]) -> Vec<String> {
     let Some((first, run)) = shares.first() else { return objections };
     for (name, other) in &shares[1..] {
         if plan(&other.config) != plan(&run.config) {
-            objections.push(format!("{name}: a share of another plan than {first}"));
+            objections.push(format!("{name}: belongs to a different plan than {first}"));
         }
     }
-    // Of what is not of one plan it cannot be said what is missing.
+    // Missing shares are only known if all reports are of one plan.
     if objections.is_empty() {
         objections.extend(missing(shares));
         objections.extend(apart(shares));
@@ -101,11 +101,11 @@ fn objections(shares: &[(String, Run)]) -> Vec<String> {
     objections
 }
 
-/// What is wrong with one share.
+/// The problems of one share.
 fn own(run: &Run) -> Vec<String> {
     let mut wrong = Vec::new();
     if run.config.share.is_none() {
-        wrong.push("a whole run, and no share of one (--split)".to_owned());
+        wrong.push("not a share of a plan (--split)".to_owned());
     }
     if run.outcome.is_interrupted {
         wrong.push("it was interrupted".to_owned());
@@ -115,16 +115,19 @@ fn own(run: &Run) -> Vec<String> {
         wrong.push(format!("saturated. {verdict}"));
     }
     if let Some(ratio) = run.rate_ratio().filter(|ratio| *ratio < RATE_KEPT) {
-        wrong.push(format!("its rate was not kept: {} of what was due was sent", units::percent(ratio, 1)));
+        wrong.push(format!(
+            "the rate was not kept: {} of the due requests were sent",
+            units::percent(ratio, 1)
+        ));
     }
     wrong
 }
 
-/// What the shares of a plan have in common.
+/// The properties that all shares of a plan have in common.
 fn plan(config: &Config) -> Config {
     let share =
         config.share.as_ref().map(|share| ShareOf { index: 0, started_unix_s: None, ..share.clone() });
-    // A name may have another address on each machine, and a machine its own number of cores.
+    // A name can resolve to another address on each machine, and machines can differ in cores.
     Config {
         remote: String::new(),
         connections: 0,
@@ -135,7 +138,7 @@ fn plan(config: &Config) -> Config {
     }
 }
 
-/// Shares that are there twice or not at all, and those that have not the part of the plan that they should.
+/// Shares that are duplicate, missing, or have the wrong part of the plan.
 fn missing(shares: &[(String, Run)]) -> Vec<String> {
     let mut objections = Vec::new();
     let of_each = || shares.iter().filter_map(|(name, run)| Some((name, run, run.config.share.as_ref()?)));
@@ -147,7 +150,7 @@ fn missing(shares: &[(String, Run)]) -> Vec<String> {
             [] => objections.push(format!("share {index}/{of} is missing")),
             [_] => {}
             _ => objections.push(format!(
-                "share {index}/{of} is there {} times: {}",
+                "share {index}/{of} exists {} times: {}",
                 names.len(),
                 names.join(", ")
             )),
@@ -161,23 +164,23 @@ fn missing(shares: &[(String, Run)]) -> Vec<String> {
             let fits = split.part(connections) == u64::from(run.config.connections)
                 && run.config.requests.is_none_or(|mine| split.part(requests) == mine);
             if !fits {
-                objections.push(format!("{name}: a share of another plan: its part of the connections or requests is not that of share {split}"));
+                objections.push(format!("{name}: belongs to a different plan: its part of the connections or requests is not that of share {split}"));
             }
         }
     }
     objections
 }
 
-/// Whether they loaded the server at one time.
+/// Checks that all shares started at the same time.
 fn apart(shares: &[(String, Run)]) -> Option<String> {
     let starts = || shares.iter().filter_map(|(_, run)| run.config.share.as_ref()?.started_unix_s);
     let (first, last) = (starts().fold(f64::INFINITY, f64::min), starts().fold(0.0, f64::max));
     (last - first > APART_S).then(|| {
-        format!("the shares began up to {:.1} s apart: give all of them the same --start-at", last - first)
+        format!("the shares started up to {:.1} s apart: use the same --start-at for all", last - first)
     })
 }
 
-/// As if one had seen all of it.
+/// The sum of all shares, as a single run.
 fn join(shares: impl Iterator<Item = Run>) -> Option<Run> {
     shares
         .reduce(|mut whole, share| {
@@ -194,7 +197,7 @@ fn join(shares: impl Iterator<Item = Run>) -> Option<Run> {
             whole
         })
         .map(|mut whole| {
-            // Of a plan with one share too.
+            // Also for a plan with a single share.
             whole.config.share = None;
             whole
         })
@@ -279,11 +282,11 @@ mod tests {
         for (shares, objection) in [
             (vec![share(0)], "share 1/2 is missing"),
             (vec![share(1), share(1)], "share 0/2 is missing"),
-            (vec![share(0), share(0), share(1)], "share 0/2 is there 2 times: 0.json, 1.json"),
-            (vec![share(0), changed(1, |run| run.config.share = None)], "1.json: a whole run"),
+            (vec![share(0), share(0), share(1)], "share 0/2 exists 2 times: 0.json, 1.json"),
+            (vec![share(0), changed(1, |run| run.config.share = None)], "1.json: not a share"),
             (
                 vec![share(0), changed(1, |run| run.config.rate = Some(3000.0))],
-                "1.json: a share of another plan than 0.json",
+                "1.json: belongs to a different plan than 0.json",
             ),
             (
                 vec![
@@ -292,11 +295,11 @@ mod tests {
                         run.config.share = Some(ShareOf { requests_checksum: "6".into(), ..share_of(run) });
                     }),
                 ],
-                "1.json: a share of another plan than 0.json",
+                "1.json: belongs to a different plan than 0.json",
             ),
             (
                 vec![share(0), changed(1, |run| run.config.share = Some(ShareOf { of: 3, ..share_of(run) }))],
-                "1.json: a share of another plan than 0.json",
+                "1.json: belongs to a different plan than 0.json",
             ),
             (
                 vec![share(0), changed(1, |run| run.config.connections = 7)],
@@ -309,7 +312,7 @@ mod tests {
                         run.config.share = Some(ShareOf { started_unix_s: Some(1003.0), ..share_of(run) });
                     }),
                 ],
-                "the shares began up to 3.0 s apart",
+                "the shares started up to 3.0 s apart",
             ),
             (
                 vec![share(0), changed(1, |run| run.outcome.is_interrupted = true)],
@@ -317,7 +320,7 @@ mod tests {
             ),
             (
                 vec![share(0), changed(1, |run| run.outcome.unsent = 20)],
-                "1.json: its rate was not kept: 98.0 %",
+                "1.json: the rate was not kept: 98.0 %",
             ),
             (
                 vec![

@@ -1,4 +1,4 @@
-//! Load: many requests, in a closed loop or at a rate.
+//! The load generator: many requests, in a closed loop or at a rate.
 
 mod command;
 mod exchange;
@@ -25,8 +25,8 @@ pub use command::bench;
 pub use kubernetes::{JobOptions, print_job};
 pub use merge::{MergeOptions, merge};
 pub use options::{
-    ArrivalsName, ConnectionOptions, ExpectedOptions, KneeOptions, Options, OutputOptions, PaceOptions,
-    RequestOptions,
+    ArrivalsName, ConnectionOptions, ExpectedOptions, Options, OutputOptions, PaceOptions, RequestOptions,
+    SloSearchOptions,
 };
 pub use plan::{Expected, Pace, Plan, Repeat, Until};
 pub use recorder::Recorder;

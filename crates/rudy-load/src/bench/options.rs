@@ -1,93 +1,94 @@
-//! What `rudy bench` is asked to do.
+//! The options of `rudy bench`.
 
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
-use rudy_stats::Slo;
 use rudy_stats::rate::Rate;
+use rudy_stats::{Slo, knee};
 
 use super::sources::Sources;
 use super::split::{Split, StartAt};
 use crate::{Access, Url};
 
-/// The command line, read but not yet judged.
+/// The parsed command line, before validation.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What to ask; each as often as the others.
+    /// URLs to request, with equal weights.
     pub urls: Vec<Url>,
-    /// A file of more, with their weights, methods and bodies.
+    /// A file of further URLs, with weights, methods and bodies.
     pub url_file: Option<PathBuf>,
-    /// What each request is.
+    /// The contents of the requests.
     pub request: RequestOptions,
-    /// What a right answer is.
+    /// The expected responses.
     pub expected: ExpectedOptions,
-    /// When requests are sent, and until when.
+    /// The schedule of the requests.
     pub pace: PaceOptions,
-    /// On which connections.
+    /// The connections.
     pub connections: ConnectionOptions,
-    /// Whom to trust, and how to reach them.
+    /// Certificates to trust, or a Unix socket.
     pub access: Access,
-    /// Which share of the plan is carried out here; all of it where nothing is said.
+    /// The share of the load to run; `None` runs all of it.
     pub split: Option<Split>,
-    /// When it begins; as soon as it can where nothing is said.
+    /// The start time; `None` starts at once.
     pub start_at: Option<StartAt>,
-    /// What is searched for, instead of one run.
-    pub knee: Option<KneeOptions>,
-    /// What is written, and where to.
+    /// Search for the maximum rate instead of a single run.
+    pub slo_search: Option<SloSearchOptions>,
+    /// The outputs.
     pub output: OutputOptions,
 }
 
-/// What each request is.
+/// The contents of the requests.
 #[derive(Debug, Clone, Default)]
 pub struct RequestOptions {
-    /// GET where nothing is said; POST where there is a body.
+    /// By default GET, or POST with a body.
     pub method: Option<Method>,
-    /// Fields besides those that every request has.
+    /// Additional header fields.
     pub fields: Vec<(HeaderName, HeaderValue)>,
-    /// Their bodies in turn: each a text, or `@` and the name of a file that holds it.
+    /// Bodies to alternate: text, or `@` and a file name.
     pub bodies: Vec<String>,
     /// HTTP/1.0 instead of HTTP/1.1.
     pub is_http_10: bool,
 }
 
-/// What a right answer is, beyond its status.
+/// The expected responses, in addition to the status.
 #[derive(Debug, Clone, Default)]
 pub struct ExpectedOptions {
-    /// The bytes of its body.
+    /// The length of the body.
     pub body_bytes: Option<u64>,
-    /// A file that holds its body.
+    /// A file with the body.
     pub body: Option<PathBuf>,
 }
 
-/// When requests are sent, and until when.
+/// When requests are sent, and for how long.
 #[derive(Debug, Clone, Default)]
 pub struct PaceOptions {
-    /// The time that counts; 10 s where neither it nor a number of requests is said.
+    /// The duration of the measurement; 10 s by default.
     pub duration: Option<Duration>,
-    /// So many requests instead.
+    /// The number of requests, instead of a duration.
     pub requests: Option<u64>,
-    /// An open loop with so many requests per second in all; a closed loop where nothing is said.
+    /// Requests per second in total (open loop); `None` is a closed loop.
     pub rate: Option<Rate>,
-    /// How the requests lie around their rate.
+    /// The distribution of send times around the rate.
     pub arrivals: Option<ArrivalsName>,
-    /// Where the draw of their gaps begins.
+    /// The seed of random send times.
     pub seed: Option<u64>,
-    /// What is sent at the beginning and not counted.
+    /// The duration of the warm-up, which is not counted.
     pub warm_up: Option<Duration>,
-    /// For a whole answer, from the send.
+    /// The timeout of a response, from the send.
     pub timeout: Duration,
-    /// For a whole answer, from the moment when the request was due.
+    /// The timeout of a response, from the time at which the request was due.
     pub deadline: Option<Duration>,
 }
 
-/// How the requests lie around their rate.
+/// The distribution of send times around a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArrivalsName {
-    /// Evenly.
+    /// Equal gaps.
     Uniform,
-    /// As from many people who know nothing of each other.
+    /// Random gaps, like requests of independent users.
     Poisson,
 }
 
@@ -103,51 +104,56 @@ impl std::str::FromStr for ArrivalsName {
     }
 }
 
-/// On which connections requests are sent.
+/// The connections of a load.
 #[derive(Debug, Clone)]
 pub struct ConnectionOptions {
-    /// How many in all; 64 where nothing is said, or as many as there are requests if that is fewer.
+    /// The total number; by default 64, or the number of requests if lower.
     pub connections: Option<NonZeroU32>,
-    /// Threads that generate; half of the cores where nothing is said.
+    /// The number of generator threads; by default half of the cores.
     pub threads: Option<NonZeroU32>,
-    /// A connection for each request.
+    /// Opens a connection for each request.
     pub disables_keep_alive: bool,
-    /// Requests after which a connection is closed and another opened.
+    /// Requests after which a connection is replaced.
     pub requests_per_connection: Option<NonZeroU32>,
-    /// Requests under way on a connection at once.
+    /// Requests in flight per connection.
     pub pipeline: NonZeroU32,
-    /// Addresses that connections come from, in turn.
+    /// Local addresses to connect from, in turn.
     pub sources: Option<Sources>,
-    /// Connections that are opened in a second at most.
+    /// Maximum number of new connections per second.
     pub connect_rate: Option<f64>,
 }
 
-/// A search for the highest rate that holds an objective.
+/// The options of a search for the highest rate that meets an objective.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KneeOptions {
-    /// What must hold.
+pub struct SloSearchOptions {
+    /// The objective.
     pub slo: Slo,
-    /// How near to each other the rate that holds and the one that does not must come, as a part of the rate.
+    /// Maximum distance between the passing and the failing rate, as a fraction of the rate.
     pub resolution: f64,
-    /// How long a rate is tried.
+    /// The duration of a step.
     pub step: Duration,
-    /// How long the answer must hold.
+    /// The duration of the run that confirms the result.
     pub hold: Duration,
 }
 
-/// What is written, and where to.
+impl SloSearchOptions {
+    /// The allowed values of `resolution`.
+    pub const RESOLUTION: RangeInclusive<f64> = knee::Options::RESOLUTION_MIN..=knee::Options::RESOLUTION_MAX;
+}
+
+/// The outputs of a run.
 #[derive(Debug, Clone, Default)]
 pub struct OutputOptions {
-    /// The whole distribution of the latencies, in the report.
+    /// Adds the full latency distribution to the report.
     pub has_spectrum: bool,
-    /// Lines instead of a live view.
+    /// Prints progress as lines instead of a dashboard.
     pub is_plain: bool,
-    /// How often something is said while it runs.
+    /// The time between progress updates.
     pub interval: Option<Duration>,
-    /// The report as JSON there; `-` is standard output, instead of the text.
+    /// The file for the report as JSON; `-` is standard output, instead of the text.
     pub json: Option<PathBuf>,
-    /// An object for each interval there.
+    /// The file for a JSON line per interval.
     pub ndjson: Option<PathBuf>,
-    /// The distribution of the latencies there.
+    /// The file for the latency distribution.
     pub hgrm: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Where reports go: files, and standard output for one of them.
+//! The outputs of a run: files and standard output.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,20 +12,20 @@ use super::report::{Document, Rows, Run, render};
 use super::run::Interval;
 use crate::exit::Refusal;
 
-/// Everything that is written, opened before the run: what cannot be written is known before anything is measured.
+/// All outputs, opened before the run so that errors appear before the measurement.
 pub(super) struct Output {
     has_spectrum: bool,
     json: Option<Sink>,
     hgrm: Option<Sink>,
     ndjson: Option<(Rows<BufWriter<File>>, PathBuf)>,
-    /// The text: on standard output, unless something else is.
+    /// The text report goes to standard output, unless another output uses it.
     text: Option<Sink>,
-    /// Why rows could not be written any more.
+    /// The error that stopped the output of rows.
     failed: Option<String>,
 }
 
 impl Output {
-    /// Opens what is to be written.
+    /// Opens the outputs.
     pub(super) fn open(options: &OutputOptions) -> Result<Self, Refusal> {
         let paths = [&options.json, &options.ndjson, &options.hgrm];
         let on_stdout = paths.iter().filter(|path| path.as_deref().is_some_and(is_stdout)).count();
@@ -45,7 +45,7 @@ impl Output {
         })
     }
 
-    /// Writes the row of an interval. That it could not is said at the end.
+    /// Writes the row of an interval. An error is reported at the end.
     pub(super) fn interval(&mut self, interval: &Interval) {
         let Some((rows, path)) = &mut self.ndjson else { return };
         if let Err(error) = rows.write(interval) {
@@ -54,14 +54,14 @@ impl Output {
         }
     }
 
-    /// Writes a report that was made elsewhere, as JSON and as text.
+    /// Writes a report from JSON and text.
     pub(super) fn write(self, json: &str, text: &str) -> Result<(), String> {
         let written = [self.json.map(|sink| sink.write(json)), self.text.map(|sink| sink.write(text))];
         let failures: Vec<_> = written.into_iter().flatten().filter_map(Result::err).collect();
         if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
     }
 
-    /// Writes the reports. The error says what could not be written; the others are written all the same.
+    /// Writes the reports. Tries all outputs, and returns the first error.
     pub(super) fn finish(self, run: &Run) -> Result<(), String> {
         let mut failures = Vec::from_iter(self.failed);
         if let Some(sink) = self.json {
@@ -77,7 +77,7 @@ impl Output {
     }
 }
 
-/// A report as JSON, for people too.
+/// Formats a report as indented JSON.
 pub(super) fn to_json(document: &impl Serialize) -> Result<String, String> {
     let json = serde_json::to_string_pretty(document);
     json.map(|json| json + "\n").map_err(|error| error.to_string())
@@ -92,7 +92,7 @@ struct Sink {
 impl Sink {
     fn open(path: &Path) -> Result<Self, Refusal> {
         let file = if is_stdout(path) {
-            // Without the line buffer of `io::stdout`.
+            // Standard output without the line buffer of `io::stdout`.
             io::stdout().as_fd().try_clone_to_owned().map(File::from)
         } else {
             File::create(path)
@@ -110,7 +110,7 @@ impl Sink {
     }
 }
 
-/// Why a file could not be written; nothing where whoever read has gone, having what they wanted.
+/// Converts a write error into a message. A closed pipe is no error: the reader has read enough.
 fn failure(path: &Path, error: &io::Error) -> Option<String> {
     (error.kind() != io::ErrorKind::BrokenPipe).then(|| format!("cannot write to {}: {error}", shown(path)))
 }

@@ -1,4 +1,4 @@
-//! What a run does.
+//! The plan of a run.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -11,47 +11,47 @@ use crate::link::{Remote, Security};
 use crate::request::Mix;
 use crate::room::Demand;
 
-/// Everything that a generator needs to know, of one server.
+/// Everything that the generator has to know about a load on one server.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where to connect to.
+    /// The address of the server.
     pub remote: Remote,
-    /// TLS, where the URL says so.
+    /// TLS, for an `https` URL.
     pub security: Option<Security>,
-    /// What is asked, and how often each.
+    /// The requests and their weights.
     pub mix: Arc<Mix>,
-    /// Connections in all.
+    /// The total number of connections.
     pub connections: NonZeroU32,
-    /// Threads that generate.
+    /// The number of generator threads.
     pub threads: NonZeroU32,
     /// When requests are sent.
     pub pace: Pace,
-    /// Which part of the whole plan is carried out here.
+    /// The share of the whole plan to run.
     pub share: Share,
-    /// When it ends.
+    /// When the run ends.
     pub until: Until,
-    /// What is sent at the beginning and not counted.
+    /// The duration of the warm-up, which is not counted.
     pub warm_up: Duration,
-    /// For a whole answer, from the send.
+    /// The timeout of a response, from the send.
     pub timeout: Duration,
-    /// For a whole answer, from the moment when the request was due.
+    /// The timeout of a response, from the time at which the request was due.
     pub deadline: Option<Duration>,
-    /// Requests that are under way on a connection at once.
+    /// Requests in flight per connection.
     pub pipeline: NonZeroU32,
-    /// Requests after which a connection is closed and another opened.
+    /// Requests after which a connection is replaced.
     pub requests_per_connection: Option<NonZeroU32>,
-    /// Connections that are opened in a second at most.
+    /// Maximum number of new connections per second.
     pub connect_rate: f64,
-    /// Addresses that connections come from, in turn. Empty leaves it to the kernel.
+    /// Local addresses to connect from, in turn. If empty, the kernel chooses.
     pub sources: Arc<[IpAddr]>,
-    /// What a right answer is, beyond its status.
+    /// The expected responses, in addition to the status.
     pub expected: Arc<Expected>,
-    /// How often a watcher is told what was seen.
+    /// The time between intervals that a watcher receives.
     pub interval: Duration,
 }
 
 impl Plan {
-    /// What it asks of this machine.
+    /// The descriptors and ports that the plan needs.
     pub(crate) fn demand(&self) -> Demand<'_> {
         Demand {
             connections: self.connections,
@@ -61,12 +61,12 @@ impl Plan {
         }
     }
 
-    /// Whether each request has a connection of its own, so that none is opened before.
+    /// Whether each request has its own connection, so that none is opened in advance.
     pub(super) fn opens_for_each_request(&self) -> bool {
         self.requests_per_connection == NonZeroU32::new(1)
     }
 
-    /// When the requests of a thread are due. Nothing says when in the closed loop.
+    /// The schedule of one thread; `None` in the closed loop.
     pub(super) fn due(&self, thread: u32) -> Option<Due> {
         let Pace::Open(profile, arrivals) = self.pace else { return None };
         let share = self.share.split(Share::new(thread, self.threads.get())?)?;
@@ -77,43 +77,43 @@ impl Plan {
 /// When requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// Each connection sends when it has its answer: how many a second depends on the server.
+    /// Closed loop: each connection sends after its response, so the server sets the pace.
     Closed,
-    /// At a rate, whatever the server does: requests per second in all, and how they are spread.
+    /// Open loop: total requests per second, and their distribution.
     Open(Profile, Arrivals),
 }
 
 /// When a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// After this time, the warm-up not counted.
+    /// After this time, without the warm-up.
     Time(Duration),
-    /// After so many requests.
+    /// After this number of requests.
     Requests(u64),
 }
 
-/// What an answer must be, beyond a status below 400, to be right.
+/// The conditions for success, in addition to a status below 400.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// The bytes of its body.
+    /// The length of the body.
     pub body_bytes: Option<u64>,
-    /// The body itself.
+    /// The body.
     pub body: Option<bytes::Bytes>,
-    /// What must be as in the first answer to the same request.
+    /// The property that must equal that of the first response to the same request.
     pub repeats: Option<Repeat>,
 }
 
-/// What the answers to a request are to have in common.
+/// A property that all responses to a request share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
-    /// The bytes of their bodies.
+    /// The length of the body.
     Bytes,
-    /// Their bodies, by a checksum.
+    /// A checksum of the body.
     Checksum,
 }
 
 impl Expected {
-    /// The bytes of a right body, where that matters.
+    /// The expected length of the body, if any.
     pub(super) fn bytes(&self) -> Option<u64> {
         self.body.as_ref().map(|body| body.len() as u64).or(self.body_bytes)
     }

@@ -1,4 +1,4 @@
-//! From what the command line says to a plan, or to what is wrong with it.
+//! Turns the options into a plan, or into an error.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,50 +16,51 @@ use super::split::Split;
 use crate::exit::Refusal;
 use crate::{Remote, Url, room};
 
-/// How long requests are sent that count, where nothing is said.
+/// Default duration of the measurement.
 const DURATION: Duration = Duration::from_secs(10);
 
-/// How long requests are sent before those that count: connections, caches and clocks of the processor come up to speed.
+/// Default warm-up. Connections, caches and the CPU clock reach their normal speed.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Connections, where nothing is said.
+/// Default number of connections.
 const CONNECTIONS: NonZeroU32 = NonZeroU32::new(64).expect("not 0");
 
-/// Connections opened in a second: 64 at once, and 10,000 of them in two seconds instead of in a storm that overruns the
-/// queue in which a server finds them (4096 on Linux, at most).
+/// Default number of new connections per second: 64 at once, 10,000 in two seconds. More could overflow the
+/// accept queue of the server (at most 4096 on Linux).
 const CONNECT_RATE: f64 = 5000.0;
 
-/// A connection opened each second: more slowly nobody means to.
+/// Minimum number of new connections per second.
 const CONNECT_RATE_MIN: f64 = 1.0;
 
-/// Requests under way on a connection: more than a server takes in before it answers, and each has its place in memory.
+/// Maximum number of pipelined requests. Servers read fewer than this before they respond, and each uses
+/// memory.
 const PIPELINE_MAX: u32 = 256;
 
-/// To here the schedule of a run is exact to the nanosecond.
+/// Maximum duration for which the schedule is exact to the nanosecond.
 const TIME_MAX: Duration = Duration::from_hours(100 * 24);
 
-/// How often something is said.
+/// Default time between progress updates.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// More often than this what is said costs more than what is measured.
+/// Minimum time between progress updates; more frequent ones would cost more than the load itself.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// What will be run.
+/// A prepared run.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    /// With the first of the remotes.
+    /// The plan, with the first of the remotes.
     pub(super) plan: Plan,
-    /// Where the server may be, in the order in which they are tried.
+    /// The addresses of the server, in the order in which they are tried.
     pub(super) remotes: Vec<Remote>,
-    /// The first that is asked.
+    /// The first URL.
     pub(super) url: Url,
-    /// How many URLs there are.
+    /// The number of URLs.
     pub(super) urls: usize,
-    /// Which share of the plan this is.
+    /// The share of the plan.
     pub(super) split: Option<Split>,
 }
 
-/// Reads the files, looks the server up, and judges what was said.
+/// Validates the options, reads the files, and looks up the server.
 pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
     times(&options.pace, options.output.interval)?;
     let (until, warm_up) = until(&options.pace)?;
@@ -98,7 +99,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, Refusal> {
     Ok(Prepared { plan, remotes, url, urls, split: options.split })
 }
 
-/// Every time within its bounds.
+/// Checks the bounds of all durations.
 fn times(pace: &PaceOptions, interval: Option<Duration>) -> Result<(), String> {
     for (name, time, least) in [
         ("--duration", pace.duration, Duration::from_nanos(1)),
@@ -109,7 +110,7 @@ fn times(pace: &PaceOptions, interval: Option<Duration>) -> Result<(), String> {
     ] {
         match time {
             Some(Duration::ZERO) if !least.is_zero() => {
-                return Err(format!("{name} must be longer than nothing"));
+                return Err(format!("{name} must be greater than 0"));
             }
             Some(time) if time < least => {
                 return Err(format!("{name} must be at least {} ms", least.as_millis()));
@@ -125,11 +126,11 @@ fn until(options: &PaceOptions) -> Result<(Until, Duration), String> {
     match (options.requests, options.warm_up) {
         (Some(0), _) => Err("--requests must be at least 1".into()),
         (Some(_), Some(warm_up)) if !warm_up.is_zero() => {
-            Err("--warm-up-time is for runs of a --duration: of a number of requests every one counts".into())
+            Err("--warm-up-time needs a --duration: with a number of requests, all of them count".into())
         }
         (Some(requests), _) => Ok((Until::Requests(requests), Duration::ZERO)),
         (None, warm_up) => {
-            // Where the rate rises, its beginning is part of what is asked.
+            // A ramp starts with its lowest rate, which is part of the load.
             let default = if matches!(options.rate, Some(Rate::Ramp(..))) { Duration::ZERO } else { WARM_UP };
             Ok((Until::Time(options.duration.unwrap_or(DURATION)), warm_up.unwrap_or(default)))
         }
@@ -139,27 +140,29 @@ fn until(options: &PaceOptions) -> Result<(Until, Duration), String> {
 fn pace(options: &PaceOptions, until: Until) -> Result<Pace, String> {
     let Some(rate) = options.rate else {
         return match (options.arrivals, options.seed, options.deadline) {
-            (Some(_), ..) => Err("--arrivals needs a rate (-R): without one each connection sends when it has its answer".into()),
+            (Some(_), ..) => {
+                Err("--arrivals needs a rate (-R): without one, each connection sends after its response"
+                    .into())
+            }
             (_, Some(_), _) => Err("--seed needs --arrivals poisson and a rate (-R)".into()),
-            (.., Some(_)) => Err("--deadline counts from when a request is due, and without a rate (-R) none is: use --timeout".into()),
+            (.., Some(_)) => {
+                Err("--deadline needs a rate (-R), because it counts from the due time: use --timeout".into())
+            }
             _ => Ok(Pace::Closed),
         };
     };
     let arrivals = match (options.arrivals, options.seed) {
         (Some(ArrivalsName::Poisson), seed) => Arrivals::Poisson { seed: seed.unwrap_or(0) },
-        (_, Some(_)) => return Err("--seed needs --arrivals poisson: what is uniform is not drawn".into()),
+        (_, Some(_)) => return Err("--seed needs --arrivals poisson: uniform arrivals are not random".into()),
         (_, None) => Arrivals::Uniform,
     };
     let profile = match (rate, until) {
         (Rate::Constant(rate), _) => Profile::Constant(rate),
         (Rate::Ramp(..), Until::Requests(_)) => {
-            return Err("a ramp (-R A:B) goes over the --duration: leave --requests out".into());
+            return Err("a ramp (-R A:B) needs a --duration: remove --requests".into());
         }
         (Rate::Ramp(..), Until::Time(_)) if options.warm_up.is_some_and(|time| !time.is_zero()) => {
-            return Err(
-                "a ramp (-R A:B) has no warm-up: its beginning is part of it; leave --warm-up-time out"
-                    .into(),
-            );
+            return Err("a ramp (-R A:B) has no warm-up: remove --warm-up-time".into());
         }
         (Rate::Ramp(from, to), Until::Time(over)) => Profile::Ramp { from, to, over },
     };
@@ -167,33 +170,33 @@ fn pace(options: &PaceOptions, until: Until) -> Result<Pace, String> {
     Ok(Pace::Open(profile, arrivals))
 }
 
-/// How many, if what is said of them goes together.
+/// Checks the options of connections and returns their number.
 fn connections(options: &ConnectionOptions, pace: &PaceOptions) -> Result<NonZeroU32, String> {
     let is_one_each = requests_per_connection(options) == Some(NonZeroU32::MIN);
     if options.disables_keep_alive && options.requests_per_connection.is_some_and(|most| most.get() > 1) {
         return Err(
-            "--disable-keepalive is one request per connection: leave --requests-per-connection out".into()
+            "--disable-keepalive allows one request per connection: remove --requests-per-connection".into(),
         );
     }
     if is_one_each && options.pipeline.get() > 1 {
-        return Err("--pipeline needs connections that stay: leave --disable-keepalive out".into());
+        return Err("--pipeline needs persistent connections: remove --disable-keepalive".into());
     }
     if options.pipeline.get() > PIPELINE_MAX {
-        return Err(format!("--pipeline {} is too many: {PIPELINE_MAX} are the most", options.pipeline));
+        return Err(format!("--pipeline {} is too high: the maximum is {PIPELINE_MAX}", options.pipeline));
     }
     if options.connect_rate.is_some_and(|rate| rate < CONNECT_RATE_MIN) {
         return Err(format!("--connect-rate must be at least {CONNECT_RATE_MIN}"));
     }
     if is_one_each && options.connect_rate.is_some() {
-        return Err("--connect-rate is for connections that are opened before the first request; with one for each request \
-                    the rate of requests (-R) is theirs".into());
+        return Err("--connect-rate needs persistent connections: with a connection for each request, use the rate of \
+                    requests (-R)".into());
     }
-    // At a rate the requests find their connections; in a closed loop each connection has to send one.
+    // In an open loop, requests use any free connection; in a closed loop, each connection must send one.
     let most = pace.requests.filter(|_| pace.rate.is_none()).and_then(|most| u32::try_from(most).ok());
     match (options.connections, most.and_then(NonZeroU32::new)) {
-        (Some(connections), Some(most)) if most < connections => Err(format!(
-            "{most} requests leave some of the {connections} connections without any: use -c {most} or fewer"
-        )),
+        (Some(connections), Some(most)) if most < connections => {
+            Err(format!("{most} requests are too few for {connections} connections: use -c {most} or fewer"))
+        }
         (Some(connections), _) => Ok(connections),
         (None, most) => Ok(most.map_or(CONNECTIONS, |most| most.min(CONNECTIONS))),
     }
@@ -218,7 +221,7 @@ fn threads(given: Option<NonZeroU32>, connections: NonZeroU32) -> Result<NonZero
     }
 }
 
-/// The remotes that can be reached from the addresses that were given.
+/// The remotes that can be reached from the given local addresses.
 fn reachable(remotes: Vec<Remote>, options: &ConnectionOptions) -> Result<Vec<Remote>, Refusal> {
     let Some(sources) = options.sources else { return Ok(remotes) };
     let of_that_kind =
@@ -226,7 +229,7 @@ fn reachable(remotes: Vec<Remote>, options: &ConnectionOptions) -> Result<Vec<Re
     let reachable: Vec<_> = remotes.iter().filter(|remote| of_that_kind(remote)).cloned().collect();
     match &remotes[0] {
         first if reachable.is_empty() => Err(Refusal::Arguments(format!(
-            "--sources {sources} cannot reach {first}: it is not of the same kind of address"
+            "--sources {sources} cannot reach {first}: the address families differ"
         ))),
         _ => Ok(reachable),
     }

@@ -1,5 +1,5 @@
-//! What one thread has seen in one interval. The whole run is the sum of its intervals, so that the figures that are
-//! shown on the way and those at the end cannot differ.
+//! What one thread recorded in one interval. The whole run is the sum of its intervals, so figures shown
+//! during the run and at its end agree.
 
 use std::time::Duration;
 
@@ -10,50 +10,51 @@ use crate::{Failure, FailureKind};
 /// Statuses have three digits (RFC 9110 §15); some services answer 999.
 const STATUSES: usize = 1000;
 
-/// Counts and times, of a fixed size whatever their number.
+/// Counts and latency histograms, in constant memory.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    /// Of right answers: to the last byte, from when the request was due (open loop) or sent (closed loop).
+    /// Successful responses: to the last byte, from the due time (open loop) or the send (closed loop).
     pub latency: Histogram,
-    /// The same of answers that were whole and wrong, and of what was given up.
+    /// The same for failed responses and for requests without a response.
     pub latency_failed: Histogram,
     /// To the last byte, from the send.
     pub service: Histogram,
     /// To the first byte, from the send.
     pub first_byte: Histogram,
-    /// To a connection.
+    /// From the start of the connection attempt to TCP connected.
     pub connect: Histogram,
-    /// From a connection to TLS.
+    /// From TCP connected to the end of the TLS handshake.
     pub tls: Histogram,
-    /// By how much requests were sent later than they were due.
+    /// Delay between due time and send.
     pub lag: Histogram,
-    /// Answers by status.
+    /// Responses by status.
     pub statuses: Box<[u64; STATUSES]>,
-    /// Requests without an answer, by [`FailureKind`].
+    /// Requests without a response, by [`FailureKind`].
     pub failures: [u64; FailureKind::ALL.len()],
-    /// Answers whose status is right and whose body is not.
+    /// Responses with a successful status and an unexpected body.
     pub unexpected: u64,
-    /// Answers, of any status, that are not as the first to the same request.
+    /// Responses, of any status, that differ from the first response to the same request.
     pub unlike_the_first: u64,
-    /// Right answers.
+    /// Successful responses.
     pub right: u64,
     /// Requests sent.
     pub sent: u64,
-    /// Bytes received since the warm-up, heads included.
+    /// Bytes received since the warm-up, header included.
     pub received_bytes: u64,
     /// Bytes of bodies.
     pub body_bytes: u64,
-    /// Requests that were under way at once, at most, on the thread that had most.
+    /// Maximum number of requests in flight at once, on the thread with the most.
     pub most_under_way: u64,
-    /// Connections that came to stand, but for those of the warm-up.
+    /// Connections opened, except during the warm-up.
     pub opened: u64,
-    /// Connections that the server ended while nothing was under way.
+    /// Connections that the server closed without a request in flight.
     pub ended: u64,
-    /// Time that requests of the warm-up took of what counts, all together: an answer that comes late holds its connection.
+    /// Total time during the measurement in which requests of the warm-up were in flight. A late response
+    /// blocks its connection.
     pub carried_over: Duration,
-    /// What was wrong with one of them, to show.
+    /// An example of an unexpected body.
     pub unexpected_example: Option<String>,
-    /// One failure of each kind, to show.
+    /// An example of each kind of failure.
     pub examples: [Option<String>; FailureKind::ALL.len()],
 }
 
@@ -86,7 +87,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Counts a request that got no answer, given up this long after it was due or sent.
+    /// Counts a request without a response, given up this long after its due time or send.
     pub fn fail(&mut self, failure: &Failure, after: Duration) {
         let kind = failure.kind() as usize;
         self.failures[kind] += 1;
@@ -94,14 +95,14 @@ impl Recorder {
         self.examples[kind].get_or_insert_with(|| failure.to_string());
     }
 
-    /// Counts an answer whose status is right and whose body is not.
+    /// Counts a response with a successful status and an unexpected body.
     pub fn unexpected(&mut self, body_bytes: u64, expected_bytes: Option<u64>) {
         self.unexpected += 1;
         self.unexpected_example.get_or_insert_with(|| match expected_bytes {
             Some(expected) if expected != body_bytes => {
                 format!("a body of {body_bytes} bytes instead of {expected}")
             }
-            _ => format!("a body of {body_bytes} bytes, as many as expected, and not the same"),
+            _ => format!("a body of {body_bytes} bytes, as long as expected, with different content"),
         });
     }
 
@@ -112,25 +113,25 @@ impl Recorder {
         }
     }
 
-    /// Whole answers, right or wrong.
+    /// Complete responses, successful or not.
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.statuses.iter().sum()
     }
 
-    /// Requests that ended without a whole answer.
+    /// Requests that ended without a complete response.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.failures.iter().sum()
     }
 
-    /// Requests that have ended, one way or the other.
+    /// Requests that ended, with or without a response.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.answers() + self.failed()
     }
 
-    /// Adds what another has seen.
+    /// Adds the counts of another recorder.
     pub fn merge(&mut self, other: &Self) {
         self.latency.merge(&other.latency);
         self.latency_failed.merge(&other.latency_failed);

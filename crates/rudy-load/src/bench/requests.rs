@@ -1,4 +1,4 @@
-//! The requests of a run, and what their answers are to be.
+//! The requests of a run, and the expected responses.
 
 use std::path::Path;
 
@@ -12,21 +12,21 @@ use crate::Url;
 use crate::body::{self, Bodies};
 use crate::request::{Encoded, Mix, Template};
 
-/// All requests of a run, each with its body, are held in memory, once for each thread.
+/// Maximum size of all requests with their bodies. Each thread holds a copy in memory.
 const REQUEST_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Everything that is asked.
+/// The requests of a run.
 pub(crate) struct Requests {
-    /// Each request as often as its weight says.
+    /// The mix of requests by weight.
     pub(crate) mix: Mix,
-    /// The first that is asked.
+    /// The first URL.
     pub(crate) url: Url,
-    /// How many URLs there are.
+    /// The number of URLs.
     pub(crate) urls: usize,
 }
 
 impl Requests {
-    /// Of the URLs given and those of a file. `closes` where each request is the only one on its connection.
+    /// Builds the requests of the given URLs and of a file. `closes` if each request has its own connection.
     pub(crate) fn new(
         given: &[Url],
         file: Option<&Path>,
@@ -42,7 +42,8 @@ impl Requests {
     }
 }
 
-/// A target without a body of its own has those of all in turn: a request for each, together as often as with one.
+/// A target without a body uses the common bodies in turn: one request per body, which share the weight of
+/// the target.
 fn encode_all(
     options: &RequestOptions,
     closes: bool,
@@ -69,7 +70,7 @@ fn encode_all(
             bytes += request.bytes.len();
             if bytes > REQUEST_BYTES_MAX {
                 return Err(format!(
-                    "the requests have more than {REQUEST_BYTES_MAX} bytes in all: use fewer URLs or smaller bodies"
+                    "the requests have more than {REQUEST_BYTES_MAX} bytes in total: use fewer URLs or smaller bodies"
                 ));
             }
             weighted.push((request, weight));
@@ -78,7 +79,7 @@ fn encode_all(
     Ok(weighted)
 }
 
-/// What every request has but its method and body.
+/// The part that all requests share, without method and body.
 fn template(options: &RequestOptions, closes: bool) -> Template {
     let mut fields = HeaderMap::new();
     for (name, value) in &options.fields {
@@ -92,12 +93,12 @@ fn template(options: &RequestOptions, closes: bool) -> Template {
     }
 }
 
-/// What a right answer is.
+/// The expected responses.
 pub(super) fn expected(options: &ExpectedOptions) -> Result<Expected, String> {
     let body = options.body.as_deref().map(body::read).transpose()?.map(Bytes::from);
     match (&body, options.body_bytes) {
         (Some(body), Some(bytes)) if body.len() as u64 != bytes => Err(format!(
-            "--expect-body has {} bytes, and --expect-bytes says {bytes}: leave one of them out",
+            "--expect-body has {} bytes, but --expect-bytes is {bytes}: remove one of them",
             body.len()
         )),
         (_, body_bytes) => Ok(Expected { body_bytes, body, repeats: None }),

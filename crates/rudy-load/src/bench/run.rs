@@ -1,4 +1,4 @@
-//! A run: its threads, their common start, and the sum of what they have seen.
+//! Runs a plan: its threads, their common start, and the sum of their results.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,88 +15,88 @@ use super::recorder::Recorder;
 use super::worker;
 use crate::link::Remote;
 
-/// How often a watcher is asked whether to go on, while nothing is reported.
+/// Time between calls of [`Watch::goes_on`] while there is nothing to report.
 const ASK: Duration = Duration::from_millis(50);
 
-/// Between the last connection's opening and the first request, so that every thread is there.
+/// Time between the last connection and the first request, so that all threads are ready.
 const HEAD_START: Duration = Duration::from_millis(5);
 
-/// Whoever looks on while a run goes on.
+/// Observes a run.
 pub trait Watch {
-    /// Asked every so often while connections are opened and requests are sent: false ends the run.
+    /// Called at intervals while connections are opened and requests are sent; `false` ends the run.
     fn goes_on(&mut self) -> bool {
         true
     }
 
-    /// When every connection stands: the first request is not due before then, nor before it can be. Told when that is.
+    /// Called when all connections are open, with the earliest possible start. Returns the start of the run.
     fn start(&mut self, soonest: Instant) -> Instant {
         soonest
     }
 
-    /// Connections are being opened: so many of so many stand.
+    /// Called while connections are opened, with the open and the total number.
     fn opening(&mut self, _open: u32, _of: u32) {}
 
-    /// All threads have reported an interval of the run. The figures are of that interval alone; those of all of them, with
-    /// what came after the last whole one, add up to those of the run.
+    /// Called when all threads have reported an interval. All intervals add up to the whole run, including
+    /// one for late responses at the end.
     fn interval(&mut self, _interval: &Interval) {}
 }
 
-/// Nobody.
+/// Ignores all events.
 impl Watch for () {}
 
-/// A part of a run, over all threads.
+/// An interval of a run, over all threads.
 #[derive(Debug, Clone, Default)]
 pub struct Interval {
-    /// The first is 0.
+    /// The index, from 0.
     pub index: u32,
-    /// How long it was. The last may be shorter than the others, and be followed only by answers that came late.
+    /// The length. The last interval can be shorter, and one for late responses can follow.
     pub length: Duration,
-    /// What was seen; nothing of the warm-up.
+    /// The counts, without the warm-up.
     pub seen: Recorder,
-    /// Connections that stand at its end.
+    /// Open connections at its end.
     pub open: u32,
 }
 
-/// What a run has shown.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Everything seen, the warm-up not counted.
+    /// All counts, without the warm-up.
     pub seen: Recorder,
-    /// The time in which requests were begun that count.
+    /// The time in which counted requests were started.
     pub duration: Duration,
     /// Requests that were due in that time and not sent, because no connection was free.
     pub unsent: u64,
-    /// Requests that were still under way when it was interrupted.
+    /// Requests in flight when the run was interrupted.
     pub abandoned: u64,
-    /// CPU time of each generating thread, over the whole time.
+    /// CPU time of each generator thread, over the whole run.
     pub threads: Vec<ThreadTime>,
-    /// It was ended before its time.
+    /// Whether the run was interrupted.
     pub is_interrupted: bool,
 }
 
-/// How busy a generating thread was.
+/// The CPU usage of a generator thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadTime {
-    /// CPU time from the start on.
+    /// CPU time since the start.
     pub cpu: Duration,
-    /// All time.
+    /// Elapsed time.
     pub wall: Duration,
 }
 
 impl ThreadTime {
-    /// The share of its time in which it computed.
+    /// CPU time as a fraction of the elapsed time.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64().max(1e-9)
     }
 }
 
-/// Why a run could not take place.
+/// Why a run failed.
 #[derive(Debug)]
 pub enum RunError {
-    /// Not one connection could be opened.
+    /// No connection could be opened.
     Connect(Remote, String),
-    /// The system refuses what a generator needs.
+    /// The system lacks a resource that the generator needs.
     System(io::Error),
 }
 
@@ -104,24 +104,24 @@ impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(remote, reason) => write!(f, "{remote}: {reason}"),
-            Self::System(error) => write!(f, "the generator cannot run: {error}"),
+            Self::System(error) => write!(f, "cannot run the load generator: {error}"),
         }
     }
 }
 
 impl std::error::Error for RunError {}
 
-/// What the threads of a run share: when to begin, and whether to stop.
+/// State that the threads of a run share: the start, and a stop flag.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     pub(super) stop: AtomicBool,
-    /// Connections that stand.
+    /// Number of open connections.
     pub(super) open: AtomicU32,
     start: OnceLock<Instant>,
 }
 
 impl Gate {
-    /// Waits until every thread is ready, and says when to begin: the same instant to all.
+    /// Waits until all threads are ready and returns the start, which is the same for all.
     pub(super) fn pass(&self) -> Instant {
         *self.start.wait()
     }
@@ -130,7 +130,7 @@ impl Gate {
         self.start.get_or_init(|| start);
     }
 
-    /// Nothing is to be begun: whoever waits goes on and sees that it is over.
+    /// Cancels the start, so that waiting threads continue and find the run stopped.
     fn give_up(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.lift(Instant::now());
@@ -141,18 +141,18 @@ impl Gate {
     }
 }
 
-/// What a thread tells.
+/// Messages of a thread.
 pub(super) enum Message {
-    /// Its connections stand, or will not: why the last that does not, does not.
+    /// All its connections are open or have failed; the error of the last failed one.
     Ready(Result<(), String>),
-    /// It cannot run at all.
+    /// The thread cannot run.
     Failed(io::Error),
-    /// Of the interval with this index.
+    /// The counts of an interval, by its index.
     Interval(u32, Box<Recorder>),
     Done(Done),
 }
 
-/// What a thread tells last.
+/// The last message of a thread.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) rest: Box<Recorder>,
@@ -168,7 +168,7 @@ pub(super) type Messages = Sender<Message>;
 ///
 /// # Errors
 ///
-/// No connection came to stand, or the system refuses what a generator needs.
+/// No connection could be opened, or the system lacks a resource.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     let gate = Gate::default();
     let (sender, receiver) = channel();
@@ -197,18 +197,18 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     })
 }
 
-/// Adds up what the threads tell.
+/// Sums up the messages of the threads.
 struct Collector<'a> {
     plan: &'a Plan,
     gate: &'a Gate,
     messages: &'a Receiver<Message>,
     watch: &'a mut dyn Watch,
-    /// Those of which not every thread has told: what is known, and by how many.
+    /// Incomplete intervals: their counts, and the number of threads that have reported.
     intervals: BTreeMap<u32, (Box<Recorder>, u32)>,
     total: Recorder,
-    /// Threads that will tell more.
+    /// Number of running threads.
     running: u32,
-    /// Intervals that the watcher was told of.
+    /// Number of intervals that the watcher has received.
     told: u32,
 }
 
@@ -234,7 +234,7 @@ impl Collector<'_> {
         Ok(self.outcome(&done))
     }
 
-    /// Waits until every thread has its connections.
+    /// Waits until all threads have their connections.
     fn open(&mut self, threads: u32) -> Result<(), RunError> {
         let mut reason = None;
         let mut ready = 0;
@@ -256,12 +256,12 @@ impl Collector<'_> {
         }
     }
 
-    /// The next message, or nothing for a while.
+    /// The next message, or `None` after a while.
     fn next(&mut self) -> Option<Message> {
         if !self.watch.goes_on() {
             self.gate.stop.store(true, Ordering::Relaxed);
         }
-        // That every thread has gone is told by their last messages.
+        // The last messages of the threads show that they have ended.
         self.messages.recv_timeout(ASK).ok()
     }
 

@@ -1,10 +1,10 @@
-//! Addresses that connections come from, as a range: `127.0.0.0/28`.
+//! A range of local addresses to connect from: `127.0.0.0/28`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// So many addresses at most: 65,536 of them have 1.8 thousand million ports.
+/// Maximum number of addresses: 65,536 have 1.8 billion ports.
 const HOST_BITS_MAX: u32 = 16;
 
 /// 127.0.0.0 and 127.255.255.255, the network and the broadcast address of the loopback.
@@ -18,14 +18,14 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Whether they are addresses of IPv6.
+    /// Whether the addresses are IPv6.
     #[must_use]
     pub fn is_ipv6(self) -> bool {
         self.first.is_ipv6()
     }
 
-    /// All of them that a host can have. Of a range of IPv4 its first and its last are left out; within 127.0.0.0/8, which is
-    /// one network, only those of the whole.
+    /// All host addresses of the range, without the network and broadcast address of an IPv4 range.
+    /// 127.0.0.0/8 is one network, so its subranges have neither.
     #[must_use]
     pub fn addresses(self) -> Vec<IpAddr> {
         match self.first {
@@ -37,7 +37,7 @@ impl Sources {
                     if first.is_loopback() {
                         return !LOOPBACK_ENDS.contains(number);
                     }
-                    // RFC 3021: a range of two, or of one, has no network and no broadcast address.
+                    // RFC 3021: a range with one or two addresses has no network and broadcast address.
                     count <= 2 || (number & host_bits != 0 && number & host_bits != host_bits)
                 };
                 numbers.filter(is_host).map(|number| Ipv4Addr::from_bits(number).into()).collect()
@@ -55,7 +55,7 @@ impl FromStr for Sources {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let error =
-            || format!("{text:?} is no range of addresses (expected one such as 127.0.0.0/28, or 192.0.2.7)");
+            || format!("{text:?} is not an address range (expected one such as 127.0.0.0/28, or 192.0.2.7)");
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix.parse::<u32>().map_err(|_| error())?)),
             None => (text, None),
@@ -111,10 +111,10 @@ mod tests {
     #[test]
     fn what_is_no_range_is_refused() {
         for (text, reason) in [
-            ("", "no range"),
-            ("127.0.0.0/33", "no range"),
-            ("127.0.0.0/", "no range"),
-            ("localhost", "no range"),
+            ("", "not an address range"),
+            ("127.0.0.0/33", "not an address range"),
+            ("127.0.0.0/", "not an address range"),
+            ("localhost", "not an address range"),
             ("10.0.0.0/8", "/16 is enough"),
             ("::/0", "/112 is enough"),
         ] {

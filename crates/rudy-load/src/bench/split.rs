@@ -1,4 +1,4 @@
-//! One plan on many machines: each carries out a share of it, and all begin at one time.
+//! Distributes a plan over several machines: each runs a share, and all start at the same time.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Until;
 
-/// Share `index` of `of`, counted from 0, as an Indexed Job counts its pods.
+/// Share `index` of `of`, counted from 0 like the pods of an Indexed Job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split {
     index: u32,
@@ -28,11 +28,9 @@ impl FromStr for Split {
         match parts {
             Some((index, of)) if index < of => Ok(Self { index, of }),
             Some((_, of @ 1..)) => {
-                Err(format!("shares are counted from 0: of {of} the last is {}/{of}", of - 1))
+                Err(format!("shares are counted from 0: the last of {of} is {}/{of}", of - 1))
             }
-            _ => {
-                Err("expected the number of the share and how many there are, such as 0/4 to 3/4".to_owned())
-            }
+            _ => Err("expected the index and the number of shares, such as 0/4 to 3/4".to_owned()),
         }
     }
 }
@@ -44,12 +42,12 @@ impl fmt::Display for Split {
 }
 
 impl Split {
-    /// Of the schedule.
+    /// The share of a schedule.
     pub(super) fn share(self) -> Share {
         Share::new(self.index, self.of).unwrap_or(Share::WHOLE)
     }
 
-    /// Of a number of things: as even as can be, the first shares have one more.
+    /// The share of a number, as even as possible: the first shares get the remainder.
     pub(super) fn part(self, whole: u64) -> u64 {
         let of = u64::from(self.of);
         whole / of + u64::from(u64::from(self.index) < whole % of)
@@ -59,7 +57,7 @@ impl Split {
         let part = u32::try_from(self.part(whole.get().into())).ok().and_then(NonZeroU32::new);
         part.ok_or_else(|| {
             format!(
-                "share {self} has none of the {whole} connections: use -c {} or more, or fewer shares",
+                "share {self} gets none of the {whole} connections: use -c {} or more, or fewer shares",
                 self.of
             )
         })
@@ -72,22 +70,22 @@ impl Split {
         }
     }
 
-    /// A rate of the whole plan, as far as it is this share's.
+    /// The share of the total rate.
     pub(super) fn rate(self, whole: f64) -> f64 {
         whole / f64::from(self.of)
     }
 }
 
-/// What a report says of the share that it is of.
+/// The share in a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct ShareOf {
-    /// From 0.
+    /// The index, from 0.
     pub(super) index: u32,
-    /// How many shares the plan has.
+    /// The number of shares.
     pub(super) of: u32,
     /// When the first request was due, in seconds since 1970; null before the run.
     pub(super) started_unix_s: Option<f64>,
-    /// A checksum of the requests, which are the same in every share of a plan.
+    /// A checksum of the requests, which is equal in all shares of a plan.
     pub(super) requests_checksum: String,
 }
 
@@ -102,12 +100,12 @@ impl ShareOf {
     }
 }
 
-/// When to begin.
+/// When a run starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartAt {
-    /// At this time of day, by this machine's clock.
+    /// At a wall-clock time.
     Time(SystemTime),
-    /// So long from now.
+    /// After a delay.
     In(Duration),
 }
 
@@ -127,13 +125,13 @@ impl FromStr for StartAt {
     }
 }
 
-/// Seconds since 1970.
+/// Converts seconds since 1970 to a time.
 fn unix(text: &str) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(parse_decimal(text)?).ok()?)
 }
 
 impl StartAt {
-    /// The same as a time of day.
+    /// Parses a date and time.
     pub(super) fn fixed(self, now: SystemTime) -> Option<SystemTime> {
         match self {
             Self::Time(time) => Some(time),
@@ -142,7 +140,7 @@ impl StartAt {
     }
 }
 
-/// A common start, known by both clocks.
+/// The start time by the monotonic clock and by the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start {
     pub(super) at: Instant,
@@ -150,16 +148,17 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// The error says by how much it is missed.
+    /// Computes the start. Fails if the time has passed, and reports by how much.
     pub(super) fn new(start: StartAt) -> Result<Self, String> {
         let (at, now) = (Instant::now(), SystemTime::now());
-        let time = start.fixed(now).ok_or("--start-at is too far away")?;
+        let time = start.fixed(now).ok_or("--start-at is too far in the future")?;
         match time.duration_since(now) {
-            Ok(left) => {
-                at.checked_add(left).map(|at| Self { at, time }).ok_or("--start-at is too far away".into())
-            }
+            Ok(left) => at
+                .checked_add(left)
+                .map(|at| Self { at, time })
+                .ok_or("--start-at is too far in the future".into()),
             Err(past) => Err(format!(
-                "--start-at was {} s ago: the other shares have begun without this one",
+                "--start-at was {} s ago: the other shares have started without this one",
                 past.duration().as_secs_f64()
             )),
         }
@@ -180,7 +179,7 @@ mod tests {
     #[test]
     fn shares_are_counted_from_0() {
         assert_eq!("2/4".parse(), Ok(Split { index: 2, of: 4 }));
-        assert!("4/4".parse::<Split>().unwrap_err().contains("the last is 3/4"));
+        assert!("4/4".parse::<Split>().unwrap_err().contains("the last of 4 is 3/4"));
         for wrong in ["", "1", "/", "0/0", "-1/4", "1/4/2", "a/b"] {
             assert!(wrong.parse::<Split>().unwrap_err().contains("such as 0/4"), "{wrong}");
         }
@@ -201,7 +200,7 @@ mod tests {
     #[test]
     fn a_start_that_is_past_is_refused() {
         let error = Start::new(StartAt::Time(SystemTime::UNIX_EPOCH)).unwrap_err();
-        assert!(error.contains("the other shares have begun"), "{error}");
+        assert!(error.contains("the other shares have started"), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is asked: URLs of the command line, and the lines of a file.
+//! The URLs to request, from the command line or a file.
 
 use std::path::Path;
 
@@ -8,25 +8,25 @@ use http::Method;
 use crate::body::{self, Bodies};
 use crate::{Url, UrlError};
 
-/// More lines than this are no list that a person means; each is a request in memory.
+/// Maximum number of lines, since each is a request in memory.
 const URLS_MAX: usize = 100_000;
 
-/// What a line of a file has.
-const LINE: &str = "expected URL, and beside it what is wanted of WEIGHT, METHOD and @FILE";
+/// The format of a line.
+const LINE: &str = "expected URL, optionally with WEIGHT, METHOD and @FILE";
 
-/// One thing to ask.
+/// A URL with its method and bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) url: Url,
-    /// How often it is asked in comparison with the others.
+    /// The weight.
     pub(super) weight: u32,
-    /// Instead of the method of all.
+    /// The method, instead of the common one.
     pub(super) method: Option<Method>,
-    /// Instead of the bodies of all.
+    /// The body, instead of the common ones.
     pub(super) body: Option<Bytes>,
 }
 
-/// All that is asked; at least one, and all of one origin.
+/// Collects all URLs: at least one, and all of one origin.
 pub(super) fn all(given: &[Url], file: Option<&Path>, bodies: &mut Bodies) -> Result<Vec<Target>, String> {
     let plain = |url: &Url| Target { url: url.clone(), weight: 1, method: None, body: None };
     let mut all: Vec<_> = given.iter().map(plain).collect();
@@ -38,23 +38,23 @@ pub(super) fn all(given: &[Url], file: Option<&Path>, bodies: &mut Bodies) -> Re
         all.extend(read(path, first, bodies)?);
     }
     match all.len() {
-        0 => Err("no URL: name one, such as http://127.0.0.1:8080/".into()),
-        count if count > URLS_MAX => Err(format!("{count} URLs are too many: {URLS_MAX} are the most")),
+        0 => Err("no URL: expected one such as http://127.0.0.1:8080/".into()),
+        count if count > URLS_MAX => Err(format!("{count} URLs are too many: the maximum is {URLS_MAX}")),
         _ => Ok(all),
     }
 }
 
 fn read(path: &Path, first: Option<Url>, bodies: &mut Bodies) -> Result<Vec<Target>, String> {
     let text = String::from_utf8(body::read(path)?)
-        .map_err(|_| format!("cannot read {}: it is no text in UTF-8", path.display()))?;
+        .map_err(|_| format!("cannot read {}: it is not UTF-8 text", path.display()))?;
     parse(&text, first, bodies).map_err(|error| format!("{}:{error}", path.display()))
 }
 
-/// A target on each line. The error begins with the number of its line.
+/// Parses a target per line. An error contains the line number.
 fn parse(text: &str, mut first: Option<Url>, bodies: &mut Bodies) -> Result<Vec<Target>, String> {
     let mut targets = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        // A comment begins with a word of its own: in a URL, what is behind a # is a place in the page.
+        // A comment starts with a new word, because `#` within a URL starts a fragment.
         let words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
         let error = |reason: String| format!("{number}: {reason}");
         let Some(target) = parse_line(words, bodies).map_err(error)? else { continue };
@@ -65,7 +65,7 @@ fn parse(text: &str, mut first: Option<Url>, bodies: &mut Bodies) -> Result<Vec<
     Ok(targets)
 }
 
-/// The words in any order, since each kind is told by its look: `http://a/ 3` is as clear as `3 POST http://a/ @file`.
+/// Parses the words in any order, since each kind has a distinct form: `http://a/ 3` equals `3 http://a/`.
 fn parse_line<'a>(
     words: impl Iterator<Item = &'a str>,
     bodies: &mut Bodies,
@@ -85,7 +85,7 @@ fn parse_line<'a>(
             url.replace(said).is_some()
         };
         if is_second {
-            return Err(format!("{word:?} is one too many ({LINE})"));
+            return Err(format!("{word:?} is unexpected ({LINE})"));
         }
     }
     match url {
@@ -97,10 +97,10 @@ fn parse_line<'a>(
 
 fn parse_weight(word: &str) -> Result<u32, String> {
     let weight = word.parse().ok().filter(|weight| *weight > 0);
-    weight.ok_or_else(|| format!("{word:?} is no weight (expected a whole number from 1 on, or nothing)"))
+    weight.ok_or_else(|| format!("{word:?} is not a weight (expected an integer from 1)"))
 }
 
-/// In capitals, as all methods that are registered; a host is written so by nobody.
+/// Whether a word is a method. Registered methods are in capitals, which hosts are not in practice.
 fn as_method(word: &str) -> Option<Method> {
     let is_one = word.starts_with(|first: char| first.is_ascii_uppercase())
         && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
@@ -110,8 +110,8 @@ fn as_method(word: &str) -> Option<Method> {
 fn check_origin(first: Option<&Url>, url: &Url) -> Result<(), String> {
     match first {
         Some(first) if !first.same_origin(url) => Err(format!(
-            "{url} is of another server than {first}: one run asks one server, so that what is measured is one thing; run \
-             them beside each other"
+            "{url} and {first} are on different servers: a run measures one server; start a run for \
+             each"
         )),
         _ => Ok(()),
     }
@@ -159,12 +159,12 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         for (text, said) in [
-            ("http://a/\nhttp://b/", "2: http://b/ is of another server than http://a/"),
-            ("http://a/ 0", "1: \"0\" is no weight"),
-            ("http://a/ 1 2", "1: \"2\" is one too many (expected URL, and"),
-            ("http://a/ GET PUT", "1: \"PUT\" is one too many"),
-            ("http://a/\thttp://a/y", "1: \"http://a/y\" is one too many"),
-            ("http://a/ @/dev/null @/dev/null", "1: \"@/dev/null\" is one too many"),
+            ("http://a/\nhttp://b/", "2: http://b/ and http://a/ are on different servers"),
+            ("http://a/ 0", "1: \"0\" is not a weight"),
+            ("http://a/ 1 2", "1: \"2\" is unexpected (expected URL, opt"),
+            ("http://a/ GET PUT", "1: \"PUT\" is unexpected"),
+            ("http://a/\thttp://a/y", "1: \"http://a/y\" is unexpected"),
+            ("http://a/ @/dev/null @/dev/null", "1: \"@/dev/null\" is unexpected"),
             ("http://a/\n3 POST @/dev/null", "2: no URL on this line"),
             ("http://a/\n\nhttp://a/ @/nowhere", "3: cannot read /nowhere: "),
             ("\nftp://a/", "2: \"ftp://a/\" is not a URL"),
@@ -179,7 +179,7 @@ mod tests {
         let urls = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Url>>();
         let all = |urls: &[Url]| all(urls, None, &mut Bodies::default());
         assert!(all(&[]).unwrap_err().starts_with("no URL"));
-        assert!(all(&urls(&["a", "a:81"])).unwrap_err().contains("another server"));
+        assert!(all(&urls(&["a", "a:81"])).unwrap_err().contains("different servers"));
         assert_eq!(all(&urls(&["a", "http://A:80/b"])).unwrap().len(), 2);
     }
 }

@@ -1,5 +1,5 @@
-//! One thread that generates: it opens its connections, waits for the others, and sends its share of the plan. It shares
-//! nothing with the others while it runs.
+//! A generator thread: opens its connections, waits for the other threads, and sends its share of the plan.
+//! Shares no data with them while it runs.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,15 @@ use super::fleet::Fleet;
 use super::plan::{Pace, Plan, Until};
 use super::run::{Done, Gate, Message, Messages, ThreadTime};
 
-/// How long it sleeps at most, so that a stop is seen.
+/// Maximum sleep, so that a stop is noticed.
 const NAP: Duration = Duration::from_millis(100);
 
-/// What sleeps wakes up late; so it sleeps to this time before a request is due, and looks at the clock for the rest.
+/// A sleep may end late, so the thread sleeps until this time before a request is due and then polls the
+/// clock.
 const SPIN: Duration = Duration::from_micros(60);
 
-/// Opens, waits for the others, generates, and tells what was seen. That nobody listens any more happens only where the run
-/// was given up.
+/// Opens the connections, waits for the other threads, runs, and reports the results. Errors of the channel
+/// mean that the run was abandoned.
 pub(super) fn run(plan: &Plan, index: u32, gate: &Gate, messages: &Messages) {
     wake_exactly();
     let fleet = match Fleet::new(plan, index, gate) {
@@ -39,7 +40,7 @@ struct Worker<'p> {
 }
 
 impl Worker<'_> {
-    /// Opens every connection, at the rate at which they may be opened, and waits until each stands or has failed.
+    /// Opens all connections at the connect rate, and waits until each is open or has failed.
     fn open_all(&mut self) -> Result<(), String> {
         let count = self.fleet.count();
         if self.plan.opens_for_each_request() {
@@ -77,7 +78,7 @@ impl Worker<'_> {
         let cpu = thread_cpu();
         loop {
             let now = Instant::now();
-            // As many as there were, also behind a stall: whoever reads them counts on that.
+            // Send an interval for each elapsed one, also after a stall, because the receiver counts them.
             while now >= next_report {
                 let seen = std::mem::take(&mut self.fleet.recorder);
                 let _ = self.messages.send(Message::Interval(reports, seen));
@@ -91,8 +92,9 @@ impl Worker<'_> {
             }
             for event in 0..self.fleet.wait(sleep(next, next_report, now)) {
                 self.fleet.handle(event);
-                // What is due is sent when it is due. Without a schedule, what is free is sent when all that has come is
-                // read, in one go: the server then wakes once for many, and so do we (7 % more requests a second).
+                // Send due requests on time. Without a schedule, first read everything and then send on all
+                // free connections at once: the server then wakes once for many requests, and so does this
+                // thread (7 % more requests per second).
                 if is_paced {
                     self.dispatch(&mut feed);
                 }
@@ -112,8 +114,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends what is due on the connections that are free. What comes next: a request that waits for a free connection is
-    /// due.
+    /// Sends due requests on free connections. Returns when the next one is due; a request that waits for a
+    /// free connection is due now.
     fn dispatch(&mut self, feed: &mut Feed) -> Next {
         loop {
             let now = Instant::now();
@@ -143,7 +145,7 @@ impl Worker<'_> {
     }
 }
 
-/// Until when nothing has to be done.
+/// The time of the next action.
 fn sleep(next: Next, next_report: Instant, now: Instant) -> Duration {
     let most = next_report.saturating_duration_since(now).min(NAP);
     match next {
@@ -152,14 +154,15 @@ fn sleep(next: Next, next_report: Instant, now: Instant) -> Duration {
     }
 }
 
-/// Has the kernel end this thread's sleeps when they are over, and not up to 50 µs later to save wake-ups.
+/// Sets the timer slack of this thread to a minimum, so that the kernel does not delay wake-ups by up to 50
+/// µs.
 fn wake_exactly() {
-    // A kernel that refuses makes requests a little later, which is measured and told.
+    // If the kernel refuses, requests are slightly late, which is measured and reported.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
 /// CPU time of this thread.
 fn thread_cpu() -> Duration {
-    // A time since the thread began is never negative.
+    // The elapsed time of a thread is never negative.
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `rudy flood`: from the command line to the report.
+//! Runs `rudy flood`, from the options to the report.
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::room::{self, Demand};
 use crate::{Exit, Remote, Url, units};
 
-/// Carries out what the options say, and reports it.
+/// Opens the connections and writes the report.
 #[must_use]
 pub fn flood(options: &Options) -> Exit {
     match try_flood(options) {
@@ -59,7 +59,7 @@ fn try_flood(options: &Options) -> Result<Exit, Refusal> {
         sources: options.sources.clone().into(),
     };
     say(&format!(
-        "{} connections to {} within {}, kept for {}",
+        "{} connections to {} within {}, held for {}",
         options.connections,
         plan.remote,
         units::time(options.ramp),
@@ -83,7 +83,7 @@ fn check_room(options: &Options, remote: &Remote) -> Result<(), Refusal> {
     })
 }
 
-/// The server that is looked at, started if that was asked.
+/// The server to measure, started if necessary.
 fn server(options: &Options, remotes: &[Remote]) -> Result<(Option<Started>, Option<Watched>), Refusal> {
     let (started, pid) = match &options.server {
         None => return Ok((None, None)),
@@ -98,7 +98,7 @@ fn server(options: &Options, remotes: &[Remote]) -> Result<(Option<Started>, Opt
     Ok((started, Some(watched.map_err(|error| Refusal::World(error.to_string()))?)))
 }
 
-/// Floods the first address of the server that anything can connect to.
+/// Runs the flood against the first address of the server that accepts a connection.
 fn run_somewhere(plan: &Plan, remotes: &[Remote], watch: &mut dyn Watch) -> Result<Outcome, Refusal> {
     let mut refusals = Vec::new();
     for remote in remotes {
@@ -114,11 +114,11 @@ fn write(report: &Report<'_>) -> Result<(), Refusal> {
     if let Some(path) = &report.options.plot {
         fs::write(path, plot::render(report))
             .map_err(|error| Refusal::World(format!("cannot write {}: {error}", path.display())))?;
-        say(&format!("the picture is {}", path.display()));
+        say(&format!("chart: {}", path.display()));
     }
     let text = if report.options.is_json { document::render(report) } else { report.to_string() };
     match io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever read has what they wanted.
+        // A closed pipe is no error: the reader has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Refusal::World(format!("cannot write to standard output: {error}")))
         }
@@ -126,7 +126,7 @@ fn write(report: &Report<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// Says on stderr how it stands, and looks at the server.
+/// Prints progress to stderr, and samples the server.
 struct Watcher<'a> {
     watched: Option<Watched>,
     points: Vec<Point>,
@@ -162,7 +162,7 @@ impl Watch for Watcher<'_> {
     }
 }
 
-/// A line on stderr. Nobody is left to tell if it cannot be written to.
+/// Prints a line to stderr. An error of stderr cannot be reported.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -14,17 +14,18 @@ use crate::Failure;
 use crate::connection::{Connection, Observer, Standing};
 use crate::poller::Poller;
 
-/// What is read at once.
+/// Size of the read buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// One connection and its stream. Ten thousand of them are held, so it is small.
+/// A connection and its stream. There can be ten thousand, so it is small.
 #[derive(Debug)]
 struct Place {
     connection: Option<Connection>,
     stream: Stream,
-    /// Greetings that have come.
+    /// Number of greetings received.
     greetings: u32,
-    /// When it was begun, then when the request went, then when the last chunk came: from the start of the flood.
+    /// The start of the connection, then the send of the request, then the last chunk, from the start of the
+    /// flood.
     since: Duration,
     has_answered: bool,
 }
@@ -38,7 +39,7 @@ pub(super) struct Crowd<'p> {
     busy: Vec<u32>,
     scratch: Box<[u8]>,
     open: u32,
-    /// Connections that stand or may yet.
+    /// Connections that are open or connecting.
     alive: u32,
     pub(super) seen: Seen,
 }
@@ -59,22 +60,22 @@ impl<'p> Crowd<'p> {
         })
     }
 
-    /// Connections that were begun.
+    /// Number of connections started.
     pub(super) fn begun(&self) -> u32 {
         u32::try_from(self.places.len()).unwrap_or(u32::MAX)
     }
 
-    /// Connections that stand.
+    /// Number of open connections.
     pub(super) fn open(&self) -> u32 {
         self.open
     }
 
-    /// Whether no connection stands or may yet.
+    /// Whether no connection is open or connecting.
     pub(super) fn is_deserted(&self) -> bool {
         self.alive == 0
     }
 
-    /// Streams of which a chunk has been due for more than two intervals.
+    /// Number of streams with a chunk that has been due for more than two intervals.
     pub(super) fn stalled(&self) -> u32 {
         let now = self.start.elapsed();
         let stalls =
@@ -82,7 +83,7 @@ impl<'p> Crowd<'p> {
         u32::try_from(self.places.iter().filter(stalls).count()).unwrap_or(u32::MAX)
     }
 
-    /// Begins one more.
+    /// Starts another connection.
     pub(super) fn begin(&mut self) {
         let number = self.begun();
         let sources = &self.plan.sources;
@@ -100,7 +101,7 @@ impl<'p> Crowd<'p> {
         self.places.push(Place { connection, stream, greetings: 0, since, has_answered: false });
     }
 
-    /// Waits for so long at most, and goes on with what has happened.
+    /// Waits for events, up to a limit, and handles them.
     pub(super) fn turn(&mut self, most: Duration) -> io::Result<()> {
         self.poller.wait(Some(if self.busy.is_empty() { most } else { Duration::ZERO }))?;
         for number in std::mem::take(&mut self.busy) {
@@ -108,13 +109,13 @@ impl<'p> Crowd<'p> {
         }
         for event in 0..self.poller.ready() {
             let ready = self.poller.event(event);
-            // A token is a number of a connection.
+            // The token is the number of the connection.
             self.drive(u32::try_from(ready.token).unwrap_or(u32::MAX), ready.hangs_up);
         }
         Ok(())
     }
 
-    /// Gives up what has not come to stand, or has had no answer, within the time for it.
+    /// Closes connections that exceed the timeout for connecting or for the first byte.
     pub(super) fn sweep(&mut self) {
         let now = self.start.elapsed();
         for number in 0..self.begun() {
@@ -175,11 +176,11 @@ impl<'p> Crowd<'p> {
     }
 }
 
-/// Writes down what one connection brings.
+/// Records the events of one connection.
 struct Listener<'a> {
     plan: &'a Plan,
     start: Instant,
-    /// When what is being looked at came.
+    /// The time of the current event.
     now: Duration,
     seen: &'a mut Seen,
     stream: &'a mut Stream,

@@ -1,4 +1,4 @@
-//! What a flood has shown, as an object.
+//! The report of a flood as JSON.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::report::Report;
 use super::series::Point;
 use crate::FailureKind;
 
-/// The whole report. Units are in the keys.
+/// The whole report, with units in its keys.
 pub(super) fn render(report: &Report<'_>) -> String {
     let (options, outcome) = (report.options, report.outcome);
     let seen = &outcome.seen;

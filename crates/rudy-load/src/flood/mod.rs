@@ -1,4 +1,5 @@
-//! A flood: many long-lived connections, opened on a ramp and kept, and how late what they bring is.
+//! `rudy flood`: opens many long-lived connections over a ramp, holds them, and measures the delay of their
+//! data.
 
 mod command;
 mod crowd;

@@ -1,4 +1,4 @@
-//! What the command line says of a flood.
+//! The options of `rudy flood`.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -11,41 +11,41 @@ use crate::request::Template;
 /// The options of `rudy flood`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What each connection asks; `{}` in it stands for the connection's number.
+    /// The URL to request; `{}` is replaced by the number of the connection.
     pub url: String,
-    /// What is sent with it.
+    /// Method and header fields of the request.
     pub template: Template,
-    /// Connections in all.
+    /// Number of connections.
     pub connections: NonZeroU32,
-    /// The time in which they are opened, evenly.
+    /// The time over which the connections are opened.
     pub ramp: Duration,
-    /// The time for which all are kept.
+    /// The time to hold all connections after the ramp.
     pub hold: Duration,
-    /// How far apart chunks are meant to be.
+    /// The expected time between chunks.
     pub interval: Duration,
-    /// Chunks at the beginning of each stream that are no part of its schedule.
+    /// Number of initial chunks before the schedule of a stream starts.
     pub greetings: u32,
-    /// A connection is kept after its whole answer, which then is not the end of it.
+    /// Whether a connection is held after its response is complete.
     pub keeps_idle: bool,
-    /// For a connection, and then for the first byte.
+    /// The timeout for connecting, and then for the first byte.
     pub timeout: Duration,
     /// How the server is reached.
     pub access: Access,
-    /// Addresses that connections come from.
+    /// Local addresses to connect from.
     pub sources: Vec<IpAddr>,
-    /// Whom to look at meanwhile.
+    /// The server process to measure.
     pub server: Option<Server>,
-    /// A picture of what was seen.
+    /// The file for the chart.
     pub plot: Option<PathBuf>,
-    /// The report as an object instead of text.
+    /// Whether the report is JSON instead of text.
     pub is_json: bool,
 }
 
-/// The server that is looked at.
+/// The server process to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Server {
-    /// It runs already.
+    /// A running process.
     Pid(u32),
-    /// It is started by a shell, and ended with the flood.
+    /// A command, started by a shell and stopped at the end.
     Command(String),
 }

@@ -1,4 +1,4 @@
-//! What a flood does.
+//! The plan of a flood.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,47 +12,47 @@ use crate::link::{Remote, Security};
 use crate::request::{Encoded, Template};
 use crate::{Url, UrlError};
 
-/// Everything about a flood of one server.
+/// Everything that a flood has to know about its load.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where to connect to.
+    /// The address of the server.
     pub remote: Remote,
-    /// TLS, where the URL says so.
+    /// TLS, for an `https` URL.
     pub security: Option<Security>,
-    /// What each connection asks, once. Where a URL holds `{}` each has its number there.
+    /// The request of each connection. `{}` in the URL is replaced by the number of the connection.
     pub requests: Arc<Requests>,
-    /// Connections in all.
+    /// Number of connections.
     pub connections: NonZeroU32,
-    /// How they are opened.
+    /// How connections are opened.
     pub ramp: Ramp,
-    /// How long all are kept, from the end of the ramp.
+    /// The time to hold all connections, from the end of the ramp.
     pub hold: Duration,
-    /// How far apart the chunks of a stream are meant to be.
+    /// The expected time between chunks.
     pub interval: Duration,
-    /// Chunks at the beginning of a stream that are no part of its schedule: a greeting.
+    /// Number of initial chunks before the schedule of a stream starts.
     pub greetings: u32,
-    /// A connection is kept after its whole answer, which then is not the end of it.
+    /// Whether a connection is held after its response is complete.
     pub keeps_idle: bool,
-    /// For a connection, and then for the first byte.
+    /// The timeout for connecting, and then for the first byte.
     pub timeout: Duration,
-    /// Addresses that connections come from, in turn. Empty leaves it to the kernel.
+    /// Local addresses to connect from, in turn. If empty, the kernel chooses.
     pub sources: Arc<[IpAddr]>,
 }
 
-/// What the connections ask.
+/// The requests of the connections.
 #[derive(Debug, Clone)]
 pub struct Requests {
     first: Encoded,
-    /// What is asked where the connections ask for different things: `{}` in it stands for a number.
+    /// A URL in which `{}` is replaced by the number of the connection.
     numbered: Option<(Template, String)>,
 }
 
-/// Why a URL cannot be asked for.
+/// Why a request cannot be built.
 #[derive(Debug)]
 pub enum RequestsError {
-    /// It is none.
+    /// The URL is invalid.
     Url(UrlError),
-    /// The fields make a request that no server could read.
+    /// The header fields are invalid.
     Request(RequestError),
 }
 
@@ -68,18 +68,18 @@ impl fmt::Display for RequestsError {
 impl std::error::Error for RequestsError {}
 
 impl Requests {
-    /// A request for `url`; where that holds `{}`, each connection has its number there.
+    /// A request for `url`, in which `{}` is replaced by the number of the connection.
     pub fn new(template: &Template, url: &str) -> Result<Self, RequestsError> {
         let first = numbered(template, url, 0)?;
         let is_numbered = url.contains("{}");
         Ok(Self { first, numbered: is_numbered.then(|| (template.clone(), url.to_owned())) })
     }
 
-    /// The request of the connection with this number, counted from 0.
+    /// The request of a connection, counted from 0.
     #[must_use]
     pub fn get(&self, number: u32) -> Encoded {
         match &self.numbered {
-            // What is a URL with the digit 0 in it is one with other digits.
+            // A URL that is valid with the digit 0 is also valid with other digits.
             Some((template, url)) => numbered(template, url, number).unwrap_or_else(|_| self.first.clone()),
             None => self.first.clone(),
         }
@@ -91,7 +91,7 @@ fn numbered(template: &Template, url: &str, number: u32) -> Result<Encoded, Requ
     template.encode(&url, false).map_err(RequestsError::Request)
 }
 
-/// How connections are opened: so many a second, evenly.
+/// Opens connections at a constant rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ramp {
     /// Connections per second.
@@ -99,27 +99,27 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// So many connections, evenly over a time; all at once if that is none.
+    /// Spreads connections evenly over a time; opens all at once if the time is zero.
     #[must_use]
     pub fn over(connections: NonZeroU32, time: Duration) -> Self {
-        // At a rate that is not finite every connection would be due at a time that is no number.
+        // An infinite rate would make the due times NaN.
         Self { rate: (f64::from(connections.get()) / time.as_secs_f64()).min(1e9) }
     }
 
-    /// When the connection with this number is opened, from the start.
+    /// When to open a connection, from the start of the flood.
     #[must_use]
     pub fn at(self, number: u32) -> Duration {
         Duration::from_secs_f64(f64::from(number) / self.rate)
     }
 
-    /// How many connections should have been opened by then.
+    /// How many connections should be started by this time.
     #[must_use]
     pub fn planned(self, at: Duration, of: u32) -> u32 {
         let planned = (at.as_secs_f64() * self.rate).floor() + 1.0;
         if planned >= f64::from(of) {
             return of;
         }
-        // Between 1 and a u32.
+        // Between 1 and `u32::MAX`.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

@@ -1,5 +1,6 @@
-//! The picture of a flood: time on a logarithmic axis, the planned ramp dashed and what stood, the server's CPU stacked by
-//! thread, its memory as a thick line. An SVG of our own making: four kinds of lines are not worth a plotting library.
+//! The chart of a flood as SVG: a logarithmic time axis, the planned ramp dashed, the open connections, the
+//! CPU of the server stacked by thread, and its memory as a thick line. Four kinds of lines do not justify a
+//! plotting library.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,20 +14,20 @@ use crate::units;
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 480.0;
 
-/// Left, right, above and below of what is drawn.
+/// Margins: left, right, top and bottom.
 const MARGIN: (f64, f64, f64, f64) = (70.0, 150.0, 40.0, 50.0);
 
-/// Of the threads, the busiest have a colour each, and the others one together. Distinguishable without telling red from
-/// green (Okabe and Ito).
+/// The busiest threads have a colour each, the others share one. The colours are distinguishable for
+/// colour-blind readers (Okabe and Ito).
 const COLOURS: [&str; 7] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"];
 
-/// What stands for all other threads.
+/// The thread id of the layer for all other threads.
 const OTHERS: &str = "#bbbbbb";
 
-/// The earliest time on the axis: a logarithm has no zero.
+/// The start of the time axis: a logarithmic axis has no zero.
 const FIRST: f64 = 0.1;
 
-/// Draws the picture.
+/// Renders the chart.
 pub(super) fn render(report: &Report<'_>) -> String {
     let picture = Picture::new(report);
     let mut svg = format!(
@@ -52,7 +53,7 @@ struct Picture<'a> {
     cores: f64,
     /// The top of the memory axis.
     bytes: f64,
-    /// Threads with a colour: number, name.
+    /// Threads with their own colour: id and name.
     threads: Vec<(u32, String)>,
 }
 
@@ -95,7 +96,7 @@ impl<'a> Picture<'a> {
         format!("<text x=\"{}\" y=\"22\" font-size=\"15\">{}</text>\n", MARGIN.0, escape(&text))
     }
 
-    /// One area for each thread, each on top of those before it.
+    /// One area per thread, stacked.
     fn cpu(&self) -> String {
         let mut below = vec![0.0; self.points.len()];
         let mut svg = String::new();
@@ -127,7 +128,7 @@ impl<'a> Picture<'a> {
         svg
     }
 
-    /// What the thread of this layer burnt; the layer behind the last is that of all others.
+    /// The CPU usage of a layer; the last layer is that of all other threads.
     fn burnt(&self, point: &Point, layer: usize) -> f64 {
         let threads = point.server.iter().flat_map(|server| &server.threads);
         let is_of_layer = |tid: u32| match self.threads.get(layer) {
@@ -221,13 +222,13 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// The height of a share of an axis.
+/// The vertical position of a fraction of an axis.
 fn y(share: f64) -> f64 {
     let (.., top, bottom) = MARGIN;
     HEIGHT - bottom - share.clamp(0.0, 1.0) * (HEIGHT - top - bottom)
 }
 
-/// 0.1, 1, 10, … up to a time.
+/// The ticks 0.1, 1, 10, … up to a time.
 fn decades(last: f64) -> impl Iterator<Item = f64> {
     (-1..9).map(|exponent| 10_f64.powi(exponent)).take_while(move |seconds| *seconds <= last)
 }

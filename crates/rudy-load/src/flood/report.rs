@@ -1,4 +1,4 @@
-//! What a flood has shown, as text.
+//! The report of a flood as text.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::run::Outcome;
 use super::series::{Point, Watched, memory_per_connection};
 use crate::{FailureKind, units};
 
-/// Everything that is reported.
+/// The contents of the report.
 pub(super) struct Report<'a> {
     pub(super) options: &'a Options,
     pub(super) outcome: &'a Outcome,
@@ -19,12 +19,12 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Bytes of the server's memory for each connection, where it was looked at.
+    /// Memory of the server per connection, if it was measured.
     pub(super) fn server_bytes_per_connection(&self) -> Option<f64> {
         memory_per_connection(self.points, self.watched?.rss_at_start())
     }
 
-    /// CPU of the server while all were kept: the mean, as a share of one core.
+    /// CPU usage of the server while all connections were held: the mean, as a fraction of one core.
     pub(super) fn server_cpu(&self) -> Option<f64> {
         let kept = self.points.iter().filter(|point| point.moment.at > self.options.ramp);
         let shares: Vec<f64> = kept.filter_map(|point| Some(point.server.as_ref()?.cpu)).collect();
@@ -35,7 +35,7 @@ impl Report<'_> {
         }
     }
 
-    /// Whether chunks come at another pace than they are held against: the median gap, where it is a tenth off.
+    /// Whether the median gap between chunks differs from the expected interval by a tenth.
     fn other_interval(&self) -> Option<Duration> {
         let gap = self.outcome.seen.gap.quantile(0.5);
         let interval = self.options.interval;
@@ -49,7 +49,7 @@ impl fmt::Display for Report<'_> {
         let (outcome, seen) = (self.outcome, &self.outcome.seen);
         writeln!(f, "{}", self.options.url)?;
         if outcome.is_interrupted {
-            writeln!(f, "Interrupted: this was seen until then.")?;
+            writeln!(f, "Interrupted: partial results.")?;
         }
         if let Some(gap) = self.other_interval() {
             writeln!(
@@ -103,11 +103,11 @@ impl Report<'_> {
             write!(f, ": {bytes:.0} B of memory per connection")?;
         }
         if let Some(cpu) = self.server_cpu() {
-            write!(f, ", {:.1} % of a core while all were kept", cpu * 100.0)?;
+            write!(f, ", {:.1} % of a core while all were held", cpu * 100.0)?;
         }
         match &watched.lost {
             Some(why) => writeln!(f, " ({why})"),
-            None => writeln!(f, ", {} of CPU in all", units::time(watched.cpu_since_start())),
+            None => writeln!(f, ", {} of CPU in total", units::time(watched.cpu_since_start())),
         }
     }
 

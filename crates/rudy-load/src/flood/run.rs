@@ -1,4 +1,4 @@
-//! Carries a flood out: the ramp, the time that all are kept, the end.
+//! Runs a flood: the ramp, the hold time, the end.
 
 use std::fmt;
 use std::io;
@@ -9,61 +9,61 @@ use super::plan::Plan;
 use super::seen::Seen;
 use crate::link::Remote;
 
-/// How often a watcher is told how it stands.
+/// Time between progress updates.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// How long it sleeps at most, so that a watcher can end it.
+/// Maximum sleep, so that a watcher can stop the flood.
 const NAP: Duration = Duration::from_millis(50);
 
-/// How many connections are tried before it is said that none can be had.
+/// If none of the first connections succeeds, the flood fails after this number.
 const TRIED: u32 = 16;
 
-/// Whoever looks on.
+/// Observes a flood.
 pub trait Watch {
-    /// Asked every so often: false ends the flood.
+    /// Called at intervals; `false` ends the flood.
     fn goes_on(&mut self) -> bool {
         true
     }
 
-    /// Told once a second how it stands.
+    /// Called every second with the progress.
     fn moment(&mut self, _moment: &Moment, _seen: &Seen) {}
 }
 
-/// Nobody.
+/// Ignores all events.
 impl Watch for () {}
 
-/// How a flood stands.
+/// The progress of a flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// From the start.
+    /// Time since the start.
     pub at: Duration,
-    /// Connections that should have been begun.
+    /// Number of connections that should have been started.
     pub planned: u32,
-    /// Connections that stand.
+    /// Number of open connections.
     pub open: u32,
-    /// Streams whose next chunk has been due for more than two intervals.
+    /// Number of streams whose next chunk has been due for more than two intervals.
     pub stalled: u32,
 }
 
-/// What a flood has shown.
+/// The result of a flood.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// All of it.
+    /// All counts.
     pub seen: Seen,
-    /// How it stood at its end, before the connections were closed.
+    /// The state at the end, before the connections were closed.
     pub last: Moment,
-    /// The most connections that stood at once.
+    /// The maximum number of open connections.
     pub most_open: u32,
-    /// It was ended before its time.
+    /// Whether the flood was interrupted.
     pub is_interrupted: bool,
 }
 
-/// Why a flood could not take place.
+/// Why a flood failed.
 #[derive(Debug)]
 pub enum FloodError {
-    /// None of the first connections came to stand.
+    /// None of the first connections succeeded.
     Connect(Remote, String),
-    /// The system refuses what it needs.
+    /// The system lacks a resource that the flood needs.
     System(io::Error),
 }
 
@@ -71,18 +71,18 @@ impl fmt::Display for FloodError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(remote, reason) => write!(f, "no connection to {remote}: {reason}"),
-            Self::System(error) => write!(f, "the flood cannot run: {error}"),
+            Self::System(error) => write!(f, "cannot run the flood: {error}"),
         }
     }
 }
 
 impl std::error::Error for FloodError {}
 
-/// Carries out a flood, on this thread.
+/// Runs a flood on this thread.
 ///
 /// # Errors
 ///
-/// No connection came to stand, or the system refuses what is needed.
+/// No connection succeeded, or the system lacks a resource.
 pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
     let start = Instant::now();
     let mut crowd = Crowd::new(plan, start).map_err(FloodError::System)?;
@@ -118,7 +118,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, FloodError> {
     }
 }
 
-/// That nobody listens is said at once, and not after ten thousand tries.
+/// A server that does not listen is reported at once, not after ten thousand tries.
 fn refused_by_all(plan: &Plan, seen: &Seen) -> Result<(), FloodError> {
     if seen.opened > 0 || seen.refused < u64::from(TRIED.min(plan.connections.get())) {
         return Ok(());

@@ -1,40 +1,40 @@
-//! What a flood has shown.
+//! The counts of a flood.
 
 use rudy_stats::Histogram;
 
 use crate::{Failure, FailureKind};
 
-/// Counts and times of all connections together; of a fixed size.
+/// Counts and histograms of all connections, in constant memory.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// Connections that came to stand, with TLS where the URL says so.
+    /// Opened connections, including TLS.
     pub opened: u64,
-    /// Connections that did not.
+    /// Connections that could not be opened.
     pub refused: u64,
-    /// Answers whose head came, by their status class: 1xx to 5xx and beyond.
+    /// Responses by status class: 1xx to 5xx and above.
     pub statuses: [u64; 10],
-    /// Connections that the server ended in order: their answers were whole.
+    /// Connections that the server closed after a complete response.
     pub ended: u64,
-    /// Connections that broke, by [`FailureKind`].
+    /// Failed connections by [`FailureKind`].
     pub lost: [u64; FailureKind::ALL.len()],
-    /// One failure of each kind, to show.
+    /// An example of each kind of failure.
     pub examples: [Option<String>; FailureKind::ALL.len()],
-    /// To a connection.
+    /// From the connection attempt to TCP connected.
     pub connect: Histogram,
-    /// From the request to the first byte of its answer.
+    /// From the request to the first byte of its response.
     pub first_byte: Histogram,
-    /// How late chunks were, each against its stream's own schedule.
+    /// The delay of chunks against the schedule of their stream.
     pub late: Histogram,
-    /// Between one chunk of a stream and the next.
+    /// The time between consecutive chunks of a stream.
     pub gap: Histogram,
-    /// Chunks, the greetings included.
+    /// Number of chunks, greetings included.
     pub chunks: u64,
-    /// Bytes received, heads included.
+    /// Bytes received, header included.
     pub received_bytes: u64,
 }
 
 impl Seen {
-    /// A connection has come to its end before its time.
+    /// Counts a connection that ended early.
     pub(super) fn lose(&mut self, failure: &Failure) {
         let kind = failure.kind() as usize;
         match failure {
@@ -44,7 +44,7 @@ impl Seen {
         self.examples[kind].get_or_insert_with(|| failure.to_string());
     }
 
-    /// Connections that broke.
+    /// Number of failed connections.
     #[must_use]
     pub fn lost_in_all(&self) -> u64 {
         self.lost.iter().sum()

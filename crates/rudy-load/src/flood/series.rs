@@ -1,4 +1,4 @@
-//! How a flood and its server stood, moment by moment.
+//! Samples of a flood and its server over time.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use rudy_observe::{Process, Sample};
 
 use super::run::Moment;
 
-/// One moment.
+/// A sample.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
     pub(super) moment: Moment,
-    /// Chunks so far.
+    /// Number of chunks so far.
     pub(super) chunks: u64,
-    /// The server, where it is looked at.
+    /// The server process, if it is measured.
     pub(super) server: Option<ServerPoint>,
 }
 
-/// The server at one moment, and what it did since the one before.
+/// A sample of the server process, with its activity since the previous one.
 #[derive(Debug, Clone)]
 pub(super) struct ServerPoint {
     pub(super) rss_bytes: u64,
     pub(super) descriptors: Option<u64>,
-    /// CPU of all threads, as a share of one core.
+    /// CPU usage of all threads, as a fraction of one core.
     pub(super) cpu: f64,
-    /// The same by thread; those that did nothing are left out.
+    /// The same by thread; idle threads are omitted.
     pub(super) threads: Vec<ThreadPoint>,
     /// Context switches per second.
     pub(super) switches: f64,
 }
 
-/// What a thread burnt, as a share of one core.
+/// CPU usage of a thread, as a fraction of one core.
 #[derive(Debug, Clone)]
 pub(super) struct ThreadPoint {
     pub(super) tid: u32,
@@ -37,14 +37,14 @@ pub(super) struct ThreadPoint {
     pub(super) cpu: f64,
 }
 
-/// A server that is looked at.
+/// The measurement of a server process.
 #[derive(Debug)]
 pub(super) struct Watched {
     process: Process,
-    /// Before the first connection.
+    /// The sample before the first connection.
     first: Sample,
     last: Sample,
-    /// Why it is looked at no more.
+    /// Why the measurement ended.
     pub(super) lost: Option<String>,
 }
 
@@ -58,17 +58,17 @@ impl Watched {
         format!("{} ({})", self.process.name(), self.process.pid())
     }
 
-    /// Its memory before the first connection.
+    /// The memory before the first connection.
     pub(super) fn rss_at_start(&self) -> u64 {
         self.first.memory.rss_bytes
     }
 
-    /// Its CPU since then.
+    /// CPU time since that sample.
     pub(super) fn cpu_since_start(&self) -> Duration {
         self.last.since(&self.first).cpu
     }
 
-    /// Looks at it once more. Nothing any more once it has ended.
+    /// Takes a sample. Returns `None` after the process has ended.
     pub(super) fn look(&mut self) -> Option<ServerPoint> {
         if self.lost.is_some() {
             return None;
@@ -100,7 +100,8 @@ impl Watched {
     }
 }
 
-/// What a connection takes: what memory has grown by since before the first, at the moment when most stood.
+/// The memory per connection: the growth since before the first connection, at the maximum number of
+/// connections.
 pub(super) fn memory_per_connection(points: &[Point], rss_at_start: u64) -> Option<f64> {
     let fullest =
         points.iter().filter(|point| point.server.is_some()).max_by_key(|point| point.moment.open)?;

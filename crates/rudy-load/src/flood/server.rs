@@ -1,4 +1,4 @@
-//! The server of a flood, where the flood starts it.
+//! A server process that the flood starts.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -11,33 +11,35 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Remote;
 
-/// How long a server may take until it listens.
+/// Timeout for the server to listen.
 const START: Duration = Duration::from_secs(30);
 
-/// How long it may take to end.
+/// Timeout for the server to exit.
 const STOP: Duration = Duration::from_secs(5);
 
-/// How often it is tried whether it listens, or has ended.
+/// Time between checks whether it listens or has exited.
 const TRY: Duration = Duration::from_millis(20);
 
-/// A server that was started. It is ended when this is dropped.
+/// A started server. Dropping it stops the process.
 #[derive(Debug)]
 pub(super) struct Started {
     child: Child,
 }
 
 impl Started {
-    /// Starts a command by a shell, and waits until something listens at one of the remotes.
+    /// Starts a command with a shell, and waits until it listens at one of the remotes.
     ///
     /// # Errors
     ///
-    /// It ends before it listens, or does not listen in time; in words.
+    /// A message, if the process exits before it listens or does not listen in time.
     pub(super) fn new(command: &str, remotes: &[Remote]) -> Result<Self, String> {
         if let Some(remote) = remotes.iter().find(|remote| listens(remote)) {
-            return Err(format!("something listens at {remote} already: end it, or look at it with --pid"));
+            return Err(format!(
+                "another process already listens at {remote}: stop it, or measure it with --pid"
+            ));
         }
-        // With `exec` there is no shell left whose process would be looked at in its place. A group of its own is ended
-        // whole, and does not see Ctrl-C before we are done with it.
+        // `exec` replaces the shell, so that the pid is that of the server. Its own process group can be
+        // stopped as a whole, and does not receive Ctrl-C before the measurement ends.
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &format!("exec {command}")]).stdin(Stdio::null()).process_group(0);
         let child = shell.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
@@ -45,7 +47,7 @@ impl Started {
         let begun = Instant::now();
         while !remotes.iter().any(listens) {
             if let Ok(Some(status)) = started.child.try_wait() {
-                return Err(format!("{command:?} ended before it listened: {status}"));
+                return Err(format!("{command:?} exited before it listened: {status}"));
             }
             if begun.elapsed() > START {
                 return Err(format!(
@@ -66,7 +68,7 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // Only a process that has ended already cannot be reached.
+        // An error means that the process has already exited.
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let signal = |signal| group.map(|group| kill_process_group(group, signal));
         let _ = signal(Signal::TERM);

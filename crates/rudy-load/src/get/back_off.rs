@@ -1,25 +1,25 @@
-//! How long a server that wants fewer requests is left alone.
+//! Decides how long to wait when a server asks for fewer requests.
 
 use std::time::Duration;
 
 use rudy_http::semantics::date::HttpDate;
 use rudy_http::syntax::parse_digits_saturating;
 
-/// The first wait after a refusal, doubled by each one that follows.
+/// The first wait, which doubles with each consecutive one.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest wait that we choose ourselves.
+/// The longest wait without `Retry-After`.
 const LONGEST: Duration = Duration::from_mins(1);
-/// The longest wait that a server may choose: what asks for more is asked again after this.
+/// The longest wait with `Retry-After`.
 const LONGEST_ASKED: Duration = Duration::from_hours(1);
 
-/// What one server has refused in a row.
+/// The consecutive rejections of one server.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BackOff {
     refusals: u32,
 }
 
 impl BackOff {
-    /// How long to wait after an answer, if at all. `now_unix_s` is the time of day, in seconds since 1970.
+    /// How long to wait after a response, if at all. `now_unix_s` is the current time in seconds since 1970.
     pub(super) fn after(
         &mut self,
         status: u16,
@@ -28,7 +28,7 @@ impl BackOff {
     ) -> Option<Duration> {
         let asked =
             retry_after.and_then(|value| parse(value, now_unix_s)).map(|wait| wait.min(LONGEST_ASKED));
-        // 999 is what some sites answer to whom they take for a robot.
+        // Some sites return 999 to clients that they consider robots.
         if !matches!(status, 429 | 503 | 999) {
             self.refusals = 0;
             return asked;
@@ -39,9 +39,9 @@ impl BackOff {
     }
 }
 
-/// `Retry-After`: seconds, or a date (RFC 9110 §10.2.3). What is neither says nothing.
+/// Parses `Retry-After`: seconds or a date (RFC 9110 §10.2.3). Ignores other values.
 fn parse(value: &[u8], now_unix_s: u64) -> Option<Duration> {
-    // A number that is too large is longer than any wait.
+    // A number that overflows exceeds the longest wait.
     if let Some(seconds) = parse_digits_saturating(value) {
         return Some(Duration::from_secs(seconds));
     }

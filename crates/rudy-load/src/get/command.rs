@@ -1,4 +1,4 @@
-//! From the command line to the last report.
+//! Runs `rudy get`, from the options to the last report.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use super::wait::{Waiter, Woken};
 use crate::body::Bodies;
 use crate::{Exit, Template, Url};
 
-/// Asks what the options say, and reports each request.
+/// Sends the requests and reports each of them.
 #[must_use]
 pub fn get(options: &Options) -> Exit {
     let template = match template(options) {
@@ -49,12 +49,12 @@ struct Errand<'a> {
     options: &'a Options,
     waiter: &'a Waiter,
     session: Session<'a>,
-    /// The servers that were asked, by scheme, host and port: no more than URLs and the redirects from them.
+    /// The requested servers by scheme, host and port. The number is bounded by the URLs and their redirects.
     rests: HashMap<String, Rest>,
     exit: Exit,
 }
 
-/// How a server wants to be left alone.
+/// The back-off of a server.
 #[derive(Debug, Default)]
 struct Rest {
     back_off: BackOff,
@@ -62,7 +62,7 @@ struct Rest {
 }
 
 impl Errand<'_> {
-    /// The signal that ended it, if one did.
+    /// The signal that ended the command, if any.
     fn run(&mut self, template: &Template) -> Option<u8> {
         let rounds = self.options.repeat.get();
         for round in 0..rounds {
@@ -82,7 +82,7 @@ impl Errand<'_> {
         None
     }
 
-    /// Asks for one URL, and for where it leads.
+    /// Fetches a URL and follows its redirects.
     fn visit(&mut self, url: &Url, template: &Template, is_last: bool) -> Result<(), u8> {
         let (mut url, mut template) = (url.clone(), template.clone());
         let mut followed = 0;
@@ -138,14 +138,14 @@ impl Errand<'_> {
 
     fn tell(&self, report: &Report) {
         if self.options.is_json {
-            // Whoever read has what they wanted.
+            // A closed pipe is no error: the reader has read enough.
             let _ = writeln!(io::stdout(), "{}", report.to_json());
         } else if !self.options.is_quiet {
             let _ = write!(io::stderr(), "{report}");
         }
     }
 
-    /// Remembers what a server says of when it wants to be asked again.
+    /// Records whether a response asks for fewer requests.
     fn note(&mut self, url: &Url, report: &Report) {
         let Some(head) = report.head.as_ref().filter(|_| self.options.backs_off) else { return };
         let now_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -154,7 +154,7 @@ impl Errand<'_> {
         rest.until = wait.and_then(|wait| Instant::now().checked_add(wait));
     }
 
-    /// Leaves a server alone for as long as it wants.
+    /// Waits until the server accepts requests again.
     fn rest(&mut self, url: &Url) -> Result<(), u8> {
         let until = self.rests.get_mut(&origin(url)).and_then(|rest| rest.until.take());
         let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
@@ -162,7 +162,7 @@ impl Errand<'_> {
             return Ok(());
         }
         say(&format!(
-            "waiting {:.1} s: {} asks for fewer requests (--no-backoff does not wait)",
+            "waiting {:.1} s: {} asks for fewer requests (--no-backoff disables this)",
             left.as_secs_f64(),
             url.authority()
         ));
@@ -174,7 +174,7 @@ impl Errand<'_> {
             match self.waiter.wait(&[], until) {
                 Ok(Woken::Interrupted(signal)) => return Err(signal),
                 Ok(Woken::Ready) => {}
-                // A kernel that will not wait lets us go on.
+                // If the kernel cannot wait, continue without waiting.
                 Ok(Woken::TimedOut) | Err(_) => return Ok(()),
             }
         }
@@ -194,7 +194,7 @@ fn template(options: &Options) -> Result<Template, String> {
     let default = if body.is_some() { Method::POST } else { Method::GET };
     let method = options.method.clone().unwrap_or(default);
     if method == Method::CONNECT {
-        return Err("CONNECT is for proxies: name one in https_proxy".into());
+        return Err("CONNECT needs a proxy: set https_proxy".into());
     }
     Ok(Template {
         method,
@@ -220,7 +220,7 @@ fn refuse(exit: Exit, why: &str) -> Exit {
     exit
 }
 
-/// A line on stderr. Nobody is left to tell if it cannot be written to.
+/// Prints a line to stderr. An error of stderr cannot be reported.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! From a name to a connection that stands: its addresses are looked up, and tried one after the other.
+//! Connects to a name: looks up its addresses and tries them in turn.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,10 +16,11 @@ use crate::access::look_up;
 use crate::link::{Link, Remote};
 use crate::{AccessError, Failure};
 
-/// How long an address has for itself before the next one is tried beside it (RFC 8305 §5).
+/// Delay before the next address is tried in parallel (RFC 8305 §5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Looks a name up, in a thread of its own: the system's resolver cannot be interrupted, and may take minutes.
+/// Looks up a name in a separate thread, because the system's resolver cannot be interrupted and may take
+/// minutes.
 pub(super) fn resolve(
     host: &str,
     port: u16,
@@ -30,7 +31,7 @@ pub(super) fn resolve(
     let (sender, receiver) = mpsc::channel();
     let name = host.to_owned();
     thread::spawn(move || {
-        // Nobody listens any more if the time was over first.
+        // The receiver is gone if the timeout came first.
         let _ = sender.send(look_up(&name, port));
         drop(finished);
     });
@@ -46,7 +47,7 @@ pub(super) fn resolve(
     }
 }
 
-/// Connects to the first address that lets it: the next one is tried when one has failed, or has said nothing for a while.
+/// Connects to the first address that accepts. Tries the next address after a failure or a delay.
 pub(super) fn connect(
     remotes: &[Remote],
     waiter: &Waiter,
@@ -62,7 +63,7 @@ pub(super) fn connect(
 
 struct Attempts {
     under_way: Vec<(Remote, Link)>,
-    /// What became of the last that failed.
+    /// The error of the last failed attempt.
     failed: io::Error,
 }
 
@@ -124,7 +125,7 @@ impl Attempts {
         }
     }
 
-    /// Takes out the first that stands, and forgets those that failed.
+    /// Removes failed attempts, and returns the first connected one.
     fn finish(&mut self) -> Option<(Link, Remote)> {
         let mut index = 0;
         while index < self.under_way.len() {
@@ -170,7 +171,7 @@ mod tests {
         (listener, remote)
     }
 
-    /// A port that is bound, and so nobody else's, and does not listen.
+    /// A bound port that does not listen. While it is bound, no other process can use it.
     fn closed() -> (Socket, Remote) {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -178,7 +179,7 @@ mod tests {
         (socket, remote)
     }
 
-    /// An address that answers nothing, not even that it will not: its queue is full, and Linux drops what comes then.
+    /// An address that never responds: its accept queue is full, and Linux drops further connections.
     fn silent(waiter: &Waiter) -> (Socket, Vec<Link>, Remote) {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();

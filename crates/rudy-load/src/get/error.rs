@@ -1,4 +1,4 @@
-//! Why a request was not answered whole, or not at all.
+//! Why a request failed.
 
 use std::fmt;
 use std::io;
@@ -7,35 +7,35 @@ use rudy_http::h1::client::RequestError;
 
 use crate::{AccessError, Failure, UrlError};
 
-/// Why a request went no further.
+/// Why a request failed.
 #[derive(Debug)]
 pub(super) enum GetError {
-    /// The server could not be looked up, or its certificate not be judged.
+    /// The name lookup failed, or the certificates cannot be loaded.
     Access(AccessError),
     /// Connecting, sending or receiving failed.
     Failed(Failure),
-    /// The proxy would not open a tunnel.
+    /// The proxy did not open a tunnel.
     TunnelRefused(u16),
-    /// The proxy that the environment names is none that is spoken here.
+    /// The proxy in the environment is not supported.
     Proxy(String),
-    /// The request cannot be written.
+    /// The request cannot be built.
     Request(RequestError),
-    /// The body could not be written where it was to go.
+    /// The body could not be written to its output.
     Output(io::Error),
-    /// The kernel would not wait.
+    /// The kernel could not wait.
     Wait(io::Error),
-    /// Connecting took longer than the time for it.
+    /// The timeout for connecting.
     ConnectTimeout,
-    /// A redirect to something that is no URL.
+    /// The target of a redirect is not a URL.
     Location(UrlError),
-    /// One redirect more than are followed.
+    /// The limit of redirects.
     TooManyRedirects(u32),
-    /// A signal asked to end.
+    /// A signal interrupted the request.
     Interrupted(u8),
 }
 
 impl GetError {
-    /// What it is called in a report for programs.
+    /// The name in JSON reports.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Access(AccessError::Lookup(..)) => "lookup",
@@ -58,15 +58,17 @@ impl fmt::Display for GetError {
             Self::Access(error) => error.fmt(f),
             Self::Failed(failure) => failure.fmt(f),
             Self::TunnelRefused(status) => {
-                write!(f, "the proxy answered CONNECT with {status}: no tunnel to the server")
+                write!(f, "the proxy responded to CONNECT with {status}: no tunnel to the server")
             }
             Self::Proxy(reason) => f.write_str(reason),
             Self::Request(error) => error.fmt(f),
             Self::Output(error) => write!(f, "cannot write the body: {error}"),
             Self::Wait(error) => write!(f, "cannot wait for the connection: {error}"),
-            Self::ConnectTimeout => f.write_str("no connection within the time for it (--connect-timeout)"),
-            Self::Location(error) => write!(f, "the redirect leads nowhere: {error}"),
-            Self::TooManyRedirects(most) => write!(f, "more than {most} redirects in a row (--max-redirs)"),
+            Self::ConnectTimeout => f.write_str("no connection within the timeout (--connect-timeout)"),
+            Self::Location(error) => write!(f, "the target of the redirect is invalid: {error}"),
+            Self::TooManyRedirects(most) => {
+                write!(f, "more than {most} consecutive redirects (--max-redirs)")
+            }
             Self::Interrupted(_) => f.write_str("interrupted"),
         }
     }

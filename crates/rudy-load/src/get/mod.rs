@@ -1,4 +1,4 @@
-//! `rudy get`: requests one after the other, each taken apart.
+//! `rudy get`: sends requests in sequence and measures the phases of each.
 
 mod back_off;
 mod command;

@@ -1,4 +1,4 @@
-//! What the command line says.
+//! The options of `rudy get`.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
@@ -9,45 +9,45 @@ use http::{HeaderName, HeaderValue, Method};
 use crate::get::proxy::Proxies;
 use crate::{Access, Url};
 
-/// Everything that `rudy get` can be told.
+/// The options of `rudy get`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What to ask, in this order.
+    /// URLs to fetch, in this order.
     pub urls: Vec<Url>,
     /// The method; `None` is GET, or POST with a body.
     pub method: Option<Method>,
-    /// Fields of each request.
+    /// Header fields of each request.
     pub fields: Vec<(HeaderName, HeaderValue)>,
-    /// The body: a text, `@FILE`, or `@-` for standard input.
+    /// The body: text, `@FILE`, or `@-` for standard input.
     pub body: Option<String>,
     /// HTTP/1.0 instead of HTTP/1.1.
     pub is_http_10: bool,
-    /// Whether a connection may carry more than one request.
+    /// Whether connections are reused.
     pub keeps_alive: bool,
     /// How servers are reached.
     pub access: Access,
-    /// What stands between us and them.
+    /// Proxies.
     pub proxies: Proxies,
-    /// Redirects in a row that are followed. `None` follows none.
+    /// Maximum number of consecutive redirects; `None` follows none.
     pub redirects: Option<NonZeroU32>,
-    /// How often the URLs are asked.
+    /// Number of times to fetch the URLs.
     pub repeat: NonZeroU64,
-    /// Between one round and the next.
+    /// The pause between repetitions.
     pub interval: Duration,
-    /// Whether a server that wants fewer requests is given time.
+    /// Whether to wait when a server asks for fewer requests.
     pub backs_off: bool,
-    /// For a whole answer, from the lookup on.
+    /// Timeout of the whole request, including the name lookup.
     pub timeout: Option<Duration>,
-    /// For the lookup, connecting and TLS.
+    /// Timeout of name lookup, connection and TLS handshake.
     pub connect_timeout: Option<Duration>,
-    /// Where the body goes, instead of standard output.
+    /// The file for bodies, instead of standard output.
     pub output: Option<PathBuf>,
-    /// Whether the heads go there too.
+    /// Whether the heads of responses are written too.
     pub shows_head: bool,
-    /// Whether a status from 400 on is an error, and its body left out.
+    /// Whether a status of 400 or above is an error whose body is omitted.
     pub fails: bool,
-    /// Whether the report is an object of JSON on standard output.
+    /// Whether the report is a JSON object on standard output.
     pub is_json: bool,
-    /// Whether there is no report.
+    /// Whether to suppress the report.
     pub is_quiet: bool,
 }

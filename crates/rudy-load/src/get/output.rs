@@ -1,16 +1,16 @@
-//! Where bodies go: at once, and exactly as they came.
+//! The output of bodies, unbuffered and unchanged.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Something that bodies are written to.
+/// An output for bodies.
 #[derive(Debug)]
 pub(super) enum Output {
-    /// A file, or standard output without the buffer of the standard library: what has come is shown when it comes.
+    /// A file, or standard output without the buffer of the standard library, so that data appears at once.
     File(File),
-    /// Nowhere: they are counted.
+    /// Discards bodies; they are only counted.
     Nowhere,
 }
 

@@ -1,4 +1,4 @@
-//! Proxies from the environment, as curl reads them.
+//! Proxies from environment variables, with curl's rules.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,24 +7,24 @@ use http::HeaderValue;
 
 use crate::Url;
 
-/// The port of a proxy that names none: curl's, which is that of no scheme.
+/// The default port of a proxy, as in curl.
 const DEFAULT_PORT: u16 = 1080;
 
-/// What the environment says of proxies.
+/// The proxy settings of the environment.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies {
     http: Option<String>,
     https: Option<String>,
-    /// Hosts that are reached without.
+    /// Hosts that are reached directly.
     exceptions: String,
 }
 
-/// A proxy that a request goes through.
+/// The proxy of a request.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Proxy {
     pub(super) host: String,
     pub(super) port: u16,
-    /// What `Proxy-Authorization` says. It is a password: nothing prints it.
+    /// The value of `Proxy-Authorization`. It contains a password and must not be printed.
     pub(super) authorization: Option<HeaderValue>,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Proxy {
 }
 
 impl Proxies {
-    /// Reads variables. `HTTP_PROXY` is not among them: in a CGI program it is the request's field `Proxy`.
+    /// Reads the variables. Ignores `HTTP_PROXY`: in a CGI program, it is the request's header field `Proxy`.
     pub fn read(variable: impl Fn(&str) -> Option<String>, no_proxy: Option<&str>) -> Self {
         let first =
             |names: &[&str]| names.iter().find_map(|name| variable(name).filter(|value| !value.is_empty()));
@@ -55,11 +55,11 @@ impl Proxies {
         }
     }
 
-    /// The proxy for a URL, if it goes through one.
+    /// The proxy for a URL, if any.
     ///
     /// # Errors
     ///
-    /// What is wrong with the variable, without repeating it: a password may stand in it.
+    /// The problem of the variable, without its value, which may contain a password.
     pub(super) fn choose(&self, url: &Url) -> Result<Option<Proxy>, String> {
         let (name, chosen) =
             if url.is_secure() { ("https_proxy", &self.https) } else { ("http_proxy", &self.http) };
@@ -76,7 +76,7 @@ fn parse(text: &str) -> Result<Proxy, String> {
     let rest = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
         Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
-            return Err(format!("is one of {scheme}: only http:// is spoken to a proxy"));
+            return Err(format!("uses {scheme}: only http:// proxies are supported"));
         }
         Some(_) => return Err("is no URL".into()),
         None => text,
@@ -88,7 +88,7 @@ fn parse(text: &str) -> Result<Proxy, String> {
     };
     let (host, port) = split_port(place)?;
     if host.is_empty() {
-        return Err("names no host".into());
+        return Err("has no host".into());
     }
     let authorization = user.map(basic).transpose()?;
     Ok(Proxy { host: host.to_owned(), port, authorization })
@@ -96,12 +96,12 @@ fn parse(text: &str) -> Result<Proxy, String> {
 
 fn split_port(place: &str) -> Result<(&str, u16), String> {
     let (host, rest) = match place.strip_prefix('[') {
-        Some(inner) => inner.split_once(']').ok_or("has a bracket that is not closed")?,
+        Some(inner) => inner.split_once(']').ok_or("has an unclosed bracket")?,
         None => place.split_at(place.find(':').unwrap_or(place.len())),
     };
     let port = match rest.strip_prefix(':') {
         None if rest.is_empty() => DEFAULT_PORT,
-        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or("has no port between 1 and 65535")?,
+        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or("has no port from 1 to 65535")?,
         None => return Err("is no URL".into()),
     };
     Ok((host, port))
@@ -115,7 +115,7 @@ fn basic(user: &str) -> Result<HeaderValue, String> {
         None => [percent_decode(user), Vec::new()].join(&b':'),
     };
     let text = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(decoded));
-    let mut value = HeaderValue::try_from(text).map_err(|_| "has a user name that cannot be sent")?;
+    let mut value = HeaderValue::try_from(text).map_err(|_| "has an invalid user name")?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -138,7 +138,7 @@ fn byte_of(digits: &[u8]) -> Option<u8> {
     u8::from_str_radix(digits, 16).ok()
 }
 
-/// Whether a host is among `exceptions`: `*` for all, names with what is below them, addresses, networks.
+/// Whether a host is in `exceptions`: `*` for all, domains with their subdomains, addresses, networks.
 fn is_excepted(exceptions: &str, host: &str) -> bool {
     let host = host.trim_end_matches('.');
     exceptions.split([',', ' ', '\t']).filter(|entry| !entry.is_empty()).any(|entry| {

@@ -1,4 +1,4 @@
-//! Where a redirect leads, and what is asked there (RFC 9110 §15.4).
+//! The target and the method of a redirect (RFC 9110 §15.4).
 
 use http::Method;
 use http::header::{
@@ -9,12 +9,12 @@ use http::header::{
 use super::error::GetError;
 use crate::{Template, Url};
 
-/// Whether an answer sends its client elsewhere. 300 leaves the choice to a person, 304 is none.
+/// Whether a response redirects the client. 300 needs a choice by the user, 304 has no target.
 pub(super) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// What to ask instead.
+/// The redirected request.
 pub(super) fn follow(
     status: u16,
     location: &[u8],
@@ -26,7 +26,7 @@ pub(super) fn follow(
     if becomes_get(status, &template.method) {
         template.method = Method::GET;
         template.body = None;
-        // What was said of the content that is not sent (RFC 9110 §15.4, step 4.4).
+        // Remove fields that describe the omitted content (RFC 9110 §15.4, step 4.4).
         for name in [
             CONTENT_ENCODING,
             CONTENT_LANGUAGE,
@@ -41,7 +41,7 @@ pub(super) fn follow(
         }
     }
     if !url.same_origin(&next) {
-        // Meant for the server that was named, not for whomever it names (RFC 9110 §15.4, step 4.2).
+        // Credentials are only for the original server (RFC 9110 §15.4, step 4.2).
         for name in [AUTHORIZATION, COOKIE, HOST, PROXY_AUTHORIZATION] {
             template.fields.remove(name);
         }
@@ -49,7 +49,7 @@ pub(super) fn follow(
     Ok((next, template))
 }
 
-/// 303 asks for it; after 301 and 302 everybody does it to POST, and RFC 9110 §15.4.2 lets them.
+/// 303 requires GET. After 301 and 302, clients change POST to GET, which RFC 9110 §15.4.2 allows.
 fn becomes_get(status: u16, method: &Method) -> bool {
     match status {
         303 => *method != Method::HEAD,

@@ -1,4 +1,4 @@
-//! What is told of one request.
+//! The report of a request.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::watch::{Head, Phases};
 use crate::Url;
 
-/// Everything that is known of one request when it is over.
+/// The result of a request.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) method: Method,
@@ -22,14 +22,14 @@ pub(super) struct Report {
     pub(super) body_bytes: u64,
     pub(super) phases: Phases,
     pub(super) closing: Closing,
-    /// Its kind, and what people are told.
+    /// The kind of error and its message.
     pub(super) error: Option<(&'static str, String)>,
 }
 
-/// Which connection a request went over.
+/// The connection of a request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Connected {
-    /// Why the one before was not used. `None` where it was.
+    /// Why the previous connection was not used; `None` if it was.
     pub(super) new: Option<Why>,
     pub(super) remote: Option<String>,
     pub(super) local: Option<String>,
@@ -44,28 +44,28 @@ pub(super) enum Why {
     OtherServer,
     NotKept,
     ServerClosed,
-    /// It was closed while the request was on its way, and the request was sent once more (RFC 9112 §9.3.1).
+    /// The server closed it while the request was sent, so the request was sent again (RFC 9112 §9.3.1).
     SentAgain,
 }
 
-/// What became of the connection.
+/// The state of the connection after the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// There was none.
+    /// There was no connection.
     NeverOpen,
-    /// It stays open for the next request.
+    /// Open for the next request.
     Kept,
-    /// We closed it: nothing more was to be asked.
+    /// Closed by the client, which has no more requests.
     ByUs,
-    /// We closed it, because one side had said that this is its last answer.
+    /// Closed by the client, because one side announced the last response.
     AsAgreed,
-    /// The server closed it, and that was in order.
+    /// Closed by the server without error.
     ByServer,
-    /// The server closed it before the answer was whole.
+    /// Closed by the server before the response was complete.
     Early,
-    /// It broke.
+    /// Failed.
     Broken,
-    /// We cut it with the answer under way.
+    /// Closed by the client with the response in flight.
     Cut,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Why {
         f.write_str(match self {
             Self::First => "the first",
             Self::OtherServer => "the last one was to another server",
-            Self::NotKept => "the last one was not to be kept",
+            Self::NotKept => "the last one was not reusable",
             Self::ServerClosed => "the server had closed the last one",
             Self::SentAgain => {
                 "the server closed the last one while the request was sent, which was sent again"
@@ -104,17 +104,17 @@ impl fmt::Display for Closing {
             Self::NeverOpen => "was never open",
             Self::Kept => "not yet: kept for the next request",
             Self::ByUs => "by us, in order: nothing more to ask",
-            Self::AsAgreed => "by us, in order: it was said to be the last answer",
+            Self::AsAgreed => "by us, in order: one side announced the last response",
             Self::ByServer => "by the server, in order",
-            Self::Early => "by the server, before the answer was whole",
+            Self::Early => "by the server, before the response was complete",
             Self::Broken => "broken",
-            Self::Cut => "cut by us, with the answer under way",
+            Self::Cut => "cut by us, with the response in flight",
         })
     }
 }
 
 impl Phases {
-    /// With the names that curl has for them.
+    /// The timings with curl's names.
     fn named(&self) -> [(&'static str, Duration); 5] {
         [
             ("time_namelookup", self.name_lookup),
@@ -126,7 +126,7 @@ impl Phases {
     }
 }
 
-/// For people: a line each.
+/// The text report, one line per property.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {}", self.method, self.url)?;
@@ -174,7 +174,7 @@ impl Report {
         text
     }
 
-    /// For programs: an object, with the units in its keys.
+    /// The JSON report, with units in its keys.
     pub(super) fn to_json(&self) -> Value {
         let mut object = Map::new();
         let mut set = |key: &str, value: Value| object.insert(key.to_owned(), value);
@@ -211,13 +211,13 @@ fn version(version: Version) -> &'static str {
     if version == Version::HTTP_10 { "1.0" } else { "1.1" }
 }
 
-/// Digits beyond what the clock can tell would only be noise.
+/// More digits would exceed the precision of the clock.
 #[expect(clippy::cast_precision_loss, reason = "microseconds of 285 years are exact")]
 fn round_to_microseconds(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e6
 }
 
-/// Fields as text that a terminal can be shown.
+/// Header fields as text that is safe for terminals.
 trait FlattenFields<'a> {
     fn flatten_fields(self) -> impl Iterator<Item = (&'a str, String)>;
 }

@@ -1,4 +1,4 @@
-//! Requests one after the other, over one connection to each server as long as it can be used.
+//! Sends requests in sequence, over one reusable connection per server.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -26,31 +26,31 @@ use crate::link::{Remote, Security};
 use crate::request::Encoded;
 use crate::{AccessError, Failure, Template, Url};
 
-/// What is read at once.
+/// Size of the read buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// Connections to other servers that are kept for when these are asked again: more than most command lines name, and few enough
-/// for any limit of descriptors.
+/// Maximum number of idle connections to other servers: enough for most command lines, and below any limit of
+/// descriptors.
 const PARKED_MAX: usize = 15;
 
-/// Requests, and the connections that they share.
+/// Sends requests and holds the connections that they share.
 pub(super) struct Session<'a> {
     options: &'a Options,
     waiter: &'a Waiter,
     output: Output,
     limits: Limits,
     scratch: Vec<u8>,
-    /// Made once: it takes time, and remembers what servers gave to resume sessions with.
+    /// Created once, because it is expensive and holds the TLS session cache.
     tls: Option<Arc<ClientConfig>>,
-    /// To the server that is asked.
+    /// The connection to the current server.
     held: Option<Held>,
-    /// To servers that were asked before, each another; the one that was used last is the last.
+    /// Idle connections to other servers, the most recently used last.
     parked: Vec<Held>,
-    /// Why none is held.
+    /// Why there is no reusable connection.
     why: Why,
 }
 
-/// A connection, and what it can be used for.
+/// A connection, and the requests that can use it.
 struct Held {
     connection: Connection,
     way: Way,
@@ -60,15 +60,15 @@ struct Held {
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Way {
-    /// At its scheme, host and port.
+    /// Directly, at its scheme, host and port.
     Direct(Url),
-    /// Through a proxy that is asked for whole URLs.
+    /// Through a proxy that receives whole URLs.
     Forward(Proxy),
     /// Through a tunnel of a proxy.
     Tunnel(Proxy, Url),
 }
 
-/// The times at which we give up.
+/// The deadlines of a request.
 #[derive(Debug, Clone, Copy)]
 struct Deadlines {
     connect: Option<Instant>,
@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Asks once. `is_last` says that nothing more will be asked.
+    /// Sends a request. `is_last` means that no other request follows.
     pub(super) fn ask(
         &mut self,
         url: &Url,
@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
         (report, error)
     }
 
-    /// What needs no clock: the way, the request, what TLS begins with.
+    /// Prepares everything that needs no connection: the route, the request, the TLS configuration.
     fn prepare(&mut self, url: &Url, template: &Template) -> Result<(Way, Encoded), GetError> {
         let way = self.way(url)?;
         if url.is_secure() && self.tls.is_none() {
@@ -163,8 +163,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Sends the request and reads the answer; once more if the kept connection turns out to have been closed before a byte of
-    /// it came, and asking twice does no more than asking once (RFC 9110 §9.2.2).
+    /// Sends the request and reads the response. Repeats an idempotent request if the reused connection was
+    /// closed before a byte of the response (RFC 9110 §9.2.2).
     fn exchange(
         &mut self,
         url: &Url,
@@ -196,7 +196,7 @@ impl<'a> Session<'a> {
         result
     }
 
-    /// Holds the connection that leads there, if there is one that the server has not closed since.
+    /// Selects the idle connection for the route, unless the server has closed it.
     fn choose(&mut self, way: &Way) {
         if self.held.as_ref().is_some_and(|held| !held.way.serves(way)) {
             self.park();
@@ -287,7 +287,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Sends the request over the connection that is held, and reads until the answer is whole.
+    /// Sends the request over the current connection, and reads until the response is complete.
     fn converse(
         &mut self,
         url: &Url,
@@ -338,7 +338,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What becomes of the connection behind a whole answer.
+    /// Decides whether to keep the connection after a complete response.
     fn settle(&mut self, standing: Standing, is_last: bool) -> Closing {
         let can_be_reused = self.held.as_ref().is_some_and(|held| held.connection.can_be_reused());
         let (closing, why) = match (standing, can_be_reused, is_last) {
@@ -380,7 +380,7 @@ impl Way {
         }
     }
 
-    /// Whether a connection made this way can go `other`.
+    /// Whether a connection of this route can be used for `other`.
     fn serves(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Direct(one), Self::Direct(other)) => one.same_origin(other),
@@ -392,7 +392,7 @@ impl Way {
 }
 
 impl Waiter {
-    /// Waits until a connection can go on.
+    /// Waits until a connection can continue.
     fn pause(
         &self,
         connection: &Connection,
@@ -436,7 +436,7 @@ fn connect_request(url: &Url, proxy: &Proxy) -> Result<Encoded, RequestError> {
     Ok(Encoded { bytes: bytes.freeze(), asked })
 }
 
-/// Whether it is what a connection does that was closed while it lay idle.
+/// Whether the failure is that of a connection which the server closed while it was idle.
 fn is_stale(error: &GetError) -> bool {
     matches!(
         error,
@@ -444,7 +444,7 @@ fn is_stale(error: &GetError) -> bool {
     )
 }
 
-/// RFC 9110 §9.2.2: the idempotent methods.
+/// The idempotent methods (RFC 9110 §9.2.2).
 fn is_safe_to_repeat(request: &Bytes) -> bool {
     let method = request.split(|byte| *byte == b' ').next().unwrap_or_default();
     [&b"GET"[..], b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"].contains(&method)

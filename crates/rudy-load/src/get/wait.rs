@@ -1,4 +1,4 @@
-//! Waits for sockets, and for Ctrl-C with them.
+//! Waits for sockets and signals.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,22 +11,22 @@ use signal_hook::low_level;
 
 use crate::interrupt::Interrupt;
 
-/// What may end a wait besides the sockets.
+/// What ends a wait, in addition to sockets.
 #[derive(Debug)]
 pub(super) struct Waiter {
     interrupt: Interrupt,
-    /// Readable once a signal has come: one that comes just before the wait would be seen only behind it.
+    /// Readable after a signal, even if it arrives just before the wait.
     woken: UnixStream,
 }
 
-/// What a wait ended with.
+/// The result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// Something may be ready.
+    /// A socket may be ready.
     Ready,
-    /// The time is over.
+    /// The deadline has passed.
     TimedOut,
-    /// A signal asks to end.
+    /// A signal arrived.
     Interrupted(u8),
 }
 
@@ -36,20 +36,20 @@ impl Waiter {
         let interrupt = Interrupt::catch()?;
         let (woken, waker) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
-            // Behind the interrupt's own: whoever is woken finds the signal.
+            // Registered after the handler of the interrupt, which has then recorded the signal.
             low_level::pipe::register(signal, waker.try_clone()?)?;
         }
         Ok(Self { interrupt, woken })
     }
 
-    /// Waits until one of the sockets is ready, or until then. `None` waits for ever.
+    /// Waits until one of the sockets is ready, or until the deadline. `None` waits without limit.
     pub(super) fn wait(
         &self,
         sockets: &[(BorrowedFd<'_>, PollFlags)],
         until: Option<Instant>,
     ) -> io::Result<Woken> {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        // A time that does not fit is longer than anybody waits.
+        // A time that overflows counts as no limit.
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         let mut watched: Vec<_> =
             sockets.iter().map(|(socket, flags)| PollFd::from_borrowed_fd(*socket, *flags)).collect();

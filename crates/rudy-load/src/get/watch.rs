@@ -1,4 +1,4 @@
-//! What is seen of one request: when what came, and how much of it.
+//! Records the timings and sizes of one request.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,44 +11,44 @@ use super::output::Output;
 use super::redirect::is_redirect;
 use crate::connection::Observer;
 
-/// When things had happened, from the start of the request: curl's phases. Zero for what did not happen, because the
-/// connection was there already or has no TLS.
+/// The times of curl's phases, from the start of the request. Zero for phases that did not happen, on a
+/// reused connection or without TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Phases {
-    /// The name had been looked up.
+    /// The name lookup was complete.
     pub(super) name_lookup: Duration,
-    /// TCP stood, to the server or its proxy.
+    /// TCP was connected, to the server or its proxy.
     pub(super) connect: Duration,
-    /// TLS stood, to the server.
+    /// The TLS handshake with the server was complete.
     pub(super) app_connect: Duration,
-    /// The first byte of the answer had come.
+    /// The first byte of the response arrived.
     pub(super) start_transfer: Duration,
-    /// It was over.
+    /// The request was complete.
     pub(super) total: Duration,
 }
 
-/// What the head of an answer said.
+/// The head of a response.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) reason: String,
     pub(super) version: http::Version,
-    /// How many bytes of body it announces.
+    /// The announced length of the body.
     pub(super) length: Option<u64>,
     pub(super) location: Option<Vec<u8>>,
     pub(super) retry_after: Option<Vec<u8>>,
 }
 
-/// What is done with a body that comes.
+/// The use of the body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     pub(super) shows_head: bool,
-    /// The answer is not what was asked for where it only says where to ask next.
+    /// Discard it, because the response is a redirect that is followed.
     pub(super) follows: bool,
     pub(super) fails: bool,
 }
 
-/// Watches one request.
+/// Records the events of one request.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
     started: Instant,
@@ -65,7 +65,7 @@ pub(super) struct Watch<'a> {
     pub(super) write_error: Option<io::Error>,
 }
 
-/// Interim answers whose status is kept for the report. They are counted in the bytes all the same.
+/// Maximum number of interim responses whose status is reported. Their bytes always count.
 const INFORMATIONAL_MAX: usize = 16;
 
 impl<'a> Watch<'a> {
@@ -86,17 +86,17 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// How long it has taken so far.
+    /// The time elapsed so far.
     pub(super) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Whether anything of an answer has come.
+    /// Whether any part of a response has arrived.
     pub(super) fn has_begun(&self) -> bool {
         !self.phases.start_transfer.is_zero()
     }
 
-    /// Whether the answer is a redirect that is followed.
+    /// Whether the response is a redirect to follow.
     pub(super) fn leads_on(&self) -> bool {
         let leads_on = |head: &Head| is_redirect(head.status) && head.location.is_some();
         self.rules.follows && self.head.as_ref().is_some_and(leads_on)
@@ -142,7 +142,7 @@ impl Observer for Watch<'_> {
         self.show_head(head);
         self.head = Some(Head {
             status: head.status(),
-            // A stranger's bytes: a terminal obeys some of them.
+            // Control characters from the server could change the state of the terminal.
             reason: head.reason().escape_ascii().to_string(),
             version: head.version(),
             length: match head.framing() {
@@ -168,7 +168,7 @@ impl Observer for Watch<'_> {
     }
 }
 
-/// For what comes on a connection when nothing is asked: nothing may.
+/// Observes an idle connection, on which no data may arrive.
 pub(super) struct Nothing;
 
 impl Observer for Nothing {
@@ -179,7 +179,7 @@ impl Observer for Nothing {
     fn end(&mut self, _trailers: Option<&HeaderMap>, _now: Instant) {}
 }
 
-/// Watches the opening of a tunnel, and lets the times of TCP through.
+/// Observes the opening of a tunnel, and passes on the time of TCP.
 pub(super) struct Tunnel<'w, 'a> {
     pub(super) watch: &'w mut Watch<'a>,
     pub(super) status: Option<u16>,

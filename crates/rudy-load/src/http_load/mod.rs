@@ -1,5 +1,5 @@
-//! `rudy http_load`: the options and the summary of http_load (Jef Poskanzer, 1998 to 2016), over our generator. Each fetch has
-//! a connection of its own.
+//! `rudy http_load`: the options and the output of http_load (Jef Poskanzer, 1998 to 2016) for this load
+//! generator. Each fetch opens a connection.
 
 mod options;
 mod summary;
@@ -20,16 +20,16 @@ use crate::exit::Refusal;
 use crate::interrupt::Interrupt;
 use crate::{Access, Exit, Trust, room};
 
-/// At a rate, as many fetches are under way as it takes; never more than this.
+/// Maximum number of concurrent fetches at a rate.
 const PARALLEL_MAX: u32 = 20_000;
 
-/// Nothing is opened before it is used, so that this limits nothing.
+/// Connections are opened when they are used, so this is no limit.
 const CONNECT_RATE: f64 = 1e6;
 
-/// How often `-verbose` says something.
+/// Time between `-verbose` lines.
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Runs the arguments behind the command's name.
+/// Runs the command with its arguments.
 #[must_use]
 pub fn http_load(arguments: &[String]) -> Exit {
     let options = match Options::parse(arguments) {
@@ -57,7 +57,7 @@ pub fn http_load(arguments: &[String]) -> Exit {
 
 fn report(outcome: &Outcome, check: Check, interrupt: &Interrupt) -> Exit {
     match write!(io::stdout().lock(), "{}", Summary { outcome, check }) {
-        // Whoever read has what they wanted.
+        // A closed pipe is no error: the reader has read enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             refuse(Exit::CannotRun, &format!("cannot write to standard output: {error}"))
         }
@@ -110,7 +110,7 @@ fn plan(options: &Options) -> Result<Plan, (Exit, String)> {
         security: route.security,
         mix: Arc::new(requests.mix),
         connections: NonZeroU32::new(connections).unwrap_or(NonZeroU32::MIN),
-        // http_load is one process with one thread, and its figures are of that.
+        // http_load is single-threaded, and its figures assume that.
         threads: NonZeroU32::MIN,
         pace,
         share: Share::WHOLE,

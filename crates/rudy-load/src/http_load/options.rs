@@ -1,4 +1,4 @@
-//! The command line of http_load: options of one dash, and a file of URLs.
+//! The command line of http_load: options with one dash, and a file of URLs.
 
 use std::fs;
 use std::net::IpAddr;
@@ -7,49 +7,49 @@ use std::time::Duration;
 
 use rudy_stats::rate::Time;
 
-/// What there is to say, and how.
+/// The options of http_load.
 pub(super) const USAGE: &str = "\
 Usage: rudy http_load -parallel N | -rate N [-jitter]
                       -fetches N | -seconds N
                       [-sip FILE] [-checksum | -anybytes] [-timeout SECONDS] [-verbose] [-insecure] URLFILE
 
-Fetches the URLs of a file, each over a connection of its own, and sums up as http_load does.
+Measure a server with the options and the output of http_load. Each fetch opens a new connection.
 
-  -parallel N      have N fetches under way at any time
-  -rate N          begin N fetches a second
-  -jitter          with -rate: each a tenth of the distance earlier or later
-  -fetches N       end after N fetches
-  -seconds N       end after this time
-  -sip FILE        connect from these addresses in turn, one on each line
-  -checksum        hold each body against the first of its URL, by a checksum
-  -anybytes        do not hold the bytes of each body against the first of its URL
-  -timeout SECONDS give up a fetch after this time (60)
-  -verbose         say every minute how it stands
-  -insecure        with https: accept any certificate
+  -parallel N      number of concurrent fetches
+  -rate N          number of fetches to start per second
+  -jitter          with -rate: vary each start by up to a tenth of the interval
+  -fetches N       stop after N fetches
+  -seconds N       stop after N seconds
+  -sip FILE        file of local addresses to connect from in turn, one per line
+  -checksum        compare the checksum of each body with the first of its URL
+  -anybytes        do not compare the length of each body with the first of its URL
+  -timeout SECONDS timeout of a fetch (60)
+  -verbose         print progress every minute
+  -insecure        skip certificate verification for https
 
-URLFILE has a URL on each line, all of one server; they are fetched in turn. A line may have a weight, a method and a
-body beside its URL, as in `rudy bench --urls`.
+URLFILE has a URL per line, all on one server, which are fetched in turn. A line may also have a weight, a method and
+a body, as in `rudy bench --urls`.
 
 Examples:
   rudy http_load -parallel 20 -fetches 1000 urls
   rudy http_load -rate 100 -seconds 60 urls
 ";
 
-/// How fetches are begun.
+/// When fetches start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Start {
     Parallel(u32),
     Rate { per_second: f64, jitter: bool },
 }
 
-/// When it ends.
+/// When the run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Fetches(u64),
     Seconds(Duration),
 }
 
-/// What the bodies of a URL are to have in common.
+/// The property that all bodies of a URL must share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     Bytes,
@@ -69,7 +69,7 @@ pub(super) struct Options {
     pub(super) urls: PathBuf,
 }
 
-/// What was said so far.
+/// The options parsed so far.
 #[derive(Default)]
 struct Said {
     parallel: Option<u32>,
@@ -87,14 +87,14 @@ struct Said {
 }
 
 impl Options {
-    /// Reads the arguments behind the command's name. `Ok(None)` asks for help.
+    /// Parses the arguments after the command's name. `Ok(None)` requests the help.
     pub(super) fn parse(arguments: &[String]) -> Result<Option<Self>, String> {
         let mut said = Said::default();
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             let Some(name) = argument.strip_prefix('-') else {
                 if said.urls.replace(argument.into()).is_some() {
-                    return Err(format!("{argument:?}: one file of URLs is all there can be"));
+                    return Err(format!("{argument:?}: expected a single file of URLs"));
                 }
                 continue;
             };
@@ -111,7 +111,7 @@ impl Options {
 }
 
 impl Said {
-    /// Takes an option that stands alone. As http_load does, any beginning of it that is no beginning of another.
+    /// Parses an option without a value. Like http_load, accepts any unambiguous prefix.
     fn switch(&mut self, name: &str) -> bool {
         let switch = match name {
             "jitter" => &mut self.jitter,
@@ -139,10 +139,10 @@ impl Said {
             "sip" => self.sources = Some(value()?.into()),
             "throttle" | "throttle_kbps" | "cipher" | "proxy" => {
                 return Err(format!(
-                    "-{name} of the old http_load is not known here; see rudy http_load -help"
+                    "-{name} of the original http_load is not supported; see rudy http_load -help"
                 ));
             }
-            _ => return Err(format!("-{name} is not known; see rudy http_load -help")),
+            _ => return Err(format!("-{name} is unknown; see rudy http_load -help")),
         }
         Ok(())
     }
@@ -150,22 +150,20 @@ impl Said {
     fn options(self) -> Result<Options, String> {
         let start = match (self.parallel, self.rate) {
             (Some(parallel), None) if self.jitter => {
-                return Err(format!(
-                    "-jitter is for -rate: with -parallel {parallel} nothing is begun at a rate"
-                ));
+                return Err(format!("-jitter needs -rate instead of -parallel {parallel}"));
             }
             (Some(parallel), None) => Start::Parallel(parallel),
             (None, Some(per_second)) => Start::Rate { per_second, jitter: self.jitter },
-            _ => return Err("one of -parallel and -rate says how fetches are begun".into()),
+            _ => return Err("expected either -parallel or -rate".into()),
         };
         let end = match (self.fetches, self.seconds) {
             (Some(fetches), None) => End::Fetches(fetches),
             (None, Some(seconds)) => End::Seconds(seconds),
-            _ => return Err("one of -fetches and -seconds says when it ends".into()),
+            _ => return Err("expected either -fetches or -seconds".into()),
         };
         let check = match (self.checksum, self.any_bytes) {
             (true, true) => {
-                return Err("-checksum and -anybytes are two ways to judge a body: take one".into());
+                return Err("-checksum and -anybytes exclude each other: remove one of them".into());
             }
             (true, false) => Check::Checksum,
             (false, true) => Check::Nothing,
@@ -179,15 +177,15 @@ impl Said {
             timeout: self.timeout.unwrap_or(Duration::from_mins(1)),
             is_verbose: self.is_verbose,
             is_insecure: self.is_insecure,
-            urls: self.urls.ok_or("a file of URLs is needed")?,
+            urls: self.urls.ok_or("expected a file of URLs")?,
         })
     }
 }
 
-/// A whole number from 1 on.
+/// An integer from 1.
 fn number<T: std::str::FromStr + PartialOrd + From<u8>>(name: &str, value: &str) -> Result<T, String> {
     let number = value.parse().ok().filter(|number| *number >= T::from(1));
-    number.ok_or_else(|| format!("-{name} {value}: expected a whole number from 1 on"))
+    number.ok_or_else(|| format!("-{name} {value}: expected an integer from 1"))
 }
 
 fn time(name: &str, value: &str) -> Result<Duration, String> {
@@ -203,9 +201,11 @@ fn sources(path: &Path) -> Result<Vec<IpAddr>, String> {
     let mut sources = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let address = line.trim().parse();
-        sources.push(address.map_err(|_| format!("{}:{number}: {line:?} is no IP address", path.display()))?);
+        sources.push(
+            address.map_err(|_| format!("{}:{number}: {line:?} is not an IP address", path.display()))?,
+        );
     }
-    if sources.is_empty() { Err(format!("{}: holds no address", path.display())) } else { Ok(sources) }
+    if sources.is_empty() { Err(format!("{}: contains no address", path.display())) } else { Ok(sources) }
 }
 
 #[cfg(test)]
@@ -227,20 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused_with_what_is_missing() {
+    fn rejects_conflicting_and_missing_options() {
         for (line, said) in [
-            ("", "one of -parallel and -rate"),
-            ("-parallel 1 -rate 2 -fetches 1 u", "one of -parallel and -rate"),
-            ("-parallel 1 u", "one of -fetches and -seconds"),
+            ("", "either -parallel or -rate"),
+            ("-parallel 1 -rate 2 -fetches 1 u", "either -parallel or -rate"),
+            ("-parallel 1 u", "either -fetches or -seconds"),
             ("-parallel 1 -fetches 1", "a file of URLs"),
-            ("-parallel 1 -fetches 1 a b", "one file of URLs"),
-            ("-parallel 0 -fetches 1 u", "-parallel 0: expected a whole number"),
+            ("-parallel 1 -fetches 1 a b", "a single file of URLs"),
+            ("-parallel 0 -fetches 1 u", "-parallel 0: expected an integer"),
             ("-parallel", "-parallel needs a value"),
-            ("-parallel 1 -jitter -fetches 1 u", "-jitter is for -rate"),
+            ("-parallel 1 -jitter -fetches 1 u", "-jitter needs -rate"),
             ("-parallel 1 -seconds 0 u", "-seconds 0: expected a number of seconds"),
-            ("-checksum -anybytes -parallel 1 -fetches 1 u", "take one"),
-            ("-throttle 1", "not known here"),
-            ("-x", "-x is not known"),
+            ("-checksum -anybytes -parallel 1 -fetches 1 u", "remove one"),
+            ("-throttle 1", "is not supported"),
+            ("-x", "-x is unknown"),
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(said), "{line}: {error}");
@@ -256,6 +256,6 @@ mod tests {
         fs::write(&path, "127.0.0.2\n\n127.0.0.3\n").unwrap();
         assert_eq!(sources(&path).unwrap().len(), 2);
         fs::write(&path, "127.0.0.2\nx\n").unwrap();
-        assert!(sources(&path).unwrap_err().ends_with("2: \"x\" is no IP address"));
+        assert!(sources(&path).unwrap_err().ends_with("2: \"x\" is not an IP address"));
     }
 }

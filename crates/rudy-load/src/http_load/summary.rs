@@ -1,4 +1,4 @@
-//! What http_load prints at its end, line for line.
+//! The summary of http_load, line by line.
 
 use std::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use super::options::Check;
 use crate::FailureKind;
 use crate::bench::Outcome;
 
-/// The lines in which http_load sums up.
+/// The summary of a run.
 pub(super) struct Summary<'a> {
     pub(super) outcome: &'a Outcome,
     pub(super) check: Check,
@@ -71,13 +71,13 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// A number as C's `%g` writes it, which is what programs that read these lines have always read: six digits, no zeroes
-/// behind them, an exponent where the number is large or small.
+/// Formats a number like C's `%g`, which parsers of these lines expect: six digits, no trailing zeroes, an
+/// exponent for large and small numbers.
 fn g(number: f64) -> String {
     if number == 0.0 {
         return "0".into();
     }
-    // Rounded to six digits first: 999999.5 has the exponent of 1e+06.
+    // Round to six digits first: 999999.5 becomes 1e+06.
     let scientific = format!("{number:.5e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Begins connections.
+//! Opens non-blocking connections.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,8 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use super::{Link, Remote};
 
 impl Link {
-    /// Begins to connect; the socket is writable when that has worked or failed. `source` is the address to come from.
+    /// Starts to connect; the socket becomes writable when that succeeds or fails. `source` is the local
+    /// address.
     pub(crate) fn connect(remote: &Remote, source: Option<IpAddr>) -> io::Result<Self> {
         let socket = match remote {
             Remote::Ip(address) => tcp(*address, source)?,
@@ -26,11 +27,12 @@ impl Link {
 
 fn tcp(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(remote), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-    // A request goes out when it is written, not when the answer to the one before is acknowledged (RFC 896).
+    // Disable Nagle's algorithm (RFC 896), so that a request is sent before the previous response is
+    // acknowledged.
     socket.set_tcp_nodelay(true)?;
     if let Some(source) = source {
-        // The port is chosen by `connect`, which knows the other end: one address then has 28,000 ports for each
-        // remote, not for all of them together (ip(7)).
+        // Let `connect` choose the port, because it knows the remote address: a local address then has 28,000
+        // ports per remote address, not in total (ip(7)).
         bind_address_no_port(&socket)?;
         socket.bind(&SocketAddr::new(source, 0).into())?;
     }
@@ -41,8 +43,8 @@ fn tcp(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<Socket> {
 fn bind_address_no_port(socket: &Socket) -> io::Result<()> {
     let on: libc::c_int = 1;
     let length = libc::socklen_t::try_from(size_of_val(&on)).map_err(io::Error::other)?;
-    // SAFETY: the descriptor is open as long as `socket` is borrowed; the option reads one C int, whose address and size are
-    // given, and keeps neither.
+    // SAFETY: the descriptor is open while `socket` is borrowed. The option reads one C int, whose address
+    // and size are passed, and does not retain them.
     #[expect(unsafe_code, reason = "neither rustix nor socket2 has this option")]
     let result = unsafe {
         let option = (&raw const on).cast();

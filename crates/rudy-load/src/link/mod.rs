@@ -1,7 +1,7 @@
-//! A client's connection to a server: a socket that never blocks, with TLS around it where the URL says so.
+//! A client's connection: a non-blocking socket, with TLS for `https`.
 //!
-//! Nothing here waits. Whoever drives it asks the kernel when to go on: `get` with `poll`, the generators with `epoll`,
-//! so that one and the same connection is taken apart by the one and multiplied by the others.
+//! Nothing here waits. The callers wait for readiness: `get` with `poll`, the generators with `epoll`. Both
+//! share this code.
 
 mod connect;
 mod tls;
@@ -18,12 +18,12 @@ use socket2::Socket;
 pub use self::tls::Security;
 use self::tls::Session;
 
-/// Where to connect to.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Remote {
     /// An address and a port.
     Ip(SocketAddr),
-    /// A socket in the file system.
+    /// A Unix socket.
     Unix(PathBuf),
 }
 
@@ -36,11 +36,11 @@ impl std::fmt::Display for Remote {
     }
 }
 
-/// Something over which bytes go both ways, none of which blocks.
+/// A non-blocking byte stream in both directions.
 #[derive(Debug)]
 pub(crate) struct Link {
     socket: Socket,
-    /// A session takes kilobytes; most links have none.
+    /// Boxed, because a TLS session takes kilobytes and most links have none.
     session: Option<Box<Session>>,
 }
 
@@ -51,7 +51,7 @@ impl AsFd for Link {
 }
 
 impl Link {
-    /// Whether the connection stands. The error is what became of `connect`.
+    /// Whether the connection is open. The error is that of `connect`.
     pub(crate) fn connected(&self) -> io::Result<bool> {
         if let Some(error) = self.socket.take_error()? {
             return Err(error);
@@ -62,13 +62,13 @@ impl Link {
         }
     }
 
-    /// Begins TLS on a link that is connected.
+    /// Starts TLS on a connected link.
     pub(crate) fn secure(&mut self, security: &Security) -> io::Result<()> {
         self.session = Some(Box::new(Session::new(security)?));
         Ok(())
     }
 
-    /// Goes on with the handshake as far as what has come allows. True once it is done.
+    /// Continues the handshake as far as possible. Returns true when it is complete.
     pub(crate) fn handshake(&mut self) -> io::Result<bool> {
         match &mut self.session {
             Some(session) => session.handshake(&mut Wire(&self.socket)),
@@ -76,12 +76,12 @@ impl Link {
         }
     }
 
-    /// What TLS was agreed on, once the handshake is done.
+    /// The negotiated TLS version and cipher suite, after the handshake.
     pub(crate) fn agreed(&self) -> Option<String> {
         self.session.as_ref().and_then(|session| session.agreed())
     }
 
-    /// Reads what there is. `Ok(0)` is the end. Whether TLS holds more is known only when it says that it would block.
+    /// Reads available data. `Ok(0)` is the end. Only `WouldBlock` shows that the TLS buffer is empty.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.session {
             Some(session) => session.read(&mut Wire(&self.socket), buffer),
@@ -89,7 +89,7 @@ impl Link {
         }
     }
 
-    /// Writes what there is room for. TLS takes a piece and keeps the rest of its record: see [`Self::flush`].
+    /// Writes as much as fits. TLS accepts a part and buffers the rest of its record: see [`Self::flush`].
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.session {
             Some(session) => session.write(&mut Wire(&self.socket), bytes),
@@ -97,7 +97,7 @@ impl Link {
         }
     }
 
-    /// Sends what TLS still holds. True when nothing is left.
+    /// Sends the TLS buffer. Returns true when it is empty.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         match &mut self.session {
             Some(session) => session.flush(&mut Wire(&self.socket)),
@@ -105,12 +105,12 @@ impl Link {
         }
     }
 
-    /// Whether TLS holds something that there was no room for.
+    /// Whether the TLS buffer holds data that did not fit into the socket.
     pub(crate) fn wants_to_write(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.wants_to_write())
     }
 
-    /// Whether the socket ended before TLS said that nothing more comes: then nobody knows whether it was the server's end.
+    /// Whether the socket ended without a TLS close, so the data may be truncated.
     pub(crate) fn is_truncated(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.is_truncated())
     }
@@ -119,12 +119,12 @@ impl Link {
         self.session.is_some()
     }
 
-    /// The address at our end, where there is one.
+    /// The local address, if there is one.
     pub(crate) fn local(&self) -> Option<SocketAddr> {
         self.socket.local_addr().ok()?.as_socket()
     }
 
-    /// Ends the connection, TLS first.
+    /// Closes the connection, TLS first.
     pub(crate) fn close(mut self, mode: CloseMode) {
         if let Some(session) = &mut self.session
             && mode != CloseMode::Reset
@@ -135,7 +135,7 @@ impl Link {
     }
 }
 
-/// The socket as rustls wants it.
+/// Adapts the socket for rustls.
 struct Wire<'a>(&'a Socket);
 
 impl io::Read for Wire<'_> {
@@ -154,8 +154,8 @@ impl io::Write for Wire<'_> {
     }
 }
 
-// Not by the C library, whose `recv` and `send` can be cancelled by `pthread_cancel` and, in a process with threads, say so
-// before and after each call with two locked instructions each.
+// Avoid the C library: its `recv` and `send` are cancellation points, which cost two locked instructions
+// before and after each call in a process with threads.
 fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {

@@ -1,4 +1,4 @@
-//! TLS around a socket that does not block.
+//! TLS over a non-blocking socket.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use rustls::{ClientConfig, ClientConnection};
 
 use crate::tls::explain;
 
-/// What a session begins with: whom to trust, and who is to prove itself.
+/// The parameters of a TLS session: the trusted certificates and the server name.
 #[derive(Debug, Clone)]
 pub struct Security {
-    /// Made once, because it holds the tickets by which sessions are resumed.
+    /// Shared, because it holds the tickets for session resumption.
     pub config: Arc<ClientConfig>,
-    /// The name that the certificate must have, and that is sent as SNI.
+    /// The name that the certificate must have, also sent as SNI.
     pub name: ServerName<'static>,
 }
 
@@ -29,7 +29,7 @@ impl Session {
         connection.map(|tls| Self { tls, is_truncated: false }).map_err(io::Error::other)
     }
 
-    /// True once the handshake is done.
+    /// Returns true when the handshake is complete.
     pub(super) fn handshake<T: Read + Write>(&mut self, wire: &mut T) -> io::Result<bool> {
         while self.tls.is_handshaking() {
             self.flush(wire)?;
@@ -50,7 +50,7 @@ impl Session {
         Ok(true)
     }
 
-    /// The protocol's version and the cipher suite, as curl writes them.
+    /// The protocol version and the cipher suite, in curl's notation.
     pub(super) fn agreed(&self) -> Option<String> {
         let version = match self.tls.protocol_version()? {
             rustls::ProtocolVersion::TLSv1_2 => "TLSv1.2",
@@ -65,7 +65,7 @@ impl Session {
         self.tls.wants_write()
     }
 
-    /// Whether the socket ended without a goodbye from TLS.
+    /// Whether the socket ended without a TLS close.
     pub(super) fn is_truncated(&self) -> bool {
         self.is_truncated
     }
@@ -74,20 +74,20 @@ impl Session {
         loop {
             match self.tls.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Without a goodbye from TLS what came may be cut short; the framing of HTTP tells whether it is.
+                // Without a TLS close, the data may be truncated; the HTTP framing shows whether it is.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     self.is_truncated = true;
                     return Ok(0);
                 }
                 result => return result,
             }
-            // The end of the socket is remembered there, and told by the next look.
+            // rustls remembers the end of the socket and reports it with the next read.
             self.pull(wire)?;
         }
     }
 
     pub(super) fn write<T: Read + Write>(&mut self, wire: &mut T, bytes: &[u8]) -> io::Result<usize> {
-        // rustls has a bound on what it holds; beyond that it takes nothing until some of it is sent.
+        // rustls has a bounded buffer, and accepts nothing more until a part is sent.
         self.flush(wire)?;
         match self.tls.writer().write(bytes)? {
             0 if !bytes.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    /// True when nothing is left to send.
+    /// Returns true when the buffer is empty.
     pub(super) fn flush<T: Write>(&mut self, wire: &mut T) -> io::Result<bool> {
         while self.tls.wants_write() {
             match self.tls.write_tls(wire) {
@@ -112,7 +112,7 @@ impl Session {
 
     pub(super) fn say_goodbye<T: Write>(&mut self, wire: &mut T) {
         self.tls.send_close_notify();
-        // A peer that cannot take it has gone, and the socket's own end tells it.
+        // On an error the peer is gone, and a read reports the end of the socket.
         let _ = self.flush(wire);
     }
 
@@ -120,7 +120,7 @@ impl Session {
     fn pull<T: Read + Write>(&mut self, wire: &mut T) -> io::Result<usize> {
         let read = self.tls.read_tls(wire)?;
         if let Err(error) = self.tls.process_new_packets() {
-            // The peer is told why by an alert.
+            // Send the alert that describes the error to the peer.
             let _ = self.flush(wire);
             let kind = io::ErrorKind::InvalidData;
             return Err(match explain(&error) {

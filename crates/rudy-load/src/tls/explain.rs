@@ -1,8 +1,8 @@
-//! Why a certificate is rejected, in words that say what to do.
+//! Explains why a certificate was rejected, and what to do.
 
 use rustls::CertificateError;
 
-/// What was wrong with a server's certificate. `None` where the error is about something else.
+/// The problem of a server's certificate. `None` if the error is about something else.
 pub(crate) fn explain(error: &rustls::Error) -> Option<String> {
     let rustls::Error::InvalidCertificate(error) = error else { return None };
     Some(match error {
@@ -17,35 +17,35 @@ pub(crate) fn explain(error: &rustls::Error) -> Option<String> {
         ),
         CertificateError::Expired => "the certificate has expired (-k accepts it)".to_owned(),
         CertificateError::NotValidYetContext { time, not_before } => format!(
-            "the certificate is valid only {} from now on (-k accepts it)",
+            "the certificate will be valid {} from now (-k accepts it)",
             span(not_before.as_secs().saturating_sub(time.as_secs()))
         ),
         CertificateError::UnknownIssuer => {
-            "nobody who is trusted has signed the certificate (--cacert FILE says whom to trust, -k accepts anyone)"
+            "the certificate is not signed by a trusted authority (--cacert FILE adds one, -k accepts any certificate)"
                 .to_owned()
         }
         CertificateError::BadSignature => {
-            "the certificate names an authority that is trusted, but has not signed it (--cacert FILE says whom to trust, -k \
-             accepts anyone)"
+            "the certificate names a trusted authority that has not signed it (--cacert FILE adds one, -k accepts any \
+             certificate)"
                 .to_owned()
         }
-        // What `openssl req -x509` makes without more is one of these.
+        // The default of `openssl req -x509` is such a certificate.
         CertificateError::Other(reason) if reason.to_string() == "CaUsedAsEndEntity" => {
-            "the certificate is that of an authority, which signs others and is no server's (--cacert with a file of just \
-             this one accepts it, -k accepts anyone)"
+            "the certificate is a CA certificate and not that of a server (--cacert with this certificate in a file \
+             accepts it, -k accepts any certificate)"
                 .to_owned()
         }
-        other => format!("the certificate is refused: {other} (-k accepts it)"),
+        other => format!("the certificate was rejected: {other} (-k accepts it)"),
     })
 }
 
-/// `DnsName("localhost")` as `localhost`.
+/// Formats `DnsName("localhost")` as `localhost`.
 fn plain(name: &str) -> &str {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"')
 }
 
-/// In the largest unit of which there is one.
+/// Formats a duration in its largest unit.
 fn span(seconds: u64) -> String {
     let (unit, name) = match seconds {
         0..60 => (1, "second"),
@@ -74,7 +74,7 @@ mod tests {
         for (error, said) in [
             (
                 CertificateError::UnknownIssuer,
-                "nobody who is trusted has signed the certificate (--cacert FILE",
+                "the certificate is not signed by a trusted authority (--cacert FILE",
             ),
             (
                 CertificateError::ExpiredContext { time: at(900_000), not_after: at(0) },
@@ -82,7 +82,7 @@ mod tests {
             ),
             (
                 CertificateError::NotValidYetContext { time: at(0), not_before: at(60) },
-                "the certificate is valid only 1 minute from now on",
+                "the certificate will be valid 1 minute from now",
             ),
             (
                 CertificateError::NotValidForNameContext {
@@ -95,8 +95,11 @@ mod tests {
                 CertificateError::NotValidForNameContext { expected: expected.clone(), presented: vec![] },
                 "the certificate is for no name at all and not for b.test",
             ),
-            (CertificateError::BadSignature, "the certificate names an authority that is trusted, but"),
-            (CertificateError::Revoked, "the certificate is refused: "),
+            (
+                CertificateError::BadSignature,
+                "the certificate names a trusted authority that has not signed it",
+            ),
+            (CertificateError::Revoked, "the certificate was rejected: "),
         ] {
             let text = explain(&rustls::Error::InvalidCertificate(error)).unwrap();
             assert!(text.starts_with(said) && text.contains("-k accepts"), "{text}");

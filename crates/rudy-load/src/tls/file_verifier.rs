@@ -1,4 +1,4 @@
-//! Trust in the certificates of a file.
+//! Verifies certificates against those of a file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 
 use super::TrustError;
 
-/// Accepts what a certificate of the file has signed, as webpki does, and the certificates of the file themselves, as curl does:
-/// what `openssl req -x509` makes for a server is an authority's certificate to webpki, and no server's.
+/// Accepts certificates that are signed by one in the file, like webpki, and the certificates in the file
+/// themselves, like curl. webpki rejects the latter, because `openssl req -x509` creates CA certificates.
 #[derive(Debug)]
 pub(super) struct FileVerifier {
     signed: Arc<WebPkiServerVerifier>,
@@ -51,8 +51,8 @@ impl ServerCertVerifier for FileVerifier {
         let result =
             self.signed.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match result {
-            // webpki looks for who has signed it, and whether it is an authority's, only when it is valid at this time: that
-            // has an error of its own, and so has a name that is not the server's, which is seen last and so looked at here.
+            // webpki checks the issuer and the CA flag only for a certificate that is valid at this time; an
+            // invalid time has its own error. It checks the name last, so this code has to check it.
             Err(Error::InvalidCertificate(
                 CertificateError::UnknownIssuer | CertificateError::BadSignature | CertificateError::Other(_),
             )) if self.certificates.iter().any(|held| held == end_entity) => {

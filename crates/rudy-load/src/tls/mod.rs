@@ -1,4 +1,4 @@
-//! The trust of a TLS client: which certificates it accepts, and why one is rejected. rustls with aws-lc-rs.
+//! TLS client configuration: which certificates are trusted, and why one was rejected. rustls with aws-lc-rs.
 
 mod explain;
 mod file_verifier;

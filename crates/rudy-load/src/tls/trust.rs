@@ -1,4 +1,4 @@
-//! Which certificates a client accepts.
+//! The certificates that a client accepts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,26 +13,26 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use super::file_verifier::FileVerifier;
 
-/// Which certificates are accepted from a server.
+/// The certificates to accept from a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Trust {
     /// Those that the operating system trusts.
     #[default]
     Platform,
-    /// Those that stand in this PEM file, and those that one of them has signed; no others.
+    /// Those in this PEM file, and those signed by one of them.
     File(PathBuf),
-    /// All. The connection is encrypted to whoever answers.
+    /// All. The connection is encrypted, but the server is not verified.
     Anyone,
 }
 
-/// Why no client can be made that trusts so.
+/// Why a TLS client cannot be configured.
 #[derive(Debug)]
 pub enum TrustError {
-    /// The file of certificates cannot be read, or is not PEM.
+    /// The certificate file cannot be read, or is not PEM.
     File(PathBuf, pem::Error),
-    /// The file holds no certificate.
+    /// The file has no certificate.
     Empty(PathBuf),
-    /// A certificate in the file, or the operating system's set, is refused.
+    /// A certificate in the file, or the set of the operating system, is invalid.
     Rejected(rustls::Error),
 }
 
@@ -40,11 +40,11 @@ impl fmt::Display for TrustError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path, error) => {
-                write!(f, "{}: cannot be read as certificates in PEM format: {error}", path.display())
+                write!(f, "{}: cannot read certificates in PEM format: {error}", path.display())
             }
             Self::Empty(path) => write!(
                 f,
-                "{}: holds no certificate (expected at least one \"-----BEGIN CERTIFICATE-----\")",
+                "{}: contains no certificate (expected at least one \"-----BEGIN CERTIFICATE-----\")",
                 path.display()
             ),
             Self::Rejected(error) => write!(f, "the trusted certificates cannot be used: {error}"),
@@ -55,8 +55,8 @@ impl fmt::Display for TrustError {
 impl std::error::Error for TrustError {}
 
 impl Trust {
-    /// A client's configuration that trusts so, and offers HTTP/1.1 by ALPN (RFC 7301). To be made once and shared: it
-    /// holds the tickets by which sessions are resumed.
+    /// Builds a client configuration that offers HTTP/1.1 by ALPN (RFC 7301). Build it once and share it: it
+    /// holds the tickets for session resumption.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, TrustError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -77,8 +77,8 @@ impl Trust {
     }
 }
 
-/// Accepts every certificate. The signatures of the handshake are checked all the same: who answers holds the key of the
-/// certificate that was shown.
+/// Accepts every certificate. Still verifies the signatures of the handshake, so the server holds the key of
+/// its certificate.
 #[derive(Debug)]
 struct AcceptAnyone(Arc<CryptoProvider>);
 
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn each_kind_of_trust_makes_a_client_that_offers_http_1_1() {
         for trust in [Trust::Platform, Trust::Anyone] {
-            // A machine without any trusted certificate has no platform to trust, and says so.
+            // A machine without trusted certificates reports an error.
             match trust.client_config() {
                 Ok(config) => assert_eq!(config.alpn_protocols, [b"http/1.1"]),
                 Err(error) => assert!(error.to_string().contains("trusted certificates"), "{error}"),

@@ -1,4 +1,4 @@
-//! The generator against servers whose behaviour is known.
+//! The load generator against servers with known behaviour.
 
 mod server;
 
@@ -77,7 +77,7 @@ fn each_request_can_have_a_connection_of_its_own() {
 #[test]
 fn what_warms_up_is_not_counted() {
     let server = Server::start(|_| Answer::text(OK));
-    // On a busy machine the first request may come late: the warm-up is long enough for that.
+    // On a busy machine the first request may be late, so the warm-up is long enough.
     let (warm_up, time) = (Duration::from_millis(500), Duration::from_millis(100));
     let plan = Plan {
         requests_per_connection: NonZeroU32::new(1),
@@ -90,7 +90,7 @@ fn what_warms_up_is_not_counted() {
     assert_eq!(outcome.duration, time);
     assert_eq!((seen.right, seen.latency.len()), (seen.sent, seen.sent));
     assert!(server.requests() > seen.sent, "there was a warm-up");
-    // The last of the warm-up on each place may have connected when it was over.
+    // The last warm-up request of each slot may have connected after its end.
     assert!(seen.opened <= seen.sent + 4, "{} for {}", seen.opened, seen.sent);
     assert_eq!(seen.connect.len(), seen.opened);
 }
@@ -128,10 +128,10 @@ fn a_constant_delay_is_seen_as_that_delay() {
     let until = Until::Time(Duration::from_millis(400));
     let outcome = go(&Plan { until, ..plan(&server) });
     let seen = &outcome.seen;
-    // In 400 ms each of four connections can begin twenty requests, on a busy machine fewer.
+    // In 400 ms, each of four connections can start twenty requests, on a busy machine fewer.
     assert!(seen.sent <= 80, "{}", seen.sent);
     assert_eq!((seen.right, seen.latency.len(), server.requests()), (seen.sent, seen.sent, seen.sent));
-    // No answer comes earlier (of a time three digits are kept), and together they take what four connections had at most.
+    // No response comes earlier, up to three digits. Together they take at most the time of four connections.
     assert!(seen.latency.min() >= delay.mul_f64(0.999), "{:?}", seen.latency);
     let together = seen.latency.mean() * u32::try_from(seen.sent).expect("few");
     let had = 4 * (outcome.duration + seen.latency.max());
@@ -161,19 +161,20 @@ fn a_server_that_never_answers_meets_the_time_for_it() {
     let timeout = Duration::from_millis(50);
     let outcome = go(&Plan { timeout, until: Until::Requests(4), ..plan(&server) });
     assert_eq!(failures(&outcome, FailureKind::Timeout), 4);
-    // Of a time three digits are kept.
+    // Times have three digits.
     assert!(outcome.seen.latency_failed.min() >= timeout.mul_f64(0.999));
 }
 
 #[test]
 fn a_request_of_the_warm_up_that_hangs_is_seen_in_what_counts() {
     let server = Server::start(|number| if number == 0 { Answer::never() } else { Answer::text(OK) });
-    // Long enough for a busy machine to send the first in the one, and to answer the others in the other.
+    // Long enough for a busy machine to send the first request in one interval, and to respond to the others
+    // in the next.
     let (warm_up, timeout) = (Duration::from_millis(500), Duration::from_secs(2));
     let until = Until::Time(Duration::from_millis(100));
     let outcome = go(&Plan { warm_up, timeout, until, connections: number(2), ..plan(&server) });
     assert_eq!(outcome.seen.failed(), 0);
-    // It was sent before the warm-up was over, and given up so much later.
+    // It was sent during the warm-up, and given up this much later.
     assert!(outcome.seen.carried_over >= timeout.saturating_sub(warm_up), "{:?}", outcome.seen.carried_over);
 }
 
@@ -196,13 +197,13 @@ fn what_waits_longer_than_its_deadline_is_not_sent() {
     let until = Until::Time(Duration::from_millis(200));
     let outcome = go(&Plan { pace, until, deadline, ..plan(&server) });
     assert_eq!(outcome.seen.failed() + outcome.unsent, 200);
-    assert!(outcome.seen.sent < 200, "four connections cannot have had them all under way");
+    assert!(outcome.seen.sent < 200, "four connections cannot have all of them in flight");
 }
 
 #[test]
 fn where_nobody_listens_nothing_is_measured() {
     let server = Server::silent();
-    // Bound, and so nobody else's, it does not listen.
+    // The port is bound, so no other process can listen on it.
     let held = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     held.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
     let address = held.local_addr().ok().and_then(|address| address.as_socket()).expect("it is bound");
@@ -213,14 +214,15 @@ fn where_nobody_listens_nothing_is_measured() {
 
 #[test]
 fn a_stall_is_seen_at_the_percentiles_that_arithmetic_gives() {
-    // A fifth of what is due meets the stall, and waits for between 200 ms and nothing: of all, a tenth waits for more than
+    // A fifth of the due requests meet the stall and wait up to 200 ms. So a tenth of all wait for more than
     // 100 ms, and a hundredth for more than 190 ms.
     let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);
     let until = Until::Time(Duration::from_secs(4));
     let server = Server::stalling(Duration::from_millis(200), Duration::from_secs(1), Duration::ZERO);
     let open = go(&Plan { pace, until, ..plan(&server) }).seen.latency;
     let closed = || go(&Plan { until: Until::Time(Duration::from_secs(1)), ..plan(&server) }).seen.latency;
-    // Whatever else this machine does makes the waits longer: the least of some runs is nearest to the truth.
+    // Other load on this machine only increases the waits, so the minimum of several runs is the best
+    // estimate.
     let closed = (0..5).map(|_| closed()).find(|seen| seen.quantile(0.9) < open.quantile(0.9) / 2);
     let closed = closed.expect("a closed loop that leaves the stall out");
     let row = |name: &str, seen: &Histogram| {

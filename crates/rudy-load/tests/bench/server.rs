@@ -1,4 +1,4 @@
-//! A server that does as it is told: with each request, counted from 0 over all connections.
+//! A server with scripted behaviour for each request, counted from 0 over all connections.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
 
-/// A right answer.
+/// A successful response.
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// What a server says that fails.
+/// An error response.
 const WRONG: &str = "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
 
-/// The beginning of an answer whose body is longer.
+/// The start of a response with a longer body.
 const CUT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
 
-/// What is done with a request.
+/// The action for a request.
 pub(crate) struct Answer {
     text: Option<String>,
     then: Then,
 }
 
-/// What is done with the connection behind the answer.
+/// The action for the connection after the response.
 enum Then {
     Keep,
     Close,
@@ -56,7 +56,7 @@ struct Shared {
     requests: AtomicU64,
     connections: AtomicU64,
     stops: AtomicBool,
-    /// Held by whoever serves them: a descriptor more would keep them from being reset.
+    /// The serving thread owns the stream: another descriptor would prevent the reset.
     open: Mutex<Vec<Weak<TcpStream>>>,
 }
 
@@ -97,9 +97,9 @@ impl Server {
     }
 }
 
-/// Those whose behaviour is known.
+/// Known behaviours.
 impl Server {
-    /// Answers rightly, after this time.
+    /// Responds successfully after a delay.
     pub(crate) fn delaying(delay: Duration) -> Self {
         Self::start(move |_| {
             thread::sleep(delay);
@@ -107,7 +107,7 @@ impl Server {
         })
     }
 
-    /// Stands still for the first part of each period, `stall`; otherwise answers after `delay`.
+    /// Stalls for the first part of each period, `stall`; otherwise responds after `delay`.
     pub(crate) fn stalling(stall: Duration, period: Duration, delay: Duration) -> Self {
         let begun = Instant::now();
         Self::start(move |_| {
@@ -119,7 +119,7 @@ impl Server {
         })
     }
 
-    /// Says 500 to the first of so many requests, and to the first of the next.
+    /// Responds with 500 to the first request of every group.
     pub(crate) fn failing_one_in(requests: u64) -> Self {
         Self::start(move |number| Answer::text(if number % requests == 0 { WRONG } else { OK }))
     }
@@ -129,12 +129,12 @@ impl Server {
         Self::start(|_| Answer::last(CUT))
     }
 
-    /// Resets each connection: one before it has answered anything, the next in the middle of a body.
+    /// Resets each connection: one before any response, the next in the middle of a body.
     pub(crate) fn resetting() -> Self {
         Self::start(|number| Answer::reset(if number % 2 == 0 { "" } else { CUT }))
     }
 
-    /// Never answers.
+    /// Never responds.
     pub(crate) fn silent() -> Self {
         Self::start(|_| Answer::never())
     }
@@ -146,7 +146,7 @@ impl Drop for Server {
         for stream in self.shared.open.lock().expect("no thread panics with it").drain(..) {
             let _ = stream.upgrade().map(|stream| stream.shutdown(Shutdown::Both));
         }
-        // The acceptor sees the next connection, and that it is the last.
+        // The acceptor gets one more connection, and stops.
         let _ = TcpStream::connect(self.address);
         self.acceptor.take().map(JoinHandle::join).expect("dropped once").expect("the server did not panic");
     }
@@ -172,7 +172,7 @@ fn accept(
     });
 }
 
-/// Requests without bodies, one behind the other.
+/// Responds to the requests of a connection, which have no bodies and may be pipelined.
 fn serve(mut stream: &TcpStream, shared: &Shared, answer: &impl Fn(u64) -> Answer) {
     let mut received = Vec::new();
     let mut piece = [0; 4096];

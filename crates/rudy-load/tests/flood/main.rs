@@ -1,4 +1,4 @@
-//! The flood against streams whose behaviour is known.
+//! The flood against streams with known behaviour.
 
 #[path = "../bench/server.rs"]
 #[expect(dead_code, reason = "the generator's tests use the rest")]
@@ -33,7 +33,7 @@ fn plan(server: &Server) -> Plan {
     }
 }
 
-/// Ends the flood when it has seen enough.
+/// Ends the flood after enough events.
 struct Until(Box<dyn Fn(&Seen) -> bool>, bool);
 
 impl Watch for Until {
@@ -86,11 +86,11 @@ fn silence_is_given_up_after_the_time_for_the_first_byte() {
 #[test]
 fn where_nobody_listens_that_is_said_at_once() {
     let server = Server::start(|_| Answer::never());
-    // Bound, and so nobody else's, it does not listen.
+    // The port is bound, so no other process can listen on it.
     let held = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     held.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
     let address = held.local_addr().ok().and_then(|address| address.as_socket()).expect("it is bound");
     let plan = Plan { remote: Remote::Ip(address), ..plan(&server) };
-    let error = run(&plan, &mut ()).expect_err("nobody listens");
+    let error = run(&plan, &mut ()).expect_err("the port has no listener");
     assert!(matches!(error, FloodError::Connect(..)), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What sockets are counted as, and how the counts change.
+//! The counters of sockets, and how they change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::{Descriptors, Sockets, State, by_state};
 
-/// Something that is counted.
+/// A counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
     Descriptors,
@@ -33,7 +33,7 @@ impl fmt::Display for What {
     }
 }
 
-/// The counts of one look.
+/// The counters of one sample.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
     pub(super) at: Instant,
@@ -63,7 +63,7 @@ impl Counts {
         self.numbers.get(&what).copied().unwrap_or(0)
     }
 
-    /// Everything that was counted then or now, with its change. What there was none of, then and now, is left out.
+    /// All counters that are or were not zero, with their change.
     pub(super) fn since(&self, first: &Self) -> BTreeMap<What, i64> {
         let counted = self.numbers.keys().chain(first.numbers.keys());
         counted

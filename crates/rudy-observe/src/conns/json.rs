@@ -1,4 +1,4 @@
-//! A look as a JSON object.
+//! A sample as JSON.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) fn line(
         locals: (options.by == Some(By::Local)).then(|| grouped(By::Local)),
         since_start: change.map(Change::from),
     };
-    // Structs of numbers and strings cannot fail to be written.
+    // Structs of numbers and strings can always be serialized.
     serde_json::to_string(&look).unwrap_or_default() + "\n"
 }
 
@@ -127,7 +127,7 @@ fn states(sockets: &[Socket]) -> BTreeMap<String, States> {
         .collect()
 }
 
-/// As keys are written: `close_wait`.
+/// The name of a state as a key: `close_wait`.
 fn key(state: State) -> String {
     state.name().to_ascii_lowercase()
 }

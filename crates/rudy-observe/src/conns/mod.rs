@@ -10,22 +10,22 @@ use self::change::Counts;
 use crate::watch::{Output, Stop, Ticker, Wake, write};
 use crate::{By, Error, Exit, Process};
 
-/// What `rudy conns` is asked to do.
+/// The options of `rudy conns`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// What the sockets are put together by. Without, by their state.
+    /// How sockets are grouped; by state if `None`.
     pub by: Option<By>,
-    /// At which interval it looks again. Without, once.
+    /// The interval of a watch; `None` prints once.
     pub watch: Option<Duration>,
-    /// After how many looks a watch ends. Without, when it is interrupted or the process ends.
+    /// The number of updates of a watch; without it, the watch ends with the process or a signal.
     pub count: Option<u64>,
-    /// So many groups are shown.
+    /// Maximum number of groups to show.
     pub rows: usize,
-    /// A JSON object for each look, instead of text.
+    /// Prints a JSON object per update instead of text.
     pub json: bool,
-    /// Nothing is drawn over, on a terminal neither.
+    /// Appends updates instead of redrawing, even on a terminal.
     pub plain: bool,
 }
 
@@ -50,7 +50,7 @@ fn once(options: &Options) -> Result<(), Stop> {
     write(&text)
 }
 
-/// Ends with what has changed since it began, whatever ends it.
+/// Prints the changes since the start at the end of a watch, whatever ends it.
 fn watch(options: &Options, interval: Duration) -> Result<(), Stop> {
     let mut process = Process::open(options.pid)?;
     let mut ticker = Ticker::start(interval, process.pid()).map_err(Stop::Waiting)?;

@@ -1,4 +1,4 @@
-//! Sockets as text: tables of one look, and lines over time.
+//! Sockets as text: tables of one sample, and lines over time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,12 +7,13 @@ use super::change::{Counts, What};
 use crate::text::{bytes, counted, of_limit, visible};
 use crate::{By, Process, Sockets, State, Tally};
 
-/// What a screen of `rows` has room for: beside the groups there are three lines above, one below, and the cursor's.
+/// The number of groups that fit on a screen with `rows`: three lines are above them, one below, and one has
+/// the cursor.
 pub(super) fn groups_that_fit(rows: usize) -> usize {
     rows.saturating_sub(5).max(1)
 }
 
-/// A table of one look, by state.
+/// A table of one sample, by state.
 pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
     let mut text = summary(process, sockets);
     if sockets.total() > 0 {
@@ -22,7 +23,7 @@ pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
     for (state, tally) in crate::by_state(&sockets.held) {
         let meaning = match state {
             State::Listen if not_accepted > 0 => {
-                format!("waits for connections; {not_accepted} are there and not accepted")
+                format!("waits for connections; {not_accepted} are not accepted yet")
             }
             state => held_meaning(state).to_owned(),
         };
@@ -31,7 +32,7 @@ pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
     let others = [
         ("udp", sockets.udp, ""),
         ("unix", sockets.unix, ""),
-        ("other", sockets.other, "never connected or bound, or of another kind"),
+        ("other", sockets.other, "never connected or bound, or not TCP, UDP or Unix"),
     ];
     for (name, count, meaning) in others {
         if count > 0 {
@@ -48,7 +49,7 @@ pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
     text
 }
 
-/// A table of one look, by address.
+/// A table of one sample, by address.
 pub(super) fn groups(process: &Process, sockets: &Sockets, by: By, rows: usize) -> String {
     let groups = sockets.grouped(by);
     let heading = match by {
@@ -58,7 +59,7 @@ pub(super) fn groups(process: &Process, sockets: &Sockets, by: By, rows: usize) 
     let shown = &groups[..groups.len().min(rows)];
     let width = shown.iter().map(|group| group.name.len()).max().unwrap_or(0).max(heading.len());
     let mut text = format!("{}\n{heading:<width$} {:>8}  STATES\n", summary(process, sockets), "SOCKETS");
-    // A string takes whatever is written.
+    // Writing to a `String` does not fail.
     for group in shown {
         let mut states = list(&group.held);
         if !group.unheld.is_empty() {
@@ -74,13 +75,13 @@ pub(super) fn groups(process: &Process, sockets: &Sockets, by: By, rows: usize) 
     text
 }
 
-/// What stands above the lines of a watch, and the first of them.
+/// The title of a watch, and its first line.
 pub(super) fn beginning(process: &Process, counts: &Counts) -> String {
     let title = format!("{} (pid {})", visible(process.name()), process.pid());
     format!("{title}; in brackets the change since the start\n{}", line(counts, counts))
 }
 
-/// One look in a watch: `     5.0 s  descriptors 85 of 1024 (+2), sockets 82 (+2), CLOSE_WAIT 12 (+2)`.
+/// A line of a watch: `     5.0 s  descriptors 85 of 1024 (+2), sockets 82 (+2), CLOSE_WAIT 12 (+2)`.
 pub(super) fn line(counts: &Counts, first: &Counts) -> String {
     let after = counts.at.saturating_duration_since(first.at).as_secs_f64();
     let shown = joined(&counts.since(first), |what, change| {
@@ -96,7 +97,7 @@ pub(super) fn line(counts: &Counts, first: &Counts) -> String {
     format!("{after:>8.1} s  {shown}\n")
 }
 
-/// What has changed from the first look to the last, with its pace. Nothing where there was but one.
+/// The change from the first to the last sample, with its rate. Empty for a single sample.
 pub(super) fn conclusion(first: &Counts, last: &Counts) -> String {
     let seconds = last.at.saturating_duration_since(first.at).as_secs_f64();
     if seconds == 0.0 {
@@ -115,7 +116,7 @@ pub(super) fn conclusion(first: &Counts, last: &Counts) -> String {
     format!("In {seconds:.1} s: {shown}\n")
 }
 
-/// Each with its change, those without a descriptor set off.
+/// The counters with their changes; those without a descriptor come last.
 fn joined(changes: &BTreeMap<What, i64>, show: impl Fn(What, i64) -> String) -> String {
     let mut text = String::new();
     let mut is_apart = false;
@@ -153,32 +154,32 @@ fn list(states: &BTreeMap<State, usize>) -> String {
     states.iter().map(|(state, count)| format!("{state} {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// What it means for a process to hold a socket of this state.
+/// The meaning of a state for a socket with a descriptor.
 fn held_meaning(state: State) -> &'static str {
     match state {
         State::Listen => "waits for connections",
-        State::SynSent => "asks for a connection",
-        State::SynReceived => "is being asked for a connection",
+        State::SynSent => "connecting",
+        State::SynReceived => "incoming connection, handshake in progress",
         State::Established => "open",
-        State::CloseWait => "closed by the peer, and not by this process: if they stay, it forgets to close",
+        State::CloseWait => "closed by the peer, but not by this process: a leak if they stay",
         State::LastAck => "closed on both sides, the peer first",
-        State::FinWait1 => "shut down by this process, and not yet acknowledged",
-        State::FinWait2 => "shut down by this process, and not by the peer",
+        State::FinWait1 => "shut down by this process, not acknowledged yet",
+        State::FinWait2 => "shut down by this process, but not by the peer",
         State::Closing => "closed on both sides at once",
         State::TimeWait => "closed on both sides",
         State::Closed => "closed, with the descriptor still open",
     }
 }
 
-/// What it means for a connection of this state to belong to no descriptor.
+/// The meaning of a state for a connection without a descriptor.
 fn unheld_meaning(state: State) -> &'static str {
     match state {
-        State::SynReceived => "is being asked for a connection",
+        State::SynReceived => "incoming connection, handshake in progress",
         State::Established => "not accepted yet",
         State::CloseWait => "closed by the peer before it was accepted",
         State::LastAck | State::Closing => "closed on both sides; the peer's last acknowledgement is missing",
-        State::FinWait1 => "closed by this process; the peer has not acknowledged it",
-        State::FinWait2 => "closed by this process, and not by the peer; gone within a minute",
+        State::FinWait1 => "closed by this process, not acknowledged yet",
+        State::FinWait2 => "closed by this process, but not by the peer; gone within a minute",
         State::TimeWait => "closed on both sides; gone within a minute",
         State::Listen | State::SynSent | State::Closed => "",
     }

@@ -1,4 +1,4 @@
-//! What is shown of sockets that were made up.
+//! The output for invented sockets.
 
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ fn sockets(at: Instant, close_wait: usize) -> Sockets {
     }
 }
 
-/// Without the line above it, which is of the process that tests.
+/// Without the first line, which is about the test process.
 fn below_title(text: &str) -> &str {
     text.split_once("\n\n").unwrap().1
 }
@@ -41,11 +41,11 @@ fn states_say_what_they_mean_and_what_has_no_descriptor_stands_apart() {
     let text = table::by_state(&Process::own().unwrap(), &sockets(Instant::now(), 10));
     let expected = "\
 STATE         SOCKETS    UNREAD    UNSENT
-LISTEN              1                      waits for connections; 3 are there and not accepted
+LISTEN              1                      waits for connections; 3 are not accepted yet
 ESTABLISHED         2  1.17 KiB            open
-CLOSE_WAIT         10                      closed by the peer, and not by this process: if they stay, it forgets to close
+CLOSE_WAIT         10                      closed by the peer, but not by this process: a leak if they stay
 unix                2
-other               1                      never connected or bound, or of another kind
+other               1                      never connected or bound, or not TCP, UDP or Unix
 
 Without a descriptor, at its ports and to its remotes:
 TIME_WAIT           1                      closed on both sides; gone within a minute
@@ -82,7 +82,7 @@ fn a_watch_shows_the_change_since_its_start() {
         "    10.0 s  descriptors 15 of 1024 (+5), sockets 11 (+5), LISTEN 1, ESTABLISHED 2, CLOSE_WAIT 5 (+5), unix 2, \
          other 1; without descriptor: TIME_WAIT 1\n"
     );
-    // What is gone is said to be gone.
+    // A counter that dropped to zero is still shown.
     assert!(table::line(&first, &later).contains("CLOSE_WAIT 0 (-5)"));
     assert_eq!(
         table::conclusion(&first, &later),

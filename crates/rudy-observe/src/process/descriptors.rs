@@ -1,4 +1,4 @@
-//! How many descriptors a process has open, and may have.
+//! The number of open descriptors of a process, and its limit.
 
 use super::folder::Folder;
 use crate::Error;
@@ -6,9 +6,10 @@ use crate::Error;
 /// The open descriptors of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// How many are open. Nothing where we may not see it: before Linux 6.2 only the process's user and root may.
+    /// The number of open descriptors. `None` without permission: before Linux 6.2, only the process's user
+    /// and root have it.
     pub open: Option<u64>,
-    /// How many may be: the soft limit, at which `open`, `socket` and `accept` fail with EMFILE. Nothing where there is none.
+    /// The soft limit, at which `open`, `socket` and `accept` fail with EMFILE. `None` if unlimited.
     pub limit: Option<u64>,
 }
 
@@ -20,7 +21,8 @@ impl Descriptors {
     }
 }
 
-/// Since Linux 6.2 the folder's size is their number, which spares listing twenty thousand names. Before it is 0.
+/// Since Linux 6.2, the size of the folder is their number, which avoids listing twenty thousand names.
+/// Before, it is 0.
 fn open(folder: &Folder) -> Result<Option<u64>, Error> {
     let size = folder.size("fd")?;
     if size > 0 {
@@ -33,10 +35,10 @@ fn open(folder: &Folder) -> Result<Option<u64>, Error> {
     }
 }
 
-/// What the kernel has where there is no limit (`RLIM_INFINITY`), and then shows as a word.
+/// The word for no limit (`RLIM_INFINITY`).
 const UNLIMITED: u64 = u64::MAX;
 
-/// The soft limit: the first number of its line.
+/// Parses the soft limit: the first number of its line.
 fn limit(limits: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(limits);
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files "))?;

@@ -1,36 +1,36 @@
-//! What happened between two samples.
+//! The difference between two samples.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::{Sample, Thread};
 
-/// What a process did between two samples.
+/// The activity of a process between two samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Difference {
-    /// From the one to the other.
+    /// The time between the samples.
     pub time: Duration,
-    /// CPU of the process, that of threads which have ended included. To two ticks of 10 ms.
+    /// CPU time of the process, including ended threads. Precise to two ticks of 10 ms.
     pub cpu: Duration,
-    /// Of that in user mode.
+    /// The part in user mode.
     pub cpu_user: Duration,
-    /// Of that in the kernel.
+    /// The part in the kernel.
     pub cpu_system: Duration,
-    /// Each thread that is there now. One that has begun in between is in it with all it has done.
+    /// The threads of the later sample. A thread that started in between is included with all its activity.
     pub threads: Vec<ThreadDifference>,
-    /// Threads that have begun and are still there.
+    /// Number of threads that started and still run.
     pub threads_begun: usize,
-    /// Threads that have ended. One that has both begun and ended was never seen.
+    /// Number of threads that ended. A thread that started and ended in between was never seen.
     pub threads_ended: usize,
-    /// CPU that no thread of `threads` accounts for: that of threads which have ended. Zero where it is less than what
-    /// counting in ticks may be wrong by.
+    /// CPU time that belongs to none of `threads`, but to ended threads. Zero if it is less than the error of
+    /// counting in ticks.
     pub cpu_of_ended: Duration,
 }
 
-/// What a thread did between two samples.
+/// The activity of a thread between two samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadDifference {
-    /// Its number.
+    /// Its id.
     pub tid: u32,
     /// Its name.
     pub name: String,
@@ -38,23 +38,24 @@ pub struct ThreadDifference {
     pub state: char,
     /// CPU in all.
     pub cpu: Duration,
-    /// Of that in user mode. The kernel counts the two in ticks, so over a short time it is a guess.
+    /// The part in user mode. The kernel counts user and system time in ticks, so it is an estimate for short
+    /// times.
     pub cpu_user: Duration,
-    /// Of that in the kernel.
+    /// The part in the kernel.
     pub cpu_system: Duration,
-    /// Time for which it was ready and had no core to run on. Nothing where the kernel does not count it.
+    /// Time in which it was runnable without a free core. `None` if the kernel does not count it.
     pub ready: Option<Duration>,
-    /// Times it gave up its core, to wait for something.
+    /// Voluntary context switches: the thread waited for something.
     pub voluntary_switches: u64,
-    /// Times its core was taken from it.
+    /// Involuntary context switches: the kernel gave its core to another thread.
     pub involuntary_switches: u64,
 }
 
-/// What counting in ticks may be wrong by: user and system mode, each cut off at the earlier and the later sample.
+/// The error of counting in ticks: user and system mode, each rounded down in both samples.
 const TICK_ERROR: Duration = Duration::from_millis(40);
 
 impl Sample {
-    /// What happened since `earlier`, a sample of the same process.
+    /// The activity since `earlier`, a sample of the same process.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Difference {
         let mut before: HashMap<(u32, u64), &Thread> =
@@ -84,13 +85,13 @@ impl Sample {
 }
 
 impl Difference {
-    /// So much CPU as a share of one core: 1 is a core that did nothing else.
+    /// CPU time as a fraction of one core.
     #[must_use]
     pub fn share(&self, cpu: Duration) -> f64 {
         if self.time.is_zero() { 0.0 } else { cpu.as_secs_f64() / self.time.as_secs_f64() }
     }
 
-    /// So many events as a rate, per second.
+    /// A number of events as a rate per second.
     #[must_use]
     pub fn rate(&self, count: u64) -> f64 {
         #[expect(
@@ -103,13 +104,13 @@ impl Difference {
 }
 
 impl Thread {
-    /// What it did since it was as `earlier` says, or since it began.
+    /// The activity since `earlier`, or since the start of the thread.
     fn since(&self, earlier: Option<&Self>) -> ThreadDifference {
         let less = |of: fn(&Self) -> Duration| of(self).saturating_sub(earlier.map(of).unwrap_or_default());
         let fewer = |of: fn(&Self) -> u64| of(self).saturating_sub(earlier.map_or(0, of));
         let cpu = less(|thread| thread.cpu);
         let (user, system) = (less(|thread| thread.cpu_user), less(|thread| thread.cpu_system));
-        // Less than a tick: as it has been all its life.
+        // Less than a tick: use the ratio of its whole life.
         let is_unknown = (user + system).is_zero();
         let (user, system) = if is_unknown { (self.cpu_user, self.cpu_system) } else { (user, system) };
         let cpu_user = part(cpu, user, system);
@@ -127,7 +128,7 @@ impl Thread {
     }
 }
 
-/// The part of `whole` that `user` has of the two. With nothing to go by it is user mode.
+/// The part of `whole` in user mode, by the ratio of the two counters. Without ticks, all of it.
 fn part(whole: Duration, user: Duration, system: Duration) -> Duration {
     if system.is_zero() {
         return whole;

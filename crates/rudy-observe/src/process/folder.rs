@@ -1,4 +1,4 @@
-//! The folder of one process in `/proc`, held open.
+//! The folder of a process in `/proc`, held open.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -11,8 +11,8 @@ use rustix::io::Errno;
 
 use crate::Error;
 
-/// `/proc/PID`, held open: what is read through it is of this process and of no other that is given its number later,
-/// because the open folder stands for the process and not for the number. After its end every read fails.
+/// `/proc/PID`, held open. Reads through it always refer to this process, even if its id is reused. All reads
+/// fail after the process has ended.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pid: u32,
@@ -34,12 +34,13 @@ impl Folder {
         self.pid
     }
 
-    /// The whole of a file, instead of what `buffer` held.
+    /// Replaces `buffer` with the contents of a file.
     pub(crate) fn read(&self, name: &str, buffer: &mut Vec<u8>) -> Result<(), Error> {
         self.try_read(name, buffer).map_err(|errno| self.error(name, errno))
     }
 
-    /// As [`read`](Self::read), of what may have gone while the process goes on. Says whether it was there.
+    /// Like [`read`](Self::read), for a file that may disappear while the process runs. Returns whether it
+    /// existed.
     pub(crate) fn read_if_there(&self, name: &str, buffer: &mut Vec<u8>) -> Result<bool, Error> {
         match self.try_read(name, buffer) {
             Ok(()) => Ok(true),
@@ -53,7 +54,7 @@ impl Folder {
         read_to_end(&file, buffer)
     }
 
-    /// The numbers that are the names in `task` and in `fd`.
+    /// The numeric names in `task` and in `fd`.
     pub(crate) fn list(&self, name: &str) -> Result<Vec<u32>, Error> {
         self.try_list(name).map_err(|errno| self.error(name, errno))
     }
@@ -69,19 +70,19 @@ impl Folder {
         Ok(numbers)
     }
 
-    /// What `stat` has as the size of a file or folder.
+    /// The size of a file or folder, from `stat`.
     pub(crate) fn size(&self, name: &str) -> Result<u64, Error> {
         let stat =
             statat(&self.descriptor, name, AtFlags::empty()).map_err(|errno| self.error(name, errno))?;
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
     }
 
-    /// Where a link leads. Nothing where it is gone.
+    /// The target of a link, or `None` if it is gone.
     pub(crate) fn link(&self, name: &str) -> Option<Vec<u8>> {
         readlinkat(&self.descriptor, name, Vec::new()).ok().map(CString::into_bytes)
     }
 
-    /// Hands over a file line by line. One that this kernel does not have has none.
+    /// Calls a function for each line of a file. A missing file has no lines.
     pub(crate) fn lines(&self, name: &str, mut take: impl FnMut(&[u8])) -> Result<(), Error> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = match openat(&self.descriptor, name, flags, Mode::empty()) {
@@ -107,7 +108,7 @@ impl Folder {
         Error::Unexpected { path: self.path(name), expected }
     }
 
-    /// The folder of a process that has ended is empty, and what was open of it cannot be read.
+    /// The folder of an ended process is empty, and its open files cannot be read.
     fn error(&self, name: &str, errno: Errno) -> Error {
         match errno {
             Errno::NOENT | Errno::SRCH => Error::Ended { pid: self.pid },
@@ -116,17 +117,17 @@ impl Folder {
     }
 }
 
-/// A file outside of any process's folder.
+/// A file outside of process folders.
 pub(crate) fn read(path: &str, buffer: &mut Vec<u8>) -> Result<(), Error> {
     openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .and_then(|file| read_to_end(&file, buffer))
         .map_err(|errno| unreadable(path.to_owned(), errno))
 }
 
-/// The kernel hands out a table in pages; a few at once are a few system calls less.
+/// The kernel returns a table in pages; reading several at once saves system calls.
 const TABLE_BYTES: usize = 64 * 1024;
 
-/// A page: what the kernel hands out of `/proc` at once.
+/// A page, the unit in which the kernel returns `/proc` files.
 const READ_BYTES: usize = 4096;
 
 fn read_to_end(file: &OwnedFd, buffer: &mut Vec<u8>) -> Result<(), Errno> {

@@ -1,22 +1,22 @@
-//! How much memory a process has.
+//! The memory of a process.
 
 use super::field;
 
 /// Memory of a process in bytes, from `/proc/PID/status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
-    /// In memory now: its own, and all of what it shares.
+    /// Resident memory, including shared pages.
     pub rss_bytes: u64,
-    /// Of that what belongs to no file: heap and stacks. What grows with connections grows here.
+    /// The part without a file: heap and stacks. It grows with connections.
     pub anonymous_bytes: u64,
-    /// The most `rss_bytes` has been since the program began.
+    /// The maximum of `rss_bytes` since the start of the program.
     pub peak_rss_bytes: u64,
-    /// Written out to swap.
+    /// Swapped out.
     pub swap_bytes: u64,
 }
 
 impl Memory {
-    /// A process of the kernel, and one that has ended, has none of these lines.
+    /// Kernel threads and ended processes lack these lines.
     pub(super) fn parse(status: &[u8]) -> Self {
         let bytes = |name| field(status, name).unwrap_or(0) * 1024;
         Self {

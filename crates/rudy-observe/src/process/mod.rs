@@ -1,4 +1,4 @@
-//! A process, looked at from outside.
+//! An observed process.
 
 mod descriptors;
 mod difference;
@@ -18,27 +18,27 @@ use self::thread::{Scheduled, Stat, switches};
 use crate::Error;
 use crate::sockets::Remotes;
 
-/// A process that is looked at.
+/// An observed process.
 #[derive(Debug)]
 pub struct Process {
     pub(crate) folder: Folder,
     name: String,
-    /// The threads of the last sample, by number.
+    /// The threads of the last sample, by id.
     known: HashMap<u32, Thread>,
-    /// To whom it was seen to have connections.
+    /// Remote addresses to which it had connections.
     pub(crate) remotes: Remotes,
-    /// What was read last.
+    /// The read buffer.
     buffer: Vec<u8>,
 }
 
-/// A process at one moment. Times are those since it began.
+/// A sample of a process. Times are since its start.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// When it was taken.
     pub at: Instant,
-    /// CPU in user mode, with that of threads that have ended, in ticks of 10 ms.
+    /// CPU time in user mode, including ended threads, in ticks of 10 ms.
     pub cpu_user: Duration,
-    /// CPU in the kernel, with that of threads that have ended, in ticks of 10 ms.
+    /// CPU time in the kernel, including ended threads, in ticks of 10 ms.
     pub cpu_system: Duration,
     /// Its threads.
     pub threads: Vec<Thread>,
@@ -49,9 +49,9 @@ pub struct Sample {
 }
 
 impl Process {
-    /// Begins to look at process `pid`. From then on it is this process and no later one of the same number.
+    /// Opens process `pid`. From then on, refers to this process even if its id is reused.
     ///
-    /// The number of one of its threads, as `top -H` shows it, stands for the process too.
+    /// The id of one of its threads, as `top -H` shows it, is also accepted.
     pub fn open(pid: u32) -> Result<Self, Error> {
         let mut buffer = Vec::new();
         let mut folder = Folder::open(pid)?;
@@ -59,7 +59,7 @@ impl Process {
         folder.read("status", &mut buffer).map_err(not_there)?;
         let group = field(&buffer, "Tgid:").ok_or_else(|| folder.unexpected("status", "a line `Tgid:`"))?;
         if group != u64::from(pid) {
-            // What a thread's folder shows ends with the thread.
+            // The folder of a thread becomes invalid when the thread ends.
             folder = Folder::open(u32::try_from(group).unwrap_or(pid))?;
         }
         folder.read("stat", &mut buffer).map_err(not_there)?;
@@ -67,25 +67,25 @@ impl Process {
         Ok(Self { folder, name: stat.name, known: HashMap::new(), remotes: Remotes::default(), buffer })
     }
 
-    /// Looks at the process that asks: how much of the work is our own.
+    /// Opens the calling process, to measure our own overhead.
     pub fn own() -> Result<Self, Error> {
         Self::open(std::process::id())
     }
 
-    /// Its number.
+    /// The process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.folder.pid()
     }
 
-    /// Its name when it was opened: that of its first thread.
+    /// The name of its main thread when it was opened.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it has now. Made to be asked for ten times a second: of a thread that has not run since the last time one small
-    /// file is read, and of three thousand threads most have not.
+    /// Takes a sample. Fast enough for ten per second: a thread that did not run since the last sample costs
+    /// one small read, and most of three thousand threads did not.
     pub fn sample(&mut self) -> Result<Sample, Error> {
         let at = Instant::now();
         let threads = self.threads()?;
@@ -104,25 +104,25 @@ impl Process {
         })
     }
 
-    /// Its descriptors alone.
+    /// Its descriptors only.
     pub fn descriptors(&mut self) -> Result<Descriptors, Error> {
         self.check_runs()?;
         Descriptors::read(&self.folder, &mut self.buffer)
     }
 
-    /// Its proportional set size: what it has for itself, and its share of what it shares. Costly, because the kernel walks
-    /// through all of its pages: some milliseconds for each gigabyte, in which the process cannot map memory.
+    /// The proportional set size: private pages, and a share of the shared ones. Expensive, because the
+    /// kernel walks all pages: some milliseconds per gigabyte, in which the process cannot map memory.
     pub fn pss_bytes(&mut self) -> Result<u64, Error> {
         self.folder.read("smaps_rollup", &mut self.buffer)?;
         let kib = field(&self.buffer, "Pss:");
         kib.map(|kib| kib * 1024).ok_or_else(|| self.folder.unexpected("smaps_rollup", "a line `Pss:`"))
     }
 
-    /// Fails if it has ended. What is read of one that has ended and was not waited for is empty, and no error.
+    /// Fails if the process has ended. Reads of an unreaped process return empty data without an error.
     pub(crate) fn check_runs(&mut self) -> Result<(), Error> {
         self.folder.read("stat", &mut self.buffer)?;
         let has_ended = Stat::parse(&self.buffer).is_none_or(|stat| is_end(stat.state));
-        // A process goes on without its first thread.
+        // A process can continue without its main thread.
         if has_ended { self.threads().map(drop) } else { Ok(()) }
     }
 
@@ -131,7 +131,7 @@ impl Process {
         for tid in self.folder.list("task")? {
             threads.extend(self.thread(tid)?);
         }
-        // One that was not waited for is still there, with a thread that has ended.
+        // An unreaped process still exists, with an ended thread.
         if threads.iter().all(|thread| is_end(thread.state)) {
             return Err(Error::Ended { pid: self.pid() });
         }
@@ -139,7 +139,7 @@ impl Process {
         Ok(threads)
     }
 
-    /// A thread as it is now. Nothing where it has ended in the meantime, as it may at any time.
+    /// Samples a thread. `None` if it has ended meanwhile.
     fn thread(&mut self, tid: u32) -> Result<Option<Thread>, Error> {
         let (folder, buffer) = (&self.folder, &mut self.buffer);
         let path = |file| format!("task/{tid}/{file}");
@@ -164,7 +164,7 @@ impl Process {
     }
 }
 
-/// Whether it is the state of a thread that has ended: zombie, dead.
+/// Whether this is the state of an ended thread: zombie or dead.
 fn is_end(state: char) -> bool {
     matches!(state, 'Z' | 'X')
 }
@@ -190,13 +190,13 @@ impl Thread {
     }
 }
 
-/// The number behind `name` at the beginning of a line.
+/// The number after `name` at the start of a line.
 fn field(text: &[u8], name: &str) -> Option<u64> {
     let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name.as_bytes()))?;
     std::str::from_utf8(line).ok()?.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The kernel counts CPU in these for whoever reads `stat`: a hundredth of a second on every system we build for.
+/// The unit of CPU time in `stat`: a hundredth of a second on all supported systems.
 pub(crate) fn ticks(count: u64) -> Duration {
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     Duration::from_secs(count / per_second)

@@ -1,4 +1,4 @@
-//! This process, and children of it, looked at.
+//! Samples of this process and of child processes.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::*;
 
-/// A thread of this process that runs until this is dropped.
+/// A thread of this process that runs until it is dropped.
 struct Busy {
     stop: &'static AtomicBool,
     thread: Option<JoinHandle<()>>,
@@ -38,7 +38,7 @@ impl Drop for Busy {
     }
 }
 
-/// A child that echoes its standard input until that is closed.
+/// A child process that echoes its standard input until that is closed.
 fn child() -> Child {
     Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("every system has cat")
 }
@@ -79,7 +79,7 @@ fn threads_that_begin_and_end_are_seen() {
     assert!(of(&during.since(&before), "waiter").is_some());
     drop(let_go);
     waiter.unwrap().join().unwrap();
-    // The kernel may take a moment after the join to let go of it.
+    // After the join, the kernel may need a moment to remove the thread.
     let deadline = Instant::now() + Duration::from_secs(30);
     while process.sample().unwrap().threads.iter().any(|thread| thread.name == "waiter") {
         assert!(Instant::now() < deadline, "a thread that was joined is still there");
@@ -118,7 +118,7 @@ fn memory_and_descriptors_of_this_process_are_there() {
     assert!(process.pss_bytes().unwrap() > 0);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     assert_eq!(sample.descriptors.limit, limit);
-    // Other tests open and close theirs meanwhile, so only a child has an exact number.
+    // Other tests open and close descriptors meanwhile, so only a child has an exact number.
     assert!(sample.descriptors.open.unwrap() > 3);
 }
 
@@ -126,7 +126,7 @@ fn memory_and_descriptors_of_this_process_are_there() {
 fn descriptors_are_as_many_as_are_listed() {
     let mut child = child();
     let (stdin, stdout) = (child.stdin.as_mut().unwrap(), child.stdout.as_mut().unwrap());
-    // What it echoes it has read, so it has opened what it opens at its start.
+    // After the echo, the child has opened everything that it opens at its start.
     stdin.write_all(b"x").unwrap();
     stdout.read_exact(&mut [0]).unwrap();
     let mut process = Process::open(child.id()).unwrap();
@@ -143,7 +143,7 @@ fn an_end_is_told_apart_from_a_process_that_never_was() {
     let mut process = Process::open(pid).unwrap();
     assert!(process.sample().is_ok());
     drop(child.stdin.take());
-    // Not waited for yet: it has ended, and its number is not free.
+    // The child has ended, but is not reaped, so its id is not free.
     let deadline = Instant::now() + Duration::from_secs(30);
     let error = loop {
         match process.sample() {

@@ -1,43 +1,46 @@
-//! A thread, as `/proc/PID/task/TID` has it.
+//! A thread, from `/proc/PID/task/TID`.
 
 use std::time::Duration;
 
 use super::field;
 
-/// A thread at one moment. Times and counts are those since it began.
+/// A sample of a thread. Times and counts are since its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// Its number. A JVM's thread dump has it in hex, as `nid`.
+    /// Its id. A JVM's thread dump has it in hexadecimal, as `nid`.
     pub tid: u32,
-    /// Its name, of which the kernel keeps 15 bytes.
+    /// Its name, limited by the kernel to 15 bytes.
     pub name: String,
-    /// R running or ready to, S asleep, D in a wait that nothing interrupts, T stopped, Z ended: proc(5).
+    /// R running or runnable, S sleeping, D in uninterruptible sleep, T stopped, Z ended: proc(5).
     pub state: char,
-    /// CPU in all, to the nanosecond where the kernel counts that (`CONFIG_SCHED_INFO`), else in ticks of 10 ms.
+    /// Total CPU time, in nanoseconds if the kernel counts them (`CONFIG_SCHED_INFO`), otherwise in ticks of
+    /// 10 ms.
     pub cpu: Duration,
-    /// Of that in user mode, in ticks of 10 ms.
+    /// The part in user mode, in ticks of 10 ms.
     pub cpu_user: Duration,
-    /// Of that in the kernel, in ticks of 10 ms.
+    /// The part in the kernel, in ticks of 10 ms.
     pub cpu_system: Duration,
-    /// Time for which it was ready and had no core to run on, counted when it gets one. Nothing where the kernel does not
-    /// count it.
+    /// Time in which it was runnable without a free core, updated when it gets one. `None` if the kernel does
+    /// not count it.
     pub ready: Option<Duration>,
-    /// Times it gave up its core, to wait for something.
+    /// Voluntary context switches: the thread waited for something.
     pub voluntary_switches: u64,
-    /// Times its core was taken from it.
+    /// Involuntary context switches: the kernel gave its core to another thread.
     pub involuntary_switches: u64,
-    /// When it began, in ticks since the machine did. With the number it tells a thread from a later one of the same number.
+    /// Its start, in ticks since boot. Together with the id, it distinguishes a thread from later ones with
+    /// the same id.
     pub(super) began_ticks: u64,
-    /// `schedstat` as it was: while that stays as it is the thread has not run, and all of the above holds.
+    /// The contents of `schedstat`. While they do not change, the thread has not run and all fields above are
+    /// valid.
     pub(super) scheduled: Option<Scheduled>,
 }
 
-/// What `schedstat` says.
+/// The fields of `schedstat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scheduled {
     pub(super) ran: Duration,
     pub(super) ready: Duration,
-    /// How often it was given a core.
+    /// How often it was scheduled on a core.
     turns: u64,
 }
 
@@ -50,7 +53,7 @@ impl Scheduled {
     }
 }
 
-/// What `stat` says, of a thread and of a process.
+/// The fields of `stat`, for a thread or a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) name: String,
@@ -61,7 +64,7 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    /// The name stands in parentheses and may hold anything, parentheses and line ends too: it ends at the last one.
+    /// The name is in parentheses and may contain any characters, so it ends at the last parenthesis.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let open = text.iter().position(|byte| *byte == b'(')?;
         let close = text.iter().rposition(|byte| *byte == b')')?;
@@ -77,7 +80,7 @@ impl Stat {
     }
 }
 
-/// The two counts of switches, voluntary first, from `status`.
+/// The context switches in `status`, voluntary ones first.
 pub(super) fn switches(status: &[u8]) -> Option<(u64, u64)> {
     Some((field(status, "voluntary_ctxt_switches:")?, field(status, "nonvoluntary_ctxt_switches:")?))
 }

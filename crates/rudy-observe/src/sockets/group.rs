@@ -1,4 +1,4 @@
-//! Sockets put together by what they have in common.
+//! Groups of sockets.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -6,28 +6,28 @@ use std::collections::btree_map::Entry;
 use super::look::Listeners;
 use super::{Socket, Sockets, State};
 
-/// What sockets are put together by.
+/// The key by which sockets are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// The peer: of a connection that came in its address alone, because its port is another one each time.
+    /// The peer's address, without the port for incoming connections, because it varies.
     Remote,
-    /// This side: of a connection that went out its address alone, for the same reason.
+    /// The local address, without the port for outgoing connections, because it varies.
     Local,
 }
 
-/// Sockets with something in common.
+/// A group of sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// The address, with its port where that has a meaning.
+    /// The address, with the port if it is meaningful.
     pub name: String,
-    /// How many with a descriptor, by state.
+    /// Counts of sockets with a descriptor, by state.
     pub held: BTreeMap<State, usize>,
-    /// How many without, by state.
+    /// Counts of connections without a descriptor, by state.
     pub unheld: BTreeMap<State, usize>,
 }
 
 impl Group {
-    /// All of them.
+    /// The total.
     #[must_use]
     pub fn total(&self) -> usize {
         self.held.values().chain(self.unheld.values()).sum()
@@ -35,7 +35,7 @@ impl Group {
 }
 
 impl Sockets {
-    /// The TCP sockets put together, the largest group first. By remote, those that listen are left out: they have none.
+    /// Groups the TCP sockets, the largest group first. By remote, listening sockets are omitted.
     #[must_use]
     pub fn grouped(&self, by: By) -> Vec<Group> {
         let listeners = Listeners::of(&self.held);
@@ -55,7 +55,7 @@ impl Sockets {
             }
         }
         let mut groups: Vec<Group> = groups.into_values().collect();
-        // Stable, so that equal ones stay in the order of their names.
+        // A stable sort, so that equal groups remain ordered by name.
         groups.sort_by_key(|group| std::cmp::Reverse(group.total()));
         groups
     }

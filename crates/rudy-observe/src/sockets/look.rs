@@ -1,4 +1,5 @@
-//! How the sockets of a process are found: the inodes of its descriptors, looked up in the tables of its network.
+//! Finds the sockets of a process: looks up the inodes of its descriptors in the tables of its network
+//! namespace.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -10,13 +11,14 @@ use crate::process::Folder;
 use crate::{Descriptors, Error, Process};
 
 impl Process {
-    /// Its sockets. What it costs grows with the sockets of its network and with its own descriptors: some 160 ms for twenty
-    /// thousand.
+    /// Finds its sockets. The cost grows with the sockets of the network namespace and with its descriptors:
+    /// about 160 ms for twenty thousand.
     ///
-    /// Descriptors and tables are not read at the same moment; a socket that comes or goes in between may be missing.
+    /// Descriptors and tables are not read atomically; a socket that appears or disappears in between may be
+    /// missing.
     pub fn sockets(&mut self) -> Result<Sockets, Error> {
         let sockets = self.look()?;
-        // It may have ended while we looked, and then some of them were gone.
+        // The process may have ended meanwhile, so the descriptors may be incomplete.
         self.check_runs()?;
         Ok(sockets)
     }
@@ -28,7 +30,7 @@ impl Process {
         let numbers = folder.list("fd")?;
         let mut inodes = Inodes::of(folder, &numbers);
         let tables = Tables::read(folder, &mut inodes)?;
-        // Whatever is still there after the tables were read was there all the time, and in none of them.
+        // A descriptor that still exists after the tables were read is in none of them.
         inodes.0.retain(|inode, number| inode_of(folder, *number) == Some(*inode));
         let listeners = Listeners::of(&tables.held);
         remotes.remember(&tables.held, &listeners);
@@ -49,7 +51,7 @@ impl Process {
     }
 }
 
-/// The inodes of sockets that were found in no table yet, each with one of its descriptors.
+/// Inodes of sockets that were found in no table yet, each with a descriptor.
 struct Inodes(HashMap<u64, u32>);
 
 impl Inodes {
@@ -57,18 +59,18 @@ impl Inodes {
         Self(numbers.iter().filter_map(|number| Some((inode_of(folder, *number)?, *number))).collect())
     }
 
-    /// Whether the process has a descriptor for it. Once found it is not looked for again.
+    /// Whether the process has a descriptor for the inode. Removes it, because it is found only once.
     fn take(&mut self, inode: u64) -> bool {
         self.0.remove(&inode).is_some()
     }
 }
 
-/// Nothing where the descriptor is of no socket, or was closed meanwhile.
+/// `None` if the descriptor is not a socket, or was closed meanwhile.
 fn inode_of(folder: &Folder, number: u32) -> Option<u64> {
     socket_inode(&folder.link(&format!("fd/{number}"))?)
 }
 
-/// What the tables have of a process, and of none.
+/// The rows of the tables that belong to a process, and those without an owner.
 #[derive(Default)]
 struct Tables {
     held: Vec<Socket>,
@@ -107,7 +109,7 @@ impl Tables {
     }
 }
 
-/// Where a process listens.
+/// The addresses at which a process listens.
 pub(super) struct Listeners(HashMap<u16, Vec<IpAddr>>);
 
 impl Listeners {
@@ -119,19 +121,20 @@ impl Listeners {
         Self(listeners)
     }
 
-    /// Whether a connection came in there.
+    /// Whether this is an incoming connection.
     pub(super) fn accept(&self, socket: &Socket) -> bool {
         let ips = self.0.get(&socket.local.port());
         ips.is_some_and(|ips| ips.iter().any(|ip| ip.is_unspecified() || *ip == socket.local.ip()))
     }
 }
 
-/// To whom a process has connected, as far as we have seen it.
+/// The remote addresses to which a process connected during observation.
 #[derive(Debug, Default)]
 pub(crate) struct Remotes(HashSet<SocketAddr>);
 
-/// A process that has inherited its connections and listens nowhere seems to have connected to all of its clients: beyond so
-/// many, which is 128 KiB, new ones are not remembered, and count only while they have a connection.
+/// A process that inherited its connections and does not listen seems to have connected to all its clients.
+/// Above this number, which is 128 KiB, new addresses are not remembered, and only count while they have a
+/// connection.
 const REMOTES_MAX: usize = 4096;
 
 impl Remotes {

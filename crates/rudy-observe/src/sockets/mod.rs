@@ -1,4 +1,4 @@
-//! The sockets of a process: those it has a descriptor for, and what the kernel keeps of those it has closed.
+//! The sockets of a process: those with a descriptor, and those that the kernel still holds after a close.
 
 mod group;
 mod look;
@@ -16,66 +16,66 @@ pub use self::owner::Owner;
 pub use self::state::State;
 use crate::Descriptors;
 
-/// The sockets of a process at one moment.
+/// A sample of the sockets of a process.
 #[derive(Debug, Clone)]
 pub struct Sockets {
-    /// When they were looked at.
+    /// When it was taken.
     pub at: Instant,
-    /// All of its descriptors, and how many it may have.
+    /// The number of its descriptors, and their limit.
     pub descriptors: Descriptors,
-    /// TCP sockets for which it has a descriptor.
+    /// TCP sockets with a descriptor.
     pub held: Vec<Socket>,
-    /// TCP connections that belong to no descriptor, here or in another process, and that are most likely of this one: at
-    /// a port where it listens (closed by it, or not yet accepted), or to a remote to which it has or had a connection
-    /// (closed by it). `lsof`, which goes by descriptors, misses them. What two processes that share a port, or talk
-    /// to the same remote, have left is in the account of both: nothing in the kernel says whose it was.
+    /// TCP connections without a descriptor in any process that probably belong to this one: at a port where
+    /// it listens (closed, or not yet accepted), or to a remote address to which it has or had a connection
+    /// (closed). `lsof` misses them, because it lists descriptors. Processes that share a port or a remote
+    /// address share these connections, because the kernel does not record their owner.
     pub unheld: Vec<Socket>,
-    /// UDP sockets for which it has a descriptor.
+    /// UDP sockets with a descriptor.
     pub udp: usize,
-    /// Unix sockets for which it has a descriptor.
+    /// Unix sockets with a descriptor.
     pub unix: usize,
-    /// Descriptors of sockets that are in none of the tables: never connected or bound (`lsof`: "can't identify
-    /// protocol", a way to leak), or of another kind, such as netlink.
+    /// Descriptors of sockets that are in none of the tables: never connected or bound (`lsof`: "can't
+    /// identify protocol", a possible leak), or of another kind, such as netlink.
     pub other: usize,
 }
 
 /// A TCP socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Socket {
-    /// How far it is.
+    /// Its state.
     pub state: State,
-    /// Its own address.
+    /// The local address.
     pub local: SocketAddr,
-    /// The peer's.
+    /// The peer's address.
     pub remote: SocketAddr,
-    /// Bytes that came and were not read by the process.
+    /// Received bytes that the process has not read.
     pub unread_bytes: u32,
-    /// Bytes that the process has written and the peer has not acknowledged.
+    /// Sent bytes that the peer has not acknowledged.
     pub unsent_bytes: u32,
-    /// Where it listens: connections that wait to be accepted.
+    /// For a listening socket: connections that wait to be accepted.
     pub not_accepted: u32,
 }
 
-/// Sockets of one state.
+/// The sockets of one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// How many.
+    /// Their number.
     pub sockets: usize,
-    /// Bytes that came and were not read by the process.
+    /// Received bytes that the process has not read.
     pub unread_bytes: u64,
-    /// Bytes that the process has written and the peers have not acknowledged.
+    /// Sent bytes that the peers have not acknowledged.
     pub unsent_bytes: u64,
 }
 
 impl Sockets {
-    /// All sockets for which it has a descriptor.
+    /// All sockets with a descriptor.
     #[must_use]
     pub fn total(&self) -> usize {
         self.held.len() + self.udp + self.unix + self.other
     }
 }
 
-/// How many sockets there are in each state.
+/// The sockets by state.
 #[must_use]
 pub fn by_state(sockets: &[Socket]) -> BTreeMap<State, Tally> {
     let mut tallies: BTreeMap<State, Tally> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Which process listens on an address, as far as `/proc` shows it to us.
+//! Finds the process that listens on an address, as far as permissions allow.
 
 use std::fmt;
 use std::fs;
@@ -16,20 +16,20 @@ pub enum Owner {
     Ourselves,
     /// Another process.
     Process {
-        /// Its number.
+        /// Its id.
         pid: u32,
-        /// Its name, as the kernel has it.
+        /// Its name.
         name: String,
     },
-    /// A process whose descriptors we may not look at.
+    /// A process whose descriptors are not readable.
     Hidden {
-        /// The number of its user, where the kernel tells.
+        /// The id of its user, if known.
         user: Option<u32>,
     },
 }
 
 impl Owner {
-    /// The process whose listening TCP socket keeps `address` from being bound.
+    /// The process whose listening TCP socket prevents a bind to `address`.
     #[must_use]
     pub fn of_port(address: SocketAddr) -> Self {
         let listening = ["/proc/net/tcp", "/proc/net/tcp6"]
@@ -48,7 +48,7 @@ impl Owner {
     }
 
     fn of_inode(inode: u64, user: Option<u32>) -> Self {
-        // First, and by this name: a process in a sandbox may see itself and no other.
+        // Try this path first: in a sandbox, a process may only see itself.
         if has_open("self", inode) {
             return Self::Ourselves;
         }
@@ -70,7 +70,7 @@ impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ourselves => f.write_str("this very process"),
-            // A process names itself as it likes.
+            // A process can choose any name for itself.
             Self::Process { pid, name } => write!(f, "{} (process {pid})", name.escape_debug()),
             Self::Hidden { user: Some(user) } => write!(
                 f,
@@ -88,7 +88,7 @@ fn has_open(pid: &str, inode: u64) -> bool {
         .any(|target| socket_inode(target.as_os_str().as_bytes()) == Some(inode))
 }
 
-/// The first row of `/proc/net/tcp` or `tcp6` whose socket listens where `wanted` would.
+/// The first row of `/proc/net/tcp` or `tcp6` whose socket listens at the wanted address.
 fn find_listening(table: &[u8], wanted: SocketAddr) -> Option<Row> {
     lines(table).filter_map(Row::parse).find(|row| {
         let local = row.socket.local;

@@ -2,40 +2,40 @@
 
 use std::fmt;
 
-/// A state of a TCP connection (RFC 9293, section 3.3.2), in the order in which a connection goes through them.
+/// A state of a TCP connection (RFC 9293, section 3.3.2), in the order of its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// Waits for connections.
+    /// Listening.
     Listen,
-    /// Has asked for a connection.
+    /// Connecting: the SYN was sent.
     SynSent,
-    /// Was asked for a connection, and has said yes.
+    /// A SYN was received and acknowledged.
     SynReceived,
     /// Open.
     Established,
-    /// The peer has closed, and this side has not: where it stays, the program has forgotten it.
+    /// The peer has closed, this side has not. A leak if it stays.
     CloseWait,
-    /// Both have closed, the peer first: its last acknowledgement is missing.
+    /// Both have closed, the peer first; the last acknowledgement is missing.
     LastAck,
-    /// This side has closed: the acknowledgement of that is missing.
+    /// This side has closed; the acknowledgement is missing.
     FinWait1,
-    /// This side has closed, and the peer has not.
+    /// This side has closed, the peer has not.
     FinWait2,
-    /// Both have closed at once: the last acknowledgement is missing.
+    /// Both have closed at once; the last acknowledgement is missing.
     Closing,
-    /// Both have closed, this side first: kept for a minute for what may still be on its way.
+    /// Both have closed, this side first. The kernel holds it for a minute for late packets.
     TimeWait,
-    /// Neither open nor opening.
+    /// Not connected.
     Closed,
 }
 
 impl State {
-    /// From the number that the kernel has in `/proc/net/tcp` (`include/net/tcp_states.h`).
+    /// Converts the number in `/proc/net/tcp` (`include/net/tcp_states.h`).
     pub(super) fn from_number(number: u8) -> Option<Self> {
         Some(match number {
             1 => Self::Established,
             2 => Self::SynSent,
-            // 12 is one whose handshake is not done, which has no socket yet (`TCP_NEW_SYN_RECV`).
+            // 12 is an incomplete handshake, which has no socket yet (`TCP_NEW_SYN_RECV`).
             3 | 12 => Self::SynReceived,
             4 => Self::FinWait1,
             5 => Self::FinWait2,
@@ -49,18 +49,19 @@ impl State {
         })
     }
 
-    /// Whether the peer's FIN has come. It has a sequence number, so until the end is read the kernel counts it as a byte
-    /// to read, behind all others.
+    /// Whether the peer's FIN was received. Until it is read, the kernel counts it as an unread byte, because
+    /// it has a sequence number.
     pub(super) fn has_fin_of_peer(self) -> bool {
         matches!(self, Self::CloseWait | Self::LastAck | Self::Closing | Self::TimeWait)
     }
 
-    /// Whether its own SYN or FIN is not acknowledged, which the kernel counts as a byte to send in the same way.
+    /// Whether the local SYN or FIN is not acknowledged, which the kernel counts as an unsent byte in the
+    /// same way.
     pub(super) fn has_own_mark(self) -> bool {
         matches!(self, Self::SynSent | Self::FinWait1 | Self::Closing | Self::LastAck)
     }
 
-    /// As `netstat` and `lsof` write it.
+    /// The notation of `netstat` and `lsof`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The kernel's tables of sockets: `/proc/PID/net/tcp`, `tcp6`, `udp`, `udp6` and `unix`.
+//! Parses the kernel's tables of sockets: `/proc/PID/net/tcp`, `tcp6`, `udp`, `udp6` and `unix`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,15 +7,15 @@ use super::{Socket, State};
 /// A line of a table of TCP sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
-    /// 0 where no process has it: closed by its process, or not yet accepted by one.
+    /// 0 without an owner: closed by its process, or not yet accepted.
     pub(super) inode: u64,
-    /// The user whose process made it.
+    /// The user whose process created it.
     pub(super) user: u32,
     pub(super) socket: Socket,
 }
 
 impl Row {
-    /// Nothing for the heading, and for what proc(5) does not have.
+    /// `None` for the heading, and for unknown formats.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         // sl local remote state tx:rx timer:when retransmits uid timeout inode
         let mut fields = fields(line).skip(1);
@@ -26,7 +26,7 @@ impl Row {
         let (unsent, unread) = (hex(unsent)?, hex(unread)?);
         let user = fields.nth(2)?.parse().ok()?;
         let inode = fields.nth(1)?.parse().ok()?;
-        // Of a listening socket the kernel shows here how many connections it has for `accept`.
+        // For a listening socket, this column is the number of connections to accept.
         let listens = state == State::Listen;
         let not_accepted = if listens { unread } else { 0 };
         let unread_bytes =
@@ -40,7 +40,7 @@ impl Row {
     }
 }
 
-/// The inode in a line of the table of UDP sockets, which has the columns of TCP's.
+/// The inode in a line of the UDP table, which has the columns of TCP.
 pub(super) fn udp_inode(line: &[u8]) -> Option<u64> {
     let mut fields = fields(line);
     // The heading has words here.
@@ -48,36 +48,36 @@ pub(super) fn udp_inode(line: &[u8]) -> Option<u64> {
     fields.nth(8)?.parse().ok()
 }
 
-/// The inode in a line of the table of Unix sockets, its seventh field.
+/// The inode in a line of the table of Unix sockets: its seventh field.
 pub(super) fn unix_inode(line: &[u8]) -> Option<u64> {
     let mut fields = fields(line);
     fields.next()?.strip_suffix(':')?;
     fields.nth(5)?.parse().ok()
 }
 
-/// The inode in a line of the table of Unix sockets, if that socket listens at `path`.
+/// The inode in a line of the table of Unix sockets, if the socket listens at `path`.
 pub(super) fn unix_listener(line: &[u8], path: &[u8]) -> Option<u64> {
     /// `__SO_ACCEPTCON`.
     const LISTENS: &str = "00010000";
-    // The path is what follows the columns, and may contain spaces.
+    // The path follows the columns, and may contain spaces.
     let columns: Vec<&str> = fields(line.strip_suffix(path)?.strip_suffix(b" ")?).collect();
     let [_, _, _, LISTENS, _, _, inode] = columns[..] else { return None };
     inode.parse().ok()
 }
 
-/// The inode of a socket that a descriptor leads to: `socket:[4026]`.
+/// The inode of a socket, from the link of a descriptor: `socket:[4026]`.
 pub(super) fn socket_inode(link: &[u8]) -> Option<u64> {
     let number = link.strip_prefix(b"socket:[")?.strip_suffix(b"]")?;
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
 fn fields(line: &[u8]) -> std::str::SplitAsciiWhitespace<'_> {
-    // A path behind the columns may be no text; nothing is wanted of it.
+    // The path after the columns may not be UTF-8, and is not needed.
     let text = line.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     text.split_ascii_whitespace()
 }
 
-/// An address in hex: words of four bytes, each as the machine would print the number it has in memory, and a port.
+/// A hexadecimal address: words of four bytes, each in the byte order of the machine, and a port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -88,7 +88,7 @@ fn address(text: &str) -> Option<SocketAddr> {
             for (index, bytes) in bytes.chunks_exact_mut(4).enumerate() {
                 bytes.copy_from_slice(&word(address.get(index * 8..index * 8 + 8)?)?);
             }
-            // A socket of both families has an IPv4 peer as ::ffff:10.0.0.1.
+            // A dual-stack socket shows an IPv4 peer as ::ffff:10.0.0.1.
             Ipv6Addr::from(bytes).to_canonical()
         }
         _ => return None,

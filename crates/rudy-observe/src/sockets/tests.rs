@@ -1,4 +1,4 @@
-//! Sockets of this process, in known states.
+//! Sockets of this process in known states.
 
 use std::io::Read;
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::Process;
 
-/// A listener, and a connection to it: the client's end and the server's.
+/// A listener, and both ends of a connection to it.
 fn pair() -> (TcpListener, TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -17,7 +17,7 @@ fn pair() -> (TcpListener, TcpStream, TcpStream) {
     (listener, client, server)
 }
 
-/// Looks until what is looked for is there; the kernel moves states when packets come.
+/// Samples until the condition holds; the kernel changes states when packets arrive.
 fn look_until(process: &mut Process, is_there: impl Fn(&Sockets) -> bool) -> Sockets {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -30,7 +30,7 @@ fn look_until(process: &mut Process, is_there: impl Fn(&Sockets) -> bool) -> Soc
     }
 }
 
-/// The state of the connection that has `local` as its own end and `remote` as the other.
+/// The state of the connection between `local` and `remote`.
 fn state(sockets: &[Socket], local: SocketAddr, remote: SocketAddr) -> Option<State> {
     sockets.iter().find(|socket| socket.local == local && socket.remote == remote).map(|socket| socket.state)
 }
@@ -53,7 +53,7 @@ fn a_connection_that_the_peer_has_closed_and_we_have_not_is_in_close_wait() {
     let (ours, theirs) = (client.local_addr().unwrap(), server.local_addr().unwrap());
     drop(server);
     let mut process = Process::own().unwrap();
-    // The server's end has no descriptor any more, and is at a port where we listen.
+    // The server's end has no descriptor any more, but is at a listening port.
     let sockets = look_until(&mut process, |sockets| {
         state(&sockets.held, ours, theirs) == Some(State::CloseWait)
             && state(&sockets.unheld, theirs, ours) == Some(State::FinWait2)
@@ -68,7 +68,7 @@ fn what_is_left_of_a_closed_connection_has_no_descriptor() {
         let (_listener, mut client, mut server) = pair();
         let (ours, theirs) = (client.local_addr().unwrap(), server.local_addr().unwrap());
         let mut process = Process::own().unwrap();
-        // Seen while it was open: from then on what is left at that remote is ours.
+        // It was seen while it was open, so connections to that remote address belong to this process.
         process.sockets().unwrap();
         let (first, second) =
             if closes_first == "server" { (&mut server, &mut client) } else { (&mut client, &mut server) };
@@ -118,7 +118,7 @@ fn sockets_that_are_no_tcp_are_counted_by_their_kind() {
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
     let sockets = Process::own().unwrap().sockets().unwrap();
     assert!(unconnected.is_ok());
-    // Other tests have some of their own.
+    // Other tests have sockets of their own.
     assert!(sockets.udp >= 1 && sockets.unix >= 2 && sockets.other >= 1, "{sockets:?}");
 }
 

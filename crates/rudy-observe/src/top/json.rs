@@ -1,4 +1,4 @@
-//! An interval as a JSON object.
+//! An interval as JSON.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) fn line(view: &View<'_>) -> String {
         threads_ended: difference.threads_ended,
         busiest: difference.threads.iter().map(|thread| Busy::new(difference, thread)).collect(),
     };
-    // Structs of numbers and strings cannot fail to be written.
+    // Structs of numbers and strings can always be serialized.
     serde_json::to_string(&look).unwrap_or_default() + "\n"
 }
 
@@ -92,7 +92,7 @@ fn percent(difference: &Difference, cpu: Duration) -> f64 {
     thousandths(difference.share(cpu) * 100.0)
 }
 
-/// More digits than these say nothing.
+/// Rounds to the meaningful digits.
 fn thousandths(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }

@@ -1,4 +1,4 @@
-//! `rudy top`: the threads of a process, by the CPU they take.
+//! `rudy top`: the threads of a process by CPU usage.
 
 mod json;
 mod table;
@@ -8,26 +8,26 @@ use std::time::Duration;
 use crate::watch::{Output, Place, Stop, Ticker, Wake, write};
 use crate::{Difference, Exit, Process, Sample, ThreadDifference};
 
-/// What `rudy top` is asked to do.
+/// The options of `rudy top`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// Over which CPU is counted.
+    /// The time between updates.
     pub interval: Duration,
-    /// After how many intervals it ends. Without, when it is interrupted or the process ends.
+    /// The number of updates; without it, the command ends with the process or a signal.
     pub count: Option<u64>,
-    /// The busiest so many threads. Without, as many as fit on the screen, or [`THREADS`].
+    /// The number of threads to show; by default as many as fit on the screen, or [`THREADS`].
     pub threads: Option<usize>,
-    /// Whether threads that took no CPU are shown too.
+    /// Whether idle threads are shown too.
     pub shows_idle: bool,
-    /// A JSON object for each interval, instead of a table.
+    /// Prints a JSON object per interval instead of a table.
     pub json: bool,
-    /// Nothing is drawn over, on a terminal neither.
+    /// Appends updates instead of redrawing, even on a terminal.
     pub plain: bool,
 }
 
-/// So many are shown where nothing says otherwise: more are seldom looked at, and a process may have thousands.
+/// The default number of threads: more are rarely useful, and a process may have thousands.
 pub const THREADS: usize = 20;
 
 /// Shows the threads at each interval.
@@ -65,17 +65,17 @@ fn watch(options: &Options) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What is shown of one interval.
+/// The contents of one update.
 struct View<'a> {
     process: &'a Process,
     sample: &'a Sample,
-    /// Its threads are those that are shown, the busiest first.
+    /// With the shown threads only, the busiest first.
     difference: Difference,
-    /// Threads that took CPU, shown or not.
+    /// Number of threads that used CPU, shown or not.
     busy: usize,
-    /// Of those, how many are not shown.
+    /// Number of those that are not shown.
     hidden_busy: usize,
-    /// How many that took none are not shown.
+    /// Number of idle threads that are not shown.
     hidden_idle: usize,
 }
 
@@ -89,7 +89,7 @@ impl<'a> View<'a> {
     ) -> Self {
         let most = options.threads.unwrap_or_else(|| rows.map_or(THREADS, table::threads_that_fit));
         let threads = &mut difference.threads;
-        // At equal CPU the one that was woken more often, and then in the order of their numbers.
+        // With equal CPU, by voluntary switches, then by id.
         threads.sort_by_key(|thread| (std::cmp::Reverse((thread.cpu, switches(thread))), thread.tid));
         let busy = threads.iter().filter(|thread| is_busy(thread)).count();
         let idle = threads.len() - busy;

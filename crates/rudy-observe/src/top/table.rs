@@ -7,15 +7,16 @@ use super::View;
 use crate::text::{bytes, counted, of_limit, visible};
 use crate::{Difference, Process, Sample, ThreadDifference};
 
-/// As wide as the narrowest terminal.
+/// The width of the narrowest terminal.
 const HEADING: &str = "    TID      NID NAME             CPU %   USER    SYS   WAIT   VOL/s INVOL/s STATE";
 
-/// What a screen of `rows` has room for: beside the threads there are four lines above, two below, and the cursor's.
+/// The number of threads that fit on a screen with `rows`: four lines are above them, two below, and one has
+/// the cursor.
 pub(super) fn threads_that_fit(rows: usize) -> usize {
     rows.saturating_sub(7).max(1)
 }
 
-/// While there is nothing to compare with.
+/// Before the second sample, there is nothing to compare with.
 pub(super) fn beginning(process: &Process, sample: &Sample, interval: Duration) -> String {
     let threads = counted(sample.threads.len(), "thread");
     format!("{}: {threads}; measuring for {} s\n", title(process), interval.as_secs_f64())
@@ -28,7 +29,7 @@ pub(super) fn table(view: &View<'_>) -> String {
     }
     if !view.difference.cpu_of_ended.is_zero() {
         let cpu = percent(&view.difference, view.difference.cpu_of_ended);
-        // A string takes whatever is written.
+        // Writing to a `String` does not fail.
         let _ = writeln!(text, "{:>7} {:>8} {:<15} {cpu:>6}", "-", "-", "(ended)");
     }
     text + &hidden(view)
@@ -70,7 +71,7 @@ fn row(difference: &Difference, thread: &ThreadDifference) -> String {
     )
 }
 
-/// What is left out is named.
+/// The number of omitted threads.
 fn hidden(view: &View<'_>) -> String {
     let busy = (view.hidden_busy > 0).then(|| format!("{} less busy (--threads)", view.hidden_busy));
     let idle = (view.hidden_idle > 0).then(|| format!("{} idle (--idle)", view.hidden_idle));
@@ -78,7 +79,7 @@ fn hidden(view: &View<'_>) -> String {
     if parts.is_empty() { String::new() } else { format!("Not shown: {}\n", parts.join(", ")) }
 }
 
-/// Of one core.
+/// Percent of one core.
 fn percent(difference: &Difference, cpu: Duration) -> String {
     format!("{:.1}", difference.share(cpu) * 100.0)
 }

@@ -1,4 +1,4 @@
-//! What is shown of threads that were made up.
+//! The output for invented threads.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn options(threads: Option<usize>, shows_idle: bool) -> Options {
     Options { pid: 0, interval, count: None, threads, shows_idle, json: false, plain: true }
 }
 
-/// The table without the line above it, which is of the process that tests.
+/// The table without the first line, which is about the test process.
 fn rows(options: &Options) -> String {
     let mut process = Process::own().unwrap();
     let sample = process.sample().unwrap();

@@ -1,4 +1,4 @@
-//! What the commands that watch have in common: when to look again, and where to write what was seen.
+//! The common parts of the commands that watch: when to sample, and where to write.
 
 mod output;
 mod ticker;
@@ -10,11 +10,11 @@ pub(crate) use self::ticker::{Ticker, Wake};
 use crate::text::visible;
 use crate::{Error, Exit};
 
-/// Why a watch ends before it is done.
+/// Why a watch ends early.
 pub(crate) enum Stop {
-    /// The process cannot be seen, or no longer.
+    /// The process cannot be read, or has ended.
     Process(Error),
-    /// Nobody takes what is written.
+    /// The reader of the output has gone.
     Output(io::Error),
     /// Signals cannot be caught, or waiting fails.
     Waiting(io::Error),
@@ -27,18 +27,18 @@ impl From<Error> for Stop {
 }
 
 impl Stop {
-    /// Says why, where that is news.
+    /// Prints the reason, unless it is expected.
     pub(crate) fn tell(&self) -> Exit {
         match self {
             Self::Process(error) if error.is_end() => {
                 say("notice", &error.to_string());
                 Exit::Done
             }
-            // Whoever read has what they wanted: `rudy top 7 | head`.
+            // The reader has read enough, as in `rudy top 7 | head`.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Self::Process(error) => fail(&error.to_string()),
             Self::Output(error) => fail(&format!("cannot write to standard output: {error}")),
-            Self::Waiting(error) => fail(&format!("cannot wait for the next look: {error}")),
+            Self::Waiting(error) => fail(&format!("cannot wait for the next update: {error}")),
         }
     }
 }
@@ -49,6 +49,6 @@ fn fail(why: &str) -> Exit {
 }
 
 fn say(kind: &str, what: &str) {
-    // Nobody is left to tell if stderr cannot be written to.
+    // An error of stderr cannot be reported.
     let _ = writeln!(io::stderr(), "{kind}: {}", visible(what));
 }

@@ -1,4 +1,4 @@
-//! Where what was seen is written.
+//! The output of updates.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -6,44 +6,44 @@ use rustix::termios::tcgetwinsize;
 
 use super::Stop;
 
-/// What standard output is.
+/// The kind of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A terminal: each look takes the place of the last.
+    /// A terminal: each update replaces the previous one.
     Screen,
-    /// Anything else: each look stands behind the last.
+    /// Anything else: updates are appended.
     Stream,
 }
 
-/// Standard output, for looks of several lines.
+/// Standard output for updates with several lines.
 pub(crate) struct Output {
     pub(crate) place: Place,
     has_written: bool,
 }
 
-/// Of a terminal that does not tell.
+/// For a terminal without a known size.
 const ROWS: usize = 24;
 const COLUMNS: usize = 80;
 
-/// To the upper left corner; the rest of the line is cleared; the rest of the screen is cleared.
+/// Move to the upper left corner; clear the rest of the line; clear the rest of the screen.
 const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
 impl Output {
-    /// `is_plain`: nothing is drawn over, on a terminal neither.
+    /// `is_plain` appends updates even on a terminal.
     pub(crate) fn new(is_plain: bool) -> Self {
         let is_dumb = std::env::var_os("TERM").is_none_or(|terminal| terminal == "dumb");
         let is_screen = io::stdout().is_terminal() && !is_plain && !is_dumb;
         Self { place: if is_screen { Place::Screen } else { Place::Stream }, has_written: false }
     }
 
-    /// How many lines a look may have. Nothing where they do not have to fit.
+    /// The maximum number of lines of an update. `None` without a limit.
     pub(crate) fn rows(&self) -> Option<usize> {
         (self.place == Place::Screen).then(|| size().0)
     }
 
-    /// Writes a look of several lines: in the place of the last one, or behind it with an empty line between.
+    /// Writes an update: replaces the previous one, or appends it after an empty line.
     pub(crate) fn look(&mut self, text: &str) -> Result<(), Stop> {
         let text = match self.place {
             Place::Screen => frame(text, size()),
@@ -55,7 +55,7 @@ impl Output {
     }
 }
 
-/// Writes behind whatever was written.
+/// Appends text.
 pub(crate) fn write(text: &str) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Stop::Output)
@@ -67,10 +67,11 @@ fn size() -> (usize, usize) {
     size.map_or((ROWS, COLUMNS), |size| (size.ws_row.into(), size.ws_col.into()))
 }
 
-/// Drawn over what was there, line by line, so that nothing flickers. A line too long would wrap and push others out.
+/// Draws line by line over the previous update, to avoid flicker. Long lines are cut, because they would
+/// wrap.
 fn frame(text: &str, (rows, columns): (usize, usize)) -> String {
     let mut frame = HOME.to_owned();
-    // The last row is left for the cursor.
+    // The last row is for the cursor.
     for line in text.lines().take(rows.saturating_sub(1)) {
         frame.extend(line.chars().take(columns));
         frame += CLEAR_LINE;

@@ -1,4 +1,4 @@
-//! When to look again.
+//! Decides when to sample.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,27 +11,28 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
-/// Why waiting ended.
+/// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// It is time to look again, or the process has ended, which a look will show.
+    /// The next sample is due, or the process has ended, which the sample will show.
     Look,
-    /// Ctrl-C or SIGTERM has come, or nobody reads standard output any more.
+    /// A signal arrived, or the reader of standard output has gone.
     Stop,
 }
 
-/// Wakes at every interval, counted from the start, so that the looks do not drift.
+/// Ticks at every interval, counted from the start so that ticks do not drift.
 pub(crate) struct Ticker {
     interval: Duration,
     next: Instant,
-    /// Gets a byte when a signal comes.
+    /// Receives a byte when a signal arrives.
     signalled: UnixStream,
-    /// Readable when the process has ended. A kernel before 5.3 has none: then the next look shows it.
+    /// Readable when the process has ended. Before Linux 5.3 it does not exist; the next sample then shows
+    /// the end.
     process: Option<OwnedFd>,
 }
 
 impl Ticker {
-    /// Begins now. From here on SIGINT and SIGTERM do nothing but wake it.
+    /// Starts now. From here on, SIGINT and SIGTERM only wake the ticker.
     pub(crate) fn start(interval: Duration, pid: u32) -> io::Result<Self> {
         let (signalled, sender) = UnixStream::pair()?;
         pipe::register(SIGINT, sender.try_clone()?)?;
@@ -41,12 +42,12 @@ impl Ticker {
         Ok(Self { interval, next: Instant::now() + interval, signalled, process })
     }
 
-    /// Waits until the next look is due.
+    /// Waits until the next sample is due.
     pub(crate) fn wait(&mut self) -> io::Result<Wake> {
         let stdout = io::stdout();
         loop {
             let left = self.next.saturating_duration_since(Instant::now());
-            // `poll` of an output asked for nothing returns when its reader has gone.
+            // `poll` on an output without events returns when its reader has gone.
             let mut watched = vec![
                 PollFd::new(&self.signalled, PollFlags::IN),
                 PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty()),
@@ -59,7 +60,8 @@ impl Ticker {
                     return Ok(Wake::Stop);
                 }
                 Ok(_) => {
-                    // It is told once. Should a look not show the end yet, the next one is when it is due.
+                    // Notify once only. If the sample does not show the end yet, the next one is at its
+                    // normal time.
                     self.process = None;
                     return Ok(Wake::Look);
                 }
@@ -72,7 +74,7 @@ impl Ticker {
     }
 }
 
-/// The first moment after `now` that lies a whole number of intervals behind `due`: what was missed is not made up for.
+/// The first time after `now` that is a whole number of intervals after `due`: missed ticks are skipped.
 fn next(due: Instant, interval: Duration, now: Instant) -> Instant {
     let late = now.saturating_duration_since(due).as_nanos();
     let missed = u32::try_from(late / interval.as_nanos().max(1)).unwrap_or(u32::MAX);

@@ -1,46 +1,47 @@
-//! A against A: whether what was measured can be told from itself.
+//! Controls: compares a subject with itself, to detect other influences than the subject.
 
 use std::fmt;
 
 use super::{Better, Delta, ERROR, Interval, Paired, Verdict};
 
-/// A subject measured twice in each round, the one time against the other.
+/// A subject that is measured twice in each round, and compared with itself.
 ///
-/// It is judged as any comparison is, at 95 % by itself: so one control in twenty may differ by chance, and where the rounds are
-/// steady fewer do, since what is within the margins of delta is no difference. It is not corrected for the number of
-/// controls. A control that differs by chance costs a repetition, one that was missed costs a false verdict, and corrected
-/// ones could hardly fail: two controls of six rounds not at all. Whether there are more failures than chance makes is seen
-/// from their number (Kohavi, Longbotham, Sommerfield and Henne, "Controlled experiments on the web", Data Mining and Knowledge
-/// Discovery 18, 2009, have one in twenty for what a sound A/A test shows).
+/// It is evaluated like any comparison, at 95 % and without correction for the number of controls. One
+/// control in twenty may therefore differ by chance, and fewer if the rounds are stable, because differences
+/// within the margins of delta do not count. A control that differs by chance costs a repetition; a missed
+/// one costs a false verdict. With a correction, controls could hardly fail: two controls of six rounds not
+/// at all. The number of failures shows whether they exceed chance (Kohavi, Longbotham, Sommerfield and
+/// Henne, "Controlled experiments on the web", Data Mining and Knowledge Discovery 18, 2009, expect one in
+/// twenty for a valid A/A test).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
-    /// The one time is so many times the other.
+    /// The ratio of the two measurements.
     pub ratio: f64,
-    /// Between what it lies.
+    /// The confidence interval of the ratio.
     pub interval: Interval,
-    /// What that shows.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// What a control has shown.
+/// The result of a control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The subject is equivalent to itself.
     Agrees,
-    /// It was not shown to differ from itself, nor to be equivalent: it takes more rounds to see what matters.
+    /// No difference was found, and equivalence was not shown: more rounds are needed.
     Unclear,
-    /// The subject differs from itself: something else than the subjects makes a difference here, such as their order,
-    /// their cores, or what else runs.
+    /// The subject differs from itself. Something else makes a difference, such as the order, the cores, or
+    /// other processes.
     Differs,
 }
 
 impl Control {
-    /// What the pairs of a subject with itself show.
+    /// Evaluates the pairs of a subject with itself.
     #[must_use]
     pub fn of(paired: &Paired, delta: Delta) -> Self {
-        // With the fewest pairs that there may be the whole range is an interval of 96.9 %.
+        // With the minimum of pairs, the whole range is an interval of 96.9 %.
         let interval = paired.interval_erring(ERROR).unwrap_or_else(|| paired.widest());
-        // Which way would be the better one is all the same.
+        // The direction does not matter.
         let outcome = match Verdict::of(&interval, Better::Lower, delta) {
             Verdict::Equivalent => Outcome::Agrees,
             Verdict::Inconclusive => Outcome::Unclear,
@@ -49,7 +50,7 @@ impl Control {
         Self { ratio: paired.ratio(), interval, outcome }
     }
 
-    /// Whether what rests on it is to be flagged.
+    /// Whether verdicts that depend on this control must be flagged.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.outcome == Outcome::Differs

@@ -1,72 +1,72 @@
-//! The comparisons of a report, corrected for how many they are.
+//! Evaluates all comparisons of a report, corrected for their number.
 
 use std::fmt;
 
 use super::interval::percent;
 use super::{Better, Control, Delta, ERROR, Interval, Paired, Verdict};
 
-/// One question of a report: how A compares with B in a figure.
+/// A comparison of A and B in a figure.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The values of A, paired with those of B.
+    /// The paired values of A and B.
     pub paired: Paired,
-    /// Which way of the figure is the good one.
+    /// Whether lower or higher values are better.
     pub better: Better,
-    /// What difference matters.
+    /// The smallest difference that matters.
     pub delta: Delta,
-    /// What A and B in this figure were against themselves, as far as that was measured.
+    /// The controls of A and B in this figure, if measured.
     pub controls: Vec<Control>,
 }
 
-/// The answer.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finding {
-    /// A is so many times B.
+    /// The ratio of A to B.
     pub ratio: f64,
-    /// Between what that lies, at the level that so many comparisons need; where the rounds are too few for it the widest
-    /// that they have.
+    /// The interval of the ratio, at the level that the number of comparisons needs. With too few rounds, the
+    /// widest interval that they allow.
     pub interval: Interval,
-    /// How likely chance alone shows such a difference or a larger one.
+    /// The probability that chance alone causes such a difference or a larger one.
     pub p_value: f64,
-    /// The same, as if this were the only comparison: at most 0.05 exactly where the interval leaves out 1, unless the
-    /// rounds were too few.
+    /// The same for a single comparison: at most 0.05 exactly if the interval excludes 1, unless there were
+    /// too few rounds.
     pub p_adjusted: f64,
-    /// What the interval shows.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why nothing was shown, where no values could have shown anything.
+    /// Why no verdict was possible with any values.
     pub too_few: Option<TooFew>,
-    /// A control on which this rests differs from itself: it may be no more than what made the control differ.
+    /// Whether a control of this comparison differs from itself, so that the same cause may explain the
+    /// difference.
     pub is_flagged: bool,
 }
 
-/// There were fewer rounds than so many comparisons need.
+/// There were fewer rounds than this number of comparisons needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooFew {
-    /// How many there were.
+    /// The number of rounds.
     pub rounds: usize,
-    /// For how many comparisons.
+    /// The number of comparisons.
     pub comparisons: usize,
-    /// How many it takes.
+    /// The number of rounds needed.
     pub needed: usize,
 }
 
-/// Answers all questions of a report, in their order.
+/// Evaluates all comparisons of a report, in their order.
 ///
-/// # What is corrected, and how
+/// # Correction for multiple comparisons
 ///
-/// Of m comparisons one in twenty would be called a difference by chance. Holm's procedure ("A simple sequentially rejective
-/// multiple test procedure", Scandinavian Journal of Statistics 6, 1979) holds the smallest p-value against α / m, the next
-/// against α / (m - 1), and so on until one is above; [`holm`] is the same as adjusted p-values. So in at most one report of
-/// twenty is there any difference that is none, however the comparisons depend on each other.
+/// Of m comparisons, one in twenty would be called a difference by chance. Holm's procedure ("A simple sequentially
+/// rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979) compares the smallest p-value with
+/// α / m, the next with α / (m - 1), and so on until one is above. [`holm`] computes the same as adjusted p-values. At
+/// most one report of twenty then contains a false difference, however the comparisons depend on each other.
 ///
-/// Intervals that belong to Holm's procedure and say how large a difference is are not to be had: those that are right all at
-/// once end, for each difference found, at 1 (Strassburger and Bretz, Statistics in Medicine 27, 2008; Guilbaud, Biometrical
-/// Journal 50, 2008). What is given instead are Bonferroni's of 1 - α / m, which are right all at once with 95 %, and so
-/// support every "equivalent" and every size that is read off them. Where Holm finds a difference that such an interval
-/// still misses, in the j-th step, the interval is that of the step, of 1 - α / (m - j + 1) (Serlin, "Confidence intervals
-/// and the scientific method: a case for Holm on the range", Journal of Experimental Education 61, 1993). It is right at its
-/// own level, and no longer together with the others. So an interval leaves out 1 exactly where Holm finds a difference,
-/// and the verdict is what the interval that is shown shows.
+/// No useful intervals belong to Holm's procedure: simultaneous ones end at 1 for each difference found (Strassburger
+/// and Bretz, Statistics in Medicine 27, 2008; Guilbaud, Biometrical Journal 50, 2008). Instead, this function returns
+/// Bonferroni's intervals of 1 - α / m. They are all right together with 95 %, and support every "equivalent" and every
+/// size. If Holm finds a difference in step j that such an interval misses, the interval is that of the step, of
+/// 1 - α / (m - j + 1) (Serlin, "Confidence intervals and the scientific method: a case for Holm on the range", Journal
+/// of Experimental Education 61, 1993). It is right at its own level, and no longer together with the others. So an
+/// interval excludes 1 exactly if Holm finds a difference, and the verdict always agrees with the interval.
 ///
 /// An interval of 1 - α / m needs rounds: see [`rounds_needed`].
 #[must_use]
@@ -95,11 +95,11 @@ fn finding(comparison: &Comparison, p_value: f64, step: Step, comparisons: usize
     }
 }
 
-/// How many rounds so many comparisons need at least, for one of them to be found different or equivalent: 6 for one, 7 for
-/// up to three, 8 for up to six, 9 for up to twelve.
+/// The minimum number of rounds for a number of comparisons, so that one of them can be found different or
+/// equivalent: 6 for one, 7 for up to three, 8 for up to six, 9 for up to twelve.
 ///
-/// The surest that n rounds can be is when all show the same sign, which chance does in 2 cases of 2^n; Holm's first step
-/// asks for α / m. It is the least. To be found with so few, a difference must show in every round.
+/// The smallest p-value of n rounds is 2 in 2^n, when all have the same sign; the first step of Holm requires
+/// α / m. This is a minimum: with so few rounds, a difference must show in every round.
 #[must_use]
 pub fn rounds_needed(comparisons: usize) -> usize {
     // A count of comparisons is far below 2^32 and the loop below 40.
@@ -112,18 +112,18 @@ pub fn rounds_needed(comparisons: usize) -> usize {
     rounds
 }
 
-/// Holm's adjusted p-values, in the order of those given: each is at most α exactly where his procedure at level α finds a
-/// difference.
+/// Holm's adjusted p-values, in the order of the arguments. Each is at most α exactly if Holm's procedure at
+/// level α finds a difference.
 #[must_use]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     steps(p_values).into_iter().map(|step| step.p_adjusted).collect()
 }
 
-/// What Holm's procedure says of a comparison.
+/// The result of Holm's procedure for a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Step {
     p_adjusted: f64,
-    /// With what probability its interval may err.
+    /// The error probability of its interval.
     error: f64,
 }
 
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// All rounds but `against` of them show A slower, by more from round to round.
+    /// In all rounds except `against`, A is slower, by an amount that grows with the round.
     fn slower(rounds: usize, against: usize) -> Comparison {
         let ratio = |round: usize| 1.2 + 0.01 * float(round);
         let ratios: Vec<f64> = (0..rounds)
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn intervals_have_bonferronis_level_unless_holm_sees_more() {
-        // Against the second are the ranks 1, 2 and 3, and fourteen of the 1024 subsets of 1 to 10 have a sum up to 6.
+        // Fourteen of the 1024 subsets of the ranks 1 to 10 have a sum of at most 6.
         let findings = judge(&[slower(10, 0), slower(10, 3), slower(10, 5)]);
         let p_values: Vec<f64> = findings.iter().map(|finding| finding.p_value * 512.0).collect();
         assert!((p_values[0] - 1.0).abs() < 1e-9 && (p_values[1] - 14.0).abs() < 1e-9, "{p_values:?}");
@@ -254,7 +254,7 @@ mod tests {
             findings.iter().map(|finding| finding.interval.confidence >= 1.0 - ERROR / 3.0).collect();
         assert_eq!(levels, [true; 3]);
 
-        // Of two, 14/512 is above 5 % / 2, and is held against 5 % in the second step.
+        // Of two, 14/512 is above 5 % / 2, and is compared with 5 % in the second step.
         let findings = judge(&[slower(10, 3), slower(10, 0)]);
         assert_eq!((findings[0].verdict, findings[1].verdict), (Verdict::Worse, Verdict::Worse));
         assert!(findings[0].interval.confidence < 1.0 - ERROR / 2.0);

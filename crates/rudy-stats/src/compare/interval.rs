@@ -1,23 +1,23 @@
-//! An interval between two of some sorted values.
+//! Confidence intervals.
 
 use std::fmt;
 
 use super::null::Cut;
 
-/// Between what two values something lies, and how sure that is.
+/// A confidence interval with its confidence level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The lower end, which belongs to it.
+    /// The lower end, inclusive.
     pub low: f64,
-    /// The upper end, which belongs to it.
+    /// The upper end, inclusive.
     pub high: f64,
-    /// With what probability such an interval holds what it is of: what was attained, which is what was asked for or
-    /// somewhat more, since there are only so many values to end at.
+    /// The confidence level that was reached. It can exceed the requested one, because the ends are among a
+    /// limited number of values.
     pub confidence: f64,
 }
 
 impl Interval {
-    /// Whether both ends and all between them hold it.
+    /// Whether the interval lies between the two bounds.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
@@ -28,7 +28,7 @@ impl Interval {
         Self { low: sorted[rank - 1], high: sorted[sorted.len() - rank], confidence }
     }
 
-    /// Of the logarithms' interval that of what they are of.
+    /// The interval of a ratio, from that of its logarithm.
     pub(super) fn exp(self) -> Self {
         Self { low: self.low.exp(), high: self.high.exp(), ..self }
     }
@@ -41,7 +41,7 @@ impl fmt::Display for Interval {
     }
 }
 
-/// Cut, not rounded: 99.96 % is never 100 %.
+/// Rounds down: 99.96 % never becomes 100 %.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", (share * 1000.0 + 1e-9).floor() / 10.0)
 }

@@ -1,17 +1,16 @@
-//! Whether A is better than B, from a few noisy rounds of both: how much, how sure, and what may be said of it.
+//! Compares two servers from a few noisy rounds of each: the difference, its confidence interval, and a verdict.
 //!
-//! What is repeated is the round: a fresh process of each subject, one after the other, in an [order](crate::rotation)
-//! that changes. Two values of a round are a pair, since both had the same machine and the same neighbours, and a pair gives a
-//! ratio. Of the ratios' logarithms:
+//! A round starts a new process of each subject, one after the other, in an [order](crate::rotation) that changes. Two
+//! values of the same round form a pair, because both had the same conditions, and each pair gives a ratio. For the
+//! logarithms of the ratios:
 //!
-//! - [`Paired`] is the estimate and its interval: Hodges and Lehmann's, with the interval that belongs to Wilcoxon's
-//!   signed-rank test. Both take a symmetric distribution for granted and nothing else. The difference of two
-//!   logarithms is symmetric about that of the true ratio whenever the noise multiplies both subjects alike, however skewed
-//!   it is. No value is dropped as an outlier: one wild round of ten moves the estimate little and the interval not to
-//!   infinity.
-//! - [`judge`] is the verdicts of a whole report, corrected for how many they are (Holm).
-//! - [`Control`] is a subject against itself: whether the machine could tell it from itself.
-//! - [`Summary`] is the rounds of one subject alone.
+//! - [`Paired`] computes the Hodges-Lehmann estimate, and the interval that belongs to Wilcoxon's signed-rank test. Both
+//!   assume a symmetric distribution and nothing else. The difference of two logarithms is symmetric about that of the
+//!   true ratio if the noise multiplies both subjects alike, however skewed it is. No value is dropped as an outlier: one
+//!   extreme round of ten moves the estimate slightly, and the interval by a bounded amount.
+//! - [`judge`] computes the verdicts of a whole report, corrected for their number (Holm).
+//! - [`Control`] compares a subject with itself, to find out how much the machine varies.
+//! - [`Summary`] summarizes the rounds of one subject.
 //!
 //! ```
 //! use rudy_stats::compare::{Better, Comparison, Control, Delta, Paired, Verdict, judge};
@@ -50,8 +49,8 @@ pub use self::paired::{Error, PAIRS_MAX, PAIRS_MIN, Paired};
 pub use self::summary::Summary;
 pub use self::verdict::{Better, Delta, Verdict};
 
-/// With what confidence a report is right in all that it calls better or worse.
+/// The confidence that all verdicts of a report are right.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The probability that is left to chance: 1 - [`CONFIDENCE`], of which the arithmetic is made.
+/// The probability of an error: 1 - [`CONFIDENCE`].
 const ERROR: f64 = 0.05;

@@ -1,34 +1,34 @@
-//! What chance alone does: the exact distributions of the signed-rank and the sign statistic where there is no difference.
+//! The exact distributions of the signed-rank and the sign statistic under the null hypothesis.
 
 /// The lower half of a symmetric distribution on 0, 1, 2, …
 ///
-/// Exact at every size that is allowed, and not by the normal distribution from some size on: far out, where several
-/// comparisons look, that is off by a tenth and more, at 100 pairs still ("Extended tables of the Wilcoxon matched pair
-/// signed rank statistic", JASA 60, 1965). A thousand pairs take a tenth of a second.
+/// Exact for all allowed sizes. The normal approximation is off by a tenth and more in the tails, which many
+/// comparisons use, even with 100 pairs ("Extended tables of the Wilcoxon matched pair signed rank
+/// statistic", JASA 60, 1965). A thousand pairs take a tenth of a second.
 #[derive(Clone, Debug)]
 pub(super) struct Null {
-    /// At `t` the probability of `t` or less.
+    /// At index `t`, the probability of `t` or less.
     at_most: Vec<f64>,
 }
 
-/// How many of the sorted values are left out at each end.
+/// The number of sorted values to omit at each end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cut {
-    /// The interval is from the so-manieth value to the so-manieth from the end, the first being 1.
+    /// The rank of the lower end, counted from 1; the upper end has the same rank from above.
     pub(super) rank: usize,
-    /// The probability that it holds what it is of, at least.
+    /// The confidence level of the interval.
     pub(super) confidence: f64,
 }
 
 impl Null {
-    /// The sum of those of the ranks 1 to `pairs` for which a coin shows heads.
+    /// The sum of a random subset of the ranks 1 to `pairs`.
     pub(super) fn signed_rank(pairs: usize) -> Self {
         let half = pairs * (pairs + 1) / 4;
         let mut exactly = vec![0.0; half + 1];
         exactly[0] = 1.0;
         for rank in 1..=pairs {
             let reached = (rank * (rank + 1) / 2).min(half);
-            // Downwards, so that what is added has not seen this rank yet.
+            // Downwards, so that each rank is added once.
             for sum in (0..=reached).rev() {
                 let with = if sum >= rank { exactly[sum - rank] } else { 0.0 };
                 exactly[sum] = f64::midpoint(exactly[sum], with);
@@ -37,7 +37,7 @@ impl Null {
         Self::summed(exactly)
     }
 
-    /// How many of `values` coins show heads.
+    /// The number of heads among `values` coins.
     pub(super) fn sign(values: usize) -> Self {
         let half = values / 2;
         let mut exactly = vec![0.0; half + 1];
@@ -60,13 +60,13 @@ impl Null {
         Self { at_most: exactly }
     }
 
-    /// The probability, both sides counted, of what is as far out as `statistic` or farther.
+    /// The two-sided probability of a value at least as extreme as `statistic`.
     pub(super) fn p_value(&self, statistic: usize) -> f64 {
         self.at_most.get(statistic).map_or(1.0, |at_most| (2.0 * at_most).min(1.0))
     }
 
-    /// The most that may be left out so that the interval errs with the probability `error` at most; nothing where even the
-    /// whole range errs more often.
+    /// The largest number of values to omit, so that the error probability is at most `error`. `None` if even
+    /// the whole range exceeds it.
     pub(super) fn cut(&self, error: f64) -> Option<Cut> {
         let rank = self.at_most.partition_point(|at_most| 2.0 * at_most <= error);
         (rank > 0).then(|| self.cut_at(rank))
@@ -86,7 +86,7 @@ impl Null {
 mod tests {
     use super::*;
 
-    /// At which statistic, at most, the two-sided p-value is at most `error`.
+    /// The largest statistic with a two-sided p-value of at most `error`.
     fn critical(pairs: usize, error: f64) -> Option<usize> {
         Null::signed_rank(pairs).cut(error).map(|cut| cut.rank - 1)
     }

@@ -1,15 +1,15 @@
-//! One subject against another, round by round.
+//! Compares two subjects round by round.
 
 use std::fmt;
 
 use super::interval::Interval;
 use super::null::Null;
 
-/// Of fewer pairs there is no interval of 95 %: five signs are all the same in one case of sixteen, without any difference.
+/// Fewer pairs have no interval of 95 %: five equal signs happen by chance in one case of sixteen.
 pub const PAIRS_MIN: usize = 6;
 
-/// More are not taken. There are half a million means of two among a thousand, and 2^-1000 is the smallest power of two
-/// that the arithmetic has to bear.
+/// Maximum number of pairs. A thousand have half a million pairwise means, and 2^-1000 is near the limit of
+/// an `f64`.
 pub const PAIRS_MAX: usize = 1000;
 
 /// What the pairs of two subjects say of their ratio.
@@ -32,13 +32,13 @@ pub const PAIRS_MAX: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct Paired {
     pairs: usize,
-    /// Of the logarithms, sorted.
+    /// The logarithms of the ratios, sorted.
     walsh: Vec<f64>,
     null: Null,
 }
 
 impl Paired {
-    /// Two subjects whose values of the same round stand at the same place: latencies, rates, bytes, any positive figure.
+    /// Pairs the values of two subjects by round: latencies, rates, bytes, or any positive figure.
     pub fn new(a: &[f64], b: &[f64]) -> Result<Self, Error> {
         if a.len() != b.len() {
             return Err(Error::Unpaired { a: a.len(), b: b.len() });
@@ -66,35 +66,35 @@ impl Paired {
         Self { pairs, walsh, null: Null::signed_rank(pairs) }
     }
 
-    /// How many rounds.
+    /// The number of rounds.
     #[must_use]
     pub fn pairs(&self) -> usize {
         self.pairs
     }
 
-    /// The estimate: A is so many times B.
+    /// The estimated ratio of A to B.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         median(&self.walsh).exp()
     }
 
-    /// Between what the ratio lies with this confidence (0.95, say); nothing where so few pairs cannot have it.
+    /// The interval of the ratio with this confidence, such as 0.95. `None` if there are too few pairs.
     #[must_use]
     pub fn interval(&self, confidence: f64) -> Option<Interval> {
         self.interval_erring(1.0 - confidence)
     }
 
-    /// The same, of the probability to err.
+    /// The same, by error probability.
     pub(super) fn interval_erring(&self, error: f64) -> Option<Interval> {
         Some(Interval::between(&self.walsh, self.null.cut(error)?).exp())
     }
 
-    /// The widest interval that there is, from the lowest ratio that was seen to the highest.
+    /// The widest interval, from the lowest to the highest observed ratio.
     pub(super) fn widest(&self) -> Interval {
         Interval::between(&self.walsh, self.null.widest()).exp()
     }
 
-    /// How likely chance alone shows such a difference or a larger one, in either direction, where there is none.
+    /// The two-sided p-value: the probability that chance alone causes such a difference or a larger one.
     #[must_use]
     pub fn p_value(&self) -> f64 {
         let below = self.walsh.partition_point(|walsh| *walsh < 0.0);
@@ -103,15 +103,14 @@ impl Paired {
     }
 }
 
-/// ln(a / b), in steps of 2^-40, a part in 10^12 of the ratio: so that 6 / 3 and 2 / 1 are the same, as they should be, and so
-/// that the means of two are exact. Rounded after the subtraction, which unlike ln(a / b) is to the last bit the negative of
-/// what it is with a and b exchanged.
+/// ln(a / b) in steps of 2^-40, a part in 10^12 of the ratio. So 6 / 3 equals 2 / 1, and the mean of two is
+/// exact. Rounds after the subtraction, which makes the result antisymmetric in a and b to the last bit.
 fn difference(a: f64, b: f64) -> f64 {
     const STEPS: f64 = 1_099_511_627_776.0;
     ((a.ln() - b.ln()) * STEPS).round() / STEPS
 }
 
-/// Of sorted values, of which there is at least one.
+/// The median of sorted values, of which there is at least one.
 pub(super) fn median(sorted: &[f64]) -> f64 {
     let (low, high) = ((sorted.len() - 1) / 2, sorted.len() / 2);
     f64::midpoint(sorted[low], sorted[high])
@@ -120,7 +119,7 @@ pub(super) fn median(sorted: &[f64]) -> f64 {
 /// Why values cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Error {
-    /// The subjects have not the same number of rounds.
+    /// The subjects have different numbers of rounds.
     Unpaired {
         /// Values of the one.
         a: usize,
@@ -129,9 +128,9 @@ pub enum Error {
     },
     /// Fewer than [`PAIRS_MIN`], or more than [`PAIRS_MAX`].
     Pairs(usize),
-    /// A value that has no logarithm.
+    /// A value without a logarithm.
     NotPositive {
-        /// In which round, the first being 0.
+        /// The index of the round, from 0.
         round: usize,
         /// The value.
         value: f64,
@@ -143,7 +142,7 @@ impl fmt::Display for Error {
         match self {
             Self::Unpaired { a, b } => write!(
                 f,
-                "{a} values cannot be compared with {b} round by round: give both subjects' values of the same rounds"
+                "{a} values cannot be compared with {b} round by round: both subjects need values of the same rounds"
             ),
             Self::Pairs(pairs) if *pairs < PAIRS_MIN => write!(
                 f,
@@ -152,7 +151,7 @@ impl fmt::Display for Error {
                 super::CONFIDENCE * 100.0,
             ),
             Self::Pairs(pairs) => {
-                write!(f, "{pairs} rounds are more than the {PAIRS_MAX} that are compared at once")
+                write!(f, "{pairs} rounds are more than the maximum of {PAIRS_MAX}")
             }
             Self::NotPositive { round, value } => write!(
                 f,
@@ -171,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Estimate, ends of the 95 % interval and p-value of differences.
+    /// The estimate, the ends of the 95 % interval, and the p-value of differences.
     fn figures(differences: &[f64]) -> (f64, f64, f64, f64) {
         let paired = Paired::of_differences(differences);
         let interval = paired.interval(0.95).unwrap();
@@ -226,7 +225,7 @@ mod tests {
 
     #[test]
     fn of_all_ways_in_which_signs_can_fall_one_in_twenty_at_most_is_a_difference() {
-        // Without a difference each way is as likely: so this is the level itself, and no sample of it.
+        // Without a difference, both directions are equally likely, so this is the exact level.
         for (pairs, expected) in [(6_u32, 2), (8, 10), (10, 50)] {
             let is_difference = |signs: &u32| {
                 let signed = |round: u32| if signs >> round & 1 == 0 { 1.0 } else { -1.0 };
@@ -243,7 +242,7 @@ mod tests {
         let p_value = |differences: &[f64]| Paired::of_differences(differences).p_value();
         let six = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
         assert_close((p_value(&six), 0.0, 0.0, 0.0), (2.0 / 64.0, 0.0, 0.0, 0.0));
-        // A seventh that is zero might as well point the other way, with the lowest rank.
+        // A seventh value of zero may count with either sign, at the lowest rank.
         let with_zero = p_value(&[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]);
         assert!((with_zero - 4.0 / 128.0).abs() < 1e-12, "{with_zero}");
         // One of the size of the third might as well rank above it: 4, not 3 or 3.5. Seven subsets have a sum up to 4.
@@ -285,7 +284,7 @@ mod tests {
             (&[1.0; 6][..], &[1.0; 7][..], "6 values cannot be compared with 7 round by round"),
             (&[1.0; 5], &[1.0; 5], "5 rounds are too few to compare"),
             (&[1.0; 1], &[1.0; 1], "1 round is too few to compare"),
-            (&[1.0; 1001], &[1.0; 1001], "1001 rounds are more than the 1000"),
+            (&[1.0; 1001], &[1.0; 1001], "1001 rounds are more than the maximum of 1000"),
             (&[1.0, 1.0, 0.0, 1.0, 1.0, 1.0], &[1.0; 6], "0 in round 3 has no ratio"),
             (&[1.0; 6], &[1.0, 1.0, 1.0, 1.0, 1.0, f64::NAN], "NaN in round 6 has no ratio"),
         ] {
@@ -297,7 +296,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_interval_leaves_out_1_exactly_where_the_test_finds_a_difference(
-            // Of few different values, so that there are zeros and ties.
+            // Few distinct values, so that there are zeros and ties.
             pairs in prop::collection::vec((1..8_u32, 1..8_u32), 6..16), confidence in 0.8..0.96_f64,
         ) {
             let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().map(|(a, b)| (f64::from(a), f64::from(b))).unzip();

@@ -1,30 +1,31 @@
-//! The rounds of one subject alone.
+//! Summarizes the rounds of one subject.
 
 use super::null::Null;
 use super::paired::median;
 use super::{ERROR, Interval, PAIRS_MAX};
 
-/// Where the values of a subject's rounds lie.
+/// The location of a subject's values.
 ///
-/// It is for a subject's own line in a table. Two of them side by side are no comparison: that the intervals overlap says
-/// nothing of the difference, which [`Paired`](super::Paired) sees without what a round does to both.
+/// For the subject's own row in a table. Overlapping intervals of two subjects say nothing about their
+/// difference: [`Paired`](super::Paired) removes the influence of the rounds on both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// How many rounds.
+    /// The number of rounds.
     pub rounds: usize,
-    /// Half of them are above it.
+    /// The median.
     pub median: f64,
-    /// Between what the median of all rounds that could be lies with 95 %, from the order of the values alone (Thompson, Annals of
-    /// Mathematical Statistics 7, 1936); nothing of fewer than six rounds.
+    /// The 95 % interval of the median of all possible rounds, from order statistics (Thompson, Annals of
+    /// Mathematical Statistics 7, 1936). `None` for fewer than six rounds.
     pub interval: Option<Interval>,
-    /// The lowest.
+    /// The minimum.
     pub min: f64,
-    /// The highest.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Summary {
-    /// Of the rounds' values in any order; nothing where there are none, more than [`PAIRS_MAX`], or one that is not finite.
+    /// Summarizes values in any order. `None` if there are none, more than [`PAIRS_MAX`], or one that is not
+    /// finite.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let is_fit = (1..=PAIRS_MAX).contains(&values.len()) && values.iter().all(|value| value.is_finite());

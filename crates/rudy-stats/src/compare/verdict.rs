@@ -1,29 +1,29 @@
-//! What an interval lets one say.
+//! Verdicts from confidence intervals.
 
 use std::fmt;
 
 use super::Interval;
 
-/// How large a difference must be to matter: 0.05 is a factor of 1.05, up or down.
+/// The smallest difference that matters: 0.05 is a factor of 1.05, up or down.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delta(f64);
 
 impl Delta {
-    /// A factor of 1 + `delta`. Nothing unless it is above 0 and at most 1: beyond a factor of two nothing would be
-    /// different.
+    /// A factor of 1 + `delta`. `None` unless `delta` is above 0 and at most 1: with more than a factor of
+    /// two, nothing would be different.
     #[must_use]
     pub fn new(delta: f64) -> Option<Self> {
         (delta > 0.0 && delta <= 1.0).then_some(Self(delta))
     }
 
-    /// What it was made of.
+    /// The value of `delta`.
     #[must_use]
     pub fn get(self) -> f64 {
         self.0
     }
 
-    /// From what ratio to what ratio two subjects are equivalent: from 1 / (1 + delta) to 1 + delta, not from 1 - delta, so
-    /// that it is the same whichever of them is called A.
+    /// The range of equivalent ratios: from 1 / (1 + delta), not 1 - delta, to 1 + delta, so that it is
+    /// symmetric in A and B.
     #[must_use]
     pub fn margins(self) -> (f64, f64) {
         (1.0 / (1.0 + self.0), 1.0 + self.0)
@@ -31,41 +31,41 @@ impl Delta {
 }
 
 impl Default for Delta {
-    /// 5 %: about what another compiler version or another order in memory does to a program that is the same.
+    /// 5 %: about the effect of another compiler version or memory layout on the same program.
     fn default() -> Self {
         Self(0.05)
     }
 }
 
-/// Which way of a figure is the good one.
+/// Which direction of a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Of times, CPU, memory.
+    /// For times, CPU, memory.
     Lower,
-    /// Of rates.
+    /// For rates.
     Higher,
 }
 
-/// What is said of A in comparison with B.
+/// The verdict about A in comparison with B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// No difference that matters, if any.
+    /// No difference that matters.
     Equivalent,
-    /// A is better, though perhaps by less than matters.
+    /// A is better, possibly by less than delta.
     Better,
-    /// A is worse, though perhaps by less than matters.
+    /// A is worse, possibly by less than delta.
     Worse,
-    /// Neither was shown: more rounds, or fewer neighbours, would tell.
+    /// Neither was shown: more rounds, or fewer disturbances, are needed.
     Inconclusive,
 }
 
 impl Verdict {
-    /// What `interval`, of the ratio A / B, shows, by the first rule that applies: equivalent where it lies within the margins
-    /// of `delta`, else better or worse where it leaves out 1, else inconclusive.
+    /// The verdict for the `interval` of the ratio A / B. Applies the first matching rule: equivalent if the
+    /// interval is within the margins of `delta`; better or worse if it excludes 1; otherwise inconclusive.
     ///
-    /// The first rule is that of two one-sided tests (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
-    /// Their custom is an interval of 90 % for a level of 5 %; here it is the one that is shown, of 95 % or more, so that
-    /// A is called equivalent by mistake in one case of forty at most.
+    /// The first rule is that of two one-sided tests (Schuirmann, Journal of Pharmacokinetics and
+    /// Biopharmaceutics 15, 1987). They usually use an interval of 90 % for a level of 5 %. The interval here
+    /// has 95 % or more, so A is wrongly called equivalent in at most one case of forty.
     #[must_use]
     pub fn of(interval: &Interval, better: Better, delta: Delta) -> Self {
         let (least, most) = delta.margins();
@@ -80,7 +80,7 @@ impl Verdict {
         }
     }
 
-    /// Whether A differs from B by what may matter.
+    /// Whether A is better or worse than B.
     #[must_use]
     pub fn is_difference(self) -> bool {
         matches!(self, Self::Better | Self::Worse)
@@ -107,7 +107,7 @@ mod tests {
         use Better::{Higher, Lower};
         for (low, high, better, verdict) in [
             (0.96, 1.04, Lower, Verdict::Equivalent),
-            // It leaves out 1, and by less than matters.
+            // It excludes 1, but the difference is below delta.
             (1.01, 1.04, Lower, Verdict::Equivalent),
             (1.0 / 1.05, 1.05, Lower, Verdict::Equivalent),
             (1.01, 1.06, Lower, Verdict::Worse),

@@ -1,8 +1,8 @@
-//! Latencies counted in fixed memory, to three significant digits.
+//! Latency histograms in constant memory, with three significant digits.
 //!
-//! The cells are those of `HdrHistogram` (Gil Tene, <https://hdrhistogram.github.io/HdrHistogram/>): each is at most a
-//! thousandth of its value wide. Two histograms of the same range therefore add up cell by cell, and what is said of the
-//! sum is what would be said had one histogram seen everything. Averages of percentiles have no such property.
+//! The cells are those of `HdrHistogram` (Gil Tene, <https://hdrhistogram.github.io/HdrHistogram/>): the
+//! width of each is at most a thousandth of its value. Histograms of the same range therefore add up cell by
+//! cell, and the sum equals a histogram of all values. Averages of percentiles have no such property.
 
 mod spectrum;
 mod v2;
@@ -12,23 +12,23 @@ use std::time::Duration;
 
 pub use v2::BlobError;
 
-/// Two values of three significant digits are told apart.
+/// The number of significant digits.
 const DIGITS: u8 = 3;
 
-/// The longest duration told apart from longer ones: an hour, in nanoseconds.
+/// The longest duration that is distinguished: an hour, in nanoseconds.
 const MAX_NS: u64 = 3_600_000_000_000;
 
-/// How often each duration was seen, from 0 and 1 ns to 1 h, to a thousandth of the value.
+/// A histogram of durations from 0 and 1 ns to 1 h, with a precision of a thousandth of the value.
 ///
-/// It takes 264 KiB (33 × 1024 cells of 8 bytes), whatever is recorded: no number of requests makes it grow. What is
-/// longer than an hour counts as an hour, and [`saturated`](Self::saturated) says how many did.
+/// It uses 264 KiB (33 × 1024 cells of 8 bytes), independent of the number of values. A duration above an
+/// hour counts as an hour; [`saturated`](Self::saturated) returns their number.
 #[derive(Clone, PartialEq)]
 pub struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
 }
 
 impl fmt::Debug for Histogram {
-    /// What it amounts to: its cells are thirty thousand.
+    /// A summary: the cells are thirty thousand.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (min, median, max) = (self.min(), self.quantile(0.5), self.max());
         write!(f, "Histogram({} values, min {min:?}, median {median:?}, max {max:?})", self.len())
@@ -36,10 +36,10 @@ impl fmt::Debug for Histogram {
 }
 
 impl Histogram {
-    /// What is longer than this counts as this.
+    /// Longer values count as this one.
     pub const MAX: Duration = Duration::from_nanos(MAX_NS);
 
-    /// One that has seen nothing.
+    /// An empty histogram.
     #[must_use]
     pub fn new() -> Self {
         let counts = hdrhistogram::Histogram::new_with_bounds(1, MAX_NS, DIGITS)
@@ -47,96 +47,96 @@ impl Histogram {
         Self { counts }
     }
 
-    /// Counts one duration.
+    /// Counts a duration.
     pub fn record(&mut self, duration: Duration) {
         self.record_n(duration, 1);
     }
 
-    /// Counts one duration, in nanoseconds: for the path that runs once a request and has two ticks to subtract.
+    /// Counts a duration in nanoseconds, for the hot path, which subtracts two clock ticks per request.
     pub fn record_ns(&mut self, nanoseconds: u64) {
         self.counts.saturating_record(nanoseconds.min(MAX_NS));
     }
 
-    /// Counts one duration `times` times.
+    /// Counts a duration `times` times.
     pub fn record_n(&mut self, duration: Duration, times: u64) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(MAX_NS);
         self.counts.saturating_record_n(nanoseconds.min(MAX_NS), times);
     }
 
-    /// The duration that the share `q` (0 to 1) of those seen did not exceed; 0 where nothing was seen.
+    /// The duration that the fraction `q` (0 to 1) of the values did not exceed; 0 if empty.
     ///
-    /// It is the upper end of its cell, so it errs by at most a thousandth, and upward.
+    /// It is the upper end of a cell, so it is at most a thousandth too high.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Duration {
-        // The product of q and the count may come out a hair above the whole number that is meant (0.07 × 100 does),
-        // and would then name the next value. The reference implementation steps down by one bit for the same reason.
+        // The product of q and the count can slightly exceed the intended integer (0.07 × 100 does) and would
+        // then select the next value. The reference implementation steps down by one bit for the same reason.
         let q = if q > 0.0 { q.min(1.0).next_down() } else { 0.0 };
         Duration::from_nanos(self.counts.value_at_quantile(q))
     }
 
-    /// The share of those seen, 0 to 1, that did not exceed `duration`; 1 where nothing was seen.
+    /// The fraction of values, 0 to 1, that did not exceed `duration`; 1 if empty.
     #[must_use]
     pub fn share_within(&self, duration: Duration) -> f64 {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(MAX_NS);
         self.counts.quantile_below(nanoseconds.min(MAX_NS))
     }
 
-    /// The mean, from the middle of each cell; 0 where nothing was seen.
+    /// The mean, from the middle of each cell; 0 if empty.
     #[must_use]
     pub fn mean(&self) -> Duration {
         Duration::from_secs_f64(self.counts.mean() / 1e9)
     }
 
-    /// The standard deviation of those seen; 0 where nothing was seen.
+    /// The standard deviation; 0 if empty.
     #[must_use]
     pub fn stdev(&self) -> Duration {
         Duration::from_secs_f64(self.counts.stdev() / 1e9)
     }
 
-    /// The shortest, to three digits; 0 where nothing was seen.
+    /// The minimum, with three digits; 0 if empty.
     #[must_use]
     pub fn min(&self) -> Duration {
         Duration::from_nanos(if self.is_empty() { 0 } else { self.counts.min() })
     }
 
-    /// The longest, to three digits; 0 where nothing was seen.
+    /// The maximum, with three digits; 0 if empty.
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(if self.is_empty() { 0 } else { self.counts.max() })
     }
 
-    /// How many were seen.
+    /// The number of values.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.counts.len()
     }
 
-    /// Whether nothing was seen.
+    /// Whether the histogram has no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// How many took an hour or longer, so that their length is not known.
+    /// The number of values of an hour or longer, whose exact length is unknown.
     ///
-    /// It is the count of the last cell, which begins 0.8 s before the hour: so it needs no counter of its own and
-    /// survives merging and encoding.
+    /// It is the count of the last cell, which starts 0.8 s before the hour, so it needs no separate counter
+    /// and survives merging and encoding.
     #[must_use]
     pub fn saturated(&self) -> u64 {
         self.counts.count_at(MAX_NS)
     }
 
-    /// Adds what `other` has seen. Nothing is lost: the cells are the same.
+    /// Adds the values of another histogram, without loss: the cells are the same.
     pub fn merge(&mut self, other: &Self) {
         self.counts.add(&other.counts).expect("all of our histograms have the same range");
     }
 
-    /// Forgets everything, and keeps the memory.
+    /// Removes all values and retains the memory.
     pub fn clear(&mut self) {
         self.counts.reset();
     }
 
-    /// The cells that have seen something, shortest first: the upper end of each, and its count.
+    /// The non-empty cells in ascending order: the upper end of each, and its count.
     pub fn cells(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let cells = self.counts.iter_recorded();
         cells.map(|cell| {

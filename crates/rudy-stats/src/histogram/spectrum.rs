@@ -1,10 +1,10 @@
-//! The whole distribution as text, in the layout that wrk2 prints and the plotters of `HdrHistogram` read.
+//! The full distribution as text, in the layout of wrk2, which `HdrHistogram` plotters read.
 
 use std::fmt::Write;
 
 use super::Histogram;
 
-/// Lines to each halving of what is left above: the value that wrk2 and the Java implementation take.
+/// Lines per halving of the remaining fraction, as in wrk2 and the Java implementation.
 const LINES_PER_HALVING: u32 = 5;
 
 impl Histogram {

@@ -1,4 +1,4 @@
-//! The form in which `HdrHistogram` tools exchange histograms: V2, deflated, in base64.
+//! The exchange format of `HdrHistogram` tools: V2, deflated, in base64.
 //!
 //! There is no document but the reference implementation, `AbstractHistogram.java` of
 //! <https://github.com/HdrHistogram/HdrHistogram> (`encodeIntoCompressedByteBuffer`, `fillBufferFromCountsArray`,
@@ -18,7 +18,7 @@
 //!           ...  list: per cell its count; a run of n empty cells is -n. Zigzag, LEB128, at most 9 bytes each
 //! ```
 //!
-//! The format names no unit. Ours are nanoseconds, and whoever hands a blob on says so in the key beside it.
+//! The format has no unit. Rudy uses nanoseconds, and names the unit in the key next to the blob.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -35,32 +35,33 @@ const COOKIE_DEFLATED: u32 = 0x1c84_9314;
 const COOKIE: u32 = 0x1c84_9313;
 const HEADER_BYTES: usize = 40;
 
-/// The cells double in width every 1024: this is 2 to the power of 10.
+/// The width of cells doubles every 1024 cells; this is the exponent of 2.
 const HALF_CELLS_BITS: u32 = 10;
 
-/// As many cells as there are up to an hour, and one more half for the rounding.
+/// The number of cells up to an hour, plus one half for the rounding.
 const CELLS_MAX: usize = 34 << HALF_CELLS_BITS;
 
-/// What a blob may inflate to: each cell with the longest count. A few bytes of zlib could ask for gigabytes.
+/// Maximum size of an inflated blob: each cell with the longest count. A few bytes of zlib could inflate to
+/// gigabytes.
 const INSIDE_BYTES_MAX: usize = HEADER_BYTES + 9 * CELLS_MAX;
 
-/// Above this a count is no longer exact as a fraction's numerator, and no run gets there: 9 × 10¹⁵ requests.
+/// Above this, a count is not exact in an `f64`. No run reaches 9 × 10¹⁵ requests.
 const COUNT_MAX: u64 = 1 << 53;
 
-/// Why a text is not a histogram that can be joined with ours.
+/// Why a text is not a compatible histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlobError {
     /// It is not base64.
     NotBase64(String),
-    /// It does not begin as a deflated V2 histogram does.
+    /// It does not start like a deflated V2 histogram.
     NotV2,
-    /// It ends early, goes on after its end, or says something impossible.
+    /// It is truncated, has trailing data, or is inconsistent.
     Damaged(&'static str),
-    /// It is a histogram, but its cells are others than ours: joining them would not be exact.
+    /// It is a histogram with other cells, so merging would not be exact.
     OtherCells {
-        /// How many significant digits it has.
+        /// Its number of significant digits.
         digits: u32,
-        /// The lowest value that it tells apart from 0.
+        /// Its lowest distinguished value.
         lowest: u64,
     },
 }
@@ -69,9 +70,7 @@ impl fmt::Display for BlobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotBase64(reason) => write!(f, "the histogram is not base64: {reason}"),
-            Self::NotV2 => {
-                f.write_str("this is not a deflated HdrHistogram V2: such a text begins with `HISTFAAA`")
-            }
+            Self::NotV2 => f.write_str("not a deflated HdrHistogram V2, which begins with `HISTFAAA`"),
             Self::Damaged(reason) => write!(f, "the histogram is damaged: {reason}"),
             Self::OtherCells { digits, lowest } => write!(
                 f,
@@ -85,7 +84,7 @@ impl fmt::Display for BlobError {
 impl std::error::Error for BlobError {}
 
 impl Histogram {
-    /// The histogram as every `HdrHistogram` tool reads it: V2, deflated, base64. The values are nanoseconds.
+    /// Encodes the histogram for `HdrHistogram` tools: V2, deflated, base64. The values are nanoseconds.
     #[must_use]
     pub fn to_base64(&self) -> String {
         let mut deflated = ZlibEncoder::new(Vec::new(), Compression::default());
@@ -100,8 +99,8 @@ impl Histogram {
         STANDARD.encode(blob)
     }
 
-    /// Reads what [`to_base64`](Self::to_base64) wrote, or another tool with the same cells (values from 1, three
-    /// digits, any highest value). The values are taken for nanoseconds.
+    /// Decodes the output of [`to_base64`](Self::to_base64), or of another tool with the same cells (values
+    /// from 1, three digits, any highest value). The values are read as nanoseconds.
     pub fn from_base64(text: &str) -> Result<Self, BlobError> {
         let blob = STANDARD.decode(text.trim()).map_err(|error| BlobError::NotBase64(error.to_string()))?;
         let mut outside = Bytes(&blob);
@@ -114,7 +113,7 @@ impl Histogram {
         match ZlibDecoder::new(deflated).take(limit).read_to_end(&mut inside) {
             Err(_) => Err(BlobError::Damaged("it cannot be inflated")),
             Ok(bytes) if bytes > INSIDE_BYTES_MAX => {
-                Err(BlobError::Damaged("it has more cells than there are to an hour"))
+                Err(BlobError::Damaged("it has more cells than an hour needs"))
             }
             Ok(_) => read(Bytes(&inside)),
         }
@@ -134,7 +133,7 @@ impl Histogram {
         inside
     }
 
-    /// The counts of the cells up to the last that is not empty.
+    /// The counts of the cells up to the last non-empty one.
     fn list(&self) -> Vec<u8> {
         let mut list = Vec::new();
         let mut next = 0;
@@ -142,7 +141,7 @@ impl Histogram {
             let cell = cell_of(u64::try_from(end.as_nanos()).unwrap_or(MAX_NS));
             match cell - next {
                 0 => {}
-                // A lone empty cell is a count of 0, as in the reference implementation.
+                // A single empty cell is a count of 0, as in the reference implementation.
                 1 => push(&mut list, 0),
                 run => push(&mut list, -run),
             }
@@ -156,7 +155,7 @@ impl Histogram {
     }
 }
 
-/// Reads the inside of a blob.
+/// Decodes the inside of a blob.
 fn read(mut inside: Bytes<'_>) -> Result<Histogram, BlobError> {
     if inside.u32()? != COOKIE {
         return Err(BlobError::NotV2);
@@ -170,10 +169,10 @@ fn read(mut inside: Bytes<'_>) -> Result<Histogram, BlobError> {
         return Err(BlobError::OtherCells { digits, lowest });
     }
     if offset != 0 || unit.to_bits() != 1.0_f64.to_bits() {
-        return Err(BlobError::Damaged("it holds fractions, not whole nanoseconds"));
+        return Err(BlobError::Damaged("it contains fractions, not whole nanoseconds"));
     }
     if inside.0.len() != list_length as usize {
-        return Err(BlobError::Damaged("its list of counts has another length than it says"));
+        return Err(BlobError::Damaged("the length of its list of counts is wrong"));
     }
     read_list(inside)
 }
@@ -194,7 +193,7 @@ fn read_list(mut list: Bytes<'_>) -> Result<Histogram, BlobError> {
             cell = cell.saturating_add(1);
         }
         if total > COUNT_MAX {
-            return Err(BlobError::Damaged("it counts more than can have happened"));
+            return Err(BlobError::Damaged("its counts are too large"));
         }
     }
     Ok(histogram)
@@ -206,7 +205,7 @@ fn cell_of(value: u64) -> i64 {
     i64::from(shift << HALF_CELLS_BITS) + (value >> shift).cast_signed()
 }
 
-/// The lowest value of a cell; nothing beyond those that a histogram of our memory has.
+/// The lowest value of a cell; `None` beyond the cells of a histogram.
 fn value_of(cell: u64) -> Option<u64> {
     if cell >= CELLS_MAX as u64 {
         return None;
@@ -219,7 +218,8 @@ fn length(bytes: &[u8]) -> [u8; 4] {
     u32::try_from(bytes.len()).expect("at most 9 bytes for each of 34,816 cells").to_be_bytes()
 }
 
-/// Appends a number: its sign in the lowest bit, then seven bits a byte from the lowest, the ninth byte whole.
+/// Appends a number: the sign in the lowest bit, then seven bits per byte from the lowest, and all bits of
+/// the ninth byte.
 fn push(list: &mut Vec<u8>, number: i64) {
     let mut rest = ((number << 1) ^ (number >> 63)).cast_unsigned();
     for _ in 0..8 {
@@ -234,7 +234,7 @@ fn push(list: &mut Vec<u8>, number: i64) {
     list.push(rest.to_le_bytes()[0]);
 }
 
-/// What has not been read yet.
+/// The remaining input.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -252,16 +252,16 @@ impl<'a> Bytes<'a> {
         self.take().map(u64::from_be_bytes)
     }
 
-    /// The rest, which is as long as the next four bytes say.
+    /// The remaining bytes, whose length is in the next four bytes.
     fn exactly(&mut self) -> Result<&'a [u8], BlobError> {
         if self.u32()? as usize == self.0.len() {
             Ok(self.0)
         } else {
-            Err(BlobError::Damaged("it has another length than it says"))
+            Err(BlobError::Damaged("its length is wrong"))
         }
     }
 
-    /// What [`push`] appended.
+    /// Decodes the output of [`push`].
     fn zigzag(&mut self) -> Result<i64, BlobError> {
         let mut number = 0_u64;
         for place in 0..9 {
@@ -315,10 +315,10 @@ mod tests {
     fn what_is_no_histogram_of_ours_is_refused_with_its_reason() {
         let not_ours = [
             ("*", "the histogram is not base64: Invalid symbol 42, offset 0."),
-            ("", "this is not a deflated HdrHistogram V2: such a text begins with `HISTFAAA`"),
-            ("AAAAAAAA", "this is not a deflated HdrHistogram V2: such a text begins with `HISTFAAA`"),
+            ("", "not a deflated HdrHistogram V2, which begins with `HISTFAAA`"),
+            ("AAAAAAAA", "not a deflated HdrHistogram V2, which begins with `HISTFAAA`"),
             ("HISTFAAAAAA=", "the histogram is damaged: it cannot be inflated"),
-            (&FORTY_TWO[..40], "the histogram is damaged: it has another length than it says"),
+            (&FORTY_TWO[..40], "the histogram is damaged: its length is wrong"),
             (
                 // From the README of hdr-decode: two digits.
                 "HISTFAAAACh4nJNpmSzMwMDAwQABTFCaEURcm7yEwf4DROArF1M1230WJgCDWQb1",
@@ -335,13 +335,13 @@ mod tests {
     fn a_blob_that_inflates_to_gigabytes_is_cut_off() {
         let bomb = deflated(&vec![0; INSIDE_BYTES_MAX + 1]);
         let error = Histogram::from_base64(&bomb).unwrap_err();
-        assert_eq!(error, BlobError::Damaged("it has more cells than there are to an hour"));
+        assert_eq!(error, BlobError::Damaged("it has more cells than an hour needs"));
     }
 
     #[test]
     fn counts_that_cannot_be_are_refused() {
         for (entries, reason) in [
-            (&[i64::MAX, i64::MAX][..], "it counts more than can have happened"),
+            (&[i64::MAX, i64::MAX][..], "its counts are too large"),
             (&[i64::MIN, 1][..], "it counts beyond the last cell"),
         ] {
             let mut inside = Histogram::new().inside();

@@ -113,7 +113,7 @@ fn a_stall_is_seen_at_a_rate_and_its_omission_said_in_a_closed_loop() {
     assert!(ours_closed.p99_ms < ours.p99_ms / 2.0, "{}", closed.text);
     assert!(ours_closed.max_ms >= 150.0, "{}", closed.text);
     assert!(
-        closed.text.contains("In a closed loop nothing is sent where an answer is awaited"),
+        closed.text.contains("A closed loop sends nothing while it waits for a response"),
         "{}",
         closed.text
     );

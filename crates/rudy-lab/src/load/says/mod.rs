@@ -145,7 +145,7 @@ mod tests {
         for (says, text) in [(Says::Wrk, wrk), (Says::H2load, h2load), (Says::Ab, ab)] {
             let seen = read(says, &text, &KIND).unwrap();
             assert!((seen.figures["errors"] - 2000.0).abs() < 0.5, "{says:?}");
-            assert!(seen.doubts[0].sentence.contains("not answered rightly"), "{:?}", seen.doubts);
+            assert!(seen.doubts[0].sentence.contains("of the requests failed"), "{:?}", seen.doubts);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a search has found, for people and for programs.
+//! The result of an SLO search, as text and as JSON.
 
 use std::fmt;
 
@@ -7,32 +7,32 @@ use serde::Serialize;
 
 use super::judge::Ruling;
 use crate::Exit;
-use crate::bench::options::KneeOptions;
+use crate::bench::options::SloSearchOptions;
 use crate::bench::report::{Document, Run, Verdict};
 use crate::units;
 
-/// A step that was taken.
+/// A completed step.
 #[derive(Debug, Clone)]
 pub(super) struct Tried {
     pub(super) step: Step,
     pub(super) ruling: Ruling,
-    /// Nothing where nothing could be connected to.
+    /// `None` if no connection could be opened.
     pub(super) run: Option<Run>,
 }
 
-/// A search that is over.
+/// A completed search.
 #[derive(Debug, Clone)]
 pub(super) struct Finding {
-    pub(super) knee: KneeOptions,
-    /// The closed loop.
+    pub(super) knee: SloSearchOptions,
+    /// The closed loop that measured the ceiling.
     pub(super) ceiling: Run,
     pub(super) steps: Vec<Tried>,
-    /// Nothing where it was interrupted.
+    /// `None` if the search was interrupted.
     pub(super) answer: Option<Answer>,
 }
 
 impl Finding {
-    /// How the command ends.
+    /// The exit code of the command.
     pub(super) fn exit(&self) -> Exit {
         match self.answer {
             Some(Answer { held: None, .. }) => Exit::NotMet,
@@ -40,7 +40,7 @@ impl Finding {
         }
     }
 
-    /// The step that broke at the edge, the last one.
+    /// The last step that failed at the limit.
     fn breaking(&self, rate: f64) -> Option<&Tried> {
         let is_it =
             |tried: &&Tried| tried.step.rate.total_cmp(&rate).is_eq() && tried.ruling.report != Report::Held;
@@ -71,7 +71,7 @@ impl fmt::Display for Tried {
     }
 }
 
-/// The report as text, the answer first.
+/// The report as text, the result first.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let config = &self.ceiling.config;
@@ -83,7 +83,7 @@ impl fmt::Display for Finding {
         writeln!(f, "objective    {}", self.knee.slo)?;
         writeln!(
             f,
-            "connections  {}, {} requests under way on each at most; {} threads",
+            "connections  {}, at most {} requests in flight on each; {} threads",
             config.connections, config.pipeline, config.threads
         )?;
         writeln!(f, "closed loop  {} on these connections", rate(self.ceiling.answers_per_second()))?;
@@ -134,7 +134,7 @@ impl Finding {
         Some(format!("At {} {what}{}.", rate(edge), why.unwrap_or_default()))
     }
 
-    /// The report for programs.
+    /// The report as JSON.
     pub(super) fn document(&self) -> KneeDocument {
         let broke = self.answer.and_then(|answer| answer.broke);
         KneeDocument {
@@ -155,10 +155,10 @@ impl Finding {
     }
 }
 
-/// What `--json` writes of a search.
+/// The JSON document that `--json` writes for a search.
 #[derive(Debug, Serialize)]
 pub(super) struct KneeDocument {
-    /// Who wrote it.
+    /// The program and version.
     rudy_version: &'static str,
     /// The first URL.
     target: String,
@@ -166,17 +166,17 @@ pub(super) struct KneeDocument {
     resolution: f64,
     step_time_s: f64,
     hold_time_s: f64,
-    /// It was ended before it had an answer.
+    /// Whether the search was interrupted before it had a result.
     is_interrupted: bool,
-    /// The highest rate that held, per second; null where none did.
+    /// The highest rate that met the objective, per second; null if none did.
     held_rate: Option<f64>,
-    /// The lowest rate above it that broke; null where none did.
+    /// The lowest rate above it that failed; null if none did.
     broke_rate: Option<f64>,
-    /// What broke there: `latency`, `errors`, `backlog`, `generator`.
+    /// The cause of the failure: `latency`, `errors`, `backlog` or `generator`.
     broke_by: Option<&'static str>,
-    /// The server may hold more: it was not what broke.
+    /// Whether the result is a lower bound, because the server was not the limit.
     is_at_least: bool,
-    /// The run that said where to look.
+    /// The closed loop that measured the ceiling.
     closed_loop: Document,
     steps: Vec<StepDocument>,
 }
@@ -185,16 +185,16 @@ pub(super) struct KneeDocument {
 struct StepDocument {
     /// `bracket`, `bisect`, `vote`, `hold`.
     kind: &'static str,
-    /// Requests per second that were asked.
+    /// Requests per second of the step.
     rate: f64,
-    /// How long, the warm-up included.
+    /// Duration, including the warm-up.
     time_s: f64,
     held: bool,
-    /// As in the whole; null where it held.
+    /// As in the whole report; null if the step met the objective.
     broke_by: Option<&'static str>,
-    /// The same in words, with figures.
+    /// The same as a sentence with figures.
     words: String,
-    /// The run; null where nothing could be connected to.
+    /// The run; null if no connection could be opened.
     run: Option<Document>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a step held, and what broke where it did not.
+//! Evaluates a step: whether it met the objective, and if not, why.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use crate::bench::report::Run;
 use crate::bench::run::Interval;
 use crate::units;
 
-/// A generating thread that computed for more than this share of the time had nothing left to give.
+/// A generator thread with a CPU usage above this share was saturated.
 const BUSY: f64 = 0.9;
 
-/// By so many times must the lag have grown over a step for requests to be piling up.
+/// Factor by which the lag must grow over a step to count as a backlog.
 const GROWTH: f64 = 2.0;
 
-/// What is said of a step.
+/// The evaluation of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ruling {
     pub(super) report: Report,
-    /// Why, with figures.
+    /// The reason, with figures.
     pub(super) words: String,
 }
 
 impl Ruling {
-    /// Nothing could be connected to any more.
+    /// The evaluation of a step in which no connection could be opened.
     pub(super) fn gone(words: String) -> Self {
         Self { report: Report::Broke(Cause::Errors), words }
     }
 }
 
-/// Holds a step against the objective. The rate must have been kept too, and the requests must not pile up: what still waits
-/// when a step ends has no latency yet.
+/// Compares a step with the objective. It also fails if the rate was not kept or requests piled up, because
+/// requests that still wait at the end have no latency yet.
 pub(super) fn judge(slo: &Slo, run: &Run, slope: &Slope) -> Ruling {
     let seen = &run.outcome.seen;
     let judgements = slo.judge(&seen.latency, run.nines());
@@ -64,21 +64,21 @@ pub(super) fn judge(slo: &Slo, run: &Run, slope: &Slope) -> Ruling {
     Ruling { report: Report::Broke(cause), words }
 }
 
-/// Whether requests were late of the generator's own making.
+/// Whether the generator itself caused the lag.
 fn is_generators(run: &Run) -> bool {
     let seen = &run.outcome.seen;
     let config = &run.config;
     let is_one_each = config.requests_per_connection == Some(1);
-    // Of a thread, the smallest number.
+    // The thread with the fewest connections decides.
     let places = u64::from(config.connections / config.threads.max(1)) * u64::from(config.pipeline);
-    // Connections that were lost and opened anew were not free either.
+    // Connections that were lost and reopened were not free either.
     let have_stood = is_one_each || seen.opened <= u64::from(config.connections);
     let has_always_free = have_stood && seen.most_under_way < places;
     let is_busy = run.outcome.threads.iter().any(|thread| thread.share() >= BUSY);
     has_always_free || (is_busy && run.under_way() < BUSY * units::float(config.places()))
 }
 
-/// How late requests were sent, over a step.
+/// The lag of the requests over a step.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Slope {
     mean_lags: Vec<Duration>,
@@ -86,14 +86,14 @@ pub(super) struct Slope {
 
 impl Slope {
     pub(super) fn add(&mut self, interval: &Interval) {
-        // A step has few parts, and in what comes after the last nothing is sent.
+        // A step has few parts; nothing is sent after the last one.
         if !interval.seen.lag.is_empty() {
             self.mean_lags.push(interval.seen.lag.mean());
         }
     }
 
-    /// Whether each part was later than the one before, and the last by much: more is asked than is answered, and had the step
-    /// been longer it would have been worse. It shows before the percentiles do.
+    /// Whether the lag grew in every part and is large at the end. The rate then exceeds the capacity, and a
+    /// longer step would have been worse. The lag shows this before the percentiles do.
     fn grows(&self) -> bool {
         let lags = &self.mean_lags;
         let (Some(first), Some(last)) = (lags.first(), lags.last()) else { return false };
@@ -113,7 +113,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A second of 1000 requests, over two connections each of two threads, that were sent at once and answered after 1 ms.
+    /// One second with 1000 requests over two connections on each of two threads, sent on time, with
+    /// responses after 1 ms.
     fn run() -> Run {
         let config = Config {
             target: "http://127.0.0.1:8080/".into(),
@@ -153,7 +154,7 @@ mod tests {
         }
     }
 
-    /// A third of what was due was not sent.
+    /// A third of the due requests was not sent.
     fn fall_behind(run: &mut Run) {
         run.outcome.unsent = 500;
     }
@@ -184,7 +185,7 @@ mod tests {
         judge(&"p99<20ms, errors<1%".parse().unwrap(), &run, &Slope::default())
     }
 
-    /// A name, what is different, what is said of it, and a part of why.
+    /// A name, a change, the expected evaluation, and a part of the reason.
     type Case = (&'static str, fn(&mut Run), Report, &'static str);
 
     #[test]
@@ -295,14 +296,14 @@ mod tests {
             (&[1, 5], false),
             (&[1, 2, 3], true),
             (&[0, 1, 2, 3, 4], true),
-            // Not twice as late.
+            // Not twice the lag.
             (&[10, 12, 15, 18, 20], false),
             (&[10, 12, 15, 18, 21], true),
-            // It recovered on the way, or stayed where it was.
+            // It recovered, or did not grow.
             (&[1, 9, 3, 5, 9], false),
             (&[1, 2, 2, 3, 9], false),
             (&[1, 2, 3, 9, 8], false),
-            // No more than a millisecond is nothing.
+            // A lag below a millisecond is ignored.
             (&[0, 0, 1], false),
         ] {
             assert_eq!(slope(lags).grows(), grows, "{lags:?}");

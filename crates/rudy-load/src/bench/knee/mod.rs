@@ -1,5 +1,5 @@
-//! `rudy bench --slo`: the highest rate at which the server holds an objective. The search is `rudy_stats::knee`; here each of
-//! its steps is a run of the generator.
+//! `rudy bench --slo`: finds the highest rate at which the server meets an objective. `rudy_stats::knee` is
+//! the search; this module runs each of its steps with the load generator.
 
 mod finding;
 mod judge;
@@ -13,7 +13,7 @@ use rudy_stats::schedule::{Arrivals, Profile};
 use self::finding::{Finding, Tried};
 use self::judge::{Ruling, Slope, judge};
 use super::command::{refuse, run_somewhere, say};
-use super::options::{KneeOptions, Options};
+use super::options::{Options, SloSearchOptions};
 use super::output::{Output, to_json};
 use super::plan::{Pace, Plan, Until};
 use super::prepare::{Prepared, prepare};
@@ -23,27 +23,28 @@ use crate::exit::Refusal;
 use crate::interrupt::Interrupt;
 use crate::{Exit, Remote};
 
-/// What is sent in the first part of a step is not counted: the server's caches, and what the last step has left.
+/// The warm-up is this fraction of a step. It warms the caches of the server and lets it finish the previous
+/// step.
 const WARM_UP: u32 = 3;
 
-/// A step is told in so many parts, of which each shows how far behind the requests were sent.
+/// Number of intervals of a step, each of which records its lag.
 const PARTS: u32 = 5;
 
-/// Between two steps nothing is sent for this part of a step, and at most a second: every request has ended by then, and
-/// the server closes its connections.
+/// The pause between two steps is this fraction of a step, and at most a second. All requests end and the
+/// server closes its connections.
 const COOL_DOWN: u32 = 6;
 
 /// See [`COOL_DOWN`].
 const COOL_DOWN_MAX: Duration = Duration::from_secs(1);
 
-/// Of fewer requests no step says anything.
+/// Minimum number of requests for a step to be meaningful.
 const REQUESTS_MIN: f64 = 10.0;
 
-/// How often it is looked whether it is to end, meanwhile.
+/// Time between checks for a signal during the pause.
 const NAP: Duration = Duration::from_millis(20);
 
-/// Searches, and reports what was found.
-pub(super) fn bench(options: &Options, knee: &KneeOptions) -> Exit {
+/// Runs a search and writes its report.
+pub(super) fn bench(options: &Options, knee: &SloSearchOptions) -> Exit {
     let (prepared, arrivals, output, interrupt) = match make_ready(options, knee) {
         Ok(ready) => ready,
         Err(refusal) => return refuse(refusal.exit(), &refusal.to_string()),
@@ -62,13 +63,13 @@ pub(super) fn bench(options: &Options, knee: &KneeOptions) -> Exit {
     }
 }
 
-/// Everything that can be known to be impossible before anything is sent.
+/// Finds all errors that can be found before anything is sent.
 fn make_ready(
     options: &Options,
-    knee: &KneeOptions,
+    knee: &SloSearchOptions,
 ) -> Result<(Prepared, Arrivals, Output, Interrupt), Refusal> {
     let mut options = options.clone();
-    // Any rate, so that what is said of arrivals at a rate is read.
+    // Set any rate, so that the options of open-loop arrivals are parsed.
     options.pace.rate = Some(Rate::Constant(1.0));
     options.pace.duration = Some(knee.step);
     let prepared = prepare(&options)?;
@@ -82,11 +83,11 @@ fn make_ready(
     Ok((prepared, arrivals, output, interrupt))
 }
 
-/// A server, and how it is asked.
+/// A server, and the load for it.
 struct Lab<'a> {
     prepared: Prepared,
     arrivals: Arrivals,
-    knee: &'a KneeOptions,
+    knee: &'a SloSearchOptions,
     interrupt: &'a Interrupt,
 }
 
@@ -123,7 +124,7 @@ impl Lab<'_> {
         Ok(Finding { knee: self.knee.clone(), ceiling, steps, answer })
     }
 
-    /// A closed loop, which says where to look. It also finds the address that answers.
+    /// Runs a closed loop to find the ceiling. Also finds the address that responds.
     fn probe(&mut self) -> Result<Run, RunError> {
         let plan = Plan { pace: Pace::Closed, deadline: None, ..self.plan(self.knee.step) };
         self.prepared.plan = plan;
@@ -145,7 +146,7 @@ impl Lab<'_> {
                 let ruling = judge(&self.knee.slo, &run, &watcher.slope);
                 Ok(Tried { step, ruling, run: Some(run) })
             }
-            // It listened before: that it no longer does is what came of the rate.
+            // The server listened before, so the rate caused this failure.
             Err(error @ RunError::Connect(..)) => {
                 Ok(Tried { step, ruling: Ruling::gone(error.to_string()), run: None })
             }
@@ -153,13 +154,13 @@ impl Lab<'_> {
         }
     }
 
-    /// The rate at which a step still counts a few requests.
+    /// The rate at which a step has [`REQUESTS_MIN`] requests.
     fn lowest(&self) -> f64 {
         let counted = self.knee.step.saturating_sub(self.knee.step / WARM_UP);
         (REQUESTS_MIN / counted.as_secs_f64()).max(1.0)
     }
 
-    /// A run of this length, warm-up included.
+    /// The plan of a run with this duration, warm-up included.
     fn plan(&self, time: Duration) -> Plan {
         let warm_up = time / WARM_UP;
         let counted = time.saturating_sub(warm_up);
@@ -172,7 +173,7 @@ impl Lab<'_> {
         Run { config: Config::new(&self.prepared, remote), outcome }
     }
 
-    /// A run has waited for its last answers; what is left is on the server's side.
+    /// Waits between steps. A run has already waited for its last responses; the pause is for the server.
     fn cool_down(&self) {
         let until = Instant::now() + (self.knee.step / COOL_DOWN).min(COOL_DOWN_MAX);
         while self.interrupt.signal().is_none() && Instant::now() < until {
@@ -181,7 +182,7 @@ impl Lab<'_> {
     }
 }
 
-/// Sees how far behind the requests of a step are sent, and ends it when it is to end.
+/// Records the lag of a step, and stops it on a signal.
 struct Watcher<'a> {
     slope: Slope,
     interrupt: &'a Interrupt,

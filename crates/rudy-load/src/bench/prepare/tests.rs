@@ -1,4 +1,4 @@
-//! What is made of a command line, and what is refused.
+//! Plans from options, and options that are rejected.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn options() -> Options {
         access: Access::default(),
         split: None,
         start_at: None,
-        knee: None,
+        slo_search: None,
         output: OutputOptions::default(),
     }
 }
@@ -97,49 +97,49 @@ fn sources_are_all_of_their_range() {
     assert_eq!(plan.sources.len(), 15);
 }
 
-/// What does not go together is refused with what to do instead, and with whom it lies.
+/// Conflicting options, each with the expected message and exit code.
 #[test]
-fn what_does_not_go_together_is_refused_with_what_to_do() {
+fn rejects_conflicting_options_and_says_what_to_do() {
     type Change = fn(&mut Options);
     let refused: &[(&str, Change)] = &[
         ("use -c 5 or fewer", |o| (o.pace.requests, o.connections.connections) = (Some(5), number(6))),
         ("use -t 64 or fewer", |o| o.connections.threads = number(65)),
         ("--requests must be at least 1", |o| o.pace.requests = Some(0)),
-        ("every one counts", |o| {
+        ("all of them count", |o| {
             (o.pace.requests, o.pace.warm_up) = (Some(100), Some(Duration::from_secs(1)));
         }),
-        ("--duration must be longer", |o| o.pace.duration = Some(Duration::ZERO)),
-        ("--timeout must be longer", |o| o.pace.timeout = Duration::ZERO),
+        ("--duration must be greater", |o| o.pace.duration = Some(Duration::ZERO)),
+        ("--timeout must be greater", |o| o.pace.timeout = Duration::ZERO),
         ("use --timeout", |o| o.pace.deadline = Some(Duration::from_secs(1))),
         ("--arrivals needs a rate", |o| o.pace.arrivals = Some(ArrivalsName::Poisson)),
         ("--seed needs --arrivals poisson and a rate", |o| o.pace.seed = Some(1)),
-        ("what is uniform is not drawn", |o| {
+        ("uniform arrivals are not random", |o| {
             (o.pace.seed, o.pace.rate) = (Some(1), Some(Rate::Constant(5.0)));
         }),
-        ("leave --requests out", |o| {
+        ("remove --requests", |o| {
             (o.pace.requests, o.pace.rate) = (Some(100), Some(Rate::Ramp(1.0, 5.0)));
         }),
-        ("leave --warm-up-time out", |o| {
+        ("remove --warm-up-time", |o| {
             (o.pace.warm_up, o.pace.rate) = (Some(Duration::from_secs(1)), Some(Rate::Ramp(1.0, 5.0)));
         }),
-        ("leave --requests-per-connection out", |o| {
+        ("remove --requests-per-connection", |o| {
             (o.connections.disables_keep_alive, o.connections.requests_per_connection) = (true, number(2));
         }),
-        ("leave --disable-keepalive out", |o| {
+        ("remove --disable-keepalive", |o| {
             o.connections.disables_keep_alive = true;
             o.connections.pipeline = NonZeroU32::new(2).unwrap();
         }),
-        ("is theirs", |o| {
+        ("needs persistent connections", |o| {
             (o.connections.disables_keep_alive, o.connections.connect_rate) = (true, Some(5.0));
         }),
-        ("not of the same kind", |o| o.connections.sources = Some("::1".parse().unwrap())),
+        ("address families differ", |o| o.connections.sources = Some("::1".parse().unwrap())),
         ("give them with --sources", |o| o.connections.connections = number(1_000_000)),
         ("cannot read /nowhere: ", |o| o.request.bodies.push("@/nowhere".into())),
         ("cannot read /nowhere: ", |o| o.expected.body = Some("/nowhere".into())),
         ("cannot read /nowhere", |o| o.url_file = Some("/nowhere".into())),
         ("more than 67108864 bytes", |o| o.request.bodies.push("@/dev/zero".into())),
         ("more than 67108864 bytes", |o| o.url_file = Some("/dev/zero".into())),
-        ("256 are the most", |o| o.connections.pipeline = NonZeroU32::new(257).unwrap()),
+        ("the maximum is 256", |o| o.connections.pipeline = NonZeroU32::new(257).unwrap()),
         ("at least 1", |o| o.connections.connect_rate = Some(0.5)),
         ("--duration must be at most 100 days", |o| o.pace.duration = Some(Duration::MAX)),
         ("--warm-up-time must be at most 100 days", |o| o.pace.warm_up = Some(Duration::MAX)),
@@ -153,6 +153,6 @@ fn what_does_not_go_together_is_refused_with_what_to_do() {
         assert!(refusal.to_string().contains(said), "{refusal}: {said}");
     }
     let refusal =
-        prepare(&changed(|o| o.urls = vec!["http://nobody.invalid/".parse().unwrap()])).unwrap_err();
+        prepare(&changed(|o| o.urls = vec!["http://unknown.invalid/".parse().unwrap()])).unwrap_err();
     assert_eq!(refusal.exit(), crate::Exit::CannotRun, "{refusal}");
 }

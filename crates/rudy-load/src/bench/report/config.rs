@@ -1,4 +1,4 @@
-//! What a run did, in words and figures.
+//! The settings of a run, for its report.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,42 +12,43 @@ use crate::bench::prepare::Prepared;
 use crate::bench::split::ShareOf;
 use crate::units;
 
-/// What was asked, of whom, and how. Plain values, so that it can be read back from a report.
+/// The target and the settings of a run. Plain values, so that a report can be parsed again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::bench) struct Config {
     /// The first URL.
     pub(in crate::bench) target: String,
-    /// URLs in all.
+    /// Number of URLs.
     pub(in crate::bench) urls: usize,
-    /// The address that was connected to.
+    /// The address of the server.
     pub(in crate::bench) remote: String,
-    /// Connections in all.
+    /// Number of connections.
     pub(in crate::bench) connections: u32,
-    /// Threads that generated.
+    /// Number of generator threads.
     pub(in crate::bench) threads: u32,
-    /// Requests under way on a connection at once, at most.
+    /// Maximum requests in flight per connection.
     pub(in crate::bench) pipeline: u32,
-    /// Requests after which a connection was closed; null where it stayed.
+    /// Requests after which a connection was replaced; null if never.
     pub(in crate::bench) requests_per_connection: Option<u32>,
-    /// The rate of an open loop, in all and per second; null in a closed loop.
+    /// The total rate of an open loop, per second; null in a closed loop.
     pub(in crate::bench) rate: Option<f64>,
-    /// The rate at the end, of a ramp.
+    /// The final rate of a ramp.
     pub(in crate::bench) rate_at_end: Option<f64>,
-    /// How requests lay around the rate: `uniform`, `jitter`, `poisson`; null in a closed loop.
+    /// The distribution of send times: `uniform`, `jitter`, `poisson`; null in a closed loop.
     pub(in crate::bench) arrivals: Option<String>,
-    /// Where the draw of what is not uniform began.
+    /// The seed of random send times.
     pub(in crate::bench) seed: Option<u64>,
-    /// The time that was to count; null where requests were counted.
+    /// The planned duration; null if the number of requests was given.
     pub(in crate::bench) duration_s: Option<f64>,
-    /// Requests that were to be sent; null where the time was counted.
+    /// The planned number of requests; null if the duration was given.
     pub(in crate::bench) requests: Option<u64>,
-    /// Time before what counts.
+    /// The duration of the warm-up.
     pub(in crate::bench) warm_up_s: f64,
-    /// For a whole answer, from the send.
+    /// The timeout of a response, from the send.
     pub(in crate::bench) timeout_s: f64,
-    /// For a whole answer, from when it was due.
+    /// The timeout of a response, from the due time.
     pub(in crate::bench) deadline_s: Option<f64>,
-    /// Of which plan this is a share, if it is. The rates above are the whole plan's, the other numbers the share's.
+    /// The share of a plan, if any. The rates above are those of the whole plan, the other numbers those of
+    /// the share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::bench) share: Option<ShareOf>,
 }
@@ -83,18 +84,18 @@ impl Config {
         }
     }
 
-    /// Whether requests had times at which they were due.
+    /// Whether requests had due times.
     pub(in crate::bench) fn is_open(&self) -> bool {
         self.rate.is_some()
     }
 
-    /// Requests under way at once, at most.
+    /// Maximum number of requests in flight.
     pub(in crate::bench) fn places(&self) -> u64 {
         u64::from(self.connections) * u64::from(self.pipeline)
     }
 }
 
-/// At the beginning, and at the end of a ramp.
+/// The rate at the start, and at the end of a ramp.
 fn rate(pace: Pace) -> (Option<f64>, Option<f64>) {
     match pace {
         Pace::Closed => (None, None),
@@ -117,7 +118,7 @@ impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}", count(self.connections, "connection"), count(self.threads, "thread"))?;
         if self.pipeline > 1 {
-            write!(f, ", {} requests under way on each", self.pipeline)?;
+            write!(f, ", {} requests in flight on each", self.pipeline)?;
         }
         match self.requests_per_connection {
             Some(1) => f.write_str(", a connection for each request")?,
@@ -149,7 +150,7 @@ impl fmt::Display for Config {
     }
 }
 
-/// A time as a person gave it: `10 s`, and not `10.0 s`.
+/// A duration as users write it: `10 s` and not `10.0 s`.
 fn plain(seconds: f64) -> String {
     if seconds.fract() == 0.0 {
         format!("{seconds} s")

@@ -1,4 +1,4 @@
-//! The report as JSON. Every key names its unit; what has none is a count or a share.
+//! The report as JSON. Every key names its unit; keys without a unit are counts or fractions.
 
 use std::time::Duration;
 
@@ -12,69 +12,70 @@ use super::{Config, Run};
 use crate::bench::run::{Outcome, ThreadTime};
 use crate::units;
 
-/// What `--json` writes: figures to read, and under them everything that they were made of.
+/// The document that `--json` writes: results first, then the counts and histograms behind them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::bench) struct Document {
-    /// Who wrote it.
+    /// The program and version.
     rudy_version: String,
     /// The first URL.
     target: String,
-    /// What was done.
+    /// The settings of the run.
     config: Config,
-    /// It was ended before its time.
+    /// Whether the run was interrupted.
     is_interrupted: bool,
-    /// `generator` where the generator was the limit, `server` where it could not keep up with a rate; otherwise null.
+    /// `generator` if the load generator was the limit, `server` if the server could not keep up with a rate;
+    /// otherwise null.
     bottleneck: Option<String>,
-    /// The time that counts.
+    /// The duration of the measurement.
     duration_s: f64,
-    /// Whole answers per second.
+    /// Complete responses per second.
     achieved_rate: f64,
-    /// The rate that was asked for, of a ramp its mean; null in a closed loop.
+    /// The requested rate, or the mean of a ramp; null in a closed loop.
     target_rate: Option<f64>,
-    /// Requests sent, of those that were due; null in a closed loop.
+    /// The fraction of due requests that were sent; null in a closed loop.
     rate_ratio: Option<f64>,
     /// Requests that were due and not sent, because no connection was free.
     unsent: u64,
-    /// Requests that were under way when it was interrupted.
+    /// Requests in flight when the run was interrupted.
     abandoned: u64,
-    /// Requests under way at once, on average.
+    /// Average number of requests in flight.
     under_way: f64,
-    /// Of the requests that ended, those that were not answered rightly.
+    /// The fraction of requests that failed.
     error_rate: f64,
     nines: NinesFigures,
-    /// Of right answers: from when they were due (open loop) or sent (closed loop) to the last byte.
+    /// Of successful responses: from the due time (open loop) or the send (closed loop) to the last byte.
     latency_us: Option<Figures>,
     /// From the send to the last byte.
     service_us: Option<Figures>,
     /// From the send to the first byte.
     first_byte_us: Option<Figures>,
-    /// By how much requests were sent later than they were due; null in a closed loop.
+    /// Delay between due time and send; null in a closed loop.
     schedule_lag_us: Option<Figures>,
     max_schedule_lag_us: Option<f64>,
     connect_us: Option<Figures>,
     tls_us: Option<Figures>,
-    /// Of wrong answers, and of what got none.
+    /// Of failed requests.
     latency_failed_us: Option<Figures>,
-    /// Each thread that generated.
+    /// The generator threads.
     threads: Vec<ThreadFigures>,
     #[serde(flatten)]
     seen: Seen,
 }
 
-/// How many nines the answers had.
+/// The success rate in nines.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct NinesFigures {
-    /// The share of right answers.
+    /// The fraction of successful responses.
     share: f64,
-    /// How many nines that is; null where nothing failed.
+    /// The number of nines; null without a failure.
     seen: Option<f64>,
-    /// How many nines the sample proves, 95 % sure.
+    /// The number of nines that the sample proves, with 95 % confidence.
     proven: f64,
-    /// The share of failures that the service has at most, 95 % sure.
+    /// The upper bound of the failure rate, with 95 % confidence.
     failures_at_most: f64,
 }
 
-/// A distribution in figures, in microseconds.
+/// Statistics of a distribution, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figures {
     mean: f64,
@@ -93,7 +94,7 @@ pub(super) struct Figures {
 struct ThreadFigures {
     /// CPU time.
     cpu_s: f64,
-    /// All time, the warm-up included.
+    /// Elapsed time, including the warm-up.
     wall_s: f64,
 }
 
@@ -131,7 +132,7 @@ impl Document {
     }
 }
 
-/// Everything else is made of this.
+/// The counts and histograms behind all other figures.
 impl TryFrom<Document> for Run {
     type Error = BlobError;
 
@@ -165,7 +166,7 @@ impl NinesFigures {
 }
 
 impl Figures {
-    /// Nothing where nothing was seen.
+    /// `None` for an empty histogram.
     pub(super) fn of(histogram: &Histogram) -> Option<Self> {
         let quantile = |q| microseconds(histogram.quantile(q));
         (!histogram.is_empty()).then(|| Self {
@@ -183,7 +184,7 @@ impl Figures {
     }
 }
 
-/// To the nanosecond.
+/// Rounded to the nanosecond.
 fn microseconds(duration: Duration) -> f64 {
     let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     units::float(nanoseconds) / 1e3

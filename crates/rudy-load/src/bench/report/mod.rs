@@ -1,4 +1,4 @@
-//! What a run has shown, for people and for programs. Both are made of a [`Run`], so that neither knows what the other does not.
+//! The report of a run, as text and as JSON. Both come from a [`Run`], so they contain the same information.
 
 mod config;
 mod document;
@@ -19,22 +19,22 @@ pub(super) use self::text::render;
 pub(super) use self::verdict::Verdict;
 use super::run::Outcome;
 
-/// A run that is over.
+/// A completed run.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
-    /// What was done.
+    /// Its settings.
     pub(super) config: Config,
-    /// What came of it.
+    /// Its result.
     pub(super) outcome: Outcome,
 }
 
 impl Run {
-    /// Whole answers per second.
+    /// Complete responses per second.
     pub(super) fn answers_per_second(&self) -> f64 {
         crate::units::per_second(self.outcome.seen.answers(), self.outcome.duration)
     }
 
-    /// Of all requests that have ended, those whose answer was right.
+    /// The fraction of requests that succeeded.
     pub(super) fn nines(&self) -> Nines {
         Nines::new(self.outcome.seen.right, self.outcome.seen.requests())
     }

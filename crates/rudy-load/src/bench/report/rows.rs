@@ -1,4 +1,4 @@
-//! A run over time: an object to each interval, whose counts and histograms add up to those of the run.
+//! A run over time: one JSON object per interval. Their counts and histograms add up to those of the run.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::units;
 /// A line of `--ndjson`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Row {
-    /// The first is 0.
+    /// The index, from 0.
     index: u32,
-    /// When it ended, from the beginning of what counts.
+    /// The end, from the start of the measurement.
     end_s: f64,
-    /// How long it was. The last may be of no length, and hold the answers that came after the end.
+    /// The length. The last row can have length 0, with the responses after the end.
     duration_s: f64,
-    /// Connections that stood at its end.
+    /// Open connections at the end.
     connections_open: u32,
-    /// Whole answers per second; null in an interval of no length.
+    /// Complete responses per second; null for length 0.
     achieved_rate: Option<f64>,
-    /// Of right answers.
+    /// Of successful responses.
     latency_us: Option<Figures>,
     #[serde(flatten)]
     seen: Seen,
 }
 
-/// Writes rows.
+/// Writes rows to an output.
 pub(in crate::bench) struct Rows<W> {
     writer: W,
     end: Duration,
@@ -40,7 +40,7 @@ impl<W: Write> Rows<W> {
         Self { writer, end: Duration::ZERO }
     }
 
-    /// Writes what was seen in one interval, so that whoever reads along has it now.
+    /// Writes and flushes the row of an interval, so that readers can follow the run.
     pub(in crate::bench) fn write(&mut self, interval: &Interval) -> io::Result<()> {
         let seen = &interval.seen;
         self.end += interval.length;

@@ -1,5 +1,5 @@
-//! Everything that was counted, as JSON has it: what a [`Recorder`] holds, nothing left out. So rows and reports add up to what
-//! one run would have seen.
+//! All counts of a [`Recorder`] in their JSON form, without loss, so that rows and reports add up to a whole
+//! run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,77 +14,77 @@ use crate::bench::Recorder;
 /// Counts and histograms, of a run or an interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::bench) struct Seen {
-    /// Requests that have ended, with an answer or without.
+    /// Requests that ended, with or without a response.
     requests: u64,
     /// Requests sent.
     sent: u64,
-    /// Answers that were right: a status below 400, and the body that was expected.
+    /// Successful responses: a status below 400 and the expected body.
     right: u64,
-    /// Bytes received, heads included.
+    /// Bytes received, header included.
     bytes: u64,
-    /// Those of them that were bodies.
+    /// The part of them in bodies.
     body_bytes: u64,
-    /// Requests that were under way at once, at most, on the thread that had most.
+    /// Maximum number of requests in flight at once, on the thread with the most.
     most_under_way: u64,
-    /// Connections that came to stand, before the run or in the time that counts.
+    /// Connections opened, before the run or during the measurement.
     connections_opened: u64,
-    /// Connections that the server ended while nothing was under way.
+    /// Connections that the server closed without a request in flight.
     connections_ended: u64,
-    /// Time that requests of the warm-up took of what counts, all together, in seconds.
+    /// Total time, in seconds, in which requests of the warm-up were in flight during the measurement.
     #[serde(default)]
     carried_over_s: f64,
-    /// Answers by status.
+    /// Responses by status.
     status_codes: BTreeMap<String, u64>,
-    /// Requests that were not answered, or not rightly, by what was wrong.
+    /// Failed requests by reason.
     errors: Errors,
-    /// One of each, in words.
+    /// An example of each, in words.
     error_examples: BTreeMap<String, String>,
-    /// The unit of the histograms, whose format names none.
+    /// The unit of the histograms, which their format does not contain.
     histogram_unit: String,
-    /// Latencies of right answers as an `HdrHistogram` (V2, deflated, base64): from when they were due or, in a closed loop,
-    /// sent. Like those below left out where nothing was seen.
+    /// Latencies of successful responses as an `HdrHistogram` (V2, deflated, base64): from the due time or,
+    /// in a closed loop, the send. Empty histograms are omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_histogram: Option<String>,
-    /// The same of wrong answers, and of what got none.
+    /// The same for failed requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_failed_histogram: Option<String>,
-    /// From the send to the last byte; in a closed loop that is the latency.
+    /// From the send to the last byte; omitted in a closed loop, where the latency is the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     service_histogram: Option<String>,
-    /// From when requests were due to their send.
+    /// From the due time to the send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schedule_lag_histogram: Option<String>,
     /// From the send to the first byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first_byte_histogram: Option<String>,
-    /// To a connection.
+    /// From the connection attempt to TCP connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     connect_histogram: Option<String>,
-    /// From a connection to TLS.
+    /// From TCP connected to the end of the TLS handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tls_histogram: Option<String>,
 }
 
-/// What was wrong, and how often.
+/// Failed requests by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Errors {
-    /// No connection came to stand.
+    /// The connection could not be opened.
     connect: u64,
-    /// TLS failed.
+    /// The TLS handshake failed.
     tls: u64,
-    /// The connection broke while the request was sent.
+    /// The connection failed while the request was sent.
     write: u64,
-    /// The connection broke while the answer was awaited.
+    /// The connection failed before the response was complete.
     read: u64,
-    /// The connection ended in the middle of the answer.
+    /// The connection closed in the middle of the response.
     short_body: u64,
-    /// The answer is no HTTP.
+    /// The response is not valid HTTP.
     malformed: u64,
-    /// No whole answer in time, from the send.
+    /// The timeout, from the send.
     timeout: u64,
-    /// No whole answer in time, from when it was due.
+    /// The timeout, from the due time.
     deadline: u64,
-    /// The body is not what was expected.
+    /// The body is not the expected one.
     unexpected_body: u64,
     /// Statuses from 400 to 499.
     status_4xx: u64,
@@ -94,7 +94,7 @@ struct Errors {
 
 const UNIT: &str = "ns";
 
-/// Under which an answer whose status is right and whose body is not is counted.
+/// The reason for a response with a successful status and an unexpected body.
 pub(super) const UNEXPECTED: &str = "unexpected_body";
 
 impl Seen {
@@ -193,7 +193,7 @@ impl TryFrom<Seen> for Recorder {
             ..Self::default()
         };
         for (status, count) in &seen.status_codes {
-            // Statuses that no answer can have are counted nowhere.
+            // A status that no response can have is ignored.
             if let Some(cell) =
                 status.parse::<usize>().ok().and_then(|status| recorder.statuses.get_mut(status))
             {

@@ -1,4 +1,4 @@
-//! Figures in columns.
+//! Formats figures in columns.
 
 use std::fmt::Write;
 
@@ -6,11 +6,11 @@ use rudy_stats::Histogram;
 
 use crate::units;
 
-/// The quantiles that people know, as wrk2 prints them.
+/// The usual quantiles, as wrk2 prints them.
 pub(super) const QUANTILES: [(&str, f64); 6] =
     [("50 %", 0.5), ("75 %", 0.75), ("90 %", 0.9), ("99 %", 0.99), ("99.9 %", 0.999), ("99.99 %", 0.9999)];
 
-/// A column for each of the histograms that has seen something: mean, standard deviation, quantiles, longest.
+/// A column per non-empty histogram: mean, standard deviation, quantiles, maximum.
 pub(super) fn of(columns: &[(&str, &Histogram)]) -> String {
     let columns: Vec<_> = columns.iter().filter(|(_, histogram)| !histogram.is_empty()).collect();
     let mut text = String::new();

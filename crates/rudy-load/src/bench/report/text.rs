@@ -10,11 +10,11 @@ use super::{Run, table};
 use crate::FailureKind;
 use crate::units;
 
-/// An answer that took so many times as long as most kept its connection from as many requests.
+/// A response that took this many times as long as most blocked its connection for as many requests.
 const OMITTED: f64 = 10.0;
 
-/// The whole report, with the whole distribution of the latencies if that is asked for. The last two lines are those that
-/// wrk writes, since there are scripts that look for them.
+/// The whole report, optionally with the full latency distribution. The last two lines have the format of
+/// wrk, because scripts parse them.
 pub(in crate::bench) fn render(run: &Run, has_spectrum: bool) -> String {
     let mut parts = vec![head(run), summary(run), latencies(run), wrong(run), omission(run)];
     if has_spectrum {
@@ -35,7 +35,7 @@ fn head(run: &Run) -> String {
         Verdict::Fair => String::new(),
         verdict => format!("{verdict}\n"),
     };
-    let ended = if run.outcome.is_interrupted { "Interrupted: this was seen until then.\n" } else { "" };
+    let ended = if run.outcome.is_interrupted { "Interrupted: partial results.\n" } else { "" };
     format!("{}{others}\n{config}\n{verdict}{ended}", config.target)
 }
 
@@ -49,7 +49,7 @@ fn summary(run: &Run) -> String {
     };
     let abandoned = match outcome.abandoned {
         0 => String::new(),
-        abandoned => format!(", {abandoned} more under way when it ended"),
+        abandoned => format!(", {abandoned} more in flight at the end"),
     };
     row("requests", format!("{} in {}{abandoned}", seen.requests(), units::time(outcome.duration)));
     row("right", run.nines().to_string());
@@ -61,7 +61,7 @@ fn summary(run: &Run) -> String {
     row("received", format!("{}B, bodies {}B", bytes(seen.received_bytes), bytes(seen.body_bytes)));
     let ended = match seen.ended {
         0 => String::new(),
-        ended => format!(", {ended} ended by the server between requests"),
+        ended => format!(", {ended} closed by the server between requests"),
     };
     row("connections", format!("{} opened{ended}", seen.opened));
     let carried_over = match run.carried_over() {
@@ -69,7 +69,7 @@ fn summary(run: &Run) -> String {
         carried_over => format!(", {carried_over:.1} of them begun in the warm-up"),
     };
     let under_way = format!("{:.1} on average, of {} (Little's law)", run.under_way(), config.places());
-    row("under way", under_way + &carried_over);
+    row("in flight", under_way + &carried_over);
     if let Some(schedule) = schedule(run) {
         row("schedule", schedule);
     }
@@ -83,7 +83,7 @@ fn statuses(run: &Run, range: std::ops::Range<usize>) -> String {
     all.map(|(count, status)| format!("{status}: {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// What an open loop planned, and what became of it.
+/// The schedule of an open loop: what was due and what was sent.
 fn schedule(run: &Run) -> Option<String> {
     let (due, ratio) = (run.due()?, run.rate_ratio()?);
     let seen = &run.outcome.seen;
@@ -116,7 +116,7 @@ fn latencies(run: &Run) -> String {
     table::of(&columns)
 }
 
-/// What was not answered, or not rightly, by what was wrong, with an example of each.
+/// Failed requests by reason, with an example of each.
 fn wrong(run: &Run) -> String {
     let seen = &run.outcome.seen;
     let mut text = String::new();
@@ -135,7 +135,7 @@ fn wrong(run: &Run) -> String {
     if text.is_empty() { text } else { format!("not right\n{text}") }
 }
 
-/// What the figures of a closed loop leave out, where it is much.
+/// A warning about requests that the closed loop omitted, if they are many.
 fn omission(run: &Run) -> String {
     let latency = &run.outcome.seen.latency;
     let (most, max) = (latency.quantile(0.5), latency.max());
@@ -144,13 +144,13 @@ fn omission(run: &Run) -> String {
         return String::new();
     }
     format!(
-        "In a closed loop nothing is sent where an answer is awaited: the one that took {} kept about {kept:.0} requests from\n\
-         being sent, whose waiting is not in these figures. At a rate (-R) it is.\n",
+        "A closed loop sends nothing while it waits for a response: the one that took {} blocked about {kept:.0} requests.\n\
+         Their waiting time is missing in these figures. Use a rate (-R) to include it.\n",
         units::time(max)
     )
 }
 
-/// As wrk writes them, to the column.
+/// A line in wrk's format and columns.
 fn last_lines(run: &Run) -> String {
     let (seen, duration) = (&run.outcome.seen, run.outcome.duration);
     format!(

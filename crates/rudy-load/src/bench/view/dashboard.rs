@@ -1,4 +1,4 @@
-//! The picture of a run.
+//! The dashboard of a running load test.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -17,14 +17,14 @@ use crate::bench::report::Config;
 use crate::bench::run::Interval;
 use crate::units;
 
-/// What it needs at least, in characters.
+/// Minimum size in characters.
 pub(super) const WIDTH_MIN: u16 = 60;
 pub(super) const HEIGHT_MIN: u16 = 18;
 
-/// Intervals that are remembered: as many as the widest window shows, one a character.
+/// Number of intervals to remember: as many as the widest window shows, one per character.
 const HISTORY: usize = 512;
 
-/// What is known of a run while it goes on.
+/// The state of the dashboard.
 pub(super) struct Dashboard {
     target: String,
     config: String,
@@ -33,22 +33,22 @@ pub(super) struct Dashboard {
     warm_up: Duration,
     has_colours: bool,
     stage: Stage,
-    /// The last interval, whole.
+    /// The last whole interval.
     last: Option<Interval>,
-    /// Of each interval, the latest first: whole answers per second, and the latency at p99 in nanoseconds.
+    /// Responses per second and p99 in nanoseconds of each interval, the latest first.
     history: VecDeque<(u64, u64)>,
     totals: Totals,
 }
 
-/// How far it has come.
+/// The phase of the run.
 enum Stage {
-    /// Connections are being opened: so many of so many stand.
+    /// Connections are being opened.
     Opening(u32, u32),
-    /// Requests are sent from this moment on.
+    /// Requests are sent from this time on.
     Running(Instant),
 }
 
-/// What all intervals come to.
+/// The totals of all intervals.
 #[derive(Default)]
 struct Totals {
     requests: u64,
@@ -69,7 +69,7 @@ impl Totals {
         }
     }
 
-    /// What went wrong, each kind that did: `statuses 12, read 3`.
+    /// Errors by kind: `statuses 12, read 3`.
     fn wrong(&self) -> String {
         let kinds = FailureKind::ALL.iter().zip(self.failures).map(|(kind, count)| (kind.name(), count));
         let all = [("status", self.wrong_status), ("body", self.unexpected)].into_iter().chain(kinds);
@@ -105,7 +105,8 @@ impl Dashboard {
 
     pub(super) fn interval(&mut self, interval: &Interval) {
         self.totals.add(&interval.seen);
-        // What comes after the last whole interval is in the totals; as a rate it would be a dip that was none.
+        // The responses after the last whole interval count in the totals only; as a rate, they would look
+        // like a drop.
         if self.last.as_ref().is_some_and(|last| interval.length < last.length) {
             return;
         }
@@ -122,7 +123,7 @@ impl Dashboard {
         self.last = Some(interval.clone());
     }
 
-    /// Draws all of it; what does not fit is left out from below.
+    /// Draws the dashboard; cuts it at the bottom if the window is small.
     pub(super) fn render(&self, now: Instant, area: Rect, buffer: &mut Buffer) {
         let rows = [1, 2, 1, 1, 5, 1].map(Constraint::Length);
         let courses = [Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(1)];
@@ -137,15 +138,15 @@ impl Dashboard {
         Paragraph::new(self.figures()).render(figures, buffer);
         self.rates(rates, buffer);
         self.latencies(latencies, buffer);
-        let line = "Ctrl-C ends the run and reports what was seen until then";
+        let line = "Ctrl-C ends the run and prints the report so far";
         Line::styled(line, Modifier::DIM).render(help, buffer);
     }
 
-    /// How much is behind, and how that is said.
+    /// The progress as a fraction and as text.
     fn progress(&self, now: Instant) -> (f64, String) {
         let start = match self.stage {
             Stage::Opening(open, of) => {
-                return (0.0, format!("opening connections: {open} of {of} stand"));
+                return (0.0, format!("opening connections: {open} of {of} open"));
             }
             Stage::Running(start) => start,
         };
@@ -159,7 +160,7 @@ impl Dashboard {
                 let part = counted.as_secs_f64() / time.as_secs_f64();
                 (part, format!("{} s of {}", counted.as_secs(), units::time(time)))
             }
-            Until::Time(_) => (1.0, "waiting for the last answers".to_owned()),
+            Until::Time(_) => (1.0, "waiting for the last responses".to_owned()),
             Until::Requests(requests) => {
                 let part = units::float(self.totals.requests) / units::float(requests.max(1));
                 (part.min(1.0), format!("{} of {requests} requests", self.totals.requests))
@@ -195,7 +196,7 @@ impl Dashboard {
         rows
     }
 
-    /// Two figures beside one another, each behind its name.
+    /// Two figures in a row with their names.
     fn row(&self, left: (&'static str, &str), right: (&'static str, &str)) -> Line<'static> {
         Line::from(vec![
             label(left.0),
@@ -218,7 +219,7 @@ impl Dashboard {
     }
 }
 
-/// A figure of each interval, the latest on the right, under its name and the highest of those that are shown.
+/// A sparkline of an interval figure, the latest on the right, with its name and its maximum.
 fn course(
     name: &str,
     figures: &[u64],
@@ -314,19 +315,19 @@ mod tests {
             rows[12].ends_with('█') && rows[13].ends_with("█"),
             "the last interval is the highest: {rows:#?}"
         );
-        assert_eq!(rows[17], "Ctrl-C ends the run and reports what was seen until then");
+        assert_eq!(rows[17], "Ctrl-C ends the run and prints the report so far");
     }
 
     #[test]
     fn it_is_said_how_far_it_has_come() {
         let mut by_time = dashboard(Until::Time(Duration::from_secs(10)));
         let start = Instant::now();
-        assert_eq!(by_time.progress(start), (0.0, "opening connections: 12 of 64 stand".to_owned()));
+        assert_eq!(by_time.progress(start), (0.0, "opening connections: 12 of 64 open".to_owned()));
         by_time.start(start);
         let at = |dashboard: &Dashboard, ms| dashboard.progress(start + Duration::from_millis(ms));
         assert_eq!(at(&by_time, 250), (0.0, "warming up, 750 ms left; not counted".to_owned()));
         assert_eq!(at(&by_time, 6000), (0.5, "5 s of 10.0 s".to_owned()));
-        assert_eq!(at(&by_time, 11_001), (1.0, "waiting for the last answers".to_owned()));
+        assert_eq!(at(&by_time, 11_001), (1.0, "waiting for the last responses".to_owned()));
         let mut by_number = dashboard(Until::Requests(1000));
         by_number.start(start);
         by_number.interval(&second(250, Duration::from_millis(1)));

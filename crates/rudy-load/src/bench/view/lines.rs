@@ -1,4 +1,4 @@
-//! A line for each interval.
+//! Prints a line per interval.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use crate::bench::run::{Interval, Watch};
 use crate::units;
 
-/// Writes lines that nothing takes back.
+/// Prints progress lines.
 #[derive(Debug)]
 pub(super) struct Lines {
     /// How long a whole interval is.
     interval: Duration,
-    /// How much of the run is behind.
+    /// The elapsed part of the run.
     behind: Duration,
-    /// When it is to be said how many connections stand.
+    /// When to print the number of open connections next.
     next: Instant,
 }
 
@@ -27,12 +27,12 @@ impl Watch for Lines {
     fn opening(&mut self, open: u32, of: u32) {
         if Instant::now() >= self.next {
             self.next += self.interval;
-            say(&format!("{open} of {of} connections stand"));
+            say(&format!("{open} of {of} connections open"));
         }
     }
 
     fn interval(&mut self, interval: &Interval) {
-        // What came after the last whole interval stands in the report.
+        // The report contains the responses after the last whole interval.
         if interval.length < self.interval {
             return;
         }
@@ -42,7 +42,7 @@ impl Watch for Lines {
 }
 
 fn say(line: &str) {
-    // Nobody is left to tell if stderr cannot be written to.
+    // An error of stderr cannot be reported.
     let _ = writeln!(io::stderr(), "{line}");
 }
 

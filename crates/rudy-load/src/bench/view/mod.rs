@@ -1,4 +1,4 @@
-//! What is shown while a run goes on: on stderr, and never by a thread that generates.
+//! Shows progress on stderr, from a thread that generates no load.
 
 mod dashboard;
 mod lines;
@@ -12,12 +12,12 @@ use super::options::OutputOptions;
 use super::prepare::Prepared;
 use super::run::Watch;
 
-/// The view for this run: a picture where somebody looks at a terminal, a line for each interval where not. It is told
-/// through [`Watch`], some twenty times a second, by the thread that waits for those that generate; when it is dropped, the
-/// terminal is as it was found.
+/// The view of a run: a dashboard on a terminal, otherwise a line per interval. The thread that waits for the
+/// generator threads calls it through [`Watch`], about twenty times per second. Dropping the view restores
+/// the terminal.
 pub(super) fn of(options: &OutputOptions, prepared: &Prepared) -> Box<dyn Watch> {
     if !options.is_plain && is_for_eyes() {
-        // A terminal that cannot be drawn on, or has no room, can still be written to.
+        // Fall back to lines if the terminal is too small or cannot be drawn on.
         if let Some(screen) = Screen::open(prepared) {
             return Box::new(screen);
         }
@@ -25,7 +25,7 @@ pub(super) fn of(options: &OutputOptions, prepared: &Prepared) -> Box<dyn Watch>
     Box::new(Lines::new(prepared.plan.interval))
 }
 
-/// Whether stderr is a terminal that knows more than lines.
+/// Whether stderr is a terminal with cursor control.
 fn is_for_eyes() -> bool {
     io::stderr().is_terminal()
         && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")

@@ -1,4 +1,4 @@
-//! The terminal, while it is drawn on.
+//! Draws on the terminal.
 
 use std::io::{self, Stderr, Write};
 use std::time::{Duration, Instant};
@@ -12,10 +12,11 @@ use super::dashboard::{Dashboard, HEIGHT_MIN, WIDTH_MIN};
 use crate::bench::prepare::Prepared;
 use crate::bench::run::{Interval, Watch};
 
-/// How often it is drawn: the time that is left should be seen to go by, and a picture takes some 0.2 ms of CPU.
+/// Time between updates. The remaining time should count down visibly, and an update takes about 0.2 ms of
+/// CPU.
 const FRAME: Duration = Duration::from_millis(200);
 
-/// The other screen of the terminal: what stood on it before comes back, and the report below that.
+/// The alternate screen of the terminal, which preserves the previous contents.
 pub(super) struct Screen {
     terminal: Terminal<TermionBackend<Stderr>>,
     size: Rect,
@@ -24,7 +25,8 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal. Neither its modes nor its input are touched, so Ctrl-C remains a signal.
+    /// Switches the terminal to the alternate screen. Leaves its modes and its input alone, so Ctrl-C remains
+    /// a signal.
     pub(super) fn open(prepared: &Prepared) -> Option<Self> {
         let size = size()?;
         let options = TerminalOptions { viewport: Viewport::Fixed(size) };
@@ -37,15 +39,14 @@ impl Screen {
         Some(screen)
     }
 
-    /// Draws, and again from nothing where the window has another size. A window that has become too small shows what
-    /// fits.
+    /// Draws an update. After a change of the window size, redraws everything that fits.
     fn draw(&mut self) {
         let size = window().unwrap_or(self.size);
         if size != self.size && self.terminal.resize(size).is_ok() {
             self.size = size;
         }
         let now = Instant::now();
-        // Nobody is left to tell if stderr cannot be written to; the report goes to stdout.
+        // Ignore errors of stderr; the report goes to stdout.
         let _ = self.terminal.draw(|frame| self.dashboard.render(now, frame.area(), frame.buffer_mut()));
         self.next = now + FRAME;
     }
@@ -80,12 +81,12 @@ impl Drop for Screen {
     }
 }
 
-/// The window, where the picture fits.
+/// The size of the window, if the dashboard fits.
 fn size() -> Option<Rect> {
     window().filter(|window| window.width >= WIDTH_MIN && window.height >= HEIGHT_MIN)
 }
 
-/// The window that stderr is shown in; stdout may be a file.
+/// The window of stderr; stdout may be a file.
 fn window() -> Option<Rect> {
     let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
     Some(Rect::new(0, 0, size.ws_col, size.ws_row))

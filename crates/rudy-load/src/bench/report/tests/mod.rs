@@ -1,5 +1,5 @@
-//! Reports of runs that never were, whose figures are known. `SNAPSHOTS=overwrite cargo test -p rudy-load report` renews the
-//! files beside this one; look at what changed.
+//! Reports of artificial runs. `SNAPSHOTS=overwrite cargo test -p rudy-load report` updates the files in this
+//! folder; review the changes.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn config() -> Config {
     }
 }
 
-/// Right answers, each after a millisecond and a little more than the last.
+/// Successful responses, each after a millisecond and slightly more than the previous one.
 fn right(count: u64) -> Recorder {
     let mut seen = Recorder { right: count, sent: count, opened: 4, ..Recorder::default() };
     seen.statuses[200] = count;
@@ -98,7 +98,7 @@ fn open(rate: f64) -> Config {
     Config { rate: Some(rate), arrivals: Some("uniform".into()), warm_up_s: 0.0, ..config() }
 }
 
-/// At a rate: each of them sent that much late.
+/// At a rate: each request was sent this much late.
 fn sent(count: u64, late: Duration) -> Recorder {
     let mut seen = right(count);
     for number in 0..count {
@@ -128,7 +128,7 @@ fn the_first_line_of_the_result_says_when_the_generator_was_the_limit() {
     assert!(third_line(&closed).starts_with("The generator was the bottleneck: 2 of 4 requests that could"));
     closed.outcome.threads[1] = busy;
     assert!(
-        third_line(&closed).starts_with("The generator was the bottleneck: a thread of it computed for 97 %")
+        third_line(&closed).starts_with("The generator was the bottleneck: one of its threads used 97 %")
     );
     assert_eq!(bottleneck(&closed), "generator");
 
@@ -141,7 +141,7 @@ fn the_first_line_of_the_result_says_when_the_generator_was_the_limit() {
     late.outcome.seen.service.record(Duration::from_millis(50));
     assert_eq!(bottleneck(&late), "null", "the server may have stood still");
     late.outcome.threads[1] = busy;
-    assert!(third_line(&late).contains("97 % of the time, and requests were sent late."));
+    assert!(third_line(&late).contains("97 % of a core, and requests were sent late."));
 }
 
 #[test]
@@ -151,9 +151,7 @@ fn a_server_that_did_not_keep_up_is_not_the_generators_fault() {
     let text = render(&overloaded, false);
     let first = text.lines().nth(2).unwrap_or_default();
     assert!(
-        first.starts_with(
-            "The server did not keep up with the rate: its connections were all busy, and 47.5 %"
-        ),
+        first.starts_with("The server did not keep up with the rate: all connections were busy, and 47.5 %"),
         "{text}"
     );
     assert!(text.contains("16000 due, 7600 sent (47.50 %), 8400 not sent;"), "{text}");
@@ -171,7 +169,7 @@ fn a_closed_loop_says_what_it_leaves_out_where_it_is_much() {
     assert!(!render(&run(config(), seen.clone()), false).contains("closed loop nothing"));
     seen.latency.record(Duration::from_millis(200));
     let text = render(&run(config(), seen), false);
-    assert!(text.contains("the one that took 200 ms kept about 190 requests"), "{text}");
+    assert!(text.contains("the one that took 200 ms blocked about 190 requests"), "{text}");
 }
 
 #[test]
