@@ -1,7 +1,8 @@
-//! The file of a Unix socket, for servers and for apps.
+//! The file of a Unix socket, for servers and FastCGI apps.
 //!
-//! [`bind`] replaces a file that a dead process has left behind, and nothing else. The [`SocketFile`] removes the file again,
-//! unless another one has taken its place. It depends on nothing but the system, so that a FastCGI app pulls in no server.
+//! [`bind`] replaces a stale socket, which no process listens on, and no other file. The [`SocketFile`] removes the file
+//! when it is dropped, unless another file has replaced it. A crate of its own, so that a FastCGI app does not depend on the
+//! server.
 
 #![forbid(unsafe_code)]
 
@@ -15,24 +16,24 @@ use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Binds a Unix socket to `path` and listens on it, non-blocking; `backlog` connections may wait to be accepted, or as many as
-/// `net.core.somaxconn` says if that is less. `mode` is the file's, where it is not to be what the umask leaves.
+/// Binds a Unix socket to `path` and listens on it, non-blocking. The kernel limits `backlog` to `net.core.somaxconn`. `mode`
+/// sets the permissions of the file; by default the umask determines them.
 ///
 /// # Errors
 ///
-/// See [`BindError`]. A file that is there stays, unless it is a socket that no process listens on.
+/// See [`BindError`]. An existing file is kept, unless it is a socket that no process listens on.
 pub fn bind(path: &Path, mode: Option<u32>, backlog: i32) -> Result<(UnixListener, SocketFile), BindError> {
-    match what_is_there(path)? {
-        There::Nothing => {}
-        There::StaleSocket => fs::remove_file(path)?,
-        There::LiveSocket => return Err(BindError::InUse),
-        There::SomethingElse => return Err(BindError::NotASocket),
+    match inspect(path)? {
+        ExistingFile::None => {}
+        ExistingFile::StaleSocket => fs::remove_file(path)?,
+        ExistingFile::LiveSocket => return Err(BindError::InUse),
+        ExistingFile::Other => return Err(BindError::NotASocket),
     }
     let socket = new_socket()?;
     socket.bind(&SockAddr::unix(path)?)?;
     let file = SocketFile::at(path)?;
     if let Some(mode) = mode {
-        // Before `listen`: no client can connect until then, so none does with the wrong permissions.
+        // Before `listen`, so that no client can connect with the wrong permissions.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
     }
     socket.listen(backlog)?;
@@ -42,17 +43,17 @@ pub fn bind(path: &Path, mode: Option<u32>, backlog: i32) -> Result<(UnixListene
 /// Why a Unix socket cannot be bound.
 #[derive(Debug)]
 pub enum BindError {
-    /// A process listens at the path.
+    /// A process listens on the socket.
     InUse,
-    /// A file is at the path that is not a socket. It is not touched.
+    /// The file at the path is not a socket.
     NotASocket,
-    /// What the system says.
+    /// A system error.
     System(io::Error),
 }
 
 impl From<io::Error> for BindError {
     fn from(error: io::Error) -> Self {
-        // Another process was faster, between the look and the bind.
+        // Another process has bound the path since it was inspected.
         if error.kind() == io::ErrorKind::AddrInUse { Self::InUse } else { Self::System(error) }
     }
 }
@@ -70,7 +71,7 @@ impl From<BindError> for io::Error {
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InUse => f.write_str("a process listens on this socket already"),
+            Self::InUse => f.write_str("another process listens on this socket"),
             Self::NotASocket => {
                 f.write_str("the file at this path is not a socket; remove it, or choose another path")
             }
@@ -81,22 +82,22 @@ impl fmt::Display for BindError {
 
 impl Error for BindError {}
 
-/// The file of a Unix socket. Removed when dropped, unless another file has taken its place. Drop it before its listener: an
-/// open socket keeps its inode from being given to another file.
+/// The file of a Unix socket. Dropping it removes the file, unless another file has replaced it. Drop it before its listener:
+/// the inode of an open socket is not reused, so the comparison of inodes is safe.
 #[derive(Debug)]
 pub struct SocketFile {
-    /// Absolute: the working folder may change.
+    /// Absolute, because the working directory may change.
     path: PathBuf,
     device: u64,
     inode: u64,
 }
 
 impl SocketFile {
-    /// The file of a listener that was bound elsewhere, to be removed here from now on. `mode` as in [`bind`].
+    /// Takes over the file of a listener that another process has bound. `mode` as in [`bind`].
     ///
     /// # Errors
     ///
-    /// The file is not there, or its permissions cannot be set.
+    /// The file does not exist, or its permissions cannot be set.
     pub fn adopt(path: &Path, mode: Option<u32>) -> io::Result<Self> {
         let file = Self::at(path)?;
         if let Some(mode) = mode {
@@ -105,8 +106,8 @@ impl SocketFile {
         Ok(file)
     }
 
-    /// Leaves the file where it is, for another process that listens on the same socket.
-    pub fn leave(mut self) {
+    /// Keeps the file, for another process that listens on the same socket.
+    pub fn persist(mut self) {
         // No file has the inode 0.
         self.inode = 0;
     }
@@ -123,33 +124,33 @@ impl Drop for SocketFile {
             && fs::symlink_metadata(&self.path)
                 .is_ok_and(|metadata| metadata.dev() == self.device && metadata.ino() == self.inode);
         if ours {
-            // If it cannot be removed, it stays as a stale socket, which the next start replaces.
+            // Ignore errors: the next start replaces a stale socket.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-enum There {
-    Nothing,
+enum ExistingFile {
+    None,
     StaleSocket,
     LiveSocket,
-    SomethingElse,
+    Other,
 }
 
-/// A process that died leaves its file behind, on which no process listens: the kernel refuses the connection. Any other
-/// answer, a full queue included, means that one does. (The kernel refuses a connection to an ordinary file as well, so the
-/// type of the file is checked first.)
-fn what_is_there(path: &Path) -> io::Result<There> {
+/// Inspects the file at a path. The kernel refuses a connection to a stale socket. Any other result of `connect`, including a
+/// full queue, means that a process listens. Checks the file type first, because the kernel refuses a connection to a regular
+/// file, too.
+fn inspect(path: &Path) -> io::Result<ExistingFile> {
     match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ExistingFile::None),
         Err(error) => return Err(error),
-        Ok(metadata) if !metadata.file_type().is_socket() => return Ok(There::SomethingElse),
+        Ok(metadata) if !metadata.file_type().is_socket() => return Ok(ExistingFile::Other),
         Ok(_) => {}
     }
     match new_socket()?.connect(&SockAddr::unix(path)?) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(There::StaleSocket),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(There::Nothing),
-        Ok(()) | Err(_) => Ok(There::LiveSocket),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(ExistingFile::StaleSocket),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ExistingFile::None),
+        Ok(()) | Err(_) => Ok(ExistingFile::LiveSocket),
     }
 }
 
@@ -173,56 +174,56 @@ mod tests {
         let path = folder.path().join("socket");
         drop(UnixListener::bind(&path).expect("a temp folder can hold a socket"));
         let (listener, _file) = bind(&path, Some(0o600), 1).expect("the socket is stale");
-        let mode = fs::metadata(&path).expect("it is there").mode();
+        let mode = fs::metadata(&path).expect("the file exists").mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(matches!(bind(&path, None, 1), Err(BindError::InUse)));
-        assert!(path.exists(), "it stays");
+        assert!(path.exists(), "the file stays");
         drop(listener);
-        bind(&path, None, 1).expect("it is stale now");
+        bind(&path, None, 1).expect("the socket is stale now");
     }
 
     #[test]
     fn a_socket_whose_queue_is_full_is_live() {
         let folder = folder();
         let path = folder.path().join("socket");
-        let (_listener, _file) = bind(&path, None, 0).expect("nothing is there");
+        let (_listener, _file) = bind(&path, None, 0).expect("the path is free");
         for _ in 0..3 {
             assert!(matches!(bind(&path, None, 1), Err(BindError::InUse)));
         }
     }
 
     #[test]
-    fn a_file_that_is_no_socket_stays() {
+    fn a_file_that_is_not_a_socket_stays() {
         let folder = folder();
         let path = folder.path().join("notes");
-        fs::write(&path, "mine").expect("a temp folder can hold a file");
+        fs::write(&path, "text").expect("a temp folder can hold a file");
         assert!(matches!(bind(&path, None, 1), Err(BindError::NotASocket)));
-        assert_eq!(fs::read(&path).expect("it is there"), b"mine");
+        assert_eq!(fs::read(&path).expect("the file exists"), b"text");
     }
 
     #[test]
-    fn a_file_is_removed_by_its_own_listener_alone() {
+    fn a_listener_removes_only_its_own_file() {
         let folder = folder();
         let path = folder.path().join("socket");
-        let (_first, first_file) = bind(&path, None, 1).expect("nothing is there");
-        fs::remove_file(&path).expect("it is there");
-        let (_second, second_file) = bind(&path, None, 1).expect("nothing is there any more");
+        let (_first, first_file) = bind(&path, None, 1).expect("the path is free");
+        fs::remove_file(&path).expect("the file exists");
+        let (_second, second_file) = bind(&path, None, 1).expect("the path is free again");
         drop(first_file);
-        assert!(path.exists(), "it is another's");
+        assert!(path.exists(), "the file belongs to the second listener");
         drop(second_file);
         assert!(!path.exists());
     }
 
     #[test]
-    fn a_file_that_is_left_is_removed_by_the_process_that_adopts_it() {
+    fn a_persisted_file_is_removed_by_the_process_that_adopts_it() {
         let folder = folder();
         let path = folder.path().join("socket");
-        let (_listener, file) = bind(&path, Some(0o600), 1).expect("nothing is there");
-        file.leave();
-        let file = SocketFile::adopt(&path, Some(0o660)).expect("it was left");
-        assert_eq!(fs::metadata(&path).expect("it is there").mode() & 0o777, 0o660);
+        let (_listener, file) = bind(&path, Some(0o600), 1).expect("the path is free");
+        file.persist();
+        let file = SocketFile::adopt(&path, Some(0o660)).expect("the file was persisted");
+        assert_eq!(fs::metadata(&path).expect("the file exists").mode() & 0o777, 0o660);
         drop(file);
         assert!(!path.exists());
-        SocketFile::adopt(&path, None).expect_err("nothing is there any more");
+        SocketFile::adopt(&path, None).expect_err("the path is free again");
     }
 }

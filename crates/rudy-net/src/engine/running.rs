@@ -116,7 +116,7 @@ impl OpenListener {
     async fn hand_over(mut self) {
         self.is_ours.store(false, Ordering::Release);
         if let Some(file) = self.file.take() {
-            file.leave();
+            file.persist();
         }
         self.begin_close();
         self.closed().await;
