@@ -1,33 +1,33 @@
-//! Chunk extensions (RFC 9112 §7.1.1). Their grammar is checked, because a recipient that reads past a mistake in it may end
-//! the chunk's line elsewhere than the next one does. Their meaning is ignored: no extension is in use.
+//! Chunk extensions (RFC 9112 §7.1.1). Their grammar is checked, because recipients that accept malformed extensions may
+//! disagree about the end of the line. Their meaning is ignored: no extension is in use.
 
 use crate::syntax::is_token;
 
-/// How far the extensions of a chunk have come:
+/// The parser state within the extensions of a chunk:
 /// `chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extension {
-    /// Behind the chunk's size, or behind white space after a value.
+    /// After the chunk size, or after white space that follows a value.
     BeforeSemicolon,
-    /// Behind a semicolon.
+    /// After a semicolon.
     BeforeName,
     Name,
-    /// Behind white space after a name.
+    /// After white space that follows a name.
     AfterName,
-    /// Behind an equals sign.
+    /// After an equals sign.
     BeforeValue,
     /// In a value that is a token.
     Token,
     /// In a value that is a quoted string (RFC 9110 §5.6.4).
     Quoted,
-    /// Behind a backslash in one.
+    /// After a backslash in a quoted string.
     Escape,
-    /// Behind the quotation mark that ends one.
+    /// After the quotation mark that ends a quoted string.
     AfterQuoted,
 }
 
 impl Extension {
-    /// What follows this byte. `None` if it may not stand here.
+    /// Returns the state after `byte`, or `None` if the byte is not allowed here.
     pub(super) fn next(self, byte: u8) -> Option<Self> {
         let is_token = is_token(byte);
         Some(match (self, byte) {
@@ -50,7 +50,7 @@ impl Extension {
         })
     }
 
-    /// Whether CRLF may follow. White space has to be followed by another extension or by a value.
+    /// Whether CRLF may follow. After white space, another extension or a value must follow.
     pub(super) fn may_end(self) -> bool {
         matches!(self, Self::Name | Self::Token | Self::AfterQuoted)
     }

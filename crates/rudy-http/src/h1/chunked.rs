@@ -1,4 +1,4 @@
-//! The chunked transfer coding (RFC 9112 §7.1), read strictly.
+//! A strict decoder for the chunked transfer coding (RFC 9112 §7.1).
 
 use http::HeaderMap;
 
@@ -9,17 +9,20 @@ use super::lines::Lines;
 use super::malformed::Malformed;
 use crate::Limits;
 
-/// Digits of a chunk size: more would not fit 64 bits, and leading zeroes have no use.
+/// The maximum number of digits in a chunk size. More would not fit 64 bits, except for useless leading zeros.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// What is awaited next.
+/// The part of the body that the decoder expects next.
 #[derive(Debug, Clone)]
-enum Await {
-    /// A digit of a chunk's size, or what ends it; so many digits have come.
-    Size { digits: u8 },
-    /// More of the extensions after a chunk's size, or their CR.
+enum Expected {
+    /// A digit of a chunk size, or the end of the size.
+    Size {
+        /// The number of digits so far.
+        digits: u8,
+    },
+    /// The next byte of a chunk extension, or the CR after it.
     Extension(Extension),
-    /// The LF after a chunk's size.
+    /// The LF after a chunk size.
     SizeLineFeed,
     /// Bytes of a chunk.
     Data,
@@ -34,49 +37,50 @@ enum Await {
 /// Decodes one chunked body.
 #[derive(Debug, Clone)]
 pub(super) struct Chunked {
-    awaits: Await,
-    /// Bytes of the present chunk still to come; its size, as far as it is known, before them.
+    expected: Expected,
+    /// The number of bytes left in the current chunk. While the size is parsed, the size so far.
     remaining: u64,
-    /// Bytes of all chunks so far, this one whole.
+    /// The total size of all chunks so far, including the current one.
     total: u64,
-    /// Bytes of all extensions so far.
+    /// The total size of all extensions so far.
     extension_bytes: u32,
 }
 
-/// What a step of decoding found.
+/// The result of one step of decoding.
 #[derive(Debug)]
 pub(super) enum Decoded<'a> {
-    /// Bytes of the body, where they lie.
+    /// A piece of the body.
     Data(&'a [u8]),
-    /// The end of the body.
+    /// The end of the body, with its trailers.
     End(Option<HeaderMap>),
-    /// Everything was looked at; more has to come.
+    /// More input is needed.
     NeedData,
 }
 
 impl Chunked {
     pub(super) fn new() -> Self {
-        Self { awaits: Await::Size { digits: 0 }, remaining: 0, total: 0, extension_bytes: 0 }
+        Self { expected: Expected::Size { digits: 0 }, remaining: 0, total: 0, extension_bytes: 0 }
     }
 
-    /// Bytes of the body that have been handed out.
+    /// Returns the number of decoded body bytes.
     pub(super) fn received(&self) -> u64 {
-        // Before the data of a chunk, `remaining` grows to its size while `total` does not know of it yet.
-        let is_counted = !matches!(self.awaits, Await::Size { .. });
+        // While a size is parsed, `remaining` grows and is not yet part of `total`.
+        let is_counted = !matches!(self.expected, Expected::Size { .. });
         if is_counted { self.total - self.remaining } else { self.total }
     }
 
-    /// Whether more of the chunk is to come that the last data was of.
+    /// Whether the chunk of the last data has not ended.
     pub(super) fn is_within_chunk(&self) -> bool {
-        matches!(self.awaits, Await::Data)
+        matches!(self.expected, Expected::Data)
     }
 
-    /// How many of the next bytes are of the chunk that has begun.
+    /// Returns how many of the next bytes belong to the current chunk.
     pub(super) fn remaining_of_chunk(&self) -> u64 {
         if self.is_within_chunk() { self.remaining } else { 0 }
     }
 
-    /// Takes from `bytes` and says how many it took. What it leaves is to be given again, with more behind it.
+    /// Decodes the next part of `bytes`. Returns the number of used bytes and the result. Pass the unused bytes again, with
+    /// more input.
     pub(super) fn decode<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -84,15 +88,15 @@ impl Chunked {
     ) -> Result<(usize, Decoded<'a>), Malformed> {
         let mut used = 0;
         while used < bytes.len() {
-            match &mut self.awaits {
-                Await::Data => {
+            match &mut self.expected {
+                Expected::Data => {
                     let data = split_up_to(&mut self.remaining, &bytes[used..]);
                     if self.remaining == 0 {
-                        self.awaits = Await::DataReturn;
+                        self.expected = Expected::DataReturn;
                     }
                     return Ok((used + data.len(), Decoded::Data(data)));
                 }
-                Await::Trailers(lines) => {
+                Expected::Trailers(lines) => {
                     let rest = &bytes[used..];
                     let Some(section) = lines.find_trailers(rest, limits)? else { break };
                     let trailers = match section.fields {
@@ -108,42 +112,44 @@ impl Chunked {
         Ok((used, Decoded::NeedData))
     }
 
-    /// One byte between the chunks.
+    /// Parses one byte between the data of chunks.
     fn framing_byte(&mut self, byte: u8, limits: &Limits) -> Result<(), Malformed> {
-        self.awaits = match (&self.awaits, byte) {
-            (&Await::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+        self.expected = match (&self.expected, byte) {
+            (&Expected::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 if digits == SIZE_DIGITS_MAX {
                     return Err(Malformed::BadChunk("a chunk size has more than 16 digits"));
                 }
                 let digit = (byte as char).to_digit(16).unwrap_or_default();
                 self.remaining = self.remaining << 4 | u64::from(digit);
-                Await::Size { digits: digits + 1 }
+                Expected::Size { digits: digits + 1 }
             }
-            (Await::Size { digits: 0 }, _) => {
+            (Expected::Size { digits: 0 }, _) => {
                 return Err(Malformed::BadChunk("a chunk size is not a hexadecimal number"));
             }
-            (Await::Size { .. }, b'\r') => {
+            (Expected::Size { .. }, b'\r') => {
                 self.begin_chunk(limits)?;
-                Await::SizeLineFeed
+                Expected::SizeLineFeed
             }
-            (Await::Size { .. }, b';' | b' ' | b'\t') => {
+            (Expected::Size { .. }, b';' | b' ' | b'\t') => {
                 self.begin_chunk(limits)?;
                 self.extend(Extension::BeforeSemicolon, byte, limits)?
             }
-            (Await::Size { .. }, _) => {
+            (Expected::Size { .. }, _) => {
                 return Err(Malformed::BadChunk("a chunk size is not a hexadecimal number"));
             }
-            (Await::Extension(extension), b'\r') if extension.may_end() => Await::SizeLineFeed,
-            (&Await::Extension(extension), _) => self.extend(extension, byte, limits)?,
-            (Await::SizeLineFeed, b'\n') if self.remaining == 0 => Await::Trailers(Lines::default()),
-            (Await::SizeLineFeed, b'\n') => Await::Data,
-            (Await::SizeLineFeed, _) => return Err(Malformed::BadChunk("a chunk size does not end in CRLF")),
-            (Await::DataReturn, b'\r') => Await::DataLineFeed,
-            (Await::DataLineFeed, b'\n') => Await::Size { digits: 0 },
-            (Await::DataReturn | Await::DataLineFeed, _) => {
+            (Expected::Extension(extension), b'\r') if extension.may_end() => Expected::SizeLineFeed,
+            (&Expected::Extension(extension), _) => self.extend(extension, byte, limits)?,
+            (Expected::SizeLineFeed, b'\n') if self.remaining == 0 => Expected::Trailers(Lines::default()),
+            (Expected::SizeLineFeed, b'\n') => Expected::Data,
+            (Expected::SizeLineFeed, _) => {
+                return Err(Malformed::BadChunk("a chunk size does not end in CRLF"));
+            }
+            (Expected::DataReturn, b'\r') => Expected::DataLineFeed,
+            (Expected::DataLineFeed, b'\n') => Expected::Size { digits: 0 },
+            (Expected::DataReturn | Expected::DataLineFeed, _) => {
                 return Err(Malformed::BadChunk("a chunk is not followed by CRLF"));
             }
-            (Await::Data | Await::Trailers(_), _) => unreachable!("decoded in bulk by the caller"),
+            (Expected::Data | Expected::Trailers(_), _) => unreachable!("decoded in bulk by the caller"),
         };
         Ok(())
     }
@@ -153,8 +159,8 @@ impl Chunked {
         if self.total > limits.body_bytes { Err(Malformed::BodyTooLarge) } else { Ok(()) }
     }
 
-    /// One byte of the extensions.
-    fn extend(&mut self, extension: Extension, byte: u8, limits: &Limits) -> Result<Await, Malformed> {
+    /// Parses one byte of the extensions.
+    fn extend(&mut self, extension: Extension, byte: u8, limits: &Limits) -> Result<Expected, Malformed> {
         let Some(next) = extension.next(byte) else {
             return Err(Malformed::BadChunk(
                 "a chunk size is followed by neither CRLF nor extensions of the form ;name or ;name=value",
@@ -164,7 +170,7 @@ impl Chunked {
         if self.extension_bytes as usize > limits.chunk_extension_bytes {
             return Err(Malformed::BadChunk("chunk extensions are longer than the limit"));
         }
-        Ok(Await::Extension(next))
+        Ok(Expected::Extension(next))
     }
 }
 
@@ -182,10 +188,10 @@ mod tests {
         ..Limits::default()
     };
 
-    /// A whole body: its bytes, how many of the input it took, and the number of trailers.
+    /// A decoded body: its bytes, the number of input bytes used, and the number of trailers.
     type Whole = (Vec<u8>, usize, usize);
 
-    /// Decodes bytes that come in pieces, as the machine does. `None` where more has to come.
+    /// Decodes input in pieces, as a connection does. `None` if the body is incomplete.
     fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<Whole>, Malformed> {
         let mut decoder = Chunked::new();
         let (mut pending, mut data, mut total) = (Vec::new(), Vec::new(), 0);
@@ -211,12 +217,12 @@ mod tests {
         Ok(None)
     }
 
-    /// The same by the grammar of RFC 9112 §7.1, with the whole input at hand and no thought of speed. `None` for what is
-    /// no whole body within the limits, whatever the reason.
+    /// Decodes the complete input by the grammar of RFC 9112 §7.1, in the simplest way. `None` if it is not a complete body
+    /// within the limits.
     fn model(input: &str) -> Option<Whole> {
         let (mut rest, mut data, mut extension_bytes) = (input, String::new(), 0);
         loop {
-            let (line, behind) = rest.split_once("\r\n")?;
+            let (line, after) = rest.split_once("\r\n")?;
             let digits = line.find(|character: char| !character.is_ascii_hexdigit()).unwrap_or(line.len());
             let size = usize::from_str_radix(&line[..digits], 16).ok().filter(|_| digits <= 16)?;
             let extension = &line[digits..];
@@ -224,7 +230,7 @@ mod tests {
             if !is_extensions(extension) || extension_bytes > LIMITS().chunk_extension_bytes {
                 return None;
             }
-            rest = behind;
+            rest = after;
             if size == 0 {
                 break;
             }
@@ -237,13 +243,13 @@ mod tests {
         let start = rest;
         let mut trailers = 0;
         loop {
-            let (line, behind) = rest.split_once("\r\n")?;
-            rest = behind;
+            let (line, after) = rest.split_once("\r\n")?;
+            rest = after;
             if line.is_empty() {
                 break;
             }
             trailers += 1;
-            // The alphabet makes no other field than this one.
+            // The generator makes no other field.
             if !line.starts_with("X:") || line.contains(['\r', '\n', '\0']) {
                 return None;
             }
@@ -252,30 +258,30 @@ mod tests {
         is_small.then_some((data.into_bytes(), input.len() - rest.len(), trailers))
     }
 
-    /// `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`, with a token for a name and a token or a quoted string
-    /// for a value.
+    /// Whether the text matches `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )`, where a name is a token, and
+    /// a value is a token or a quoted string.
     fn is_extensions(text: &str) -> bool {
         if text.is_empty() {
             return true;
         }
         let bws = |text: &'_ str| text.len() - text.trim_start_matches([' ', '\t']).len();
-        let behind_token = |text: &str| {
+        let token_length = |text: &str| {
             let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
             text.find(|c| !is_token(c)).unwrap_or(text.len())
         };
         let Some(rest) = text[bws(text)..].strip_prefix(';') else { return false };
         let rest = &rest[bws(rest)..];
-        let name = behind_token(rest);
+        let name = token_length(rest);
         let rest = &rest[name..];
         let Some(value) = rest[bws(rest)..].strip_prefix('=') else {
             return name > 0 && is_extensions(rest);
         };
         let value = &value[bws(value)..];
-        let length = if value.starts_with('"') { quoted_length(value) } else { Some(behind_token(value)) };
+        let length = if value.starts_with('"') { quoted_length(value) } else { Some(token_length(value)) };
         name > 0 && length.is_some_and(|length| length > 0 && is_extensions(&value[length..]))
     }
 
-    /// How long the quoted string is with which a text begins.
+    /// Returns the length of the quoted string at the start of a text.
     fn quoted_length(text: &str) -> Option<usize> {
         let is_control = |character: char| character.is_control() && character != '\t';
         let mut characters = text.char_indices().skip(1);
@@ -289,7 +295,7 @@ mod tests {
         }
     }
 
-    /// Chunked bodies, mostly well formed.
+    /// Chunked bodies, most of them well formed.
     fn body() -> impl Strategy<Value = String> {
         let chunk = "[a-z\r\n]{1,20}".prop_map(|data| format!("{:x}\r\n{data}\r\n", data.len()));
         let extended = "(;[ab]|[ \t]|=|\"[a\\\\;\u{e4}]{0,3}\"|[;=\"\\\\\\[a]){0,4}"
@@ -329,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_are_names_and_perhaps_values() {
+    fn extensions_are_names_with_optional_values() {
         let body = |extensions: &str| [b"3", extensions.as_bytes(), b"\r\nabc\r\n0\r\n\r\n"].concat();
         for (extensions, is_valid) in [
             (";a", true),
@@ -368,12 +374,12 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn a_body_is_what_the_grammar_makes_of_it(body in body()) {
+        fn the_decoder_agrees_with_the_grammar(body in body()) {
             prop_assert_eq!(decode([body.as_bytes()]).ok().flatten(), model(&body));
         }
 
         #[test]
-        fn splits_make_no_difference(body in body(), cuts in proptest::collection::vec(0..80_usize, 0..4)) {
+        fn splits_do_not_change_the_result(body in body(), cuts in proptest::collection::vec(0..80_usize, 0..4)) {
             let bytes = body.as_bytes();
             let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(bytes.len())).chain([0, bytes.len()]).collect();
             cuts.sort_unstable();

@@ -1,8 +1,8 @@
-//! What the fields of a head say about the connection and the length of the body, in both roles.
+//! The fields of a head that affect the connection and the length of the body, for both roles.
 
 use crate::syntax::{members, parse_digits};
 
-/// What has been noted of Connection, Transfer-Encoding and Content-Length.
+/// The recorded values of Connection, Transfer-Encoding and Content-Length.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ConnectionFields {
     pub(super) coding: Coding,
@@ -16,15 +16,15 @@ pub(super) struct ConnectionFields {
 pub(super) enum Coding {
     #[default]
     Absent,
-    /// The field is there, and has no members.
+    /// The field is present without members.
     Empty,
-    /// Chunked, once and alone.
+    /// A single chunked.
     Chunked,
-    /// Only others.
+    /// Other codings only.
     Others,
-    /// Others, and then chunked once.
+    /// Other codings, then a single chunked.
     OthersThenChunked,
-    /// Chunked and something behind it.
+    /// Chunked that is not the last coding.
     Misplaced,
 }
 
@@ -34,9 +34,9 @@ pub(super) enum Length {
     #[default]
     Absent,
     Once(u64),
-    /// Anything but digits.
+    /// A value that is not a number.
     Bad,
-    /// A list of equal numbers would be allowed; who sends one has been confused already.
+    /// Several field lines. RFC 9110 allows equal ones, but they indicate a broken sender.
     Repeated,
 }
 
@@ -70,7 +70,7 @@ impl ConnectionFields {
         }
     }
 
-    /// Whether the peer means to go on after this message (RFC 9112 §9.3).
+    /// Whether the peer keeps the connection open after this message (RFC 9112 §9.3).
     pub(super) fn keep_alive(&self, is_http10: bool) -> bool {
         !self.closes && (!is_http10 || self.keeps_alive)
     }

@@ -1,11 +1,11 @@
-//! What both roles write: fields and chunks.
+//! Encodes fields and chunks, for both roles.
 
 use bytes::{BufMut, BytesMut};
 use http::HeaderMap;
 
 use super::fields::is_forbidden_trailer;
 
-/// One chunk (RFC 9112 §7.1). An empty one would be the last, so it is not written.
+/// Encodes one chunk (RFC 9112 §7.1). Empty data encodes nothing, because an empty chunk would end the body.
 pub fn encode_chunk(data: &[u8], out: &mut BytesMut) {
     if data.is_empty() {
         return;
@@ -16,14 +16,14 @@ pub fn encode_chunk(data: &[u8], out: &mut BytesMut) {
     out.put_slice(b"\r\n");
 }
 
-/// The line before a chunk.
+/// Encodes the size line of a chunk.
 pub(super) fn put_chunk_size(length: u64, out: &mut BytesMut) {
     put_digits::<16>(length, out);
     out.put_slice(b"\r\n");
 }
 
-/// The last chunk and the trailers, but for those that may not be any (RFC 9110 §6.5.1): the peer must not take their
-/// words for the connection's.
+/// Encodes the last chunk and the trailers. Drops fields that are not allowed as trailers (RFC 9110 §6.5.1), so that they
+/// cannot affect the connection.
 pub fn encode_last_chunk(trailers: Option<&HeaderMap>, out: &mut BytesMut) {
     out.put_slice(b"0\r\n");
     for (name, value) in trailers.into_iter().flatten().filter(|(name, _)| !is_forbidden_trailer(name)) {
@@ -32,7 +32,7 @@ pub fn encode_last_chunk(trailers: Option<&HeaderMap>, out: &mut BytesMut) {
     out.put_slice(b"\r\n");
 }
 
-/// One field line. Its parts come from the types of the `http` crate, which hold no CR or LF.
+/// Encodes one field line. The types of the `http` crate guarantee that its parts have no CR or LF.
 pub(super) fn put_field(name: &str, value: &[u8], out: &mut impl BufMut) {
     out.put_slice(name.as_bytes());
     out.put_slice(b": ");
@@ -46,8 +46,8 @@ pub(super) fn put_content_length(length: u64, out: &mut BytesMut) {
     out.put_slice(b"\r\n");
 }
 
-/// Digits of a number, without the formatting machinery and without a division that the compiler cannot make a
-/// multiplication: this is in every answer.
+/// Encodes a number. It avoids `fmt`, and `BASE` is a constant so that the compiler replaces the division: this runs for every
+/// response.
 #[expect(clippy::cast_possible_truncation, reason = "the remainder is below 16")]
 fn put_digits<const BASE: u64>(mut value: u64, out: &mut BytesMut) {
     let mut digits = [0_u8; 20];
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chunk_has_its_size_in_hexadecimal_and_an_empty_one_is_none() {
+    fn a_chunk_has_a_hexadecimal_size_and_an_empty_one_is_omitted() {
         let mut out = BytesMut::new();
         for length in [0, 1, 9, 10, 16, 255, 4096] {
             out.clear();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_chunk_carries_the_trailers_that_may_be_some() {
+    fn the_last_chunk_has_the_allowed_trailers() {
         let mut trailers = HeaderMap::new();
         trailers.append("x-a", HeaderValue::from_static("1"));
         trailers.append("x-a", HeaderValue::from_static("2"));

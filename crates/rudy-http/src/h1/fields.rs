@@ -1,4 +1,4 @@
-//! Fields as both roles read them into a map (RFC 9112 §5).
+//! Parses fields (RFC 9112 §5), for both roles.
 
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -7,14 +7,14 @@ use super::lines::Section;
 use super::malformed::Malformed;
 use crate::syntax::{members, split_field};
 
-/// The fields of a head.
+/// An iterator over the names and values of the fields in a head.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
-    /// Those in `lines`, which have been checked and end with the empty line.
+    /// Iterates over `lines`, which must be valid and end with the empty line.
     pub(super) fn new(lines: &'a [u8]) -> Self {
         Self { rest: lines }
     }
@@ -39,7 +39,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// The name and the value of a field line (RFC 9112 §5).
+/// Splits a field line into name and value (RFC 9112 §5).
 pub(super) fn read_field(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     split_field(line).ok_or(match line.first() {
         Some(b' ' | b'\t') => Malformed::FoldedField,
@@ -47,7 +47,7 @@ pub(super) fn read_field(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     })
 }
 
-/// Appends `count` fields, which have been checked, from `start` of `section` on. `None` if they are too many for a map.
+/// Appends `count` valid fields to `map`, beginning at `start` of `section`. `None` if the map cannot hold them.
 pub(super) fn build_fields(section: &Bytes, start: usize, count: usize, map: &mut HeaderMap) -> Option<()> {
     map.try_reserve(count).ok()?;
     let mut fields = Fields::new(&section[start..]);
@@ -70,12 +70,13 @@ pub(super) fn parse_trailers(bytes: &[u8], section: &Section) -> Result<HeaderMa
     if fields.keys().any(is_forbidden_trailer) { Err(Malformed::ForbiddenTrailer) } else { Ok(fields) }
 }
 
-/// The members of a comma-separated list over all fields of that name.
+/// Returns the members of a comma-separated list, from all field lines of this name.
 pub(super) fn list<'a>(fields: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
     fields.get_all(name).iter().flat_map(|value| members(value.as_bytes()))
 }
 
-/// RFC 9110 §6.5.1: framing, routing, request modifiers, authentication, response control, content format.
+/// Whether a field is not allowed as a trailer (RFC 9110 §6.5.1): framing, routing, request modifiers, authentication,
+/// response control, content format.
 pub(super) fn is_forbidden_trailer(name: &HeaderName) -> bool {
     const FORBIDDEN: &str = "authorization cache-control connection content-encoding content-length content-range content-type cookie \
         expect host if-match if-modified-since if-none-match if-range if-unmodified-since \

@@ -1,11 +1,11 @@
-//! `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2).
+//! Hosts with optional ports: `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2).
 
 use std::net::Ipv6Addr;
 
 use crate::syntax::{alphanumeric_and, parse_digits};
 
-/// The parts of a valid authority without user information: the host, which may be empty, and the port, if there is a
-/// colon before it.
+/// Splits an authority without user information into the host, which may be empty, and the port, if there is a colon. `None`
+/// if it is invalid.
 pub(super) fn split_authority(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let end = match value {
         [b'[', ..] => memchr::memchr(b']', value)? + 1,
@@ -24,19 +24,20 @@ pub(super) fn split_authority(value: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// Whether a request may name this host in its field Host: a host that is not empty, and perhaps a port.
+/// Whether a Host field may have this value: a host that is not empty, and an optional port.
 #[must_use]
 pub fn is_host(value: &[u8]) -> bool {
     split_authority(value).is_some_and(|(host, _)| !host.is_empty())
 }
 
-/// What lies between the brackets (RFC 3986 §3.2.2): an IPv6 address, or one of a later version of IP.
+/// Whether the text between brackets is an IPv6 address, or one of a later IP version (RFC 3986 §3.2.2).
 fn is_ip_literal(address: &[u8]) -> bool {
     let is_ipv6 = || std::str::from_utf8(address).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
     is_ipv6() || is_ip_future(address)
 }
 
-/// `"v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" )`. No such version exists; the syntax is valid all the same.
+/// Whether the address matches `"v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" )`. No such IP version exists, but the
+/// syntax is valid.
 fn is_ip_future(address: &[u8]) -> bool {
     let [b'v' | b'V', rest @ ..] = address else { return false };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
@@ -44,7 +45,8 @@ fn is_ip_future(address: &[u8]) -> bool {
     matches!(&rest[digits..], [b'.', text @ ..] if digits > 0 && !text.is_empty() && text.iter().all(is_text))
 }
 
-/// How much of `value` is a name (RFC 3986 §3.2.2): unreserved, sub-delims, and escapes of two digits.
+/// Returns the length of the name at the start of `value` (RFC 3986 §3.2.2): unreserved, sub-delims and percent-encoded
+/// bytes.
 fn reg_name_length(value: &[u8]) -> usize {
     let mut length = 0;
     loop {
@@ -56,10 +58,10 @@ fn reg_name_length(value: &[u8]) -> usize {
     }
 }
 
-/// What stands for itself in a name: unreserved and sub-delims.
+/// The characters of a name that need no encoding: unreserved and sub-delims.
 static REG_NAME: [bool; 256] = alphanumeric_and(b"-._~!$&'()*+,;=");
 
-/// RFC 3986 §3.2.3: digits, perhaps none. What does not fit 16 bits names no port.
+/// Whether the text is a port: digits, possibly none (RFC 3986 §3.2.3), that fit 16 bits.
 fn is_port(port: &[u8]) -> bool {
     port.is_empty() || parse_digits(port).is_some_and(|port| u16::try_from(port).is_ok())
 }
@@ -69,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_authority_is_a_host_and_perhaps_a_port() {
+    fn an_authority_is_a_host_and_an_optional_port() {
         let split = |value: &'static str| split_authority(value.as_bytes()).expect(value);
         let text = |part: &'static [u8]| std::str::from_utf8(part).unwrap();
         let valid = [
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_none() {
+    fn invalid_authorities_are_none() {
         let invalid: [&[u8]; 23] = [
             b"a:65536",
             b"a:+1",

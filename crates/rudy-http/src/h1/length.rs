@@ -1,28 +1,28 @@
-//! How long a body is, and how that is told (RFC 9112 §6).
+//! The length and the framing of bodies (RFC 9112 §6).
 
-/// How long a request's body is.
+/// The length of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyLength {
-    /// As many bytes as this; 0 is no body.
+    /// The number of bytes; 0 is no body.
     Known(u64),
-    /// Until the last chunk says so.
+    /// Unknown: the body is chunked.
     Chunked,
 }
 
-/// How the body of an answer is delimited (RFC 9112 §6.3).
+/// How the body of a response is delimited (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none on the wire: HEAD, 1xx, 204, 304, and 2xx to CONNECT.
+    /// No body on the wire: HEAD, 1xx, 204, 304, and 2xx to CONNECT.
     None,
-    /// This many bytes.
+    /// The number of bytes.
     Length(u64),
     /// Chunks.
     Chunked,
-    /// The end of the connection, because nobody knows the length beforehand.
+    /// The end of the connection, because the length is unknown.
     UntilClose,
 }
 
-/// The first of `bytes`, as many as are left; they are counted.
+/// Returns at most `left` of the first `bytes`, and subtracts their number from `left`.
 pub(super) fn split_up_to<'a>(left: &mut u64, bytes: &'a [u8]) -> &'a [u8] {
     let length = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
     *left -= length as u64;

@@ -1,51 +1,51 @@
-//! Finds lines, and the end of a section of them, as the bytes come.
+//! Finds the lines of a section, and its end, in input that arrives in pieces.
 
 use std::ops::Range;
 
 use super::malformed::Malformed;
 use crate::Limits;
 
-/// How far a section of lines has been looked at: a head, or a trailer section.
+/// The progress of the scan of a section of lines: a head or a trailer section.
 ///
-/// Each byte is looked at once, whatever the pieces it came in, and a check happens at a position of the input, never at
-/// an end of a piece: so any split of the same bytes gives the same result.
+/// Each byte is scanned once. Checks depend on positions in the input, never on the ends of pieces, so the same bytes give
+/// the same result however they are split.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lines {
-    /// Where the line that is looked at begins.
+    /// The start of the current line.
     start: u32,
-    /// What lies before it holds no LF that has not been seen.
+    /// The number of scanned bytes.
     scanned: u32,
-    /// Field lines so far.
+    /// The number of field lines so far.
     fields: u32,
 }
 
 /// A complete section.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// How many field lines there are.
+    /// The number of field lines.
     pub(super) fields: usize,
-    /// Bytes of the whole section, with the empty line that ends it.
+    /// The length of the section in bytes, with the empty line that ends it.
     pub(super) length: usize,
 }
 
 impl Lines {
-    /// Whether anything of the section has been seen.
+    /// Whether no byte of the section has been scanned.
     pub(super) fn is_at_start(&self) -> bool {
         self.scanned == 0
     }
 
-    /// Where the line that is looked at begins.
+    /// Returns the start of the current line.
     pub(super) fn start(&self) -> usize {
         self.start as usize
     }
 
-    /// How many bytes have been looked at.
+    /// Returns the number of scanned bytes.
     pub(super) fn scanned(&self) -> usize {
         self.scanned as usize
     }
 
-    /// Where the next whole line lies in `bytes`, without its CRLF. `bytes` begin where the section begins, and have only
-    /// grown since the last call; the section may have `room` of them.
+    /// Returns the position of the next complete line in `bytes`, without its CRLF. `bytes` start with the section and contain
+    /// everything from the previous call. The section may have at most `room` bytes.
     pub(super) fn next_line(&mut self, bytes: &[u8], room: usize) -> Result<Option<Range<usize>>, Malformed> {
         let line_feed = memchr::memchr(b'\n', &bytes[self.scanned()..]).map(|at| self.scanned() + at);
         if line_feed.unwrap_or(bytes.len()) >= room {
@@ -65,19 +65,19 @@ impl Lines {
         }
     }
 
-    /// The line that was found is a field.
+    /// Counts the last line as a field.
     pub(super) fn count_field(&mut self, limits: &Limits) -> Result<(), Malformed> {
         self.fields += 1;
         if self.fields as usize > limits.head_fields { Err(Malformed::SectionTooLarge) } else { Ok(()) }
     }
 
-    /// The line that was found is the empty one that ends the section; the next one begins anew.
+    /// Ends the section at the empty line that was found last, and resets the scan for the next section.
     pub(super) fn end_section(&mut self) -> Section {
         let done = std::mem::take(self);
         Section { fields: done.fields as usize, length: done.scanned as usize }
     }
 
-    /// Looks for the end of a section that is nothing but fields.
+    /// Searches for the end of a trailer section.
     pub(super) fn find_trailers(
         &mut self,
         bytes: &[u8],
@@ -93,7 +93,7 @@ impl Lines {
     }
 }
 
-/// Positions lie within `Limits::head_bytes`, or one read beyond it: far below 4 GiB.
+/// Converts a position, which is at most one read beyond `Limits::head_bytes` and so far below 4 GiB.
 fn narrow(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }

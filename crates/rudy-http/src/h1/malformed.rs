@@ -1,21 +1,20 @@
-//! What is wrong with bytes that both roles read in the same way.
+//! The errors in parts of a message that both roles decode.
 
-/// A mistake in lines, fields or chunks. Each role puts it in its own words: a server refuses the request, a client
-/// says what is wrong with the answer.
+/// An error in lines, fields or chunks. A server converts it to a `Rejection`, a client to a `Fault`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Malformed {
-    /// A chunk that breaks RFC 9112 §7.1; the words say how.
+    /// A chunk that violates RFC 9112 §7.1, with the reason.
     BadChunk(&'static str),
-    /// A line that ends in LF alone.
+    /// A line that ends in LF without CR.
     BareLineFeed,
-    /// Chunks that together are larger than the limit.
+    /// Chunks whose total size exceeds the limit.
     BodyTooLarge,
     /// A field continued on the next line (RFC 9112 §5.2).
     FoldedField,
-    /// A trailer field that may not be one (RFC 9110 §6.5.1).
+    /// A field that is not allowed as a trailer (RFC 9110 §6.5.1).
     ForbiddenTrailer,
-    /// A field line whose name or value has characters it may not have (RFC 9112 §5.1, RFC 9110 §5.5).
+    /// A field line with invalid characters in its name or value (RFC 9112 §5.1, RFC 9110 §5.5).
     InvalidField,
-    /// A head, or a trailer section, with too many bytes or fields.
+    /// A head or a trailer section with too many bytes or fields.
     SectionTooLarge,
 }

@@ -1,26 +1,26 @@
-//! How long a peer that is slow may take.
+//! Timeouts for slow peers.
 
 use std::time::{Duration, Instant};
 
-/// Whoever was faster than the minimum before may pause, but not as long as that would buy: 16 MiB sent in a second would
-/// hold a connection for nine hours. So many times the grace is the most, 30 s with the default.
+/// The longest pause, as a multiple of the grace period: 30 s by default. Without this limit, a client that sends 16 MiB in a
+/// second could then pause for nine hours.
 const PAUSE_GRACES: u32 = 3;
 
-/// Measures one direction of an exchange against its minimum rate.
+/// Measures the transfer rate of one direction of an exchange against its minimum.
 ///
-/// Only the time in which we wait for the peer counts: while a service is busy and takes nothing, its client is not slow.
+/// Only the time spent waiting for the peer counts: while a service is busy and reads nothing, its client is not slow.
 #[derive(Debug, Clone, Default)]
 pub struct Pace {
     bytes: u64,
     waited: Duration,
-    /// Since when we wait, if we do.
+    /// The start of the current wait.
     waiting: Option<Instant>,
-    /// When bytes last moved while we waited.
+    /// The time of the last progress, or the start of the first wait.
     moved: Option<Instant>,
 }
 
 impl Pace {
-    /// From here on we wait for the peer, if we did not yet.
+    /// Starts waiting for the peer, unless a wait is in progress.
     pub fn wait(&mut self, now: Instant) {
         if self.waiting.is_none() {
             self.waiting = Some(now);
@@ -28,13 +28,13 @@ impl Pace {
         }
     }
 
-    /// Whether we wait for the peer.
+    /// Whether a wait for the peer is in progress.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// The peer moved bytes; we no longer wait.
+    /// Records transferred bytes and ends the wait.
     pub fn moved(&mut self, bytes: u64, now: Instant) {
         self.bytes += bytes;
         self.moved = Some(now);
@@ -43,14 +43,14 @@ impl Pace {
         }
     }
 
-    /// The peer has taken bytes that counted as moved when the kernel had them; we go on waiting.
+    /// Records that the peer has read bytes that were counted when the kernel accepted them. Continues to wait.
     pub fn progressed(&mut self, now: Instant) {
         self.moved(0, now);
         self.wait(now);
     }
 
-    /// When the peer is too slow: it has had `grace` and a second for each `rate` bytes it has moved, or three times `grace`
-    /// in one pause. `None` while we do not wait, or where there is no minimum.
+    /// Returns when the peer becomes too slow: after `grace` plus one second for each `rate` transferred bytes, and at most
+    /// three times `grace` in one pause. `None` without a wait or without a minimum rate.
     #[must_use]
     pub fn rate_deadline(&self, grace: Duration, rate: u32) -> Option<Instant> {
         let since = self.waiting?;
@@ -62,7 +62,7 @@ impl Pace {
         since.checked_add(pause)
     }
 
-    /// When a peer that moves nothing at all has stalled. `None` while we do not wait.
+    /// Returns when a peer without any progress counts as stalled. `None` without a wait.
     #[must_use]
     pub fn stall_deadline(&self, stall: Duration) -> Option<Instant> {
         self.waiting?;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_due_while_nobody_waits() {
+    fn without_a_wait_there_is_no_deadline() {
         let mut pace = Pace::default();
         assert_eq!((pace.rate_deadline(GRACE, RATE), pace.stall_deadline(GRACE)), (None, None));
         let now = start();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_buy_time_at_the_minimum_rate() {
+    fn bytes_extend_the_deadline_at_the_minimum_rate() {
         let (mut pace, now) = (Pace::default(), start());
         pace.wait(now);
         assert_eq!(pace.rate_deadline(GRACE, RATE), Some(now + seconds(10)));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_start_buys_no_endless_pause() {
+    fn a_fast_start_allows_no_endless_pause() {
         let (mut pace, now) = (Pace::default(), start());
         pace.wait(now);
         pace.moved(16 << 20, now + seconds(1));
@@ -121,12 +121,12 @@ mod tests {
         assert_eq!(
             pace.rate_deadline(GRACE, RATE),
             Some(now + seconds(60)),
-            "but as many pauses as it likes"
+            "each pause is limited, their number is not"
         );
     }
 
     #[test]
-    fn time_in_which_the_service_takes_nothing_does_not_count() {
+    fn time_in_which_the_service_reads_nothing_does_not_count() {
         let (mut pace, now) = (Pace::default(), start());
         pace.wait(now);
         pace.moved(0, now + seconds(4));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_ends_a_pause_and_buys_no_time_a_second_time() {
+    fn progress_ends_a_pause_but_does_not_extend_the_rate_deadline() {
         let (mut pace, now) = (Pace::default(), start());
         pace.moved(5000, now);
         pace.wait(now);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn to_wait_again_does_not_begin_anew() {
+    fn a_second_wait_continues_the_first() {
         let (mut pace, now) = (Pace::default(), start());
         pace.wait(now);
         pace.wait(now + seconds(9));
@@ -155,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_counted_is_no_deadline() {
+    fn without_a_rate_or_with_an_endless_time_there_is_no_deadline() {
         let (mut pace, now) = (Pace::default(), start());
         pace.wait(now);
         assert_eq!(pace.rate_deadline(GRACE, 0), None, "no minimum");
-        assert_eq!(pace.rate_deadline(Duration::MAX, RATE), None, "time without end");
+        assert_eq!(pace.rate_deadline(Duration::MAX, RATE), None, "an endless time");
         assert_eq!(pace.stall_deadline(Duration::MAX), None);
     }
 }

@@ -9,19 +9,19 @@ use super::host::split_authority;
 use crate::RawTarget;
 use crate::syntax::any_byte;
 
-/// The parts of a target, by their positions in the head.
+/// The positions of the parts of a target within the head.
 #[derive(Debug)]
 pub(super) struct TargetParts {
-    /// In the absolute form: who is asked.
+    /// The authority of an absolute form.
     pub(super) authority: Option<Range<usize>>,
-    /// The path, or `*`. Behind it is the query, if there is one.
+    /// The path, or `*`. The query follows it.
     pub(super) path: Range<usize>,
-    /// Whether Host has to name the host.
+    /// Whether the Host field must not be empty.
     pub(super) needs_host: bool,
 }
 
 impl TargetParts {
-    /// Of the target at `place`. `None` where [`parse_target`] finds none.
+    /// Finds the parts of the target at `place`. `None` if [`parse_target`] rejects it.
     pub(super) fn find(head: &[u8], place: Range<usize>, method: &Method) -> Option<Self> {
         let target = &head[place.clone()];
         if target.first() != Some(&b'/') || method == Method::CONNECT || target.len() > URI_BYTES_MAX / 3 {
@@ -34,7 +34,7 @@ impl TargetParts {
         Some(Self { authority: None, path: place.start..place.start + path, needs_host: true })
     }
 
-    /// The same where it is not worth the while to be fast.
+    /// Finds the parts of rare targets, with the general parser.
     #[cold]
     fn find_slow(head: &[u8], place: Range<usize>, method: &Method) -> Option<Self> {
         let target = Bytes::copy_from_slice(&head[place.clone()]);
@@ -50,14 +50,14 @@ impl TargetParts {
     }
 }
 
-/// The longest target that a [`Uri`] can hold. An escape for each byte makes it three times as long.
+/// The longest target that a [`Uri`] can hold. Percent-encoding can triple the length of a target.
 const URI_BYTES_MAX: usize = (1 << 16) - 2;
 
-/// The target at `place` in `head`, in the form that goes with the method. It is a URI's equivalent and the bytes themselves
-/// where a [`Uri`] cannot hold them.
+/// Parses the target at `place` in `head`, in the form that the method requires. If a [`Uri`] cannot hold the target, it
+/// returns an equivalent URI and the original bytes.
 ///
-/// A target holds visible ASCII but `#`, and the bytes beyond ASCII, in its path as in its query: RFC 3986 has fewer, but
-/// nginx, lighttpd and Apache all take these. Clients do not send fragments (RFC 9112 §3.2), and Apache rejects them, too.
+/// The path and the query may contain visible ASCII except `#`, and all bytes beyond ASCII. RFC 3986 allows less, but nginx,
+/// lighttpd and Apache accept these. Clients do not send fragments (RFC 9112 §3.2), and Apache rejects them too.
 pub(super) fn parse_target(
     head: &Bytes,
     place: Range<usize>,
@@ -65,7 +65,7 @@ pub(super) fn parse_target(
 ) -> Option<(Uri, Option<RawTarget>)> {
     let target = &head[place.clone()];
     let first = target.first().copied();
-    // `Uri` would drop a fragment without a word.
+    // `Uri` would drop a fragment silently.
     if memchr::memchr(b'#', target).is_some() {
         return None;
     }
@@ -84,23 +84,23 @@ pub(super) fn parse_target(
     allowed.then_some((uri, raw))
 }
 
-/// Whether Host has to name the host: `*` is about no host in particular, and an absolute form names it (RFC 9112 §3.2.2).
+/// Whether the Host field must not be empty: `*` needs no host, and an absolute form has one (RFC 9112 §3.2.2).
 pub(super) fn needs_host(uri: &Uri) -> bool {
     uri.scheme().is_none() && uri.path() != "*"
 }
 
-/// `uri-host ":" port`: only CONNECT has it, and it has nothing else (RFC 9112 §3.2.3).
+/// Whether the target is `uri-host ":" port`, the only form for CONNECT (RFC 9112 §3.2.3).
 fn is_authority_form(uri: &Uri) -> bool {
     let has_port = matches!(authority(uri), Some((_, Some(port))) if !port.is_empty());
     uri.scheme().is_none() && uri.path_and_query().is_none() && has_port
 }
 
-/// A whole http URI (RFC 9112 §3.2.2).
+/// Whether the target is an absolute http URI (RFC 9112 §3.2.2).
 fn is_absolute_form(uri: &Uri) -> bool {
     matches!(uri.scheme_str(), Some("http" | "https")) && authority(uri).is_some()
 }
 
-/// The authority of an http URI: a host that is not empty (RFC 9110 §4.2.1), and no user information (§4.2.4).
+/// Returns the authority of an http URI: a host that is not empty (RFC 9110 §4.2.1), without user information (§4.2.4).
 fn authority(uri: &Uri) -> Option<(&[u8], Option<&[u8]>)> {
     split_authority(uri.authority()?.as_str().as_bytes()).filter(|(host, _)| !host.is_empty())
 }
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// The URI of a target that lies within a head. Its parts are looked for as well, which must be those of the URI.
+    /// Parses a target within a head, and checks that [`TargetParts`] finds the parts of the URI.
     fn parse(method: &str, target: &[u8]) -> Option<(Uri, Option<RawTarget>)> {
         let head = Bytes::from([b"? ", target, b" ?"].concat());
         let (place, method) = (2..target.len() + 2, Method::try_from(method).expect("a token"));
@@ -123,15 +123,15 @@ mod tests {
         if let (Some(authority), None) = (&parts.authority, raw) {
             assert_eq!(text(authority.clone()), uri.authority().expect("it has one").as_str().as_bytes());
         }
-        let (path, behind) = (text(parts.path.clone()), text(parts.path.end..place.end));
-        assert!(!path.contains(&b'?') && matches!(behind.first(), None | Some(b'?')));
+        let (path, rest) = (text(parts.path.clone()), text(parts.path.end..place.end));
+        assert!(!path.contains(&b'?') && matches!(rest.first(), None | Some(b'?')));
         match raw {
-            Some(raw) => assert_eq!([path, behind].concat(), raw.path_and_query()),
+            Some(raw) => assert_eq!([path, rest].concat(), raw.path_and_query()),
             None if method == Method::CONNECT => {}
             None => {
                 let query = uri.query().map_or(String::new(), |query| format!("?{query}"));
                 let path = if path.is_empty() { b"/".to_vec() } else { path };
-                assert_eq!((&path[..], &behind[..]), (uri.path().as_bytes(), query.as_bytes()));
+                assert_eq!((&path[..], &rest[..]), (uri.path().as_bytes(), query.as_bytes()));
             }
         }
         assert_eq!(parts.needs_host, needs_host(uri));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_target_is_found_where_a_uri_can_hold_it() {
+    fn a_long_target_is_accepted_if_a_uri_can_hold_it() {
         for (length, is_accepted) in [(20_000, true), (30_000, false), (65_533, false)] {
             assert_eq!(
                 parse("GET", &[b"/", &b"<".repeat(length)[..]].concat()).is_some(),
@@ -155,7 +155,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn what_is_found_is_what_the_uri_has(
+        fn the_parts_are_those_of_the_uri(
             method in proptest::sample::select(vec!["GET", "OPTIONS", "CONNECT", "PURGE"]),
             start in proptest::sample::select(vec!["", "/", "*", "http://", "HTTPS://a", "a:80", "//"]),
             rest in proptest::collection::vec(prop_oneof![4 => b'!'..=b'~', 1 => any::<u8>()], 0..20),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_of_the_four_forms() {
+    fn a_target_has_one_of_four_forms() {
         let valid = [
             ("GET", "/"),
             ("GET", "//a"),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_and_a_query_hold_the_same_bytes_and_come_as_sent() {
+    fn a_path_and_a_query_allow_the_same_bytes_and_stay_unchanged() {
         for byte in 0..=u8::MAX {
             for before in [&b"/a"[..], b"/?a", b"http://a/b", b"http://a?"] {
                 let target = [before, &[byte], b"c"].concat();
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// What [`Uri`] writes for `http://a?`: a path of its own.
+    /// Returns the text of the [`Uri`], which adds a path to `http://a?`.
     fn uri_text(target: &[u8]) -> Vec<u8> {
         let text = target.strip_prefix(b"http://a?").map(|query| [b"http://a/?", query].concat());
         text.unwrap_or_else(|| target.to_vec())

@@ -1,4 +1,4 @@
-//! Conditional requests: the five conditions of RFC 9110 §13, in the order of §13.2.2.
+//! Conditional requests: the five preconditions of RFC 9110 §13, in the order of §13.2.2.
 
 use http::Method;
 
@@ -6,21 +6,21 @@ use super::date::HttpDate;
 use super::etag::{self, Comparison, EntityTag};
 use super::field::{FieldLines, KnownField};
 
-/// What a representation that exists is compared by.
+/// The validators of an existing representation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Validators {
-    /// Its entity tag.
+    /// The entity tag.
     pub tag: EntityTag,
-    /// When it was last modified.
+    /// The time of the last modification.
     pub modified: HttpDate,
 }
 
-/// What the conditions of a request come to.
+/// The result of evaluating the preconditions of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Answer as if there were no condition.
+    /// Respond as without preconditions.
     Proceed,
-    /// Answer with the whole representation: the range was asked of another one.
+    /// Send the whole representation: the range was requested for an older one.
     IgnoreRange,
     /// 304 Not Modified.
     NotModified,
@@ -28,7 +28,7 @@ pub enum Verdict {
     PreconditionFailed,
 }
 
-/// Evaluates the conditions of a request for a representation that exists, in the order of RFC 9110 §13.2.2.
+/// Evaluates the preconditions of a request for an existing representation, in the order of RFC 9110 §13.2.2.
 #[must_use]
 pub fn evaluate(method: &Method, fields: &impl FieldLines, current: &Validators) -> Verdict {
     let reads = *method == Method::GET || *method == Method::HEAD;
@@ -36,14 +36,14 @@ pub fn evaluate(method: &Method, fields: &impl FieldLines, current: &Validators)
         return failed;
     }
     if fields.has(KnownField::IfNoneMatch) {
-        // Step 3. "*" is false for whatever exists (§13.1.2).
+        // Step 3. "*" is false for every existing representation (§13.1.2).
         if etag::list_matches(fields.lines(KnownField::IfNoneMatch), &current.tag, Comparison::Weak) {
             return if reads { Verdict::NotModified } else { Verdict::PreconditionFailed };
         }
     } else if reads
         && single_date(fields, KnownField::IfModifiedSince).is_some_and(|since| current.modified <= since)
     {
-        // Step 4. §13.1.3: MUST be ignored beside If-None-Match, with another method, or when it is not one date.
+        // Step 4. §13.1.3: MUST be ignored with If-None-Match, with another method, or if it is not one date.
         return Verdict::NotModified;
     }
     // Step 5. Only GET has ranges (§14.2), and without Range a recipient MUST ignore If-Range (§13.1.5).
@@ -53,18 +53,18 @@ pub fn evaluate(method: &Method, fields: &impl FieldLines, current: &Validators)
     Verdict::Proceed
 }
 
-/// `If-Match`, else `If-Unmodified-Since`.
+/// Evaluates `If-Match`, or `If-Unmodified-Since` without it.
 fn step_1_and_2(fields: &impl FieldLines, current: &Validators) -> Option<Verdict> {
     let holds = if fields.has(KnownField::IfMatch) {
         etag::list_matches(fields.lines(KnownField::IfMatch), &current.tag, Comparison::Strong)
     } else {
-        // §13.1.4: MUST be ignored beside If-Match and when it is not a date.
+        // §13.1.4: MUST be ignored with If-Match, or if it is not a date.
         single_date(fields, KnownField::IfUnmodifiedSince).is_none_or(|since| current.modified <= since)
     };
     (!holds).then_some(Verdict::PreconditionFailed)
 }
 
-/// Whether the representation is still the one of which the client holds a part.
+/// Whether `If-Range` matches, so that the client can combine the range with the part that it has.
 fn if_range_holds(fields: &impl FieldLines, current: &Validators) -> bool {
     let mut lines = fields.lines(KnownField::IfRange);
     let Some(value) = lines.next() else { return true };
@@ -73,13 +73,13 @@ fn if_range_holds(fields: &impl FieldLines, current: &Validators) -> bool {
     }
     match etag::single_matches(value, &current.tag) {
         Some(matches) => matches,
-        // §13.1.5: the date must be equal, not merely later, and a strong validator (§8.8.2.2): we must know that the file
-        // did not change twice in that second. What makes the tag weak is that we do not know it yet.
+        // §13.1.5: the date must be equal, not later, and a strong validator (§8.8.2.2): the file must not have changed twice
+        // in that second. A weak tag means that this is still unknown.
         None => !current.tag.is_weak() && HttpDate::parse(value) == Some(current.modified),
     }
 }
 
-/// A field that holds one date; `None` where it is absent, twice there, or not a date.
+/// Returns the date of a field. `None` if the field is missing, repeated or not a date.
 fn single_date(fields: &impl FieldLines, field: KnownField) -> Option<HttpDate> {
     if !fields.has(field) {
         return None;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn each_condition_alone() {
+    fn each_condition_works_alone() {
         check(&[
             (&[], Proceed),
             (&[(IF_MATCH, "*")], Proceed),
@@ -147,9 +147,9 @@ mod tests {
     }
 
     #[test]
-    fn their_order() {
+    fn conditions_are_evaluated_in_order() {
         check(&[
-            // Step 2 is skipped beside If-Match, step 4 beside If-None-Match.
+            // If-Match skips step 2, If-None-Match skips step 4.
             (&[(IF_MATCH, TAG), (IF_UNMODIFIED_SINCE, BEFORE)], Proceed),
             (&[(IF_NONE_MATCH, "\"a\""), (IF_MODIFIED_SINCE, AFTER)], Proceed),
             (&[(IF_NONE_MATCH, TAG), (IF_MODIFIED_SINCE, BEFORE)], NotModified),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_strongly_equal_to_a_file_that_just_changed() {
+    fn a_file_that_just_changed_has_no_strong_match() {
         for (fields, expected) in [
             ([(IF_MATCH, TAG), (RANGE, "bytes=0-1")], PreconditionFailed),
             ([(IF_RANGE, WEAK_TAG), (RANGE, "bytes=0-1")], IgnoreRange),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn other_methods_fail_where_a_read_is_not_modified() {
+    fn other_methods_fail_if_get_would_be_not_modified() {
         for (method, fields, expected) in [
             (Method::HEAD, (IF_NONE_MATCH, "*"), NotModified),
             (Method::HEAD, (IF_MODIFIED_SINCE, AFTER), NotModified),

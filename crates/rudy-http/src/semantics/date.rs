@@ -4,24 +4,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderValue;
 
-/// A moment as HTTP dates know it: whole seconds since 1970, up to the year 9999.
+/// An HTTP date: whole seconds since 1970, up to the year 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HttpDate(u64);
 
 impl HttpDate {
-    /// The last second that has four digits for its year.
+    /// The last second of the year 9999.
     const LAST: u64 = 253_402_300_799;
 
-    /// The date of a file's modification time. What lies outside of the years an HTTP date can say is moved to the
-    /// nearest one: a file may claim any time.
+    /// Converts the modification time of a file. A time that an HTTP date cannot express is clamped.
     #[must_use]
     pub fn from_unix_seconds(seconds: i64) -> Self {
         Self(u64::try_from(seconds).unwrap_or(0).min(Self::LAST))
     }
 
-    /// Reads a date in any of the three forms; `None` where it is none of them.
-    ///
-    /// RFC 9110 §5.6.7: a recipient MUST accept all three formats.
+    /// Parses a date in any of the three formats of RFC 9110 §5.6.7. `None` if it has none of them.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
         let time = httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()?;
@@ -29,13 +26,13 @@ impl HttpDate {
         Some(Self(since.as_secs().min(Self::LAST)))
     }
 
-    /// Seconds since 1970.
+    /// Returns the seconds since 1970.
     #[must_use]
     pub fn unix_seconds(self) -> u64 {
         self.0
     }
 
-    /// As a field value, in the form a sender MUST use (RFC 9110 §5.6.7).
+    /// Returns a field value in the format for senders (RFC 9110 §5.6.7).
     #[must_use]
     pub fn to_value(self) -> HeaderValue {
         HeaderValue::try_from(self.to_string())
@@ -61,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_all_three_forms_and_nothing_else() {
+    fn a_date_has_one_of_three_formats() {
         for (text, expected) in [
             ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777)),
             ("Sunday, 06-Nov-94 08:49:37 GMT", Some(784_111_777)),
@@ -78,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_any_age_has_a_date() {
+    fn times_out_of_range_are_clamped() {
         for (seconds, expected) in [
             (i64::MIN, "Thu, 01 Jan 1970 00:00:00 GMT"),
             (-1, "Thu, 01 Jan 1970 00:00:00 GMT"),
@@ -91,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_written_date_reads_back(seconds in 0_i64..=253_402_300_799) {
+        fn a_formatted_date_parses_back(seconds in 0_i64..=253_402_300_799) {
             let date = HttpDate::from_unix_seconds(seconds);
             prop_assert_eq!(HttpDate::parse(date.to_value().as_bytes()), Some(date));
         }

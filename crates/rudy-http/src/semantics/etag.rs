@@ -2,29 +2,29 @@
 
 use http::HeaderValue;
 
-/// An entity tag that we made: `"opaque"`, or `W/"opaque"` where equal tags promise only equivalent content.
+/// An entity tag of a file: `"opaque"`, or `W/"opaque"` if equal tags guarantee only equivalent content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityTag(HeaderValue);
 
-/// What a file is known by. Two files, or one file at two times, that agree in all of it hold the same bytes, provided
-/// that the file was left alone for [`MTIME_STABLE_NS`].
+/// The identity of a version of a file. Equal identities have the same content, if the file was unchanged for
+/// [`MTIME_STABLE_NS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileIdentity {
     /// Size in bytes.
     pub size: u64,
     /// Modification time in nanoseconds since 1970.
     pub modified_ns: i128,
-    /// Inode number: a file renamed over another has its own, even if its times were copied from the old one.
+    /// Inode number. It changes if another file is renamed over this one, even with the same modification time.
     pub inode: u64,
 }
 
-/// How old a modification time must be, in nanoseconds, before equal times mean equal content. Two writes may fall into one
-/// tick of the clock that stamps files: 10 ms on a slow kernel, 1 s on some network file systems, 2 s on FAT.
+/// The age of a modification time, in nanoseconds, after which equal times mean equal content. Before, two writes may get the
+/// same time: its resolution is 10 ms on a slow kernel, 1 s on some network file systems, 2 s on FAT.
 pub const MTIME_STABLE_NS: i128 = 2_000_000_000;
 
 impl FileIdentity {
-    /// Whether the file has been left alone long enough at `now_ns` (since 1970) for a strong tag.
-    /// A modification time in the future says nothing, so it does not count as settled.
+    /// Whether the modification time is old enough for a strong tag, at `now_ns` nanoseconds since 1970. A time in the future
+    /// is not.
     #[must_use]
     pub fn is_mtime_stable(&self, now_ns: i128) -> bool {
         now_ns - self.modified_ns >= MTIME_STABLE_NS
@@ -32,8 +32,8 @@ impl FileIdentity {
 }
 
 impl EntityTag {
-    /// The tag of a file as it is sent. `coding` is the content coding's name, empty for none: RFC 9110 §8.8.3.3 asks that
-    /// codings of one file differ in their tags.
+    /// Creates the tag of a file. `coding` is the name of the content coding, or empty: each coding of a file needs its own tag
+    /// (RFC 9110 §8.8.3.3).
     #[must_use]
     pub fn of_file(file: &FileIdentity, coding: &str, weak: bool) -> Self {
         let FileIdentity { size, modified_ns, inode } = file;
@@ -45,37 +45,37 @@ impl EntityTag {
         )
     }
 
-    /// As a field value.
+    /// Returns the field value.
     #[must_use]
     pub fn value(&self) -> &HeaderValue {
         &self.0
     }
 
-    /// Whether equal tags promise only equivalent content.
+    /// Whether equal tags guarantee only equivalent content.
     #[must_use]
     pub fn is_weak(&self) -> bool {
         self.as_received().weak
     }
 
     fn as_received(&self) -> Received<'_> {
-        // It was made above, so it is one tag and nothing else; an empty weak tag equals nothing strongly.
+        // `of_file` makes valid tags only. The fallback, an empty weak tag, has no strong match.
         Received::parse(self.0.as_bytes()).map_or(Received { weak: true, opaque: b"" }, |(tag, _)| tag)
     }
 }
 
-/// How tags are compared (RFC 9110 §8.8.3.2).
+/// The kinds of tag comparison (RFC 9110 §8.8.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// Both strong, and the same characters: the same bytes.
+    /// Both tags are strong and have the same characters: identical content.
     Strong,
-    /// The same characters: as good as the same.
+    /// The tags have the same characters: equivalent content.
     Weak,
 }
 
-/// What a field that holds `*` or a list of tags says of a representation's tag.
+/// Whether a field with `*` or a list of tags matches the current tag.
 ///
-/// `lines` are the field's lines: they count as one list (RFC 9110 §5.3). What is not a tag ends the list there: whatever
-/// follows cannot be told apart from the broken part.
+/// The `lines` of the field are one list (RFC 9110 §5.3). An invalid element ends its line, because the start of the next
+/// element is unknown.
 pub fn list_matches<'a>(
     lines: impl IntoIterator<Item = &'a [u8]>,
     current: &EntityTag,
@@ -87,14 +87,14 @@ pub fn list_matches<'a>(
     })
 }
 
-/// Whether a field that holds exactly one tag holds this one, strongly compared (`If-Range`). `None` where it holds no tag.
+/// Whether a field with one tag (`If-Range`) matches the current tag, in a strong comparison. `None` if the field is not a tag.
 #[must_use]
 pub fn single_matches(value: &[u8], current: &EntityTag) -> Option<bool> {
     let (tag, rest) = Received::parse(value.trim_ascii())?;
     rest.is_empty().then(|| tag.matches(current.as_received(), Comparison::Strong))
 }
 
-/// A tag as it came.
+/// A received tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Received<'a> {
     weak: bool,
@@ -102,7 +102,7 @@ struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// Takes a tag off the front of `text`.
+    /// Parses a tag at the start of `text`. Returns the tag and the rest.
     fn parse(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
         // "W/" is case-sensitive (RFC 9110 §8.8.3).
         let (weak, quoted) = match text.strip_prefix(b"W/") {
@@ -121,7 +121,7 @@ impl<'a> Received<'a> {
     }
 }
 
-/// The tags of a list up to its first broken element; empty elements are passed over (RFC 9110 §5.6.1.2).
+/// Returns the tags of a list up to its first invalid element, without empty elements (RFC 9110 §5.6.1.2).
 fn tags(mut list: &[u8]) -> impl Iterator<Item = Received<'_>> {
     std::iter::from_fn(move || {
         while let [b' ' | b'\t' | b',', rest @ ..] = list {
@@ -135,7 +135,7 @@ fn tags(mut list: &[u8]) -> impl Iterator<Item = Received<'_>> {
     })
 }
 
-/// `etagc` (RFC 9110 §8.8.3): everything printable but the double quote, and what is not ASCII.
+/// Whether a byte is an `etagc` (RFC 9110 §8.8.3): printable ASCII except the double quote, or not ASCII.
 fn is_tag_character(byte: u8) -> bool {
     matches!(byte, 0x21 | 0x23..=0x7e | 0x80..=0xff)
 }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn codings_and_weakness_show_in_the_tag() {
+    fn the_tag_has_the_coding_and_the_weakness() {
         for (coding, weak, expected) in [
             ("", false, "\"ff-10-1\""),
             ("", true, "W/\"ff-10-1\""),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comparison_table_of_section_8_8_3_2() {
+    fn tags_are_compared_as_in_section_8_8_3_2() {
         for (theirs, ours_weak, strong, weak) in [
             ("W/\"ff-10-1\"", true, false, true),
             ("W/\"other\"", true, false, false),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_up_to_their_first_broken_element() {
+    fn lists_end_at_their_first_invalid_element() {
         for (list, expected) in [
             ("*", true),
             (" * ", true),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_tag_stands_alone() {
+    fn a_single_tag_is_no_list() {
         let current = EntityTag::of_file(&FILE, "", false);
         for (text, expected) in [
             ("\"ff-10-1\"", Some(true)),
@@ -227,9 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_settles_two_seconds_after_its_last_change() {
-        for (now_ns, settled) in [(16, false), (2_000_000_015, false), (2_000_000_016, true), (0, false)] {
-            assert_eq!(FILE.is_mtime_stable(now_ns), settled, "{now_ns}");
+    fn a_modification_time_is_stable_after_two_seconds() {
+        for (now_ns, is_stable) in [(16, false), (2_000_000_015, false), (2_000_000_016, true), (0, false)] {
+            assert_eq!(FILE.is_mtime_stable(now_ns), is_stable, "{now_ns}");
         }
     }
 
@@ -242,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(0x20_u8.., 0..64)) {
+        fn any_bytes_are_parsed_without_a_panic(bytes in proptest::collection::vec(0x20_u8.., 0..64)) {
             let tag = EntityTag::of_file(&FILE, "", false);
             list_matches([&bytes[..]], &tag, Comparison::Weak);
             let _ = single_matches(&bytes, &tag);

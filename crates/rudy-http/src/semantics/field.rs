@@ -1,13 +1,13 @@
-//! The request fields that decide about most responses, and where they are looked up.
+//! The request fields that affect most responses, and their lookup.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// Where the fields of a request are looked up: in a map, or in a view of the request's head.
+/// A lookup of request fields, in a map or in a view of a request head.
 pub trait FieldLines {
-    /// The values of all field lines of this name, in the order in which they came.
+    /// Returns the values of all lines of a field, in their original order.
     fn lines(&self, field: KnownField) -> impl Iterator<Item = &[u8]>;
 
-    /// Whether there is such a line.
+    /// Whether the field is present.
     fn has(&self, field: KnownField) -> bool;
 }
 
@@ -23,7 +23,7 @@ impl FieldLines for HeaderMap {
 
 /// A field that [`RequestHead::field`](crate::h1::RequestHead::field) finds without a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is the field of its name")]
+#[expect(missing_docs, reason = "each variant is the field of that name")]
 pub enum KnownField {
     Accept,
     AcceptEncoding,
@@ -49,7 +49,7 @@ pub enum KnownField {
 impl KnownField {
     pub(crate) const COUNT: usize = Self::UserAgent as usize + 1;
 
-    /// The field of this name, a token, whatever its case. Most names differ in their length already.
+    /// Finds the field with this name, a token in any case. Most names differ in length, so the length is compared first.
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
         match name.len() {
             2 if is(name, b"te") => Some(Self::Te),
@@ -75,7 +75,7 @@ impl KnownField {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the field.
     #[must_use]
     pub fn name(self) -> HeaderName {
         match self {
@@ -102,8 +102,8 @@ impl KnownField {
     }
 }
 
-/// Compares a token with a name of lower-case letters and hyphens. The bit that tells the cases apart is set in a hyphen, too,
-/// and what is a hyphen but for that bit is CR, which no token has.
+/// Compares a token with a name of lower-case letters and hyphens, ignoring case. Setting the bit 0x20 maps upper case to lower
+/// case and keeps hyphens. It also maps CR to a hyphen, but a token has no CR.
 fn is<const N: usize>(token: &[u8], name: &[u8; N]) -> bool {
     let Ok(token) = <&[u8; N]>::try_from(token) else { return false };
     token.iter().zip(name).fold(0, |difference, (byte, expected)| difference | ((byte | 0x20) ^ expected))

@@ -1,8 +1,7 @@
-//! The sender of a request, as a proxy names it: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
+//! The client of a proxied request: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
 //!
-//! Both are lists to which each proxy adds at the end, so they are read from the right: what a client has forged is to the left of
-//! what the first proxy has added. Reading from the right also keeps a quotation mark that a client leaves open from swallowing
-//! the element behind it.
+//! Each proxy appends an element to these lists, so they are parsed from the right: elements forged by a client are on the
+//! left. An unclosed quotation mark of a client then cannot hide the elements after it.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,22 +11,22 @@ use crate::syntax::{is_token, parse_digits};
 /// The sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
-    /// An address, IPv4 as such even if it was mapped to IPv6, and the port if there is one.
+    /// An address, and the port if there is one. An IPv4-mapped IPv6 address is converted to IPv4.
     Address(IpAddr, Option<u16>),
     /// `unknown`, or an identifier in place of an address (RFC 7239 §6.2, §6.3).
     Hidden,
 }
 
 impl Node {
-    /// A member of `X-Forwarded-For`. No standard defines the field: besides addresses there are addresses with ports, IPv6 addresses
-    /// with and without brackets, and `unknown`. `None`: none of these.
+    /// Parses a member of `X-Forwarded-For`. No standard defines the field. It accepts addresses with or without ports, IPv6
+    /// addresses with or without brackets, and `unknown`. `None` for anything else.
     #[must_use]
     pub fn from_x_forwarded_for(member: &[u8]) -> Option<Self> {
         let bare = || Some(Self::Address(parse_address::<Ipv6Addr>(member)?, None));
         Self::parse(member).or_else(bare)
     }
 
-    /// `node` of RFC 7239 §6.
+    /// Parses a `node` (RFC 7239 §6).
     fn parse(text: &[u8]) -> Option<Self> {
         let (name, port) = if let [b'[', rest @ ..] = text {
             let end = memchr::memchr(b']', rest)?;
@@ -59,28 +58,28 @@ fn is_hidden(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"unknown") || is_obfuscated(name)
 }
 
-/// `obfnode` and `obfport` (RFC 7239 §6.3).
+/// Whether the name is an `obfnode` or `obfport` (RFC 7239 §6.3).
 fn is_obfuscated(name: &[u8]) -> bool {
     let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     matches!(name, [b'_', rest @ ..] if !rest.is_empty() && rest.iter().all(is_letter))
 }
 
-/// An element of `Forwarded`: what one proxy says.
+/// An element of `Forwarded`, from one proxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Element<'a> {
     /// `for`: the sender of the request to this proxy.
     pub node: Option<Node>,
-    /// `proto`: the scheme that was used to reach it.
+    /// `proto`: the scheme of the request to this proxy.
     pub proto: Option<Cow<'a, [u8]>>,
-    /// `host`: the field Host that it received.
+    /// `host`: the Host field of the request to this proxy.
     pub host: Option<Cow<'a, [u8]>>,
 }
 
-/// An element that is none, or a node that is none.
+/// The error for an invalid element or node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
-/// The elements of one `Forwarded` line, the last one first. Empty ones do not count (RFC 9110 §5.6.1).
+/// Returns the elements of one `Forwarded` line from the last to the first, without empty ones (RFC 9110 §5.6.1).
 pub fn elements_from_right(value: &[u8]) -> impl Iterator<Item = Result<Element<'_>, Malformed>> {
     let mut rest = Some(value);
     let members = std::iter::from_fn(move || {
@@ -92,8 +91,8 @@ pub fn elements_from_right(value: &[u8]) -> impl Iterator<Item = Result<Element<
     members.filter(|member| !member.is_empty()).map(parse_element)
 }
 
-/// The last comma outside quotation marks. In a quoted string an odd number of backslashes is before each quotation mark but the one
-/// at its end, and none is before the one at its beginning, which follows `=`.
+/// Returns the position of the last comma outside of quoted strings. Within a quoted string, an odd number of backslashes
+/// precedes each quotation mark. None precedes the mark at its start, which follows `=`.
 fn last_comma(value: &[u8]) -> Option<usize> {
     let mut is_quoted = false;
     for at in memchr::memrchr2_iter(b'"', b',', value) {
@@ -108,8 +107,8 @@ fn last_comma(value: &[u8]) -> Option<usize> {
     None
 }
 
-/// `[ forwarded-pair ] *( ";" [ forwarded-pair ] )` (RFC 7239 §4), white space around the semicolons let through, which the
-/// section does not have and people write.
+/// Parses `[ forwarded-pair ] *( ";" [ forwarded-pair ] )` (RFC 7239 §4). It also accepts white space around the semicolons,
+/// which the RFC does not allow but some proxies send.
 fn parse_element(mut rest: &[u8]) -> Result<Element<'_>, Malformed> {
     let mut element = Element::default();
     while !rest.is_empty() {
@@ -130,9 +129,9 @@ fn parse_element(mut rest: &[u8]) -> Result<Element<'_>, Malformed> {
 }
 
 impl<'a> Element<'a> {
-    /// No parameter occurs twice (RFC 7239 §4); those that are not known here do not matter.
+    /// Sets a parameter, which must not occur twice (RFC 7239 §4). Ignores unknown parameters.
     fn set(&mut self, name: &[u8], value: Cow<'a, [u8]>) -> Result<(), Malformed> {
-        let was_there = if name.eq_ignore_ascii_case(b"for") {
+        let is_repeated = if name.eq_ignore_ascii_case(b"for") {
             self.node.replace(Node::parse(&value).ok_or(Malformed)?).is_some()
         } else if name.eq_ignore_ascii_case(b"proto") {
             self.proto.replace(value).is_some()
@@ -141,11 +140,11 @@ impl<'a> Element<'a> {
         } else {
             false
         };
-        if was_there { Err(Malformed) } else { Ok(()) }
+        if is_repeated { Err(Malformed) } else { Ok(()) }
     }
 }
 
-/// A token or a quoted string (RFC 9110 §5.6.4), and what follows it.
+/// Parses a token or a quoted string (RFC 9110 §5.6.4). Returns the value and the rest.
 fn parse_value(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let [b'"', quoted @ ..] = text else {
         let end = text.iter().position(|byte| !is_token(*byte)).unwrap_or(text.len());
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_an_address_or_hides_one() {
+    fn a_node_is_an_address_or_hidden() {
         for (text, expected) in [
             ("192.0.2.43", address("192.0.2.43", None)),
             ("192.0.2.43:47011", address("192.0.2.43", Some(47011))),
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_node() {
+    fn other_text_is_not_a_node() {
         for text in [
             "",
             "_",
@@ -236,7 +235,7 @@ mod tests {
         }
     }
 
-    /// The elements from the right: `for`, `proto`, `host`, or `!` for one that is malformed.
+    /// Returns the elements from the right as text: `for`, `proto` and `host`, or `!` for a malformed one.
     fn read(value: &str) -> Vec<String> {
         let text = |value: &Option<Cow<'_, [u8]>>| {
             value.as_ref().map(|value| String::from_utf8_lossy(value).into_owned()).unwrap_or_default()
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_come_from_the_right() {
+    fn elements_are_returned_from_the_right() {
         for (value, expected) in [
             ("for=192.0.2.43, for=198.51.100.17", &["198.51.100.17||", "192.0.2.43||"][..]),
             ("For=\"[2001:db8:cafe::17]:4711\"", &["2001:db8:cafe::17 4711||"]),
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_that_is_none_is_malformed() {
+    fn invalid_elements_are_malformed() {
         for value in [
             "for",
             "for=",
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_leaves_open_does_not_reach_what_a_proxy_adds() {
+    fn unclosed_quotes_of_a_client_do_not_affect_the_element_of_a_proxy() {
         for forged in [
             "for=\"",
             "for=\"a\\",
@@ -324,14 +323,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_before_the_last_element_change_it(
+        fn bytes_before_the_last_element_do_not_change_it(
             forged in proptest::collection::vec(proptest::sample::select(b"\"\\,;=for_.a1: ".to_vec()), 0..40),
         ) {
             let value = [&forged[..], b", for=\"[2001:db8::7]:80\";proto=https"].concat();
             let last = elements_from_right(&value).next().unwrap().unwrap();
             prop_assert_eq!(last.node, Some(address("2001:db8::7", Some(80))));
             prop_assert_eq!(last.proto.as_deref(), Some(&b"https"[..]));
-            // All others are read to their end.
+            // The iterator ends for any input.
             prop_assert!(elements_from_right(&value).count() <= forged.len() + 1);
         }
     }

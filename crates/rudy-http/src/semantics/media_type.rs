@@ -1,10 +1,10 @@
-//! What a file name says of its content (RFC 9110 §8.3).
+//! Media types of files (RFC 9110 §8.3).
 
 use http::HeaderValue;
 
-/// The media type of a file with this name, with `charset=utf-8` where it is text of which the charset is not told inside.
+/// Returns the media type for a file name, with `charset=utf-8` for text that does not declare its own charset.
 ///
-/// What is not known is `application/octet-stream`: a browser then saves it, and guesses nothing.
+/// An unknown type is `application/octet-stream`, so a browser saves the file instead of guessing.
 #[must_use]
 pub fn of_name(name: &str) -> HeaderValue {
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -22,8 +22,8 @@ pub fn of_name(name: &str) -> HeaderValue {
     }
 }
 
-/// Whether compressing content of this media type, parameters included, is likely to pay: text in the wide sense, and the
-/// few binary formats that hold their data uncompressed. Pictures, films, archives and WOFF fonts are compressed already.
+/// Whether content of this media type, with or without parameters, usually compresses well: text, and the few binary formats
+/// without compression. Images, videos, archives and WOFF fonts are already compressed.
 #[must_use]
 pub fn is_compressible(media_type: &HeaderValue) -> bool {
     let essence = media_type.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
@@ -51,7 +51,7 @@ const COMPRESSIBLE: &[&str] = &[
     "image/x-icon",
 ];
 
-/// Where the table of `mime_guess` is behind the registry or means something else by the extension.
+/// Corrections to the table of `mime_guess`, where it is outdated or prefers another meaning of an extension.
 const CORRECTED: &[(&str, &str)] = &[
     ("cjs", "text/javascript"),
     ("java", "text/plain"),
@@ -63,7 +63,7 @@ const CORRECTED: &[(&str, &str)] = &[
     ("otf", "font/otf"),
     ("tgz", "application/gzip"),
     ("toml", "application/toml"),
-    // A segment of a stream (RFC 8216) far oftener than TypeScript, which no browser runs.
+    // On the web usually a stream segment (RFC 8216), rarely TypeScript, which no browser runs.
     ("ts", "video/mp2t"),
     ("vcf", "text/vcard"),
     ("woff", "font/woff"),
@@ -72,8 +72,8 @@ const CORRECTED: &[(&str, &str)] = &[
     ("zst", "application/zstd"),
 ];
 
-/// Text is UTF-8 today, and without the word browsers guess. XML tells its own charset, which a parameter would overrule
-/// (RFC 7303 §3.2).
+/// Whether to add `charset=utf-8`: without it, browsers guess the charset of text. XML declares its own, which the parameter
+/// would override (RFC 7303 §3.2).
 fn wants_charset(essence: &str) -> bool {
     (essence.starts_with("text/") && essence != "text/xml") || essence == "application/javascript"
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_their_types() {
+    fn a_name_determines_the_media_type() {
         for (name, expected) in [
             ("index.html", "text/html; charset=utf-8"),
             ("INDEX.HTML", "text/html; charset=utf-8"),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_worth_compressing_and_pictures_are_not() {
+    fn text_is_compressible_and_images_are_not() {
         for (name, expected) in [
             ("a.html", true),
             ("a.css", true),

@@ -1,14 +1,14 @@
-//! What the fields mean (RFC 9110), as functions.
+//! HTTP semantics (RFC 9110): functions for header fields and paths.
 //!
 //! - [`date`]: HTTP dates (§5.6.7).
 //! - [`etag`]: entity tags, strong and weak (§8.8.3).
-//! - [`conditional`]: the five conditions, in their order (§13).
-//! - [`field`]: the fields that decide about most responses.
-//! - [`forwarded`]: the sender of a request, as a proxy names it (RFC 7239).
-//! - [`range`]: byte ranges and the multipart answer (§14).
+//! - [`conditional`]: conditional requests (§13).
+//! - [`field`]: the request fields that affect most responses.
+//! - [`forwarded`]: the client of a proxied request: `Forwarded` (RFC 7239) and `X-Forwarded-For`.
+//! - [`range`]: byte ranges and multipart responses (§14).
 //! - [`negotiation`]: `Accept-Encoding` and `Accept` (§12.5).
-//! - [`media_type`]: what a file name says of its content (§8.3).
-//! - [`path`]: a request's path in its one canonical spelling, and as a path below a folder.
+//! - [`media_type`]: media types by file name (§8.3).
+//! - [`path`]: canonical request paths, and paths below a folder.
 //! - [`percent`]: percent-encoding (RFC 3986 §2.1).
 //! - [`reason`]: the reason phrases of status codes (§15).
 

@@ -1,11 +1,11 @@
-//! Which representation a client would rather have (RFC 9110 §12.5).
+//! Content negotiation (RFC 9110 §12.5).
 
 use crate::syntax::members;
 
 /// A content coding (RFC 9110 §8.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coding {
-    /// As it is.
+    /// No coding.
     Identity,
     /// RFC 1952.
     Gzip,
@@ -16,10 +16,10 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Those that shrink, smallest result for text first: the order in which ties are broken.
+    /// The codings that compress, from the smallest result for text to the largest. Ties are broken in this order.
     pub const COMPRESSED: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Gzip];
 
-    /// Its name in `Content-Encoding`; empty for [`Self::Identity`], which is never named there (§8.4).
+    /// Returns the name in `Content-Encoding`; empty for [`Self::Identity`], which is never listed (§8.4).
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,7 +30,7 @@ impl Coding {
         }
     }
 
-    /// What a file that holds this coding of another one has after its name.
+    /// Returns the extension of a precompressed file in this coding.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Coding {
     }
 }
 
-/// The codings a client accepts, each with its weight in thousandths; 0 is "not acceptable".
+/// The codings that a client accepts, each with its weight in thousandths; 0 is "not acceptable".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptedCodings {
     brotli: u16,
@@ -52,43 +52,42 @@ pub struct AcceptedCodings {
 }
 
 impl AcceptedCodings {
-    /// Reads the lines of `Accept-Encoding` (§12.5.3). No field at all permits everything, but those who do not ask for a
-    /// coding may not be able to undo one (curl without `--compressed`): they get none.
+    /// Parses the lines of `Accept-Encoding` (§12.5.3). Without the field, only identity is acceptable: the RFC allows any
+    /// coding then, but such clients often cannot decode it (curl without `--compressed`).
     #[must_use]
     pub fn parse<'a, V: AsRef<[u8]> + ?Sized + 'a>(lines: impl IntoIterator<Item = &'a V>) -> Self {
         let (mut brotli, mut zstd, mut gzip, mut identity, mut any) = (None, None, None, None, None);
         for (name, weight) in lines.into_iter().flat_map(|line| weighted(line.as_ref())) {
-            let slot = match name {
+            let coding = match name {
                 b"*" => &mut any,
                 name if name.eq_ignore_ascii_case(b"br") => &mut brotli,
                 name if name.eq_ignore_ascii_case(b"zstd") => &mut zstd,
-                // §8.4.1.3: a recipient SHOULD take "x-gzip" for "gzip".
+                // §8.4.1.3: a recipient SHOULD treat "x-gzip" as "gzip".
                 name if name.eq_ignore_ascii_case(b"gzip") || name.eq_ignore_ascii_case(b"x-gzip") => {
                     &mut gzip
                 }
                 name if name.eq_ignore_ascii_case(b"identity") => &mut identity,
                 _ => continue,
             };
-            *slot = Some(weight);
+            *coding = Some(weight);
         }
         let or_any = |weight: Option<u16>| weight.or(any).unwrap_or(0);
         Self {
             brotli: or_any(brotli),
             zstd: or_any(zstd),
             gzip: or_any(gzip),
-            // §12.5.3: acceptable unless excluded; less welcome than whatever was named.
-            identity: identity.or(any).unwrap_or(LEAST),
+            // §12.5.3: acceptable unless excluded, but less preferred than any listed coding.
+            identity: identity.or(any).unwrap_or(WEIGHT_MIN),
         }
     }
 
-    /// The coding to send, of those for which `available` says yes. Of equal weights the one that shrinks most wins.
+    /// Returns the best coding for which `available` is true. If weights are equal, the best compression wins.
     ///
-    /// Where nothing is acceptable it is [`Coding::Identity`]: §12.5.3 lets a server answer so, and a client that cannot use it is no worse
-    /// off than with an error.
+    /// If no coding is acceptable, it returns [`Coding::Identity`], which §12.5.3 allows: an error would not help the client.
     #[must_use]
     pub fn choose(self, mut available: impl FnMut(Coding) -> bool) -> Coding {
         let mut best = (Coding::Identity, self.identity);
-        // From the last to the first, so that of equals the first stays.
+        // In reverse, so that the first of equal codings wins.
         for coding in Coding::COMPRESSED.into_iter().rev() {
             let weight = self.weight(coding);
             if weight > 0 && weight >= best.1 && available(coding) {
@@ -108,8 +107,8 @@ impl AcceptedCodings {
     }
 }
 
-/// Of the media types on offer the one that the lines of `Accept` weigh most (§12.5.1); the first of equals, and the first
-/// where there is no such field or nothing is acceptable.
+/// Returns the offered media type with the highest weight in the lines of `Accept` (§12.5.1). If weights are equal, the first
+/// wins, also if the field is missing or no type is acceptable.
 #[must_use]
 pub fn choose_media_type<'a, 'o, V: AsRef<[u8]> + ?Sized + 'a>(
     lines: impl IntoIterator<Item = &'a V>,
@@ -118,7 +117,7 @@ pub fn choose_media_type<'a, 'o, V: AsRef<[u8]> + ?Sized + 'a>(
     let mut weights = vec![(0_u8, 0_u16); offers.len()];
     for (range, weight) in lines.into_iter().flat_map(|line| weighted(line.as_ref())) {
         for (offer, known) in offers.iter().zip(&mut weights) {
-            // §12.5.1: the most specific range that matches counts, wherever it stands.
+            // §12.5.1: the most specific matching range wins, regardless of the order.
             let precision = precision(range, offer);
             if precision > 0 && precision >= known.0 {
                 *known = (precision, weight);
@@ -129,7 +128,7 @@ pub fn choose_media_type<'a, 'o, V: AsRef<[u8]> + ?Sized + 'a>(
     ranked.max_by_key(|(_, (_, weight))| *weight).map(|(offer, _)| *offer)
 }
 
-/// How closely a media range matches a media type: 0 not at all, 1 `*/*`, 2 `type/*`, 3 exactly.
+/// Returns how precisely a media range matches a media type: 0 no match, 1 `*/*`, 2 `type/*`, 3 exact.
 fn precision(range: &[u8], media_type: &str) -> u8 {
     let kind = media_type.split('/').next().unwrap_or_default();
     match range {
@@ -140,10 +139,10 @@ fn precision(range: &[u8], media_type: &str) -> u8 {
     }
 }
 
-/// The weight of what is acceptable without having been named.
-const LEAST: u16 = 1;
+/// The weight of identity if it is acceptable but not listed.
+const WEIGHT_MIN: u16 = 1;
 
-/// The elements of a list with their weights; an element whose weight cannot be read is passed over.
+/// Returns the elements of a list with their weights, without those whose weight is invalid.
 fn weighted(list: &[u8]) -> impl Iterator<Item = (&[u8], u16)> {
     members(list).filter_map(|element| {
         let mut fields = element.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
@@ -156,7 +155,7 @@ fn weighted(list: &[u8]) -> impl Iterator<Item = (&[u8], u16)> {
     })
 }
 
-/// A `qvalue` (§12.4.2): `0` or `1` with at most three digits after the point.
+/// Parses a `qvalue` (§12.4.2), `0` or `1` with at most three decimals, into thousandths.
 fn thousandths(value: &[u8]) -> Option<u16> {
     let (whole, fraction) = value.split_first()?;
     let digits = match fraction {
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weightiest_coding_wins_and_of_equals_the_smallest() {
+    fn the_coding_with_the_highest_weight_wins_and_ties_go_to_the_smallest() {
         let all = [Gzip, Zstd, Brotli];
         for (accept, available, expected) in [
             ("gzip, deflate, br, zstd", &all[..], Brotli),

@@ -1,5 +1,4 @@
-//! The path of a request target: its one canonical spelling, and what folders and applications make of it (RFC 3986 §2.4,
-//! §3.3, §5.2.4).
+//! Request paths: their canonical form, and their use for folders and applications (RFC 3986 §2.4, §3.3, §5.2.4).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,13 +7,13 @@ use std::ops::Range;
 use super::percent::push_encoded;
 use crate::syntax::any_byte;
 
-/// The path of a request target in its canonical spelling, which is what routes, handlers and authorizers compare.
+/// The path of a request target in its canonical form, which routes, handlers and authorizers compare.
 ///
-/// - It is percent-decoded once, except that `%2F` stays encoded: a slash inside of a name is not a separator. Bytes that are not
-///   ASCII are as they are, whether they are UTF-8 or not.
-/// - Empty segments are left out and dot segments are resolved (RFC 3986 §5.2.4), plain or encoded. A path that leads above
-///   the root is an error.
-/// - It begins with one slash, and ends in one if the last segment was empty, `.` or `..`.
+/// - It is percent-decoded once, except for `%2F`: a slash within a name is not a separator. Bytes that are not ASCII are
+///   unchanged, and may not be UTF-8.
+/// - It has no empty segments, and dot segments are resolved (RFC 3986 §5.2.4), plain or encoded. A path that leads above the
+///   root is an error.
+/// - It begins with a slash, and ends with a slash if the last segment was empty, `.` or `..`.
 ///
 /// ```
 /// use rudy_http::semantics::path::RequestPath;
@@ -25,16 +24,16 @@ use crate::syntax::any_byte;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestPath<'a> {
     bytes: Cow<'a, [u8]>,
-    /// Where in `bytes` a `%2F` is an encoded slash. Other `%2F`s are a decoded `%252F`, which means these three characters.
+    /// The positions of encoded slashes in `bytes`. Any other `%2F` is a decoded `%252F`, which means these three characters.
     encoded_slashes: Vec<usize>,
 }
 
 impl<'a> RequestPath<'a> {
-    /// Reads the path of a request target. Allocates nothing if it is canonical already, as most are.
+    /// Parses the path of a request target. Allocates nothing if it is already canonical, as most are.
     ///
     /// # Errors
     ///
-    /// It leads above the root, has a NUL or a broken escape, or leaves a segment with an encoded slash by `..`.
+    /// The path leads above the root, has a NUL or invalid percent-encoding, or has `..` after a segment with an encoded slash.
     pub fn parse(path: &'a (impl AsRef<[u8]> + ?Sized)) -> Result<Self, PathError> {
         let path = path.as_ref();
         if let Some(path) = Self::canonical(path) {
@@ -50,8 +49,8 @@ impl<'a> RequestPath<'a> {
         Ok(builder.finish(ends_in_name))
     }
 
-    /// The path of a request target if it is canonical already and shows it at once: nothing encoded, and no segment that is
-    /// empty or begins with a dot.
+    /// Returns the path if it is obviously canonical: it has no percent-encoding, no empty segment, and no segment that begins
+    /// with a dot.
     #[must_use]
     pub fn canonical(path: &'a [u8]) -> Option<Self> {
         let is_plain = |slash: usize| !matches!(path.get(slash + 1), Some(b'/' | b'.'));
@@ -61,30 +60,30 @@ impl<'a> RequestPath<'a> {
         is_canonical.then_some(Self { bytes: Cow::Borrowed(path), encoded_slashes: Vec::new() })
     }
 
-    /// A path that is known to be canonical and has no encoded slash: that of a file in a folder.
+    /// Creates a path from one that is canonical and has no encoded slash, such as the path of a file in a folder.
     #[must_use]
     pub fn from_decoded(path: String) -> Self {
         debug_assert!(path.starts_with('/') && !path.contains("//"), "{path} is canonical");
         Self { bytes: Cow::Owned(path.into_bytes()), encoded_slashes: Vec::new() }
     }
 
-    /// The canonical spelling.
+    /// Returns the canonical form.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The same, independent of the request it was read from.
+    /// Returns the path with a copy of its bytes.
     #[must_use]
     pub fn into_owned(self) -> RequestPath<'static> {
         RequestPath { bytes: Cow::Owned(self.bytes.into_owned()), encoded_slashes: self.encoded_slashes }
     }
 
-    /// The path as a program reads it that takes encoded slashes for separators; `None` where there are none.
+    /// Returns the path as a program sees it that decodes encoded slashes to separators. `None` if it has none.
     ///
     /// # Errors
     ///
-    /// It leads above the root then.
+    /// The decoded path leads above the root.
     pub fn with_slashes_decoded(&self) -> Result<Option<RequestPath<'static>>, PathError> {
         if self.encoded_slashes.is_empty() {
             return Ok(None);
@@ -96,14 +95,14 @@ impl<'a> RequestPath<'a> {
         Ok(Some(builder.finish(ends_in_name)))
     }
 
-    /// What follows the first `mount` bytes, which are whole segments: empty, or beginning with a slash.
+    /// Returns the part after the first `mount` bytes, which must be whole segments. The part is empty or begins with a slash.
     #[must_use]
     pub fn below(&self, mount: usize) -> PathBelow<'_> {
         PathBelow { whole: self, mount: mount.min(self.bytes.len()) }
     }
 
-    /// The path from byte `from` on, percent-encoded for use in a URI. What may stand in a path (RFC 3986 §3.3) is not
-    /// encoded.
+    /// Returns the path from byte `from` on, percent-encoded for use in a URI. Characters that a path may contain
+    /// (RFC 3986 §3.3) are not encoded.
     #[must_use]
     pub fn encoded_from(&self, from: usize) -> String {
         let mut encoded = String::with_capacity(self.bytes.len());
@@ -121,41 +120,40 @@ impl<'a> RequestPath<'a> {
     }
 }
 
-/// The part of a request's path below a route's folder: `/2026/a.html` of `/blog/2026/a.html` for the route `/blog/*`.
+/// The part of a request path below the folder of a route: `/2026/a.html` in `/blog/2026/a.html` for the route `/blog/*`.
 #[derive(Debug, Clone, Copy)]
 pub struct PathBelow<'a> {
     whole: &'a RequestPath<'a>,
-    /// How much of the whole path comes before.
+    /// The length of the folder of the route.
     mount: usize,
 }
 
 impl<'a> PathBelow<'a> {
-    /// The canonical spelling: empty, or beginning with a slash.
+    /// Returns the canonical form, which is empty or begins with a slash.
     #[must_use]
     pub fn as_bytes(self) -> &'a [u8] {
         &self.whole.bytes[self.mount..]
     }
 
-    /// The whole path that it is a part of.
+    /// Returns the whole request path.
     #[must_use]
     pub fn whole(self) -> &'a RequestPath<'a> {
         self.whole
     }
 
-    /// The folder of the route, `/blog`.
+    /// Returns the folder of the route, for example `/blog`.
     #[must_use]
     pub fn mount(self) -> &'a [u8] {
         &self.whole.bytes[..self.mount]
     }
 
-    /// Whether a segment begins with a dot. `/.well-known/` at the beginning is there to be found (RFC 8615) and does not
-    /// count.
+    /// Whether a segment begins with a dot. `/.well-known/` at the beginning is public (RFC 8615) and does not count.
     #[must_use]
     pub fn is_hidden(self) -> bool {
         self.is_hidden_until(self.as_bytes().len())
     }
 
-    /// The same of its first `end` bytes.
+    /// Whether a segment in the first `end` bytes begins with a dot, as [`Self::is_hidden`].
     #[must_use]
     pub fn is_hidden_until(self, end: usize) -> bool {
         let path = &self.as_bytes()[..end];
@@ -163,40 +161,40 @@ impl<'a> PathBelow<'a> {
         well_known.unwrap_or(path).windows(2).any(|pair| pair == b"/.")
     }
 
-    /// Whether it ends in a slash, and so names a folder.
+    /// Whether the path ends with a slash, and so names a folder.
     #[must_use]
     pub fn names_directory(self) -> bool {
         self.as_bytes().ends_with(b"/")
     }
 
-    /// The same as a path in a folder of the file system.
+    /// Returns the path relative to a folder of the file system.
     ///
     /// # Errors
     ///
-    /// As [`Self::check_separators`], and for bytes that are not UTF-8.
+    /// The path is not UTF-8, or [`Self::check_separators`] fails.
     pub fn in_folder(self) -> Result<&'a str, PathError> {
         self.part_in_folder(0..self.as_bytes().len())
     }
 
-    /// A part of it as a path in a folder, as [`Self::in_folder`].
+    /// Returns a part of the path relative to a folder, as [`Self::in_folder`].
     ///
     /// # Panics
     ///
-    /// The range is not one of [`Self::as_bytes`].
+    /// The range is outside of [`Self::as_bytes`].
     pub fn part_in_folder(self, range: Range<usize>) -> Result<&'a str, PathError> {
         self.check_separators(range.clone())?;
         std::str::from_utf8(&self.as_bytes()[range]).map_err(|_| PathError::NotUtf8)
     }
 
-    /// Whether every program reads the same segments in a part of it.
+    /// Checks that all programs split a part of the path into the same segments.
     ///
     /// # Errors
     ///
-    /// It has an encoded slash or a backslash.
+    /// The part has an encoded slash or a backslash.
     ///
     /// # Panics
     ///
-    /// The range is not one of [`Self::as_bytes`].
+    /// The range is outside of [`Self::as_bytes`].
     pub fn check_separators(self, range: Range<usize>) -> Result<(), PathError> {
         if self.slashes_in(range.clone()).next().is_some() {
             return Err(PathError::EncodedSlash);
@@ -207,12 +205,12 @@ impl<'a> PathBelow<'a> {
         Ok(())
     }
 
-    /// The bytes from `start` on with encoded slashes decoded as well: what an application receives as `PATH_INFO`
+    /// Returns the path from `start` on, with encoded slashes decoded, as an application receives it in `PATH_INFO`
     /// (RFC 3875 §4.1.5).
     ///
     /// # Errors
     ///
-    /// Decoding makes a `.` or `..` segment, which an application would follow out of its folder.
+    /// The decoded path has a `.` or `..` segment, which could lead an application out of its folder.
     pub fn path_info(self, start: usize) -> Result<Cow<'a, [u8]>, PathError> {
         let decoded = self.decode_slashes(start);
         let is_encoded = matches!(decoded, Cow::Owned(_));
@@ -239,7 +237,7 @@ impl<'a> PathBelow<'a> {
         Cow::Owned(decoded)
     }
 
-    /// The encoded slashes in a part of it.
+    /// Returns the positions of the encoded slashes in a part of the path.
     fn slashes_in(self, range: Range<usize>) -> impl Iterator<Item = usize> + use<'a> {
         let here = self.whole.encoded_slashes.iter().filter_map(move |slash| slash.checked_sub(self.mount));
         here.filter(move |slash| range.contains(slash))
@@ -247,20 +245,20 @@ impl<'a> PathBelow<'a> {
 }
 
 struct Builder {
-    /// Ends in a slash between segments.
+    /// Ends with a slash between segments.
     bytes: Vec<u8>,
     encoded_slashes: Vec<usize>,
 }
 
 impl Builder {
-    /// Adds a segment that is decoded already. Whether it is a name.
+    /// Adds a decoded segment. Returns whether it is a name.
     fn push_name(&mut self, name: &[u8]) -> Result<bool, PathError> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
         self.end_segment(start)
     }
 
-    /// Ends the segment that begins at `start`. Whether it is a name, and no empty or dot segment.
+    /// Ends the segment that begins at `start`. Returns whether it is a name, and not an empty or dot segment.
     fn end_segment(&mut self, start: usize) -> Result<bool, PathError> {
         match &self.bytes[start..] {
             b"" => return Ok(false),
@@ -304,7 +302,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Takes the segment before `end`, and what follows it, back.
+    /// Removes everything from the last segment before `end` on.
     fn leave_folder(&mut self, end: usize) -> Result<(), PathError> {
         let folder =
             self.bytes[..end - 1].iter().rposition(|byte| *byte == b'/').ok_or(PathError::AboveRoot)?;
@@ -317,24 +315,24 @@ impl Builder {
     }
 }
 
-/// Why a path is refused. All of it is the client's fault: 400.
+/// The reason why a path is rejected, always with 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathError {
     /// `..` segments that lead above the root, plain or encoded.
     AboveRoot,
-    /// A backslash, plain or encoded, in the path of a file: a separator for some programs, a letter for others.
+    /// A backslash, plain or encoded, in the path of a file: a separator for some programs only.
     Backslash,
-    /// A percent sign without two hexadecimal digits after it.
+    /// A percent sign that is not followed by two hexadecimal digits.
     BadEscape,
     /// A `.` or `..` segment between encoded slashes.
     DotSegment,
-    /// `%2F` in the path of a file: a slash inside of a name.
+    /// `%2F` in the path of a file: a slash within a name.
     EncodedSlash,
-    /// A `..` segment behind one with `%2F`: programs differ in what it leaves.
+    /// A `..` segment after one with `%2F`: programs disagree about the result.
     EncodedSlashLeft,
-    /// The path of a file whose bytes are not UTF-8.
+    /// The path of a file that is not UTF-8.
     NotUtf8,
-    /// NUL, plain or encoded: it would end the name for the kernel.
+    /// NUL, plain or encoded: it would end the name in a system call.
     Nul,
 }
 
@@ -343,10 +341,10 @@ impl fmt::Display for PathError {
         f.write_str(match self {
             Self::AboveRoot => "the path leads above the root",
             Self::Backslash => "the path has a backslash",
-            Self::BadEscape => "the path has a percent sign without two hexadecimal digits after it",
+            Self::BadEscape => "the path has a percent sign that is not followed by two hexadecimal digits",
             Self::DotSegment => "the path has a \".\" or \"..\" segment",
             Self::EncodedSlash => "the path has an encoded slash (%2F)",
-            Self::EncodedSlashLeft => "the path has a \"..\" segment behind an encoded slash (%2F)",
+            Self::EncodedSlashLeft => "the path has a \"..\" segment after an encoded slash (%2F)",
             Self::NotUtf8 => "the path is not UTF-8",
             Self::Nul => "the path has a NUL",
         })
@@ -366,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_one_spelling() {
+    fn a_path_has_one_canonical_form() {
         for (path, expected) in [
             ("/", "/"),
             ("", "/"),
@@ -401,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_canonical_spelling_is_an_error() {
+    fn a_path_without_canonical_form_is_an_error() {
         use PathError::{AboveRoot, BadEscape, EncodedSlashLeft, Nul};
         for (path, expected) in [
             ("/..", AboveRoot),
@@ -425,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_refuses_what_programs_read_in_different_ways() {
+    fn paths_that_programs_split_differently_are_rejected_in_folders() {
         use PathError::{Backslash, EncodedSlash, NotUtf8};
         for (path, expected) in [
             ("/m/a/b.txt", Ok("/a/b.txt")),
@@ -446,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn path_info_is_decoded_and_makes_no_dot_segments() {
+    fn path_info_is_decoded_without_dot_segments() {
         for (path, expected) in [
             ("/s/a/b", Ok(&b"/a/b"[..])),
             ("/s/A%2FB", Ok(b"/A/B")),
@@ -466,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn encoded_slashes_can_be_taken_for_separators() {
+    fn encoded_slashes_can_be_decoded_to_separators() {
         for (path, expected) in [
             ("/a/b", Ok(None)),
             ("/admin%2Fx", Ok(Some(&b"/admin/x"[..]))),
@@ -481,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_segments_are_seen_wherever_they_stand() {
+    fn hidden_segments_are_found_anywhere() {
         for (path, hidden) in [
             ("/.git/config", true),
             ("/a/.env", true),
@@ -528,9 +526,9 @@ mod tests {
             }
         }
 
-        /// A canonical path, encoded, is read back as itself: so nothing is decoded twice, and no two paths become one.
+        /// An encoded canonical path parses to itself, so nothing is decoded twice and different paths stay different.
         #[test]
-        fn an_encoded_path_reads_back(path in "/[/.%a25eEfF\\\\ü]{0,40}") {
+        fn an_encoded_path_parses_back(path in "/[/.%a25eEfF\\\\ü]{0,40}") {
             if let Ok(parsed) = RequestPath::parse(&path) {
                 let encoded = parsed.encoded_from(0);
                 prop_assert!(encoded.is_ascii());

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// A decoded file name or path, encoded for use in a URI: everything but unreserved characters (RFC 3986 §2.3) and slashes, so
-/// that it may also begin a relative reference.
+/// Encodes a file name or path for use in a URI. It keeps only unreserved characters (RFC 3986 §2.3) and slashes, so that the
+/// result can also begin a relative reference.
 #[must_use]
 pub fn encode(decoded: &str) -> String {
     let mut encoded = String::with_capacity(decoded.len());
@@ -11,7 +11,7 @@ pub fn encode(decoded: &str) -> String {
     encoded
 }
 
-/// A query as it was sent, but for bytes that have no place in a URI (RFC 3986 §3.4).
+/// Encodes only the bytes of a query that a URI cannot contain (RFC 3986 §3.4).
 #[must_use]
 pub fn encode_query(query: &str) -> Cow<'_, str> {
     let fits = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
@@ -23,7 +23,7 @@ pub fn encode_query(query: &str) -> Cow<'_, str> {
     Cow::Owned(encoded)
 }
 
-/// Percent-encodes all but ASCII letters, digits and `kept`.
+/// Percent-encodes all bytes except ASCII letters, digits and `kept`.
 pub(super) fn push_encoded(bytes: &[u8], kept: &[u8], out: &mut String) {
     for &byte in bytes {
         if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
@@ -34,7 +34,7 @@ pub(super) fn push_encoded(bytes: &[u8], kept: &[u8], out: &mut String) {
     }
 }
 
-/// A byte as a URI has it where it may not stand for itself, with uppercase digits (RFC 3986 §2.1).
+/// Percent-encodes a byte, with uppercase digits (RFC 3986 §2.1).
 pub(crate) fn escape(byte: u8) -> [u8; 3] {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     [b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_not_stand_in_a_uri_is_encoded() {
+    fn bytes_that_a_uri_cannot_contain_are_encoded() {
         assert_eq!(encode("a b/ü:c.txt"), "a%20b/%C3%BC%3Ac.txt");
         for (query, expected) in
             [("a=b&c=%20", "a=b&c=%20"), ("a=\"<{|}>\"", "a=%22%3C%7B%7C%7D%3E%22"), ("q=ü#", "q=%C3%BC%23")]

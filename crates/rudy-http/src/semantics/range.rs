@@ -1,29 +1,29 @@
-//! Byte ranges (RFC 9110 §14) and the multipart answer to several of them (§14.6).
+//! Byte ranges (RFC 9110 §14) and multipart responses (§14.6).
 
 use bytes::Bytes;
 use http::HeaderValue;
 
 use crate::syntax::{members, parse_digits_saturating};
 
-/// Ranges in one request; with more of them the field is ignored and everything is sent. Real clients ask for a handful
-/// (a PDF viewer for some dozens); hundreds of small ones are an attack (§17.15). Apache stops at 200.
+/// The maximum number of ranges in one request; a field with more is ignored. Clients request a few (a PDF viewer dozens),
+/// and hundreds of small ranges are an attack (§17.15). Apache's limit is 200.
 pub const RANGES_MAX: usize = 100;
 
 /// A part of a representation: `length` bytes, never 0, from `start`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The position of its first byte.
+    /// The position of the first byte.
     pub start: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub length: u64,
 }
 
-/// What a `Range` field asks of a representation.
+/// The parts of a representation that a `Range` field requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
-    /// Nothing we have to heed: another unit, broken syntax, too many. Everything is sent.
+    /// The field is ignored, because of another unit, invalid syntax or too many ranges: 200 with the whole representation.
     Ignored,
-    /// Nothing that exists: 416.
+    /// All ranges are outside of the representation: 416.
     Unsatisfiable,
     /// One part: 206.
     One(Span),
@@ -32,19 +32,19 @@ pub enum Ranges {
 }
 
 impl Span {
-    /// One past the position of its last byte.
+    /// Returns the position after the last byte.
     #[must_use]
     pub fn end(self) -> u64 {
         self.start + self.length
     }
 
-    /// The `Content-Range` of a 206 (§14.4).
+    /// Returns the `Content-Range` of a 206 (§14.4).
     #[must_use]
     pub fn content_range(self, size: u64) -> HeaderValue {
         field(format!("bytes {}-{}/{size}", self.start, self.end() - 1))
     }
 
-    /// Whether the two share a byte or stand side by side.
+    /// Whether the spans overlap or are adjacent.
     fn touches(self, other: Self) -> bool {
         self.start <= other.end() && other.start <= self.end()
     }
@@ -55,14 +55,16 @@ impl Span {
     }
 }
 
-/// The `Content-Range` of a 416 (§14.4).
+/// Returns the `Content-Range` of a 416 (§14.4).
 #[must_use]
 pub fn unsatisfied_content_range(size: u64) -> HeaderValue {
     field(format!("bytes */{size}"))
 }
 
-/// Reads a `Range` field for a representation of `size` bytes. Parts that overlap or touch become one (§14.2), at the place
-/// of the earliest of them: the others keep the order in which they were asked for (§15.3.7.2).
+/// Parses a `Range` field for a representation of `size` bytes.
+///
+/// Ranges that overlap or are adjacent are joined (§14.2), at the position of the first of them. The result is otherwise in
+/// the requested order (§15.3.7.2).
 #[must_use]
 pub fn parse(value: &HeaderValue, size: u64) -> Ranges {
     let Some(specs) = byte_ranges(value.as_bytes()) else { return Ranges::Ignored };
@@ -85,13 +87,13 @@ pub fn parse(value: &HeaderValue, size: u64) -> Ranges {
     }
 }
 
-/// What follows `bytes=`. Unit names are case-insensitive (§14.1).
+/// Returns the text after `bytes=`. Unit names are case-insensitive (§14.1).
 fn byte_ranges(value: &[u8]) -> Option<&[u8]> {
     let equals = value.iter().position(|&byte| byte == b'=')?;
     value[..equals].eq_ignore_ascii_case(b"bytes").then(|| &value[equals + 1..])
 }
 
-/// Adds a span, joined with all that it touches. The others do not touch each other, so that one pass is enough.
+/// Adds a span, joined with all spans that it touches. One pass is enough, because the existing spans do not touch.
 fn insert(spans: &mut Vec<Span>, span: Span) {
     let whole = spans.iter().filter(|other| other.touches(span)).fold(span, |sum, other| sum.joined(*other));
     match spans.iter().position(|other| other.touches(span)) {
@@ -109,7 +111,7 @@ fn insert(spans: &mut Vec<Span>, span: Span) {
 
 /// A `range-spec` (§14.1.1).
 enum Spec {
-    /// `first-last` or `first-`; both positions count.
+    /// `first-last` or `first-`; both positions are inclusive.
     From { first: u64, last: u64 },
     /// `-length`: the end of the representation.
     Last(u64),
@@ -117,14 +119,14 @@ enum Spec {
 
 enum Resolved {
     Span(Span),
-    /// It lies outside: unsatisfiable by itself.
+    /// The range is outside of the representation: unsatisfiable.
     Nothing,
-    /// All of a representation that has no bytes: satisfiable (§14.1.2), but a `Content-Range` cannot say so.
+    /// A suffix of an empty representation: satisfiable (§14.1.2), but a `Content-Range` cannot express it.
     Empty,
 }
 
 impl Spec {
-    /// A position that does not fit 64 bits is beyond the end of every file, which is all that matters of it.
+    /// Parses a `range-spec`. A position that does not fit 64 bits is beyond the end of every file.
     fn parse(text: &[u8]) -> Option<Self> {
         let dash = text.iter().position(|&byte| byte == b'-')?;
         let (first, last) = (&text[..dash], &text[dash + 1..]);
@@ -154,19 +156,18 @@ impl Spec {
     }
 }
 
-/// A multipart answer as it will be sent: what stands before each part, and what ends the last one.
+/// The layout of a multipart response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Multipart {
-    /// The `Content-Type` of the whole, which names the boundary.
+    /// The `Content-Type` of the response, with the boundary.
     pub content_type: HeaderValue,
-    /// For each part the bytes that go before it, and the part.
+    /// The parts, each with the bytes before it.
     pub parts: Vec<(Bytes, Span)>,
     /// The bytes after the last part.
     pub end: Bytes,
 }
 
-/// Lays out a `multipart/byteranges` body (§14.6). `boundary` must be a number that nobody can guess: a file that holds the
-/// boundary could pretend parts of its own.
+/// Lays out a `multipart/byteranges` body (§14.6). `boundary` must be unpredictable: a file that contains it could fake parts.
 #[must_use]
 pub fn multipart(spans: &[Span], size: u64, media_type: Option<&HeaderValue>, boundary: u128) -> Multipart {
     let boundary = format!("{boundary:032x}");
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn one_range() {
+    fn one_range_selects_one_part() {
         for (text, expected) in [
             ("bytes=0-0", one(0, 1)),
             ("bytes=0-9", one(0, 10)),
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_byte_range_is_ignored() {
+    fn invalid_byte_ranges_are_ignored() {
         for text in [
             "",
             "bytes",
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn several_ranges_are_joined_where_they_touch_and_keep_their_order() {
+    fn several_ranges_are_joined_if_they_touch_and_keep_their_order() {
         for (text, expected) in [
             ("bytes=0-1,4-5", several(&[(0, 2), (4, 2)])),
             ("bytes=4-5,0-1", several(&[(4, 2), (0, 2)])),
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn content_range_names_the_last_byte() {
+    fn content_range_has_the_position_of_the_last_byte() {
         assert_eq!(Span { start: 0, length: 500 }.content_range(1234), "bytes 0-499/1234");
         assert_eq!(unsatisfied_content_range(1234), "bytes */1234");
     }
@@ -331,22 +332,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_answer_covers_what_was_asked_for_once(
+        fn each_requested_byte_is_sent_once(
             size in 1_u64..50,
             specs in proptest::collection::vec((0_u64..60, 0_u64..20), 1..RANGES_MAX),
         ) {
             let text: Vec<String> = specs.iter().map(|(first, more)| format!("{first}-{}", first + more)).collect();
             let spans = match of(&format!("bytes={}", text.join(",")), size) {
-                Ranges::Ignored => return Err(TestCaseError::fail("the syntax is right")),
+                Ranges::Ignored => return Err(TestCaseError::fail("the syntax is valid")),
                 Ranges::Unsatisfiable => vec![],
                 Ranges::One(span) => vec![span],
                 Ranges::Several(spans) => spans,
             };
             for position in 0..size + 2 {
-                let asked = position < size
+                let is_requested = position < size
                     && specs.iter().any(|&(first, more)| (first..=first + more).contains(&position));
                 let sent = spans.iter().filter(|span| (span.start..span.end()).contains(&position)).count();
-                prop_assert_eq!(sent, usize::from(asked), "byte {}", position);
+                prop_assert_eq!(sent, usize::from(is_requested), "byte {}", position);
             }
             for (index, span) in spans.iter().enumerate() {
                 prop_assert!(spans[index + 1..].iter().all(|other| !span.touches(*other)));
@@ -354,7 +355,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_a_panic(text in "(bytes=)?[-0-9, a]{0,40}", size: u64) {
+        fn any_text_is_parsed_without_a_panic(text in "(bytes=)?[-0-9, a]{0,40}", size: u64) {
             if let Ranges::Several(spans) = of(&text, size) {
                 prop_assert!(spans.len() <= RANGES_MAX && spans.iter().all(|span| span.end() <= size));
             }

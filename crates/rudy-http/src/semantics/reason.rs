@@ -2,9 +2,9 @@
 
 use http::StatusCode;
 
-/// The reason phrase of a status code. `None` if no standard gives it one.
+/// Returns the reason phrase of a status code. `None` if no standard defines one.
 ///
-/// The `http` crate has the phrases of RFC 7231 for the codes that RFC 9110 renamed, and a slip in 203.
+/// The `http` crate has the old phrases of codes that RFC 9110 renamed, and a wrong phrase for 203.
 ///
 /// ```
 /// use http::StatusCode;

@@ -1,4 +1,4 @@
-//! Any bytes, in any pieces, with any calls between them: never a panic, never more memory than the limits name.
+//! Property tests: any bytes and any order of calls cause no panic and stay within the memory limits.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,7 +10,7 @@ use super::{Receiving, Sending, ServerConnection};
 use crate::Limits;
 use crate::h1::{DateLine, Phase, ResponseHead};
 
-/// Small, so that inputs of a few hundred bytes reach them.
+/// Limits that inputs of a few hundred bytes reach.
 const LIMITS: Limits = Limits {
     head_bytes: 96,
     head_fields: 4,
@@ -29,7 +29,7 @@ const LIMITS: Limits = Limits {
     requests_per_connection: Some(5),
 };
 
-/// What a driver may do, in any order.
+/// The calls that a caller may make, in any order.
 #[derive(Debug, Clone)]
 enum Call {
     Receive(Vec<u8>),
@@ -45,7 +45,7 @@ enum Call {
     Stop,
 }
 
-/// Pieces that make requests if they come in a lucky order, and a few that spoil them.
+/// Fragments that form requests in some orders, and a few that break them.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let words: Vec<&[u8]> = vec![
         b"GET / HTTP/1.1\r\n",
@@ -106,19 +106,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn no_order_of_calls_panics_or_takes_more_memory_than_named(
+    fn no_order_of_calls_panics_or_exceeds_the_memory_limit(
         calls in proptest::collection::vec(call(), 0..60)
     ) {
         let mut driver = Driver::new();
         for call in calls {
             driver.call(call);
             let pending = driver.machine.pending.len();
-            prop_assert!(pending <= LIMITS.head_bytes, "{pending} bytes are kept");
+            prop_assert!(pending <= LIMITS.head_bytes, "{pending} bytes are buffered");
         }
     }
 }
 
-/// Keeps to what the methods ask of their caller, and to nothing else.
+/// A caller that meets only the documented requirements of the methods.
 struct Driver {
     machine: ServerConnection,
     now: Instant,
@@ -145,14 +145,14 @@ impl Driver {
                 let _ =
                     self.machine.encode_interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut self.out);
             }
-            // One answer to each request.
+            // Each request has one response.
             Call::Begin(status, length) if self.machine.sending == Sending::Due => {
                 let status = StatusCode::from_u16(status).unwrap();
                 let head = ResponseHead::Fields(status, &HeaderMap::new());
                 self.machine.begin(head, length, &LIMITS, &date, &mut self.out);
             }
             Call::Begin(..) => {}
-            // An error cuts the connection; that nobody does so must not matter to the machine.
+            // A real caller cuts the connection after an error. The state machine must survive further calls.
             Call::Piece(piece) => drop(self.machine.piece(&piece, &mut self.out)),
             Call::RawPiece(length) => drop(self.machine.raw_piece(length, &mut self.out)),
             Call::Finish => drop(self.machine.finish(None, self.now, &mut self.out)),
@@ -165,7 +165,7 @@ impl Driver {
         }
     }
 
-    /// Gives the machine what it has room for, and takes every event it has.
+    /// Passes as much input as the connection accepts, and reads all events.
     fn receive(&mut self, bytes: &[u8], date: &DateLine) {
         if let Some(suspended) = self.machine.suspend() {
             self.machine = suspended.resume();
@@ -188,7 +188,7 @@ impl Driver {
             matches!(self.machine.receiving, Receiving::Head(_) | Receiving::Body(_) | Receiving::Drain(..));
         let is_open = !self.machine.input_ended && !matches!(self.machine.sending, Sending::Upgrade);
         if waits_for_peer && is_open && self.machine.sending == Sending::Idle {
-            assert!(self.machine.wants_input(&LIMITS), "it waits for what it does not want");
+            assert!(self.machine.wants_input(&LIMITS), "a connection that waits for input accepts it");
         }
     }
 }

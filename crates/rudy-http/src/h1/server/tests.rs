@@ -1,4 +1,4 @@
-//! What only shows when calls come in an order that no conformance case has.
+//! Tests of orders of calls that the conformance cases do not have.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,15 +12,15 @@ use crate::h1::{DateLine, Event, LengthError, Phase, Rejection, ResponseHead, Ti
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
 
-/// A machine and what a driver has beside it.
-struct Bench {
+/// A connection with the state that its caller has.
+struct Harness {
     machine: ServerConnection,
     limits: Limits,
     now: Instant,
     out: BytesMut,
 }
 
-impl Bench {
+impl Harness {
     #[expect(
         clippy::disallowed_methods,
         reason = "an instant can only be had from the clock; it is never read again"
@@ -36,7 +36,7 @@ impl Bench {
         self.machine.receive(bytes, self.now, &self.limits)
     }
 
-    /// Goes without a machine for a moment, as a driver does where it may: nothing of it may be seen.
+    /// Suspends and resumes the connection if possible, which must have no effect.
     fn suspend(&mut self) {
         if let Some(suspended) = self.machine.suspend() {
             self.machine = suspended.resume();
@@ -55,11 +55,11 @@ impl Bench {
     }
 
     fn finish(&mut self) {
-        self.machine.finish(None, self.now, &mut self.out).expect("nothing was promised");
+        self.machine.finish(None, self.now, &mut self.out).expect("the body is empty");
     }
 
-    /// Answers, and says whether the answer announces the close.
-    fn answer(&mut self) -> bool {
+    /// Sends a response, and returns whether it has `Connection: close`.
+    fn respond(&mut self) -> bool {
         self.out.clear();
         self.begin(StatusCode::OK);
         self.finish();
@@ -73,263 +73,269 @@ impl Bench {
 }
 
 #[test]
-fn a_stop_while_a_head_comes_in_makes_its_answer_the_last() {
-    let mut bench = Bench::new();
-    assert!(bench.receive(b"GET / HT").unwrap().is_none());
-    bench.machine.close_after_response();
-    assert_eq!(bench.machine.phase(), Phase::Head);
-    bench.receive_request(&GET[8..]);
-    assert!(bench.answer());
-    assert_eq!(bench.machine.phase(), Phase::Close);
+fn a_stop_during_a_head_makes_its_response_the_last() {
+    let mut harness = Harness::new();
+    assert!(harness.receive(b"GET / HT").unwrap().is_none());
+    harness.machine.close_after_response();
+    assert_eq!(harness.machine.phase(), Phase::Head);
+    harness.receive_request(&GET[8..]);
+    assert!(harness.respond());
+    assert_eq!(harness.machine.phase(), Phase::Close);
 }
 
 #[test]
-fn a_stop_closes_an_idle_connection_at_once_and_one_that_drains() {
-    let mut bench = Bench::new();
-    bench.machine.close_after_response();
-    assert_eq!(bench.machine.phase(), Phase::Close);
+fn a_stop_closes_idle_and_draining_connections_at_once() {
+    let mut harness = Harness::new();
+    harness.machine.close_after_response();
+    assert_eq!(harness.machine.phase(), Phase::Close);
 
-    let mut bench = Bench::new();
-    bench.receive_request(POST);
-    assert!(!bench.answer());
-    assert_eq!(bench.machine.phase(), Phase::Drain);
-    bench.machine.close_after_response();
-    assert_eq!(bench.machine.phase(), Phase::Close);
+    let mut harness = Harness::new();
+    harness.receive_request(POST);
+    assert!(!harness.respond());
+    assert_eq!(harness.machine.phase(), Phase::Drain);
+    harness.machine.close_after_response();
+    assert_eq!(harness.machine.phase(), Phase::Close);
 }
 
 #[test]
-fn a_stop_after_the_head_of_an_answer_closes_behind_it() {
-    let mut bench = Bench::new();
-    bench.receive_request(GET);
-    bench.begin(StatusCode::OK);
-    bench.machine.close_after_response();
-    bench.finish();
-    assert_eq!(bench.machine.phase(), Phase::Close);
+fn a_stop_during_a_response_closes_after_it() {
+    let mut harness = Harness::new();
+    harness.receive_request(GET);
+    harness.begin(StatusCode::OK);
+    harness.machine.close_after_response();
+    harness.finish();
+    assert_eq!(harness.machine.phase(), Phase::Close);
 }
 
 #[test]
-fn requests_sent_before_the_end_of_input_are_all_answered() {
-    let mut bench = Bench::new();
-    bench.receive_request(&[GET, GET, b"GET"].concat());
-    assert!(bench.machine.end_of_input());
-    assert!(!bench.machine.wants_input(&bench.limits));
-    assert!(!bench.answer());
-    bench.receive_request(&[]);
-    bench.answer();
-    assert!(bench.receive(&[]).unwrap().is_none(), "what is left over is no request");
-    assert_eq!(bench.machine.phase(), Phase::Close);
+fn complete_requests_before_the_end_of_input_get_responses() {
+    let mut harness = Harness::new();
+    harness.receive_request(&[GET, GET, b"GET"].concat());
+    assert!(harness.machine.end_of_input());
+    assert!(!harness.machine.wants_input(&harness.limits));
+    assert!(!harness.respond());
+    harness.receive_request(&[]);
+    harness.respond();
+    assert!(harness.receive(&[]).unwrap().is_none(), "the rest is not a complete request");
+    assert_eq!(harness.machine.phase(), Phase::Close);
 }
 
 #[test]
-fn the_last_answer_before_the_end_of_input_says_so() {
-    let mut bench = Bench::new();
-    bench.receive_request(GET);
-    assert!(bench.machine.end_of_input());
-    assert!(bench.answer());
-    assert_eq!(bench.machine.phase(), Phase::Close);
+fn the_last_response_after_the_end_of_input_announces_the_close() {
+    let mut harness = Harness::new();
+    harness.receive_request(GET);
+    assert!(harness.machine.end_of_input());
+    assert!(harness.respond());
+    assert_eq!(harness.machine.phase(), Phase::Close);
 }
 
 #[test]
-fn an_end_of_input_in_the_middle_of_something_is_out_of_order() {
-    let mut bench = Bench::new();
-    assert!(bench.receive(b"GET").unwrap().is_none());
-    assert!(!bench.machine.end_of_input());
-    assert_eq!(bench.machine.phase(), Phase::Close);
+fn an_end_of_input_within_a_request_is_reported() {
+    let mut harness = Harness::new();
+    assert!(harness.receive(b"GET").unwrap().is_none());
+    assert!(!harness.machine.end_of_input());
+    assert_eq!(harness.machine.phase(), Phase::Close);
 
-    let mut bench = Bench::new();
-    bench.receive_request(POST);
-    assert!(!bench.machine.end_of_input());
+    let mut harness = Harness::new();
+    harness.receive_request(POST);
+    assert!(!harness.machine.end_of_input());
 }
 
 #[test]
-fn an_end_of_input_closes_a_connection_that_drains() {
-    let mut bench = Bench::new();
-    bench.receive_request(POST);
-    bench.answer();
-    assert!(bench.machine.end_of_input(), "the request has had its answer");
-    assert_eq!(bench.machine.phase(), Phase::Close);
+fn an_end_of_input_closes_a_draining_connection() {
+    let mut harness = Harness::new();
+    harness.receive_request(POST);
+    harness.respond();
+    assert!(harness.machine.end_of_input(), "the request has its response");
+    assert_eq!(harness.machine.phase(), Phase::Close);
 }
 
 #[test]
-fn an_answer_that_has_begun_is_never_followed_by_a_refusal() {
-    let mut bench = Bench::new();
-    bench.receive_request(POST);
-    bench.begin(StatusCode::OK);
-    bench.reject(Rejection::BodyTooSlow);
-    assert!(bench.out.is_empty());
-    assert_eq!(bench.machine.phase(), Phase::Close);
+fn no_rejection_follows_the_head_of_a_response() {
+    let mut harness = Harness::new();
+    harness.receive_request(POST);
+    harness.begin(StatusCode::OK);
+    harness.reject(Rejection::BodyTooSlow);
+    assert!(harness.out.is_empty());
+    assert_eq!(harness.machine.phase(), Phase::Close);
 }
 
 #[test]
-fn a_body_that_looks_like_a_head_does_not_take_the_words_from_a_refusal() {
-    let mut bench = Bench::new();
-    bench.receive_request(&[POST, b"HEAD / HTTP/1.1\r\n"].concat());
-    bench.reject(Rejection::BodyTooSlow);
-    assert!(bench.out.ends_with(b"minimum rate\n"));
+fn a_rejection_has_a_body_although_the_request_body_looks_like_head() {
+    let mut harness = Harness::new();
+    harness.receive_request(&[POST, b"HEAD / HTTP/1.1\r\n"].concat());
+    harness.reject(Rejection::BodyTooSlow);
+    assert!(harness.out.ends_with(b"minimum rate\n"));
 }
 
 #[test]
-fn nothing_is_read_behind_a_refusal() {
-    let mut bench = Bench::new();
-    let rejection = bench.receive(b"GET  / HTTP/1.1\r\n").unwrap_err();
-    bench.reject(rejection);
-    assert!(bench.receive(GET).unwrap().is_none());
-    assert!(bench.machine.pending.is_empty(), "nothing is kept of what comes after");
+fn nothing_is_read_after_a_rejection() {
+    let mut harness = Harness::new();
+    let rejection = harness.receive(b"GET  / HTTP/1.1\r\n").unwrap_err();
+    harness.reject(rejection);
+    assert!(harness.receive(GET).unwrap().is_none());
+    assert!(harness.machine.pending.is_empty(), "later input is not buffered");
 }
 
 #[test]
-fn a_client_that_pipelines_far_ahead_has_to_wait() {
-    let mut bench = Bench::new();
-    bench.receive_request(GET);
-    while bench.machine.wants_input(&bench.limits) {
-        assert!(bench.receive(GET).unwrap().is_none());
+fn the_input_buffer_of_a_pipelining_client_is_limited() {
+    let mut harness = Harness::new();
+    harness.receive_request(GET);
+    while harness.machine.wants_input(&harness.limits) {
+        assert!(harness.receive(GET).unwrap().is_none());
     }
-    let pending = bench.machine.pending.len();
-    assert!((bench.limits.head_bytes..bench.limits.head_bytes + GET.len()).contains(&pending), "{pending}");
+    let pending = harness.machine.pending.len();
+    assert!(
+        (harness.limits.head_bytes..harness.limits.head_bytes + GET.len()).contains(&pending),
+        "{pending}"
+    );
 }
 
 #[test]
-fn an_idle_connection_holds_no_buffer() {
-    let mut bench = Bench::new();
+fn an_idle_connection_has_no_buffer() {
+    let mut harness = Harness::new();
     for byte in [b"\r\n", GET].concat() {
-        bench.receive(&[byte]).unwrap();
+        harness.receive(&[byte]).unwrap();
     }
-    bench.answer();
-    assert_eq!(bench.machine.phase(), Phase::Idle);
-    assert_eq!(bench.machine.pending.into_vec().capacity(), 0);
+    harness.respond();
+    assert_eq!(harness.machine.phase(), Phase::Idle);
+    assert_eq!(harness.machine.pending.into_vec().capacity(), 0);
 }
 
 #[test]
-fn a_service_that_asks_for_the_body_again_gets_no_second_100() {
-    let mut bench = Bench::new();
-    bench.receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-    bench.machine.encode_continue(&mut bench.out);
-    bench.machine.encode_continue(&mut bench.out);
-    assert_eq!(&bench.out[..], b"HTTP/1.1 100 Continue\r\n\r\n");
+fn a_second_call_sends_no_second_100() {
+    let mut harness = Harness::new();
+    harness
+        .receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+    harness.machine.encode_continue(&mut harness.out);
+    harness.machine.encode_continue(&mut harness.out);
+    assert_eq!(&harness.out[..], b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 #[test]
-fn no_100_follows_the_head_of_an_answer() {
-    let mut bench = Bench::new();
-    bench.receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-    bench.begin(StatusCode::OK);
-    bench.out.clear();
-    bench.machine.encode_continue(&mut bench.out);
-    assert!(bench.out.is_empty());
+fn no_100_follows_the_head_of_a_response() {
+    let mut harness = Harness::new();
+    harness
+        .receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+    harness.begin(StatusCode::OK);
+    harness.out.clear();
+    harness.machine.encode_continue(&mut harness.out);
+    assert!(harness.out.is_empty());
 }
 
 #[test]
-fn no_deadline_of_the_machine_runs_during_an_exchange() {
-    let mut bench = Bench::new();
-    bench.receive_request(POST);
-    assert_eq!(bench.machine.deadline(&bench.limits), None);
-    let later = bench.now + Duration::from_hours(24);
-    assert_eq!(bench.machine.timeout(later, &bench.limits), Timeout::NotYet);
+fn an_exchange_has_no_deadline() {
+    let mut harness = Harness::new();
+    harness.receive_request(POST);
+    assert_eq!(harness.machine.deadline(&harness.limits), None);
+    let later = harness.now + Duration::from_hours(24);
+    assert_eq!(harness.machine.timeout(later, &harness.limits), Timeout::NotYet);
 }
 
 #[test]
-fn a_time_without_end_is_no_deadline() {
-    let mut bench = Bench::new();
-    bench.limits.first_request_timeout = Duration::MAX;
-    assert_eq!(bench.machine.deadline(&bench.limits), None);
+fn an_endless_timeout_is_no_deadline() {
+    let mut harness = Harness::new();
+    harness.limits.first_request_timeout = Duration::MAX;
+    assert_eq!(harness.machine.deadline(&harness.limits), None);
 }
 
 #[test]
-fn the_first_request_has_a_timeout_of_its_own() {
-    let mut bench = Bench::new();
-    let (accepted, first, next) = (bench.now, Duration::from_secs(3), Duration::from_secs(50));
-    (bench.limits.first_request_timeout, bench.limits.idle_timeout) = (first, next);
-    assert_eq!(bench.machine.deadline(&bench.limits), Some(accepted + first));
-    assert_eq!(bench.machine.timeout(accepted + first, &bench.limits), Timeout::Close);
-    bench.now += Duration::from_secs(2);
-    bench.receive_request(GET);
-    bench.answer();
-    assert_eq!(bench.machine.deadline(&bench.limits), Some(bench.now + next));
+fn the_first_request_has_its_own_timeout() {
+    let mut harness = Harness::new();
+    let (accepted, first, next) = (harness.now, Duration::from_secs(3), Duration::from_secs(50));
+    (harness.limits.first_request_timeout, harness.limits.idle_timeout) = (first, next);
+    assert_eq!(harness.machine.deadline(&harness.limits), Some(accepted + first));
+    assert_eq!(harness.machine.timeout(accepted + first, &harness.limits), Timeout::Close);
+    harness.now += Duration::from_secs(2);
+    harness.receive_request(GET);
+    harness.respond();
+    assert_eq!(harness.machine.deadline(&harness.limits), Some(harness.now + next));
 }
 
 #[test]
 fn rfc9110_15_2_interim_responses_go_before_the_response_and_never_to_http10() {
-    let early = |bench: &mut Bench, status: u16| {
+    let send_interim = |harness: &mut Harness, status: u16| {
         let mut fields = HeaderMap::new();
         fields.insert("link", HeaderValue::from_static("</a.css>; rel=preload"));
         // RFC 9110 §8.6, RFC 9112 §6.1: a 1xx has no content to delimit.
         fields.insert("content-length", HeaderValue::from_static("3"));
         fields.insert("transfer-encoding", HeaderValue::from_static("chunked"));
         fields.insert("connection", HeaderValue::from_static("close"));
-        bench.out.clear();
+        harness.out.clear();
         let status = StatusCode::from_u16(status).expect("a status");
-        let is_sent = bench.machine.encode_interim(status, &fields, &mut bench.out);
-        assert_eq!(is_sent, !bench.out.is_empty());
+        let is_sent = harness.machine.encode_interim(status, &fields, &mut harness.out);
+        assert_eq!(is_sent, !harness.out.is_empty());
         is_sent
     };
-    let mut bench = Bench::new();
-    assert!(!early(&mut bench, 103), "no request");
-    bench.receive_request(GET);
+    let mut harness = Harness::new();
+    assert!(!send_interim(&mut harness, 103), "no request");
+    harness.receive_request(GET);
     for _ in 0..2 {
-        assert!(early(&mut bench, 103));
-        assert_eq!(bench.out, "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\n\r\n");
+        assert!(send_interim(&mut harness, 103));
+        assert_eq!(harness.out, "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\n\r\n");
     }
     for status in [100, 101, 200, 404] {
-        assert!(!early(&mut bench, status), "{status}");
+        assert!(!send_interim(&mut harness, status), "{status}");
     }
-    bench.begin(StatusCode::OK);
-    assert!(!early(&mut bench, 103), "the response has begun");
-    bench.finish();
-    assert!(!early(&mut bench, 103), "the response is finished");
+    harness.begin(StatusCode::OK);
+    assert!(!send_interim(&mut harness, 103), "the response has begun");
+    harness.finish();
+    assert!(!send_interim(&mut harness, 103), "the response is finished");
 
-    let mut bench = Bench::new();
-    bench.receive_request(b"GET / HTTP/1.0\r\n\r\n");
-    assert!(!early(&mut bench, 103));
+    let mut harness = Harness::new();
+    harness.receive_request(b"GET / HTTP/1.0\r\n\r\n");
+    assert!(!send_interim(&mut harness, 103));
 }
 
 #[test]
-fn rfc9110_10_1_1_an_interim_response_does_not_stand_for_100_continue() {
-    let mut bench = Bench::new();
-    bench.receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-    assert!(bench.machine.encode_interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut bench.out));
-    bench.machine.encode_continue(&mut bench.out);
-    assert!(bench.out.ends_with(b"\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"));
+fn rfc9110_10_1_1_another_interim_response_does_not_replace_100_continue() {
+    let mut harness = Harness::new();
+    harness
+        .receive_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+    assert!(harness.machine.encode_interim(StatusCode::EARLY_HINTS, &HeaderMap::new(), &mut harness.out));
+    harness.machine.encode_continue(&mut harness.out);
+    assert!(harness.out.ends_with(b"\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"));
 }
 
 #[test]
-fn rfc9112_7_1_a_chunk_that_is_sent_past_the_machine_is_framed_as_any_other() {
-    let mut bench = Bench::new();
-    bench.receive_request(GET);
+fn rfc9112_7_1_a_raw_piece_is_framed_as_a_chunk() {
+    let mut harness = Harness::new();
+    harness.receive_request(GET);
     let date = DateLine::new(SystemTime::UNIX_EPOCH);
     let head = ResponseHead::Fields(StatusCode::OK, &HeaderMap::new());
-    bench.machine.begin(head, None, &bench.limits, &date, &mut bench.out);
-    bench.out.clear();
-    bench.machine.raw_piece(0, &mut bench.out).unwrap();
+    harness.machine.begin(head, None, &harness.limits, &date, &mut harness.out);
+    harness.out.clear();
+    harness.machine.raw_piece(0, &mut harness.out).unwrap();
     for raw in [&b"0123456789abcdef"[..], b"x"] {
-        bench.machine.raw_piece(raw.len() as u64, &mut bench.out).unwrap();
-        bench.out.extend_from_slice(raw);
+        harness.machine.raw_piece(raw.len() as u64, &mut harness.out).unwrap();
+        harness.out.extend_from_slice(raw);
     }
-    bench.machine.piece(b"yz", &mut bench.out).unwrap();
-    assert_eq!(bench.out, "10\r\n0123456789abcdef\r\n1\r\nx\r\n2\r\nyz\r\n");
-    bench.out.clear();
-    bench.machine.raw_piece(1, &mut bench.out).unwrap();
-    assert_eq!(bench.out, "1\r\n");
-    bench.out.clear();
-    bench.machine.piece(&[], &mut bench.out).unwrap();
-    assert_eq!(bench.out, "\r\n", "an empty piece ends the chunk");
-    bench.out.clear();
-    bench.machine.raw_piece(1, &mut bench.out).unwrap();
-    bench.finish();
-    assert_eq!(bench.out, "1\r\n\r\n0\r\n\r\n");
+    harness.machine.piece(b"yz", &mut harness.out).unwrap();
+    assert_eq!(harness.out, "10\r\n0123456789abcdef\r\n1\r\nx\r\n2\r\nyz\r\n");
+    harness.out.clear();
+    harness.machine.raw_piece(1, &mut harness.out).unwrap();
+    assert_eq!(harness.out, "1\r\n");
+    harness.out.clear();
+    harness.machine.piece(&[], &mut harness.out).unwrap();
+    assert_eq!(harness.out, "\r\n", "an empty piece ends the chunk");
+    harness.out.clear();
+    harness.machine.raw_piece(1, &mut harness.out).unwrap();
+    harness.finish();
+    assert_eq!(harness.out, "1\r\n\r\n0\r\n\r\n");
 }
 
 #[test]
-fn what_is_sent_past_the_machine_counts_towards_the_length() {
-    let mut bench = Bench::new();
-    bench.receive_request(GET);
+fn a_raw_piece_counts_towards_the_length() {
+    let mut harness = Harness::new();
+    harness.receive_request(GET);
     let date = DateLine::new(SystemTime::UNIX_EPOCH);
     let head = ResponseHead::Fields(StatusCode::OK, &HeaderMap::new());
-    bench.machine.begin(head, Some(3), &bench.limits, &date, &mut bench.out);
-    bench.out.clear();
-    bench.machine.raw_piece(2, &mut bench.out).unwrap();
-    assert_eq!(bench.machine.raw_piece(2, &mut bench.out), Err(LengthError));
-    assert_eq!(bench.machine.finish(None, bench.now, &mut bench.out), Err(LengthError));
-    bench.machine.raw_piece(1, &mut bench.out).unwrap();
-    bench.finish();
-    assert!(bench.out.is_empty());
+    harness.machine.begin(head, Some(3), &harness.limits, &date, &mut harness.out);
+    harness.out.clear();
+    harness.machine.raw_piece(2, &mut harness.out).unwrap();
+    assert_eq!(harness.machine.raw_piece(2, &mut harness.out), Err(LengthError));
+    assert_eq!(harness.machine.finish(None, harness.now, &mut harness.out), Err(LengthError));
+    harness.machine.raw_piece(1, &mut harness.out).unwrap();
+    harness.finish();
+    assert!(harness.out.is_empty());
 }
