@@ -1,4 +1,4 @@
-//! An app as requests are put to it: its connections, its name, its log.
+//! An app: its connections, its name in the log, and the log.
 
 use std::io;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -17,40 +17,41 @@ use super::params::Params;
 use super::pool::{Connections, Pool};
 use super::processes::{ProcessOptions, Rules};
 use super::request_info::RequestInfo;
-use super::response::Begun;
+use super::response::AppResponse;
 use super::stderr::Stderr;
 use super::upload::Upload;
 use crate::config::AppTable;
 use crate::error_log::ErrorLog;
 use crate::upstream::{Checkout, UpstreamOptions, Wanted};
 
-/// What an app may make us hold.
+/// Limits of what is buffered of an app's records.
 static LIMITS: LazyLock<Limits> = LazyLock::new(Limits::default);
 
-/// An app that is asked, in whichever role.
+/// An app in the role of a responder or an authorizer.
 #[derive(Debug)]
 pub(super) struct App {
     table: AppTable,
-    /// Opened when a server starts, and not when a configuration is only looked at.
+    /// Opened when a server starts, but not when a configuration is only checked.
     pool: OnceLock<Arc<Pool>>,
-    /// What it is called in the log.
+    /// The name in the log.
     name: Arc<str>,
     log: OnceLock<ErrorLog>,
 }
 
 impl App {
-    /// Nothing is connected to yet.
+    /// Creates an app. No connection is opened yet.
     pub(super) fn new(table: &AppTable, name: &str) -> Self {
         let (pool, log) = (OnceLock::new(), OnceLock::new());
         Self { table: table.clone(), pool, name: name.into(), log }
     }
 
-    /// Starts its processes, where it is Rudy that does, or looks up the names of its addresses, and goes on with those and with the connections that there are where
-    /// the table has not changed.
+    /// Starts its processes if Rudy manages them, or begins to look up the names of its addresses. After a
+    /// reload that did not change the table, existing processes and connections stay.
     ///
     /// # Errors
     ///
-    /// The user of the processes is not there or cannot be taken on, or the system has no room for them.
+    /// The user of the processes does not exist or Rudy may not become it, or the system has no resources for
+    /// the processes.
     pub(super) fn start(&self, apps: &Apps, log: &ErrorLog) -> io::Result<()> {
         let table = &self.table;
         let pool = apps.pool(table, || {
@@ -66,37 +67,37 @@ impl App {
         Ok(())
     }
 
-    /// Says in `log` what it says, and why it gave no answer. The first log stays.
+    /// Sets the log for the app's output and failures. The first log stays.
     pub(super) fn log_to(&self, log: ErrorLog) {
         self.log.get_or_init(|| log);
     }
 
-    /// Sends it a request, and waits for the head of its response. The body is taken out of `upload`.
+    /// Sends a request and waits for the head of the response. The body is taken out of `upload`.
     ///
-    /// A kept connection may turn out dead. The request is then repeated on a new one, if that is harmless (`is_safe`: its
-    /// method is) or the app has received nothing of it, and its body is still there.
+    /// A pooled connection may turn out to be closed. The request is then repeated on a new connection if its
+    /// body is still available, and either its method is safe (`is_safe`) or the app received nothing of it.
     ///
     /// # Errors
     ///
     /// There is no connection, or no response.
-    pub(super) async fn ask(
+    pub(super) async fn send_request(
         &self,
         role: Role,
         params: &Params<'_>,
         upload: &mut Upload,
         is_safe: bool,
-    ) -> Result<Begun, Failure> {
+    ) -> Result<AppResponse, Failure> {
         let mut wanted = if is_safe { Wanted::Any } else { Wanted::Alive };
         loop {
             let checkout = self.pool().checkout(wanted).await?;
             let may_be_dead = checkout.is_kept() && wanted != Wanted::New;
             let mut exchange = self.begin(checkout, role, params, std::mem::take(upload));
             let failure = match exchange.head().await {
-                Ok(head) => return Ok(Begun::new(head, exchange)),
+                Ok(head) => return Ok(AppResponse::new(head, exchange)),
                 Err(failure) => failure,
             };
             match exchange.take_upload() {
-                Some(again) if may_be_dead && failure.may_be_repeated(is_safe) => *upload = again,
+                Some(body) if may_be_dead && failure.is_retryable(is_safe) => *upload = body,
                 _ => return Err(failure),
             }
             wanted = Wanted::New;
@@ -115,7 +116,7 @@ impl App {
         Exchange::begin(checkout, role, params, upload, &LIMITS, self.table.response_timeout.0, stderr)
     }
 
-    /// A request to it, for the log.
+    /// Describes a request to this app for the log.
     pub(super) fn info(&self, method: &Method, uri: &Uri, client: &Client) -> RequestInfo {
         RequestInfo {
             app: self.name.clone(),

@@ -1,4 +1,4 @@
-//! The apps of a server, which outlive a reload that leaves their tables as they are.
+//! The apps of a server. They outlive a reload that does not change their tables.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,15 +8,15 @@ use super::pool::Pool;
 use super::processes::Processes;
 use crate::config::AppTable;
 
-/// How long the end of killed processes is waited for. The kernel ends them in milliseconds, unless one waits for a disk.
+/// How long to wait for killed processes. The kernel ends them in milliseconds, unless one waits for a disk.
 const KILL_TIME: Duration = Duration::from_secs(1);
 
-/// All apps: their connections, and the processes that Rudy has started for them.
+/// All apps: their connections, and their processes if Rudy manages them.
 #[derive(Debug, Default)]
 pub struct Apps(Mutex<Vec<(AppTable, Weak<Pool>)>>);
 
 impl Apps {
-    /// The pool of the app with this table: the one that is there, or a new one.
+    /// Returns the pool of the app with this table. Opens one if there is none.
     pub(super) fn pool(
         &self,
         table: &AppTable,
@@ -33,7 +33,7 @@ impl Apps {
         Ok(pool)
     }
 
-    /// Ends all processes and waits for them: they are asked at the same time.
+    /// Terminates all processes, at the same time, and waits for their end.
     pub(crate) fn stop(&self) {
         let pools = self.pools();
         let processes = || pools.iter().filter_map(|pool| pool.processes());
@@ -44,7 +44,7 @@ impl Apps {
         }
     }
 
-    /// Kills all processes, with what they have started.
+    /// Kills all processes and their descendants.
     pub(crate) fn kill(&self) {
         let pools = self.pools();
         let processes = || pools.iter().filter_map(|pool| pool.processes());
@@ -57,7 +57,7 @@ impl Apps {
         self.lock().iter().filter_map(|(_, pool)| pool.upgrade()).collect()
     }
 
-    /// A panic while it was held has left a list of apps that are there.
+    /// Ignores poisoning: after a panic the list is still valid.
     fn lock(&self) -> MutexGuard<'_, Vec<(AppTable, Weak<Pool>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

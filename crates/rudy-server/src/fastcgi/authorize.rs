@@ -1,7 +1,7 @@
-//! `authorize`: an app says who may come in, before anything of a route is done (FastCGI 1.0 §6.3).
+//! The `authorize` setting: an app allows or denies each request before any handler runs (FastCGI 1.0 §6.3).
 //!
-//! Only a 200 that the app has ended itself lets a request in. Whatever else happens keeps it out: another answer goes to the
-//! client, and no answer is a [`Failure`], as it is where the app is asked for a page.
+//! A request is allowed only by status 200 and a regular end of the authorizer's request. Any other response
+//! goes to the client. No response is a [`Failure`], as for other apps.
 
 use std::io;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use rudy_net::{Client, Reply, Request, Response};
 
 use super::app::App;
 use super::failure::Failure;
-use super::params::{Constants, Params, Subject, is_of_server};
-use super::response::Begun;
+use super::params::{Constants, Params, Purpose, is_reserved};
+use super::response::AppResponse;
 use super::sendfile;
 use super::upload::Upload;
 use crate::buffer::Buffers;
@@ -26,10 +26,10 @@ use crate::files::access::Access;
 use crate::handlers::Start;
 use crate::routes::{Context, Routes};
 
-/// What is passed over of the body of a 200, which nobody sees. Who sends more is no authorizer.
+/// The largest body of a 200, which no one sees. An app that sends more is probably not an authorizer.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// An app that says who may come in. Clones share everything.
+/// An app that authorizes requests. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Authorizer(Arc<Shared>);
 
@@ -39,18 +39,18 @@ struct Shared {
     constants: Constants,
 }
 
-/// What an authorizer has said of a request that it let in, for the app of the route. It stands among the request's
-/// extensions, where no client can put anything.
+/// The variables that an authorizer has set for the app of the route. They are stored in the request's
+/// extensions, which clients cannot set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Variables(pub(super) Vec<(String, HeaderValue)>);
 
-enum Verdict {
-    In(Variables),
-    Out(Response),
+enum Decision {
+    Allow(Variables),
+    Deny(Response),
 }
 
 impl Authorizer {
-    /// Makes the app's pool ready. Nothing is connected to yet.
+    /// Prepares the app's pool. No connection is opened yet.
     pub(crate) fn new(table: &AuthorizeTable, location: &Location) -> Result<Self, Vec<Problem>> {
         let problems = table.app.problems(location);
         if !problems.is_empty() {
@@ -61,7 +61,7 @@ impl Authorizer {
         Ok(Self(Arc::new(Shared { app, constants })))
     }
 
-    /// Starts the app's processes, where Rudy does, and says in the log what the app says, and why it gave no response.
+    /// Starts the app's processes if Rudy manages them, and sets the log.
     ///
     /// # Errors
     ///
@@ -71,14 +71,15 @@ impl Authorizer {
         self.0.app.start(start.apps, start.log)
     }
 
-    /// Asks the app, and has the routes of `context` answer if it allows the request to `path`. The request's body waits where it is.
+    /// Calls the authorizer, and passes the request for `path` on to the routes of `context` if it is
+    /// allowed. The request's body is not read meanwhile.
     pub(crate) fn call(&self, request: Request, path: RequestPath<'static>, context: Context<'_>) -> Reply {
         let Context { client, routes, .. } = context;
-        let answer = self.clone().answer(request, path, client.to_owned(), routes.clone());
-        Reply::Later(Box::pin(answer))
+        let response = self.clone().respond(request, path, client.to_owned(), routes.clone());
+        Reply::Later(Box::pin(response))
     }
 
-    async fn answer(
+    async fn respond(
         self,
         request: Request,
         path: RequestPath<'static>,
@@ -86,96 +87,99 @@ impl Authorizer {
         routes: Arc<Routes>,
     ) -> Response {
         let (mut head, body) = request.into_parts();
-        match self.ask(&head, &path, &client, &routes.buffers).await {
-            Ok(Verdict::In(variables)) => {
+        match self.authorize(&head, &path, &client, &routes.buffers).await {
+            Ok(Decision::Allow(variables)) => {
                 head.extensions.insert(variables);
                 let request = Request::from_parts(head, body);
                 let context = Context { client: &client, routes: &routes, access: Access::Cached };
                 let reply = context.reply_to_admitted(request, path);
                 reply.response().await
             }
-            Ok(Verdict::Out(response)) => response,
+            Ok(Decision::Deny(response)) => response,
             Err(failure) => {
                 self.0.app.info(&head.method, &head.uri, &client).log_failure(&failure);
-                failure.answer(&head.headers)
+                failure.response(&head.headers)
             }
         }
     }
 
-    async fn ask(
+    async fn authorize(
         &self,
         head: &Parts,
         path: &RequestPath<'_>,
         client: &Client<'_>,
         buffers: &Buffers,
-    ) -> Result<Verdict, Failure> {
+    ) -> Result<Decision, Failure> {
         let Shared { app, constants } = &*self.0;
-        let subject = Subject::Access(path);
-        let params = Params { head, client, subject, content_length: None, constants };
-        // A question has no effect, so that it may be asked again.
-        let begun =
-            app.ask(Role::Authorizer, &params, &mut Upload::default(), true).await.map_err(name_role)?;
-        if begun.head.kind == ResponseKind::Document(StatusCode::OK) {
-            let variables = variables(&begun.head.fields)?;
-            begun.end(BODY_BYTES_MAX).await.map_err(name_role)?;
-            return Ok(Verdict::In(variables));
+        let purpose = Purpose::Authorize(path);
+        let params = Params { head, client, purpose, content_length: None, constants };
+        // A query has no side effects, so it can be repeated.
+        let response = app
+            .send_request(Role::Authorizer, &params, &mut Upload::default(), true)
+            .await
+            .map_err(name_role)?;
+        if response.head.kind == ResponseKind::Document(StatusCode::OK) {
+            let variables = variables(&response.head.fields)?;
+            response.expect_end(BODY_BYTES_MAX).await.map_err(name_role)?;
+            return Ok(Decision::Allow(variables));
         }
-        let begun = for_client(begun)?;
-        // Pages that refuse are small: they have no use for a file.
-        begun.into_response(&head.method, buffers, 0).map(Verdict::Out)
+        let response = deny(response)?;
+        // Denial pages are small and need no file.
+        response.into_response(&head.method, buffers, 0).map(Decision::Deny)
     }
 }
 
-/// Most apps know one role, and it is not this one.
+/// Most apps implement only the responder role.
 fn name_role(failure: Failure) -> Failure {
     match failure {
-        Failure::Refused(ProtocolStatus::UnknownRole) => Failure::NoAuthorizer,
+        Failure::Rejected(ProtocolStatus::UnknownRole) => Failure::NotAnAuthorizer,
         other => other,
     }
 }
 
-/// Makes of a refusal what is the client's to see.
-fn for_client(mut begun: Begun) -> Result<Begun, Failure> {
-    let fields = &mut begun.head.fields;
-    if let Some(file) = sendfile::Wanted::take(fields) {
-        return Err(file.for_authorizer());
+/// Turns a denial into a response for the client.
+fn deny(mut response: AppResponse) -> Result<AppResponse, Failure> {
+    let fields = &mut response.head.fields;
+    if let Some(file) = sendfile::FileRequest::take_from(fields) {
+        return Err(file.not_for_authorizers());
     }
-    let ours: Vec<_> = fields.keys().filter(|name| variable(name).is_some()).cloned().collect();
-    for name in ours {
+    let set_variables: Vec<_> = fields.keys().filter(|name| variable_name(name).is_some()).cloned().collect();
+    for name in set_variables {
         fields.remove(name);
     }
-    // The client is sent to log in, as by lighttpd and Apache. To answer with that page here would show it under the address of
-    // every picture of a page.
-    if let ResponseKind::LocalRedirect(path) = &begun.head.kind {
+    // Send the client to the login page, as lighttpd and Apache do. An internal redirect would show that page
+    // under the address of every image.
+    if let ResponseKind::LocalRedirect(path) = &response.head.kind {
         let location = HeaderValue::from_bytes(path.as_bytes()).expect("it was the value of a field");
         fields.insert(LOCATION, location);
     }
-    Ok(begun)
+    Ok(response)
 }
 
-/// What the fields of a 200 say for the app of the route. The others are nobody's, as for lighttpd and Apache.
+/// Returns the variables that the fields of a 200 set for the app of the route. Other fields are ignored, as
+/// by lighttpd and Apache.
 fn variables(fields: &HeaderMap) -> Result<Variables, Failure> {
     let mut variables: Vec<(String, HeaderValue)> = Vec::new();
     for (field, value) in fields {
-        let Some(name) = variable(field) else { continue };
-        let wrong = |why| Err(Failure::Variable { name: name.clone(), why });
+        let Some(name) = variable_name(field) else { continue };
+        let invalid = |why| Err(Failure::Variable { name: name.clone(), why });
         if name.is_empty() {
-            return wrong("which is no name");
+            return invalid("which has no name");
         }
-        if is_of_server(&name) {
-            return wrong("which is the server's to say");
+        if is_reserved(&name) {
+            return invalid("which only the server may set");
         }
         if variables.iter().any(|(known, _)| *known == name) {
-            return wrong("and has said it before");
+            return invalid("which it has already set");
         }
         variables.push((name, value.clone()));
     }
     Ok(Variables(variables))
 }
 
-/// The variable that a field gives a value, if it does: `REMOTE_USER` for `Variable-REMOTE_USER`. Fields are the same in
-/// whichever letters, so all are capitals, as in every variable of CGI.
-fn variable(field: &HeaderName) -> Option<String> {
+/// Returns the name of the variable that a field sets, if it does: `REMOTE_USER` for `Variable-REMOTE_USER`.
+/// Field names are case-insensitive, so the name is uppercase, as all CGI variables are.
+fn variable_name(field: &HeaderName) -> Option<String> {
     field.as_str().strip_prefix("variable-").map(|name| name.replace('-', "_").to_ascii_uppercase())
 }
 
@@ -195,16 +199,16 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_a_200_is_a_variable_and_others_are_not() {
-        let said =
+    fn only_variable_fields_of_a_200_set_variables() {
+        let fields =
             [("Variable-REMOTE_USER", "ann"), ("Set-Cookie", "a=b"), ("variable-auth-method", "cookie")];
         let expected = [("REMOTE_USER", "ann"), ("AUTH_METHOD", "cookie")];
-        assert_eq!(read(&said), Ok(expected.map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec()));
+        assert_eq!(read(&fields), Ok(expected.map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec()));
         assert_eq!(read(&[]), Ok(Vec::new()));
     }
 
     #[test]
-    fn what_the_server_says_itself_is_not_the_authorizers_to_say() {
+    fn reserved_variables_are_rejected() {
         for name in [
             "SCRIPT_FILENAME",
             "DOCUMENT_ROOT",
@@ -220,14 +224,14 @@ mod tests {
             "FCGI_ROLE",
         ] {
             let failure = read(&[(&format!("Variable-{name}"), "x")]).unwrap_err();
-            assert!(failure.ends_with("which is the server's to say"), "{name}: {failure}");
+            assert!(failure.ends_with("which only the server may set"), "{name}: {failure}");
         }
     }
 
     #[test]
-    fn a_variable_is_said_once_and_has_a_name() {
+    fn a_variable_has_a_name_and_is_set_once() {
         let failure = read(&[("Variable-REMOTE_USER", "ann"), ("Variable-Remote-User", "root")]).unwrap_err();
-        assert!(failure.contains("Variable-REMOTE_USER, and has said it before"), "{failure}");
+        assert!(failure.contains("Variable-REMOTE_USER, which it has already set"), "{failure}");
         assert!(read(&[("Variable-", "x")]).unwrap_err().contains("no name"));
     }
 }

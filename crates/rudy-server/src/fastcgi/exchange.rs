@@ -1,4 +1,5 @@
-//! One request to an app and its response: the body is sent while it comes in, the response is read as it comes.
+//! One request to an app and its response. The body is sent while it comes in; the response is read as it
+//! arrives.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -20,55 +21,57 @@ use super::stderr::Stderr;
 use super::upload::Upload;
 use crate::upstream::Checkout;
 
-/// What is encoded of a body before it is sent: two pieces as they come from a socket.
+/// How much of a body is encoded at once: two pieces as they come from a socket.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
-/// What is read of a body that is not passed on, so that the connection can be kept: less than a new one costs.
-const SKIPPED_BYTES_MAX: usize = 256 * 1024;
+/// How much of an unwanted response body is read so that the connection can be reused: reading more would
+/// cost more than a new connection.
+const DISCARD_BYTES_MAX: usize = 256 * 1024;
 
-/// How long an app may take to send it. Most have sent it already, and one that streams has no end.
-const SKIPPED_TIME: Duration = Duration::from_secs(2);
+/// How long to wait for the rest of an unwanted body. Most apps have sent it already, and a stream has no
+/// end.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 
 thread_local! {
-    /// What is sent next, of whichever request this thread is at.
+    /// The output buffer of the request that this thread works on.
     static OUTPUT: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(4096));
 }
 
-/// A request in progress. Dropped before its end, its connection is closed, which cancels it: php-fpm ignores
+/// A request in progress. Dropping it early closes its connection, which cancels the request: php-fpm ignores
 /// `FCGI_ABORT_REQUEST`.
 pub(super) struct Exchange {
     /// `None` once the response is complete and the connection released.
     checkout: Option<Checkout<Connection>>,
     id: RequestId,
     limits: &'static Limits,
-    /// What is still to come of the request's body.
+    /// The rest of the request's body.
     upload: Upload,
-    /// What is encoded and not sent yet.
+    /// Encoded bytes that were not sent yet.
     output: BytesMut,
-    /// The app has received a part of the request.
-    is_begun: bool,
-    /// Until the head of the response is whole.
+    /// Whether the socket has accepted any byte of the request.
+    has_sent: bool,
+    /// The decoder of the head, until the head is complete.
     head: Option<HeadDecoder>,
     received: Received,
-    /// With which the app has ended the request.
+    /// The application status, once the app has ended the request.
     app_status: Option<u32>,
     timeout: Duration,
-    /// When the app is too slow; set when something is waited for.
+    /// When the app times out; set while the exchange waits for it.
     deadline: Option<Deadline>,
     stderr: Stderr,
 }
 
-/// What has come of a response and was not handed out.
+/// Parts of the response that were received and not passed on yet.
 #[derive(Default)]
 struct Received {
     head: Option<Head>,
     body: BytesMut,
-    /// All of the response has come, and only the end of the request is missing.
-    is_whole: bool,
+    /// The whole response was received; only the end of the request is missing.
+    is_complete: bool,
 }
 
 impl Exchange {
-    /// Sends a request on a connection. What the socket does not take is sent by the polls.
+    /// Starts a request on a connection. What the socket does not accept at once is sent by later polls.
     pub(super) fn begin(
         mut checkout: Checkout<Connection>,
         role: Role,
@@ -89,7 +92,7 @@ impl Exchange {
                 limits,
                 upload,
                 output: BytesMut::new(),
-                is_begun: false,
+                has_sent: false,
                 head: Some(head),
                 received: Received::default(),
                 app_status: None,
@@ -98,11 +101,11 @@ impl Exchange {
                 stderr,
             });
             if role == Role::Authorizer {
-                // An authorizer is sent no body, and not even the end of one (FastCGI 1.0 §6.3).
+                // An authorizer receives no body, not even an empty one (FastCGI 1.0 §6.3).
                 exchange.upload.end();
             }
             let cx = &mut Context::from_waker(Waker::noop());
-            // A body that is in memory leaves with the parameters. What reads may fail is the polls' to find.
+            // A body in memory is sent together with the parameters. A later poll reports read errors.
             if exchange.upload.is_in_memory() {
                 let _ = exchange.encode_upload(cx, out);
             }
@@ -111,18 +114,18 @@ impl Exchange {
         })
     }
 
-    /// Sends what is encoded, as far as there is room.
+    /// Sends as much of `out` as the socket accepts, and stores the rest.
     fn send_at_once(&mut self, cx: &mut Context<'_>, out: &BytesMut) {
         let Some(checkout) = &mut self.checkout else { return };
         let sent = match checkout.connection().poll_send(cx, out) {
             Poll::Ready(Ok(sent)) => sent,
             Poll::Ready(Err(_)) | Poll::Pending => 0,
         };
-        self.is_begun = sent > 0;
+        self.has_sent = sent > 0;
         self.output.extend_from_slice(&out[sent..]);
     }
 
-    /// The head of the response.
+    /// Waits for the head of the response.
     pub(super) async fn head(&mut self) -> Result<Head, Failure> {
         poll_fn(|cx| {
             loop {
@@ -139,7 +142,7 @@ impl Exchange {
         .await
     }
 
-    /// The next piece of the response's body; `None` at its end.
+    /// Returns the next piece of the response's body; `None` at its end.
     pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         loop {
             if !self.received.body.is_empty() {
@@ -154,56 +157,57 @@ impl Exchange {
         }
     }
 
-    /// Whether all of the response has come and was handed out.
-    pub(super) fn is_over(&self) -> bool {
+    /// Returns whether the whole response was received and passed on.
+    pub(super) fn is_done(&self) -> bool {
         self.checkout.is_none() && self.received.body.is_empty()
     }
 
-    /// The application status with which the app itself has ended the request. It may not have, and the response be whole
-    /// nevertheless.
+    /// Returns the application status if the app has ended the request. A response can be complete without
+    /// it.
     pub(super) fn app_status(&self) -> Option<u32> {
         self.app_status
     }
 
-    /// The request, for the log.
+    /// Describes the request for the log.
     pub(super) fn info(&self) -> &RequestInfo {
         self.stderr.info()
     }
 
-    /// The request's body for another attempt, if nothing of it is lost.
+    /// Returns the request's body for another attempt, if it can be read again.
     pub(super) fn take_upload(&mut self) -> Option<Upload> {
         std::mem::take(&mut self.upload).rewind()
     }
 
-    /// Passes over the rest of the response, if it is short and comes soon; else the connection is closed. Its end is not waited
-    /// for.
-    pub(super) fn skip(mut self: Box<Self>) {
-        let mut skipped = 0;
-        // Most often all of it has come.
-        if self.poll_skip(&mut Context::from_waker(Waker::noop()), &mut skipped).is_pending() {
-            let rest = async move { poll_fn(|cx| self.poll_skip(cx, &mut skipped)).await };
-            tokio::spawn(tokio::time::timeout(SKIPPED_TIME, rest));
+    /// Discards the rest of the response if it is short and comes soon; otherwise closes the connection. Does
+    /// not wait.
+    pub(super) fn discard(mut self: Box<Self>) {
+        let mut discarded = 0;
+        // Usually all of it has been received.
+        if self.poll_discard(&mut Context::from_waker(Waker::noop()), &mut discarded).is_pending() {
+            let rest = async move { poll_fn(|cx| self.poll_discard(cx, &mut discarded)).await };
+            tokio::spawn(tokio::time::timeout(DISCARD_TIMEOUT, rest));
         }
     }
 
-    fn poll_skip(&mut self, cx: &mut Context<'_>, skipped: &mut usize) -> Poll<()> {
+    fn poll_discard(&mut self, cx: &mut Context<'_>, discarded: &mut usize) -> Poll<()> {
         while let Some(piece) = ready!(self.poll_piece(cx)) {
             match piece {
-                Ok(piece) => *skipped += piece.len(),
-                Err(failure) => self.stderr.note(&failure),
+                Ok(piece) => *discarded += piece.len(),
+                Err(failure) => self.stderr.log_late_failure(&failure),
             }
-            if *skipped > SKIPPED_BYTES_MAX {
+            if *discarded > DISCARD_BYTES_MAX {
                 self.close();
             }
         }
         Poll::Ready(())
     }
 
-    /// Sends and receives. Ready when something has come, or the response is over.
+    /// Sends and receives. Ready when something was received or the response is complete.
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        let progress = self.poll_both_ways(cx);
+        let progress = self.poll_send_and_receive(cx);
         if let (Poll::Pending, Some(checkout)) = (&progress, &mut self.checkout) {
-            // Also while a large body fills the socket: an app that has not accepted the connection reads none of it.
+            // Also while a large body fills the socket buffer: an app that has not accepted the connection
+            // reads nothing.
             checkout.poll_unaccepted(cx);
         }
         if progress.is_ready() || self.waits_for_client() {
@@ -212,18 +216,20 @@ impl Exchange {
         }
         let deadline = self.deadline.get_or_insert_with(|| Deadline::at(poll_time() + self.timeout));
         ready!(deadline.poll_passed(cx));
-        Poll::Ready(self.fail(Failure::Slow(self.timeout)))
+        Poll::Ready(self.fail(Failure::Timeout(self.timeout)))
     }
 
-    /// Whether the app waits for a part of the body that the client has not sent; for how long is the connection's to decide.
+    /// Returns whether the app waits for a part of the body that the client has not sent. The client's
+    /// connection limits that time.
     fn waits_for_client(&self) -> bool {
         self.output.is_empty() && self.upload.waits_for_client()
     }
 
-    fn poll_both_ways(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        // An app may respond, and even end, before it has read everything: what it does not take does not hold up its response.
+    fn poll_send_and_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        // An app may respond, and even end the request, before it has read the body. An unread body must not
+        // delay the response.
         if let Poll::Ready(Err(failure)) = self.poll_send(cx)
-            && (!failure.is_of_connection() || matches!(failure, Failure::Unsent(_)))
+            && (!failure.is_connection_failure() || matches!(failure, Failure::NothingSent(_)))
         {
             self.close();
             return Poll::Ready(Err(failure));
@@ -234,11 +240,11 @@ impl Exchange {
         }
     }
 
-    /// Sends what there is of the request, and encodes more of its body as there is room.
+    /// Sends pending bytes of the request, and encodes more of its body when there is room.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         loop {
             if self.output.is_empty() {
-                // What a large body took is not kept for a small rest.
+                // A new buffer: that of a large body would waste memory for a small rest.
                 let mut out = BytesMut::new();
                 ready!(self.encode_upload(cx, &mut out))?;
                 if out.is_empty() {
@@ -250,17 +256,17 @@ impl Exchange {
             match ready!(checkout.connection().poll_send(cx, &self.output)) {
                 Ok(sent) => {
                     self.output.advance(sent);
-                    self.is_begun = true;
-                    // The app takes what it is sent, so it is at work.
+                    self.has_sent = true;
+                    // The app reads the request, so it is not stuck.
                     self.deadline = None;
                 }
-                Err(error) if self.is_begun => return Poll::Ready(Err(Failure::Lost(error))),
-                Err(error) => return Poll::Ready(Err(Failure::Unsent(error))),
+                Err(error) if self.has_sent => return Poll::Ready(Err(Failure::ConnectionLost(error))),
+                Err(error) => return Poll::Ready(Err(Failure::NothingSent(error))),
             }
         }
     }
 
-    /// Encodes what has come of the body. Ready when there is something to send, or all of it was.
+    /// Encodes available parts of the body. Ready when there is something to send, or all of it was encoded.
     fn encode_upload(&mut self, cx: &mut Context<'_>, out: &mut BytesMut) -> Poll<Result<(), Failure>> {
         while !self.upload.is_ended() && out.len() < OUTPUT_BYTES {
             match self.upload.poll_piece(cx) {
@@ -280,28 +286,29 @@ impl Exchange {
         let Self { checkout: Some(checkout), head, received, stderr, app_status, limits, .. } = self else {
             return Poll::Ready(Ok(()));
         };
-        let mut is_over = false;
+        let mut is_done = false;
         ready!(checkout.connection().poll_receive(cx, limits, |event| {
             match event {
-                Event::Stdout(data) => received.take(data, head, limits)?,
-                Event::StdoutEnd => received.is_whole = true,
-                Event::Stderr(data) => stderr.take(data),
+                Event::Stdout(data) => received.push(data, head, limits)?,
+                Event::StdoutEnd => received.is_complete = true,
+                Event::Stderr(data) => stderr.push(data),
                 Event::End { app_status: status, protocol_status: ProtocolStatus::RequestComplete } => {
-                    (*app_status, is_over) = (Some(status), true);
+                    (*app_status, is_done) = (Some(status), true);
                 }
-                Event::End { protocol_status, .. } => return Err(Failure::Refused(protocol_status)),
+                Event::End { protocol_status, .. } => return Err(Failure::Rejected(protocol_status)),
                 _ => {}
             }
             Ok(())
         }))?;
         checkout.mark_accepted();
-        if is_over {
+        if is_done {
             self.finish();
         }
         Poll::Ready(Ok(()))
     }
 
-    /// The response is complete. The connection takes the next request, unless the app may still wait for what it did not read.
+    /// Handles the end of the response. The connection is reused unless the app may still wait for unread
+    /// input.
     fn finish(&mut self) {
         self.stderr.finish();
         let is_sent = self.output.is_empty() && self.upload.is_ended();
@@ -313,17 +320,17 @@ impl Exchange {
         }
     }
 
-    /// A response that has come as a whole stays so, whatever its app does behind it.
+    /// Handles a failure. A complete response stays valid, whatever the app does after it.
     fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
         self.close();
-        if self.received.is_whole && failure.is_of_app() {
-            self.stderr.note(&failure);
+        if self.received.is_complete && failure.is_app_failure() {
+            self.stderr.log_late_failure(&failure);
             return Ok(());
         }
         Err(failure)
     }
 
-    /// Nothing more comes of it.
+    /// Closes the connection.
     fn close(&mut self) {
         if self.checkout.take().is_some() {
             self.stderr.finish();
@@ -332,7 +339,7 @@ impl Exchange {
 }
 
 impl Received {
-    fn take(
+    fn push(
         &mut self,
         data: &[u8],
         decoder: &mut Option<HeadDecoder>,
@@ -340,10 +347,10 @@ impl Received {
     ) -> Result<(), Failure> {
         let mut body = data;
         if let Some(head) = decoder {
-            let Some((used, whole)) = head.decode(data, limits).map_err(Failure::Head)? else {
+            let Some((used, decoded)) = head.decode(data, limits).map_err(Failure::Head)? else {
                 return Ok(());
             };
-            (self.head, *decoder) = (Some(whole), None);
+            (self.head, *decoder) = (Some(decoded), None);
             body = &data[used..];
         }
         self.body.extend_from_slice(body);

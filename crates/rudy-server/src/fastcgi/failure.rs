@@ -1,4 +1,4 @@
-//! Why an app's answer is not to be had, and whose fault that is.
+//! Failures of requests to an app, and the response and log line for each.
 
 use std::fmt;
 use std::io;
@@ -17,107 +17,108 @@ use crate::internal_redirect::REDIRECTS_MAX;
 use crate::pages;
 use crate::upstream::CheckoutError;
 
-/// Why there is no answer, or no more of it.
+/// Why there is no response, or why it is incomplete.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// There is no connection to the app.
     Checkout(CheckoutError),
-    /// The app's processes do not run: why.
+    /// The app has no running process, with the reason.
     NotRunning(String),
-    /// The app has said nothing for so long.
-    Slow(Duration),
-    /// The connection broke off.
-    Lost(io::Error),
-    /// The connection had broken off before a byte of the request was sent.
-    Unsent(io::Error),
-    /// What came is not FastCGI, or the app closed the connection too early.
+    /// The app sent nothing for this long.
+    Timeout(Duration),
+    /// The connection was lost.
+    ConnectionLost(io::Error),
+    /// The connection was lost before any byte of the request was sent.
+    NothingSent(io::Error),
+    /// The app violated the protocol, or closed the connection too early.
     Fault(Fault),
-    /// The answer does not begin as one.
+    /// The head of the response is invalid.
     Head(HeadError),
-    /// Whether a script is there cannot be known: its path, and why.
+    /// The path of a script, and why Rudy cannot check whether it exists.
     Script(PathBuf, io::Error),
-    /// The app wants a file sent that is not to be had.
+    /// The app requested a file that cannot be sent.
     Sendfile {
-        /// With which the client is told.
+        /// The status for the client.
         status: StatusCode,
-        /// The field that names it.
+        /// The header field of the app's response.
         name: HeaderName,
-        /// The file.
+        /// The value of the field.
         value: String,
         /// Why not.
         why: &'static str,
     },
-    /// The app's local redirections lead on and on.
-    Redirects(String),
-    /// The app refuses the request.
-    Refused(ProtocolStatus),
-    /// The app knows no authorizer's role.
-    NoAuthorizer,
-    /// An authorizer says what it may not of a variable.
+    /// Too many local redirects; the last target.
+    TooManyRedirects(String),
+    /// The app rejected the request.
+    Rejected(ProtocolStatus),
+    /// The app does not implement the authorizer role.
+    NotAnAuthorizer,
+    /// An authorizer set an invalid variable.
     Variable {
-        /// Of the variable.
+        /// The name of the variable.
         name: String,
         /// Why not.
         why: &'static str,
     },
-    /// An authorizer has sent status 200 and ended with this application status, which is not 0.
+    /// An authorizer sent status 200 with this application status instead of 0.
     AppStatus(u32),
-    /// The app's answer had no end of the request behind it, which says that it was meant.
-    Unended,
-    /// An authorizer lets a request in with a body of more bytes than this.
-    Verbose(usize),
-    /// The answer has more or less bytes than its `Content-Length` says.
+    /// An authorizer sent status 200 but no regular end of the request.
+    NoEndOfRequest,
+    /// An authorizer allowed a request with a body of more than this many bytes.
+    BodyTooLong(usize),
+    /// The response is longer or shorter than its `Content-Length`.
     Length {
-        /// Bytes that it says.
-        said: u64,
-        /// Bytes that came, at least.
-        came: u64,
+        /// The value of `Content-Length`.
+        expected: u64,
+        /// The number of bytes received, at least.
+        received: u64,
     },
     /// A body cannot be stored.
     Buffer(BufferError),
-    /// A body that was stored cannot be read.
+    /// A stored body cannot be read.
     BufferRead(io::Error),
-    /// The request's body cannot be had from the client.
+    /// The client did not send the request's body.
     Client(RequestBodyError),
 }
 
 impl Failure {
-    /// Whether another connection may fare better.
-    pub(super) fn is_of_connection(&self) -> bool {
-        matches!(self, Self::Lost(_) | Self::Unsent(_) | Self::Fault(Fault::Closed))
+    /// Returns whether another connection may succeed.
+    pub(super) fn is_connection_failure(&self) -> bool {
+        matches!(self, Self::ConnectionLost(_) | Self::NothingSent(_) | Self::Fault(Fault::Closed))
     }
 
-    /// Whether the request may be said again on another connection: one that `is_repeatable`, or of which nothing was said.
-    pub(super) fn may_be_repeated(&self, is_repeatable: bool) -> bool {
-        matches!(self, Self::Unsent(_)) || is_repeatable && self.is_of_connection()
+    /// Returns whether the request can be repeated on another connection: it `is_repeatable`, or nothing of
+    /// it was sent.
+    pub(super) fn is_retryable(&self, is_repeatable: bool) -> bool {
+        matches!(self, Self::NothingSent(_)) || is_repeatable && self.is_connection_failure()
     }
 
-    /// Only the pool for blocking work can tell whether a script is there.
+    /// Returns whether only the pool for blocking work can check if a script exists.
     pub(crate) fn would_block(&self, access: Access) -> bool {
         matches!(self, Self::Script(_, error) if access.must_wait(error))
     }
 
-    /// The app is slow or gone: what it has said so far stands.
-    pub(super) fn is_of_app(&self) -> bool {
-        self.is_of_connection() || matches!(self, Self::Slow(_))
+    /// Returns whether the app timed out or closed the connection. What it sent before stays valid.
+    pub(super) fn is_app_failure(&self) -> bool {
+        self.is_connection_failure() || matches!(self, Self::Timeout(_))
     }
 
-    /// What was stored cannot be read.
+    /// Converts an error of reading a stored body.
     pub(super) fn from_disk(error: io::Error) -> Self {
         Self::BufferRead(error)
     }
 
-    /// The client's own doing; the app is not to blame.
-    pub(super) fn is_clients(&self) -> bool {
+    /// Returns whether the client caused the failure.
+    pub(super) fn is_client_error(&self) -> bool {
         matches!(self, Self::Client(_))
     }
 
-    /// The status with which a client is told, where nothing of an answer was sent yet.
+    /// Returns the status for the client if no response was sent yet.
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Checkout(CheckoutError::QueueFull(_) | CheckoutError::QueueTimeout(_))
-            | Self::Refused(ProtocolStatus::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Slow(_) => StatusCode::GATEWAY_TIMEOUT,
+            | Self::Rejected(ProtocolStatus::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Timeout(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Sendfile { status, .. } => *status,
             Self::Script(_, error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 StatusCode::FORBIDDEN
@@ -131,22 +132,24 @@ impl Failure {
         }
     }
 
-    /// The answer for a client, whose request had these fields. What went wrong behind the scenes is the log's.
-    pub(super) fn answer(&self, headers: &HeaderMap) -> Response {
+    /// Returns the response for a client whose request had these fields. The log has the details.
+    pub(super) fn response(&self, headers: &HeaderMap) -> Response {
         let status = self.status();
         let explanation = match self {
             Self::Client(error) => format!("Bad request: {error}."),
-            Self::Script(..) => "The server could not look for this.".to_owned(),
+            Self::Script(..) => "The server cannot check whether this file exists.".to_owned(),
             Self::Sendfile { status: StatusCode::NOT_FOUND, .. } => {
                 "The requested URL was not found on this server.".to_owned()
             }
             _ => match status {
-                StatusCode::SERVICE_UNAVAILABLE => "The app has too much to do; try again soon.".to_owned(),
-                StatusCode::INSUFFICIENT_STORAGE => {
-                    "The server has no room for the body; try again later.".to_owned()
+                StatusCode::SERVICE_UNAVAILABLE => {
+                    "The application is overloaded. Try again soon.".to_owned()
                 }
-                StatusCode::GATEWAY_TIMEOUT => "The app did not answer in time.".to_owned(),
-                _ => "The app gave no answer that can be passed on.".to_owned(),
+                StatusCode::INSUFFICIENT_STORAGE => {
+                    "The server has no space for the request body. Try again later.".to_owned()
+                }
+                StatusCode::GATEWAY_TIMEOUT => "The application did not respond in time.".to_owned(),
+                _ => "The application gave no valid response.".to_owned(),
             },
         };
         let mut response = pages::error(status, headers, &explanation);
@@ -156,29 +159,31 @@ impl Failure {
         response
     }
 
-    /// A kind, in words: what the log counts together.
+    /// Returns the kind of failure; the log counts failures of a kind together.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Checkout(CheckoutError::Connect(..)) => "no connection to the app",
-            Self::NotRunning(_) | Self::Checkout(CheckoutError::Rejected) => "the app does not run",
+            Self::NotRunning(_) | Self::Checkout(CheckoutError::Rejected) => "the app is not running",
             Self::Checkout(_) => "too many requests wait for the app",
-            Self::Slow(_) => "the app is too slow",
-            Self::Lost(_) | Self::Unsent(_) | Self::Fault(Fault::Closed) => "the app broke off",
+            Self::Timeout(_) => "the app is too slow",
+            Self::ConnectionLost(_) | Self::NothingSent(_) | Self::Fault(Fault::Closed) => {
+                "the app closed the connection"
+            }
             Self::Fault(_)
             | Self::AppStatus(_)
             | Self::Head(_)
             | Self::Length { .. }
             | Self::Variable { .. }
-            | Self::Verbose(_) => "the app answers wrongly",
-            Self::Script(..) => "a script cannot be looked for",
-            Self::Sendfile { .. } => "the app wants a file sent that is not to be had",
-            Self::Redirects(_) => "the app leads round in circles",
-            // The log has said why behind the answer, as another kind.
-            Self::Unended => "the app did not end its answer",
-            Self::Refused(_) | Self::NoAuthorizer => "the app refuses requests",
-            Self::Buffer(_) => "no room for a body",
-            Self::BufferRead(_) => "a stored body cannot be read",
-            Self::Client(_) => "a request for the app cannot be read",
+            | Self::BodyTooLong(_) => "invalid response of the app",
+            Self::Script(..) => "cannot check whether a script exists",
+            Self::Sendfile { .. } => "the app requested a file that cannot be sent",
+            Self::TooManyRedirects(_) => "too many local redirects",
+            // The log names the cause as another kind.
+            Self::NoEndOfRequest => "the app did not end its response",
+            Self::Rejected(_) | Self::NotAnAuthorizer => "the app rejects requests",
+            Self::Buffer(_) => "no space for a body",
+            Self::BufferRead(_) => "cannot read a stored body",
+            Self::Client(_) => "cannot read a request for the app",
         }
     }
 }
@@ -188,50 +193,50 @@ impl fmt::Display for Failure {
         match self {
             Self::Checkout(error) => error.fmt(f),
             Self::NotRunning(why) => f.write_str(why),
-            Self::Slow(time) => write!(f, "the app said nothing for {time:?} (`response_timeout`)"),
-            Self::Lost(error) | Self::Unsent(error) => write!(f, "the connection broke off: {error}"),
+            Self::Timeout(time) => write!(f, "the app sent nothing for {time:?} (`response_timeout`)"),
+            Self::ConnectionLost(error) | Self::NothingSent(error) => write!(f, "the connection was lost: {error}"),
             Self::Fault(fault) => fault.fmt(f),
             Self::Head(error) => error.fmt(f),
             Self::Script(path, error) => write!(
                 f,
-                "cannot look for {}: {error}; the user that rudy runs as needs the right to enter each folder above it",
+                "cannot check whether {} exists: {error}; Rudy's user needs execute permission on each parent folder",
                 path.display()
             ),
             Self::Sendfile { name, value, why, .. } => {
                 write!(f, "{name} names \"{}\", {why}", crate::config::visible(value))
             }
-            Self::Redirects(target) => {
+            Self::TooManyRedirects(target) => {
                 write!(
                     f,
-                    "one local redirection led to the next, {REDIRECTS_MAX} times, the last time to {target}"
+                    "more than {REDIRECTS_MAX} local redirects, the last one to {target}"
                 )
             }
-            Self::Refused(status) => write!(f, "the app refused the request: {status:?}"),
-            Self::NoAuthorizer => f.write_str(
-                "the app does not know the role of an authorizer (FCGI_UNKNOWN_ROLE): `authorize` needs an app that was \
-                 written for that role, and this one answers requests",
+            Self::Rejected(status) => write!(f, "the app rejected the request: {status:?}"),
+            Self::NotAnAuthorizer => f.write_str(
+                "the app does not support the authorizer role (FCGI_UNKNOWN_ROLE): `authorize` needs an app that \
+                 implements it",
             ),
-            Self::Variable { name, why } => write!(f, "the app says Variable-{name}, {why}"),
+            Self::Variable { name, why } => write!(f, "the app set Variable-{name}, {why}"),
             Self::AppStatus(app_status) => write!(
                 f,
-                "the authorizer ended its 200 with application status {app_status}; expected 0"
+                "the authorizer ended its 200 response with application status {app_status}, expected 0"
             ),
-            Self::Unended => f.write_str(
-                "the app did not end the request behind its 200 (FCGI_END_REQUEST), which lets nobody in",
+            Self::NoEndOfRequest => f.write_str(
+                "the authorizer sent 200 but did not end the request (FCGI_END_REQUEST), so the request is denied",
             ),
-            Self::Verbose(most) => write!(
+            Self::BodyTooLong(max) => write!(
                 f,
-                "the 200 with which an authorizer lets a request in has a body that nobody sees, and this one is longer than \
-                 {most} bytes: is this the right app?"
+                "the authorizer sent 200 with a body of more than {max} bytes, which no client sees: is this the right \
+                 app?"
             ),
-            Self::Length { said, came } if came > said => {
-                write!(f, "Content-Length of the answer is {said}, and more came: the rest was left out")
+            Self::Length { expected, received } if received > expected => {
+                write!(f, "Content-Length of the response is {expected}, but the body is longer: the rest was dropped")
             }
-            Self::Length { said, came } => {
-                write!(f, "Content-Length of the answer is {said}, and only {came} bytes came")
+            Self::Length { expected, received } => {
+                write!(f, "Content-Length of the response is {expected}, but only {received} bytes were received")
             }
-            Self::Buffer(error) => write!(f, "the body cannot be stored: {error}"),
-            Self::BufferRead(error) => write!(f, "the stored body cannot be read: {error}"),
+            Self::Buffer(error) => write!(f, "cannot store the body: {error}"),
+            Self::BufferRead(error) => write!(f, "cannot read the stored body: {error}"),
             Self::Client(error) => error.fmt(f),
         }
     }

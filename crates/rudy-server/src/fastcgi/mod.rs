@@ -1,18 +1,22 @@
-//! The `fastcgi` handler: requests go to an app, and its answers to the client.
+//! The `fastcgi` handler passes requests to a FastCGI application (an app) and its responses to the client.
 //!
-//! A request's way through it:
+//! The lifecycle of a request:
 //!
-//! 1. [`script`]: the path names a script and what follows it; there is one in the [`folder`].
-//! 2. [`buffer`](crate::buffer): the body is stored, so that a slow client holds no connection. Then it is an [`upload`].
-//! 3. [`pool`]: a [`connection`] to the app, kept, new, or after a wait in the queue. Each carries one request at a time.
-//! 4. [`params`]: the variables of the request. [`exchange`]: they and the body are sent, the response is received.
-//! 5. [`response`]: its head becomes that of the response for the client. The body is passed on as it comes, and read ahead
-//!    where the client is slower than the app. Lines for the log go there ([`mod@stderr`]).
-//! 6. Or the app names what responds in its place: another path of the site ([`internal_redirect`]), or a file ([`sendfile`]).
-//! 7. No response: a [`failure`], and whose fault it is.
+//! 1. [`script`] splits the path into a script and its path info. The [`folder`] contains the script.
+//! 2. [`buffer`](crate::buffer) stores the body, so that a slow client occupies no connection. [`upload`]
+//!    reads it.
+//! 3. [`pool`] provides a [`connection`] to the app: idle, new, or after a wait in the queue. It carries one
+//!    request at a time.
+//! 4. [`params`] encodes the variables of the request. [`exchange`] sends them and the body, and receives the
+//!    response.
+//! 5. [`response`] turns the app's response into that for the client. It passes the body on as it arrives,
+//!    and reads ahead if the client is slower than the app. Lines on stderr go to the log ([`mod@stderr`]).
+//! 6. Or the app names a replacement: another path of the site ([`internal_redirect`]), or a file
+//!    ([`sendfile`]).
+//! 7. If there is no response, [`failure`] determines the status and the log line.
 //!
-//! Before all that, and before any other handler, an app may be asked whether the request may come in ([`authorize`]): over the
-//! same connections, as an [`app`] in another role.
+//! An app can also authorize requests before any handler runs ([`authorize`]). It uses the same connections,
+//! as an [`app`] in another role.
 
 mod app;
 mod apps;
@@ -52,9 +56,9 @@ pub use self::apps::Apps;
 pub(crate) use self::authorize::Authorizer;
 use self::failure::Failure;
 use self::folder::ScriptFolder;
-use self::params::{Constants, Params, Subject};
+use self::params::{Constants, Params, Purpose};
 pub(crate) use self::processes::{only_root_starts_as, problems as problems_of_processes};
-use self::response::Begun;
+use self::response::AppResponse;
 pub(crate) use self::script::Script;
 use self::sendfile::Sendfile;
 pub use self::table::FastcgiTable;
@@ -69,24 +73,24 @@ use crate::routes::{Context, Routes};
 use crate::routing::PathPattern;
 use crate::{internal_redirect, pages};
 
-/// An app and what it is told. Clones share everything.
+/// An app with its settings. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Fastcgi(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     app: App,
-    /// The folder of the scripts, if it is looked into before the app is asked.
+    /// The folder of the scripts, if Rudy checks that a script exists.
     scripts: Option<ScriptFolder>,
     script_suffix: Option<String>,
     constants: Constants,
-    /// The files that the app may have sent.
+    /// The files that the app may send by `X-Sendfile`.
     sendfile: Option<Sendfile>,
-    /// Bodies are stored before the app receives them.
+    /// Whether request bodies are stored before the app receives them.
     request_buffering: bool,
-    /// Those without a length are stored in any case.
+    /// Whether bodies without a length are stored even without `request_buffering`.
     buffer_chunked: bool,
-    /// Bytes of a response that may be in a file.
+    /// The number of bytes of a response that may be stored in a file.
     response_buffer: u64,
 }
 
@@ -105,7 +109,7 @@ impl Handler for Fastcgi {
 }
 
 impl Fastcgi {
-    /// Makes the app's pool ready. Nothing is connected to yet.
+    /// Prepares the app's pool. No connection is opened yet.
     pub(crate) fn new(
         table: &FastcgiTable,
         location: &Location,
@@ -118,13 +122,13 @@ impl Fastcgi {
             .filter(|_| table.check_scripts)
             .map(|root| ScriptFolder::open(root, table.follow_symlinks, folders));
         let scripts = scripts.transpose().map_err(|error| {
-            let help = "the app is asked only for scripts that are there; where they are on another machine, \
-                        `check_scripts = false` has them passed on unseen";
+            let help = "Rudy checks that scripts exist before it calls the app; if they are on another machine, set \
+                        `check_scripts = false`";
             vec![error.problem(location).help(help)]
         });
         match (scripts, open_sendfile(table, location, folders)) {
             (Ok(scripts), Ok(sendfile)) if problems.is_empty() => {
-                return Ok(Self::ready(table, scripts, sendfile));
+                return Ok(Self::build(table, scripts, sendfile));
             }
             (scripts, sendfile) => {
                 problems.extend([scripts.err(), sendfile.err()].into_iter().flatten().flatten());
@@ -133,8 +137,8 @@ impl Fastcgi {
         Err(problems)
     }
 
-    /// The app of a PHP site, whose scripts are in `root`.
-    pub(crate) fn of_php(
+    /// Creates the app of a PHP site with scripts in `root`.
+    pub(crate) fn for_php(
         table: &FastcgiTable,
         root: &Path,
         location: &Location,
@@ -142,11 +146,11 @@ impl Fastcgi {
     ) -> Result<Self, Vec<Problem>> {
         let scripts = ScriptFolder::open(root, table.follow_symlinks, folders);
         let scripts = scripts.map_err(|error| vec![error.problem(location)])?;
-        Ok(Self::ready(table, Some(scripts), open_sendfile(table, location, folders)?))
+        Ok(Self::build(table, Some(scripts), open_sendfile(table, location, folders)?))
     }
 
-    fn ready(table: &FastcgiTable, scripts: Option<ScriptFolder>, sendfile: Option<Sendfile>) -> Self {
-        // The app works elsewhere: a path from where we are would lead it astray.
+    fn build(table: &FastcgiTable, scripts: Option<ScriptFolder>, sendfile: Option<Sendfile>) -> Self {
+        // The app has another working directory, so the path must be absolute.
         let ours =
             || table.root.as_ref().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.0.clone()));
         let root = table.upstream_root.clone().or_else(ours);
@@ -163,7 +167,7 @@ impl Fastcgi {
         }))
     }
 
-    /// Starts the app's processes, where Rudy does, and says in the log what the app says, and why it gave no response.
+    /// Starts the app's processes if Rudy manages them, and sets the log.
     ///
     /// # Errors
     ///
@@ -176,7 +180,8 @@ impl Fastcgi {
         self.0.app.start(start.apps, start.log)
     }
 
-    /// Answers a request that `pattern` of its route has taken; `path` is the part of its path below the route.
+    /// Responds to a request that matched `pattern` of its route; `path` is the part of its path below the
+    /// route.
     fn respond(
         &self,
         request: Request,
@@ -186,55 +191,56 @@ impl Fastcgi {
     ) -> Reply {
         let script = match self.script(path, pattern) {
             Ok(script) => script,
-            Err(refusal) => {
-                let explanation = format!("Bad request: {refusal}.");
+            Err(error) => {
+                let explanation = format!("Bad request: {error}.");
                 return pages::error(StatusCode::BAD_REQUEST, request.headers(), &explanation).into();
             }
         };
         let Some(script) = script else { return not_found(&request) };
-        let is_there = match &self.0.scripts {
+        let kind = match &self.0.scripts {
             Some(_) => {
                 std::str::from_utf8(script.file()).map_or(Ok(None), |file| self.kind(file, context.access))
             }
             None => Ok(Some(Kind::File)),
         };
-        match is_there {
+        match kind {
             Ok(Some(Kind::File)) => self.run(request, script, context),
             Ok(_) => not_found(&request),
             Err(failure) if failure.would_block(context.access) => {
                 context.reply_on_pool(request, path.whole().clone().into_owned())
             }
-            Err(failure) => self.refuse(&request, context.client, &failure).into(),
+            Err(failure) => self.failure_response(&request, context.client, &failure).into(),
         }
     }
 
-    /// Asks the app to run a script. The routes of `context` answer in its place, if it says so.
+    /// Passes a request for a script to the app. `context` has the routes for a local redirect.
     pub(crate) fn run(&self, request: Request, script: Script, context: Context<'_>) -> Reply {
         let (head, body) = request.into_parts();
         let (client, routes) = (context.client.to_owned(), context.routes.clone());
         let request = AppRequest { shared: self.0.clone(), head, client, script, routes };
-        // By reference: the future of a method that takes it would have it twice.
+        // By reference: the future of a method that takes `self` would store it twice.
         Reply::Later(Box::pin(async move { request.respond(body).await }))
     }
 
-    /// What there is at a path beneath the folder of the scripts, with or without a slash before it.
+    /// Returns the type of the file at a path below the folder of the scripts, with or without a leading
+    /// slash.
     pub(crate) fn kind(&self, path: &str, access: Access) -> Result<Option<Kind>, Failure> {
         let Some(scripts) = &self.0.scripts else { return Ok(None) };
         let path = path.trim_start_matches('/');
         scripts.kind(path, access).map_err(|error| Failure::Script(scripts.path().join(path), error.into()))
     }
 
-    /// The answer where nobody could be asked, which is said in the log.
-    pub(crate) fn refuse(&self, request: &Request, client: &Client, failure: &Failure) -> Response {
+    /// Logs a failure and returns its response.
+    pub(crate) fn failure_response(&self, request: &Request, client: &Client, failure: &Failure) -> Response {
         self.0.app.info(request.method(), request.uri(), client).log_failure(failure);
-        failure.answer(request.headers())
+        failure.response(request.headers())
     }
 
     fn script(&self, path: PathBelow<'_>, pattern: &PathPattern) -> Result<Option<Script>, PathError> {
         match &self.0.script_suffix {
             Some(ending) => Script::split(path, ending),
             None if pattern.is_prefix() => Script::mounted(path).map(Some),
-            // All of it is the route's.
+            // The whole path is that of the route.
             None => {
                 let whole = 0..path.as_bytes().len();
                 path.check_separators(whole.clone())?;
@@ -268,29 +274,29 @@ struct AppRequest {
     routes: Arc<Routes>,
 }
 
-/// What the head of an app's response leads to.
-enum Lead<'a> {
-    /// The body behind it.
-    Here(Begun),
-    /// The response of a file or of another route.
-    Elsewhere(Pin<Box<dyn Future<Output = Result<Response, Failure>> + Send + 'a>>),
+/// How to continue after the head of an app's response.
+enum Continuation<'a> {
+    /// Pass the response on.
+    PassOn(AppResponse),
+    /// Send the response of a file or of another route instead.
+    Replace(Pin<Box<dyn Future<Output = Result<Response, Failure>> + Send + 'a>>),
 }
 
 impl AppRequest {
     async fn respond(&self, body: RequestBody) -> Response {
-        match self.ask(body).await {
+        match self.response(body).await {
             Ok(response) => response,
             Err(failure) => {
                 let Self { shared, head, client, .. } = self;
                 shared.app.info(&head.method, &head.uri, client).log_failure(&failure);
-                failure.answer(&head.headers)
+                failure.response(&head.headers)
             }
         }
     }
 
-    async fn ask(&self, body: RequestBody) -> Result<Response, Failure> {
+    async fn response(&self, body: RequestBody) -> Result<Response, Failure> {
         let Self { shared, head, client, script, routes } = self;
-        let mut upload = if self.stores(&body) {
+        let mut upload = if self.should_store(&body) {
             Upload::stored(Box::pin(routes.buffers.gather(body)).await?)
         } else {
             Upload::of_client(body)
@@ -298,43 +304,47 @@ impl AppRequest {
         let params = Params {
             head,
             client,
-            subject: Subject::Script(script),
+            purpose: Purpose::RunScript(script),
             content_length: upload.length(),
             constants: &shared.constants,
         };
-        let begun = shared.app.ask(Role::Responder, &params, &mut upload, head.method.is_safe()).await?;
-        match self.read_head(begun) {
-            Lead::Here(begun) => begun.into_response(&head.method, &routes.buffers, shared.response_buffer),
-            Lead::Elsewhere(response) => response.await,
+        let app_response =
+            shared.app.send_request(Role::Responder, &params, &mut upload, head.method.is_safe()).await?;
+        match self.read_head(app_response) {
+            Continuation::PassOn(app_response) => {
+                app_response.into_response(&head.method, &routes.buffers, shared.response_buffer)
+            }
+            Continuation::Replace(response) => response.await,
         }
     }
 
-    /// Follows the head of the app's response: to a file, or to another path of the site. That is rare, and has a future of its
-    /// own, so that the others need no room for it.
-    fn read_head(&self, mut begun: Begun) -> Lead<'_> {
-        if begun.head.has_instructions
-            && let Some(file) = sendfile::Wanted::take(&mut begun.head.fields)
+    /// Decides by the head of the app's response: pass it on, send a file, or redirect internally. The last
+    /// two are rare and have a boxed future, so that other requests need no memory for it.
+    fn read_head(&self, mut app_response: AppResponse) -> Continuation<'_> {
+        if app_response.head.has_instructions
+            && let Some(file) = sendfile::FileRequest::take_from(&mut app_response.head.fields)
         {
-            return Lead::Elsewhere(Box::pin(self.send_file(begun.discard(), file)));
+            return Continuation::Replace(Box::pin(self.send_file(app_response.discard(), file)));
         }
-        match &begun.head.kind {
-            ResponseKind::Document(_) => Lead::Here(begun),
+        match &app_response.head.kind {
+            ResponseKind::Document(_) => Continuation::PassOn(app_response),
             ResponseKind::LocalRedirect(target) => {
                 let target = target.clone();
-                begun.discard();
-                Lead::Elsewhere(Box::pin(self.redirect(target)))
+                app_response.discard();
+                Continuation::Replace(Box::pin(self.redirect(target)))
             }
         }
     }
 
-    async fn send_file(&self, head_of_app: Head, file: sendfile::Wanted) -> Result<Response, Failure> {
-        let sendfile = self.shared.sendfile.as_ref().ok_or_else(|| file.off())?;
+    async fn send_file(&self, head_of_app: Head, file: sendfile::FileRequest) -> Result<Response, Failure> {
+        let sendfile = self.shared.sendfile.as_ref().ok_or_else(|| file.disabled())?;
         sendfile.send(&self.head, head_of_app, &file).await
     }
 
-    /// Whether the body is stored before a connection to the app is taken. Only one without a length may be endless; what its
-    /// client says of that counts only where the app takes such bodies, or any client could have its body passed on slowly.
-    fn stores(&self, body: &RequestBody) -> bool {
+    /// Returns whether to store the body before a connection to the app is used. A body without a length may
+    /// be endless. The client's declaration of that counts only if the app accepts such bodies; otherwise any
+    /// client could send its body slowly.
+    fn should_store(&self, body: &RequestBody) -> bool {
         let Shared { request_buffering, buffer_chunked, .. } = *self.shared;
         let is_stored = match body.size_hint().exact() {
             Some(_) => request_buffering,
@@ -343,10 +353,10 @@ impl AppRequest {
         is_stored && !body.is_end_stream()
     }
 
-    /// Answers as if the client had asked for another path.
+    /// Responds as if the client had requested another path.
     async fn redirect(&self, target: String) -> Result<Response, Failure> {
         let Some(request) = internal_redirect::for_target(&self.head, &target) else {
-            return Err(Failure::Redirects(target));
+            return Err(Failure::TooManyRedirects(target));
         };
         let Self { client, routes, .. } = self;
         let reply = Context { client, routes, access: Access::Cached }.reply(request);
@@ -354,7 +364,7 @@ impl AppRequest {
     }
 }
 
-/// Whether the body of a request may go on for as long as its client likes, and wait for the response.
+/// Returns whether the body of a request may be endless, and wait for the response.
 fn may_be_endless(head: &Parts) -> bool {
     let is_grpc = |media_type: &header::HeaderValue| media_type.as_bytes().starts_with(b"application/grpc");
     head.method == Method::CONNECT
@@ -371,18 +381,18 @@ mod tests {
     use crate::routing::{Hosts, Router};
 
     #[test]
-    fn an_app_is_told_where_its_scripts_are_from_everywhere() {
-        let told =
-            |table: &FastcgiTable| Fastcgi::ready(table, None, None).0.constants.root().map(str::to_owned);
+    fn document_root_is_absolute() {
+        let document_root =
+            |table: &FastcgiTable| Fastcgi::build(table, None, None).0.constants.root().map(str::to_owned);
         let mut table = FastcgiTable { root: Some("src/".into()), ..FastcgiTable::default() };
         let here = std::env::current_dir().unwrap().join("src");
-        assert_eq!(told(&table), Some(here.display().to_string()));
+        assert_eq!(document_root(&table), Some(here.display().to_string()));
         table.upstream_root = Some("/var/www/html/".into());
-        assert_eq!(told(&table).as_deref(), Some("/var/www/html"));
+        assert_eq!(document_root(&table).as_deref(), Some("/var/www/html"));
     }
 
     #[test]
-    fn the_script_is_the_path_of_the_route_or_what_ends_as_scripts_do() {
+    fn the_script_is_the_path_of_the_route_or_ends_with_the_suffix() {
         for (pattern, script_suffix, path, expected) in [
             ("/app/*", None, "/app/a/b", Some(("/app", "/a/b"))),
             ("/app/*", None, "/app", Some(("/app", ""))),
@@ -395,7 +405,7 @@ mod tests {
             ("/*", Some(".php"), "/a/b", None),
         ] {
             let script_suffix = script_suffix.map(str::to_owned);
-            let app = Fastcgi::ready(&FastcgiTable { script_suffix, ..FastcgiTable::default() }, None, None);
+            let app = Fastcgi::build(&FastcgiTable { script_suffix, ..FastcgiTable::default() }, None, None);
             let pattern: PathPattern = pattern.parse().unwrap();
             let path = RequestPath::parse(path).unwrap();
             let script = app.script(path.below(pattern.mount()), &pattern).unwrap();
@@ -406,11 +416,11 @@ mod tests {
         }
     }
 
-    /// Beyond 1,032 bytes the allocator keeps no free block for the next request, and a thousand requests wait at a time.
+    /// The allocator caches no free blocks above 1,032 bytes, and a thousand requests may wait at a time.
     #[test]
-    fn a_request_that_waits_has_a_small_future() {
+    fn a_waiting_request_has_a_small_future() {
         let request = AppRequest {
-            shared: Fastcgi::ready(&FastcgiTable::default(), None, None).0,
+            shared: Fastcgi::build(&FastcgiTable::default(), None, None).0,
             head: http::Request::new(()).into_parts().0,
             client: Client::new(rudy_net::Peer::Unix, 1, 1),
             script: Script::until(RequestPath::parse("/a").unwrap().below(0), 2).unwrap(),

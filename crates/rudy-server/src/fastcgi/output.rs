@@ -1,5 +1,5 @@
-//! What an app writes, to its standard output and error or as the stderr of a request: lines of the error log, as many as
-//! a log should take.
+//! Writes the output of an app (standard output and error of its processes, stderr of its requests) to the
+//! error log, with a rate limit.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,22 +10,22 @@ use super::request_info::RequestInfo;
 use crate::config::visible;
 use crate::error_log::ErrorLog;
 
-/// The longest line of an app that is logged, in bytes: room for a message with a stack in it. The rest is cut.
+/// The longest line that is logged, in bytes: enough for a message with a stack trace. The rest is cut.
 const LINE_BYTES_MAX: usize = 4096;
-/// Lines at once that are logged as they come: an app that fails may write much, and all of it is wanted.
-const LINES_AT_ONCE: u32 = 500;
-/// Lines a second on the average; further ones are counted. An app that complains at every request must not be able to
-/// fill a disk.
+/// The burst of lines that are logged: an app that fails may write many, and all are useful.
+const LINES_BURST: u32 = 500;
+/// The average number of lines per second; further ones are counted. An app that logs an error for each
+/// request must not fill a disk.
 const LINES_PER_SECOND: u32 = 10;
-/// Bytes that are logged as they come: 500 lines of 1 KiB.
-const BYTES_AT_ONCE: i64 = 512 * 1024;
-/// Bytes a second on the average: ten lines as most are, and 675 MiB a day at worst. Lines alone would be 3.5 GiB, if each
-/// were as long as it may be.
+/// The burst of bytes that are logged: 500 lines of 1 KiB.
+const BYTES_BURST: i64 = 512 * 1024;
+/// The average number of bytes per second: ten typical lines, and at most 675 MiB a day. With a limit of
+/// lines alone, it would be 3.5 GiB.
 const BYTES_PER_SECOND: i64 = 8 * 1024;
-/// How often at most the end of a request reports lines that were left out: that report is a line too.
-const REPORT_TIME: Duration = Duration::from_secs(1);
+/// The shortest time between reports of dropped lines at the end of requests: a report is a line too.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Writes what an app says to the log, within one bound for all of its processes, connections and requests.
+/// Writes the output of an app to the log, with one limit for all of its processes, connections and requests.
 #[derive(Debug)]
 pub(super) struct AppOutput {
     app: String,
@@ -35,87 +35,87 @@ pub(super) struct AppOutput {
 
 #[derive(Debug)]
 struct State {
-    allowance: Allowance,
-    left_out: LeftOut,
+    bucket: TokenBucket,
+    dropped: Dropped,
     reported_at: Option<Instant>,
 }
 
-/// What was left out since the last report.
+/// Lines that were dropped since the last report.
 #[derive(Debug, Default)]
-struct LeftOut {
+struct Dropped {
     lines: u64,
     bytes: u64,
 }
 
 impl AppOutput {
-    /// Nothing was said yet. Without a log nothing is written.
+    /// Creates the output of an app. Without a log, nothing is written.
     pub(super) fn new(app: String, log: Option<ErrorLog>, now: Instant) -> Self {
-        let state = State { allowance: Allowance::new(now), left_out: LeftOut::default(), reported_at: None };
+        let state = State { bucket: TokenBucket::new(now), dropped: Dropped::default(), reported_at: None };
         Self { app, log, state: Mutex::new(state) }
     }
 
-    /// A process of the app has written a line.
+    /// Logs a line that a process of the app has written.
     pub(super) fn process_line(&self, pid: u32, line: &[u8], now: Instant) {
         self.line(ErrorLog::app, &format_args!("{}[{pid}]:", self.app), line, now);
     }
 
-    /// The app has written a line on the stderr of a request.
+    /// Logs a line that the app has written to the stderr of a request.
     pub(super) fn request_line(&self, info: &RequestInfo, line: &[u8], now: Instant) {
-        self.line(ErrorLog::error, &format_args!("{info} says:"), line, now);
+        self.line(ErrorLog::error, &format_args!("{info}: stderr:"), line, now);
     }
 
-    /// A request has ended: reports what was left out, unless a report has just been made.
+    /// Reports dropped lines at the end of a request, unless there was a report just now.
     pub(super) fn request_ended(&self, now: Instant) {
         let mut state = self.lock();
-        if state.reported_at.is_none_or(|at| now.saturating_duration_since(at) >= REPORT_TIME) {
+        if state.reported_at.is_none_or(|at| now.saturating_duration_since(at) >= REPORT_INTERVAL) {
             self.report(&mut state, now);
         }
     }
 
-    /// The app ends: reports what no later line can.
+    /// Reports dropped lines at the end of the app.
     pub(super) fn finish(&self) {
         self.report(&mut self.lock(), Instant::now());
     }
 
-    fn line(&self, write: fn(&ErrorLog, &str), who: &fmt::Arguments<'_>, line: &[u8], now: Instant) {
+    fn line(&self, write: fn(&ErrorLog, &str), source: &fmt::Arguments<'_>, line: &[u8], now: Instant) {
         let Some(log) = self.log.as_ref().filter(|_| !line.is_empty()) else { return };
         let mut state = self.lock();
-        if !state.allowance.has_left(now) {
-            state.left_out.lines += 1;
-            state.left_out.bytes += line.len() as u64;
+        if !state.bucket.has_tokens(now) {
+            state.dropped.lines += 1;
+            state.dropped.bytes += line.len() as u64;
             return;
         }
         self.report(&mut state, now);
-        let message = visible(&format!("{who} {}", text(line)));
-        state.allowance.spend(message.len());
+        let message = visible(&format!("{source} {}", text(line)));
+        state.bucket.consume(message.len());
         write(log, &message);
     }
 
     fn report(&self, state: &mut State, now: Instant) {
-        let LeftOut { lines, bytes } = std::mem::take(&mut state.left_out);
+        let Dropped { lines, bytes } = std::mem::take(&mut state.dropped);
         let Some(log) = self.log.as_ref().filter(|_| lines > 0) else { return };
         state.reported_at = Some(now);
         log.app(&format!(
-            "{}: {lines} lines of {bytes} bytes were left out: more than {LINES_PER_SECOND} lines or \
-             {BYTES_PER_SECOND} bytes a second",
+            "{}: {lines} lines of {bytes} bytes were dropped: more than {LINES_PER_SECOND} lines or \
+             {BYTES_PER_SECOND} bytes per second",
             self.app
         ));
     }
 
-    /// A panic while the lock is held leaves a line that was not counted.
+    /// Ignores poisoning: a panic can only leave a line uncounted.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for AppOutput {
-    /// A reload has dropped the app.
+    /// Reports dropped lines after a reload without the app.
     fn drop(&mut self) {
         self.finish();
     }
 }
 
-/// As text, and not too long.
+/// Converts a line to text, and cuts it if it is too long.
 fn text(line: &[u8]) -> Cow<'_, str> {
     if line.len() <= LINE_BYTES_MAX {
         return String::from_utf8_lossy(line);
@@ -123,37 +123,37 @@ fn text(line: &[u8]) -> Cow<'_, str> {
     format!("{} ... (cut)", String::from_utf8_lossy(&line[..LINE_BYTES_MAX])).into()
 }
 
-/// Lines and bytes at once, and some more every second.
+/// A token bucket of lines and bytes, refilled every second.
 #[derive(Debug)]
-struct Allowance {
+struct TokenBucket {
     lines: u32,
-    /// The last line may overdraw this, and the next ones wait for it: what a line takes is known when it is written out.
+    /// A line may overdraw this, because its length is known only when it is formatted. The next lines wait.
     bytes: i64,
-    /// Until when what a second brings has been added.
-    filled: Instant,
+    /// The time of the last refill.
+    refilled_at: Instant,
 }
 
-impl Allowance {
+impl TokenBucket {
     fn new(now: Instant) -> Self {
-        Self { lines: LINES_AT_ONCE, bytes: BYTES_AT_ONCE, filled: now }
+        Self { lines: LINES_BURST, bytes: BYTES_BURST, refilled_at: now }
     }
 
-    /// Whether one more line may be written.
-    fn has_left(&mut self, now: Instant) -> bool {
-        let seconds = now.saturating_duration_since(self.filled).as_secs();
+    /// Returns whether one more line may be written.
+    fn has_tokens(&mut self, now: Instant) -> bool {
+        let seconds = now.saturating_duration_since(self.refilled_at).as_secs();
         if seconds > 0 {
-            self.filled = now;
+            self.refilled_at = now;
             let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
             let (lines, bytes) =
                 (seconds.saturating_mul(LINES_PER_SECOND), i64::from(seconds) * BYTES_PER_SECOND);
-            self.lines = self.lines.saturating_add(lines).min(LINES_AT_ONCE);
-            self.bytes = self.bytes.saturating_add(bytes).min(BYTES_AT_ONCE);
+            self.lines = self.lines.saturating_add(lines).min(LINES_BURST);
+            self.bytes = self.bytes.saturating_add(bytes).min(BYTES_BURST);
         }
         self.lines > 0 && self.bytes > 0
     }
 
-    /// A line of `bytes` is written.
-    fn spend(&mut self, bytes: usize) {
+    /// Counts a line of `bytes`.
+    fn consume(&mut self, bytes: usize) {
         self.lines = self.lines.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub_unsigned(bytes as u64);
     }
@@ -169,42 +169,42 @@ mod tests {
 
     use super::*;
 
-    const START_LINES: usize = LINES_AT_ONCE as usize;
+    const START_LINES: usize = LINES_BURST as usize;
 
-    fn taken(allowance: &mut Allowance, now: Instant, bytes: usize) -> usize {
-        std::iter::repeat_with(|| allowance.has_left(now).then(|| allowance.spend(bytes)))
+    fn taken(bucket: &mut TokenBucket, now: Instant, bytes: usize) -> usize {
+        std::iter::repeat_with(|| bucket.has_tokens(now).then(|| bucket.consume(bytes)))
             .take(10 * START_LINES)
             .flatten()
             .count()
     }
 
     #[test]
-    fn many_lines_at_once_are_taken_and_then_some_a_second() {
+    fn a_burst_of_lines_is_logged_and_then_some_per_second() {
         let start = Instant::now();
-        let mut allowance = Allowance::new(start);
+        let mut bucket = TokenBucket::new(start);
         let taken = [0, 999, 1000, 1999, 3000, 1_000_000, 1_000_000]
-            .map(|after_ms| taken(&mut allowance, start + Duration::from_millis(after_ms), 10));
+            .map(|after_ms| taken(&mut bucket, start + Duration::from_millis(after_ms), 10));
         assert_eq!(taken, [START_LINES, 0, 10, 0, 20, START_LINES, 0]);
     }
 
     #[test]
-    fn long_lines_are_bounded_by_their_bytes() {
+    fn long_lines_are_limited_by_their_bytes() {
         let start = Instant::now();
-        let mut allowance = Allowance::new(start);
-        // A second brings a little less than one line, which overdraws what there is.
-        let taken = [0, 1, 2, 3].map(|s| taken(&mut allowance, start + Duration::from_secs(s), 9 * 1024));
+        let mut bucket = TokenBucket::new(start);
+        // One second refills a little less than one line, which may overdraw.
+        let taken = [0, 1, 2, 3].map(|s| taken(&mut bucket, start + Duration::from_secs(s), 9 * 1024));
         assert_eq!(taken, [57, 1, 1, 1]);
     }
 
     #[test]
     fn a_long_line_is_cut() {
-        assert_eq!(text(b"as it is"), "as it is");
+        assert_eq!(text(b"unchanged"), "unchanged");
         let cut = text(&[b'x'; LINE_BYTES_MAX + 7]).into_owned();
         assert_eq!(cut, "x".repeat(LINE_BYTES_MAX) + " ... (cut)");
     }
 
-    /// What `say` leaves in the log, without the times.
-    fn written(say: impl FnOnce(&AppOutput, &RequestInfo, Instant)) -> Vec<String> {
+    /// Returns what `write` leaves in the log, without timestamps.
+    fn written(write: impl FnOnce(&AppOutput, &RequestInfo, Instant)) -> Vec<String> {
         let mut file = tempfile::tempfile().unwrap();
         let log = ErrorLog::to(File::try_clone(&file).unwrap()).unwrap();
         let start = Instant::now();
@@ -216,7 +216,7 @@ mod tests {
             client: Peer::Unix,
             log: Some(log.clone()),
         };
-        say(&output, &info, start);
+        write(&output, &info, start);
         drop(output);
         log.close();
         let mut text = String::new();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_and_requests_share_one_bound_and_the_log_counts_what_is_left_out() {
+    fn processes_and_requests_share_one_limit_and_dropped_lines_are_counted() {
         let lines = written(|output, info, start| {
             for _ in 0..START_LINES {
                 output.process_line(7, b"process", start);
@@ -239,29 +239,25 @@ mod tests {
         });
         assert_eq!(lines[0], "app: shop[7]: process");
         assert!(
-            lines[1].starts_with("error: shop: GET /x of ") && lines[1].ends_with(" says: request"),
+            lines[1].starts_with("error: shop: GET /x of ") && lines[1].ends_with(": stderr: request"),
             "{lines:?}"
         );
-        let tail = "more than 10 lines or 8192 bytes a second";
+        let tail = "more than 10 lines or 8192 bytes per second";
         assert_eq!(
             lines[START_LINES..],
             [
-                format!("app: shop: 500 lines of 3500 bytes were left out: {tail}"),
-                format!("app: shop: 1 lines of 8 bytes were left out: {tail}"),
+                format!("app: shop: 500 lines of 3500 bytes were dropped: {tail}"),
+                format!("app: shop: 1 lines of 8 bytes were dropped: {tail}"),
                 "app: shop[7]: later".to_owned(),
             ]
         );
     }
 
     #[test]
-    fn what_is_left_out_last_is_reported_at_the_end_of_the_app() {
+    fn lines_dropped_last_are_reported_at_the_end_of_the_app() {
         let lines =
             written(|output, _, start| (0..=START_LINES).for_each(|_| output.process_line(7, b"x", start)));
         assert_eq!(lines.len(), START_LINES + 1);
-        assert!(
-            lines[START_LINES].contains(": 1 lines of 1 bytes were left out"),
-            "{:?}",
-            lines[START_LINES]
-        );
+        assert!(lines[START_LINES].contains(": 1 lines of 1 bytes were dropped"), "{:?}", lines[START_LINES]);
     }
 }

@@ -1,4 +1,4 @@
-//! What an app is told of a request: the variables of CGI (RFC 3875 §4.1) as PHP, Perl and Python apps expect them.
+//! The variables of a request (CGI, RFC 3875 §4.1), as PHP, Perl and Python apps expect them.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -25,27 +25,27 @@ use crate::routing::without_port;
 pub(super) struct Constants {
     /// The folder of the scripts as the app sees it, without a slash at its end.
     root: Option<String>,
-    /// What the configuration adds or replaces.
-    extra: Vec<(String, String)>,
+    /// Variables that the configuration adds or overrides.
+    overrides: Vec<(String, String)>,
     encoded: BytesMut,
 }
 
 impl Constants {
-    pub(super) fn new(root: Option<String>, extra: Vec<(String, String)>) -> Self {
+    pub(super) fn new(root: Option<String>, overrides: Vec<(String, String)>) -> Self {
         let mut encoded = BytesMut::new();
-        let of_server = [
+        let server_variables = [
             ("GATEWAY_INTERFACE", "CGI/1.1"),
             ("SERVER_SOFTWARE", concat!("rudy/", env!("CARGO_PKG_VERSION"))),
         ];
-        let of_root = root.as_deref().map(|root| ("DOCUMENT_ROOT", root));
-        let is_kept = |(name, _): &(&str, &str)| extra.iter().all(|(other, _)| other != name);
-        for (name, value) in of_server.into_iter().chain(of_root).filter(is_kept) {
+        let document_root = root.as_deref().map(|root| ("DOCUMENT_ROOT", root));
+        let is_kept = |(name, _): &(&str, &str)| overrides.iter().all(|(other, _)| other != name);
+        for (name, value) in server_variables.into_iter().chain(document_root).filter(is_kept) {
             encode_pair(name.as_bytes(), value.as_bytes(), &mut encoded);
         }
-        for (name, value) in &extra {
+        for (name, value) in &overrides {
             encode_pair(name.as_bytes(), value.as_bytes(), &mut encoded);
         }
-        Self { root, extra, encoded }
+        Self { root, overrides, encoded }
     }
 
     /// The folder of the scripts as the app sees it, without a slash at its end.
@@ -59,31 +59,32 @@ impl Constants {
 pub(super) struct Params<'a> {
     pub(super) head: &'a Parts,
     pub(super) client: &'a Client<'a>,
-    pub(super) subject: Subject<'a>,
+    pub(super) purpose: Purpose<'a>,
     /// The length of the request's body.
     pub(super) content_length: Option<u64>,
     pub(super) constants: &'a Constants,
 }
 
-/// What an app is asked for.
+/// The purpose of a request to an app.
 #[derive(Clone, Copy)]
-pub(super) enum Subject<'a> {
-    /// To run a script.
-    Script(&'a Script),
-    /// To say who may have what is at a path, as an authorizer: it gets neither a script nor the length of the body
+pub(super) enum Purpose<'a> {
+    /// Run a script.
+    RunScript(&'a Script),
+    /// Authorize a request for a path. An authorizer receives neither a script nor the length of the body
     /// (FastCGI 1.0 §6.3).
-    Access(&'a RequestPath<'a>),
+    Authorize(&'a RequestPath<'a>),
 }
 
 impl Params<'_> {
-    /// Appends all of them.
+    /// Appends all variables to `out`.
     pub(super) fn encode(&self, id: RequestId, out: &mut BytesMut) {
-        let mut params = Encoder { params: ParamsEncoder::new(id, out), extra: &self.constants.extra };
+        let mut params =
+            Encoder { params: ParamsEncoder::new(id, out), overrides: &self.constants.overrides };
         params.params.push_encoded(&self.constants.encoded);
         self.encode_request(&mut params);
-        match self.subject {
-            Subject::Script(script) => self.encode_script(script, &mut params),
-            Subject::Access(path) => self.encode_path(path, &mut params),
+        match self.purpose {
+            Purpose::RunScript(script) => self.encode_script(script, &mut params),
+            Purpose::Authorize(path) => self.encode_path(path, &mut params),
         }
         self.encode_client(&mut params);
         self.encode_fields(&mut params);
@@ -109,8 +110,8 @@ impl Params<'_> {
         let content_type = self.head.headers.get(header::CONTENT_TYPE);
         params.push("CONTENT_TYPE", content_type.map_or(b"", |value| value.as_bytes()));
         match self.content_length {
-            _ if matches!(self.subject, Subject::Access(_)) => {}
-            // Many apps take an empty text for a number that is wrong.
+            _ if matches!(self.purpose, Purpose::Authorize(_)) => {}
+            // Many apps reject an empty value as an invalid number.
             Some(length) if length > 0 || content_type.is_some() => {
                 params.push_number("CONTENT_LENGTH", length);
             }
@@ -118,8 +119,8 @@ impl Params<'_> {
         }
     }
 
-    /// Where the request was received, and not where the client says (RFC 3875 §4.1.14, §4.1.15): who is asked for a port that
-    /// is not his own may be one who comes through another door.
+    /// The address at which the request was received, not the one that the client names (RFC 3875 §4.1.14,
+    /// §4.1.15): an app may check the port to see which listener a request came through.
     fn encode_server(&self, params: &mut Encoder<'_>) {
         let host = self.host();
         let local = self.client.local_address.get();
@@ -135,12 +136,12 @@ impl Params<'_> {
                 params.push_ip("SERVER_ADDR", local.ip());
                 params.push_number("SERVER_PORT", local.port().into());
             }
-            // There is none: whoever stands in front of a Unix socket passes on what the client has named.
+            // A Unix socket has no port; the proxy in front passes on the one that the client has named.
             None => params.push("SERVER_PORT", port(host, &self.client.scheme())),
         }
     }
 
-    /// The target as the client has sent it.
+    /// Returns the request target as the client sent it.
     fn target(&self) -> &[u8] {
         match self.raw_target() {
             Some(target) => target.path_and_query(),
@@ -148,7 +149,7 @@ impl Params<'_> {
         }
     }
 
-    /// The query as the client has sent it.
+    /// Returns the query as the client sent it.
     fn query(&self) -> Option<&[u8]> {
         match self.raw_target() {
             Some(target) => target.query(),
@@ -160,10 +161,11 @@ impl Params<'_> {
         self.head.extensions.get()
     }
 
-    /// The path in the spelling that the route was found by, so that no other spelling of it gets another decision.
+    /// Encodes the normalized path by which the route was found, so that no other spelling of the path gets
+    /// another decision.
     fn encode_path(&self, path: &RequestPath<'_>, params: &mut Encoder<'_>) {
         params.push("DOCUMENT_URI", path.as_bytes());
-        // A question mark of the path would begin the query.
+        // An unescaped question mark in the path would start the query.
         let mut target = Vec::with_capacity(path.as_bytes().len());
         for (index, piece) in path.as_bytes().split(|byte| *byte == b'?').enumerate() {
             target.extend_from_slice(if index == 0 { b"" } else { b"%3F" });
@@ -188,7 +190,7 @@ impl Params<'_> {
         if !path_info.is_empty() && script.is_translatable {
             params.push_joined("PATH_TRANSLATED", root.as_bytes(), path_info);
         }
-        // php-cgi runs nothing unless a server has sent it here (`cgi.force_redirect`).
+        // php-cgi refuses to run without it (`cgi.force_redirect`).
         let page_of = self.head.extensions.get().map_or(StatusCode::OK, |ErrorPageFor(status)| *status);
         params.push("REDIRECT_STATUS", page_of.as_str().as_bytes());
     }
@@ -197,7 +199,7 @@ impl Params<'_> {
         let client = self.client.address();
         match client.ip() {
             Some(ip) => params.push_ip("REMOTE_ADDR", ip),
-            // Somebody on this machine; the specification wants an address.
+            // A client on this machine; the specification requires an address.
             None => params.push("REMOTE_ADDR", b"127.0.0.1"),
         }
         if let Some(port) = client.port() {
@@ -205,11 +207,13 @@ impl Params<'_> {
         }
     }
 
-    /// The request's fields, as `HTTP_ACCEPT` and so on (RFC 3875 §4.1.18). Several of one name are joined as one.
+    /// Encodes the header fields, as `HTTP_ACCEPT` and so on (RFC 3875 §4.1.18). Fields with the same name
+    /// are joined.
     fn encode_fields(&self, params: &mut Encoder<'_>) {
         let authority = self.head.uri.authority();
         if let Some(authority) = authority {
-            // RFC 9112 §3.2.2: Host is not looked at then, and an app should not go by another name than its site.
+            // RFC 9112 §3.2.2: the authority replaces Host. The app must see the same host as the site
+            // selection.
             params.push("HTTP_HOST", authority.as_str().as_bytes());
         }
         let mut variable = b"HTTP_".to_vec();
@@ -237,9 +241,9 @@ impl Params<'_> {
     }
 }
 
-/// Whether a variable is the server's alone to say, in whose words an app is to trust: what it says above, of the request and
-/// of the client's fields, and what php-fpm takes for its settings.
-pub(super) fn is_of_server(name: &str) -> bool {
+/// Returns whether only the server may set a variable, because apps trust it: the variables above, those of
+/// header fields, and those that php-fpm uses as settings.
+pub(super) fn is_reserved(name: &str) -> bool {
     const PREFIXES: [&str; 8] =
         ["HTTP_", "SERVER_", "REQUEST_", "SCRIPT_", "PATH_", "DOCUMENT_", "CONTENT_", "FCGI_"];
     const NAMES: [&str; 9] = [
@@ -256,12 +260,13 @@ pub(super) fn is_of_server(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || NAMES.contains(&name)
 }
 
-/// Whether an app hears of a field.
+/// Returns whether a header field is passed to the app.
 ///
-/// Not of `Proxy`: many libraries take `HTTP_PROXY` for the proxy that they are to use themselves (CVE-2016-5385). Nor of
-/// one with anything but letters, digits and hyphens: an underscore, and in PHP a dot, becomes the same variable as a hyphen,
-/// in a field that a proxy before us may have set and vouched for. Nor of what is about our connection, or has a variable of
-/// its own.
+/// Not passed on are:
+/// - `Proxy`, because many libraries use `HTTP_PROXY` as the address of their proxy (CVE-2016-5385).
+/// - Names with other characters than letters, digits and hyphens. An underscore (in PHP also a dot) becomes
+///   the same variable as a hyphen, so a client could forge a field that a proxy in front sets.
+/// - Fields of the connection, and fields that have their own variable.
 fn is_passed_on(name: &HeaderName) -> bool {
     !matches!(
         name.as_str(),
@@ -279,7 +284,7 @@ fn is_passed_on(name: &HeaderName) -> bool {
     ) && name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// The port that the client has named, or the usual one.
+/// Returns the port that the client has named, or the default port.
 fn port<'a>(host: &'a [u8], scheme: &Scheme) -> &'a [u8] {
     match host.iter().rposition(|byte| *byte == b':') {
         Some(colon) if colon + 1 < host.len() && host[colon + 1..].iter().all(u8::is_ascii_digit) => {
@@ -290,7 +295,8 @@ fn port<'a>(host: &'a [u8], scheme: &Scheme) -> &'a [u8] {
     }
 }
 
-/// As `Display` does, whose padding took more than all other variables together.
+/// Writes an IPv4 address. `Display` is slow because of its padding: it took more time than all other
+/// variables.
 fn write_ipv4(ip: Ipv4Addr, out: &mut impl Write) -> io::Result<()> {
     for (index, octet) in ip.octets().into_iter().enumerate() {
         out.write_all(if index > 0 { b"." } else { b"" })?;
@@ -299,30 +305,30 @@ fn write_ipv4(ip: Ipv4Addr, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A character of a field's name in the variable for the field.
+/// Converts a character of a field name to that of a variable name.
 fn variable_byte(byte: u8) -> u8 {
     if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }
 }
 
 struct Encoder<'a> {
     params: ParamsEncoder<'a>,
-    extra: &'a [(String, String)],
+    overrides: &'a [(String, String)],
 }
 
 impl Encoder<'_> {
-    /// Adds one, unless the configuration replaces it.
+    /// Adds a variable unless the configuration overrides it.
     fn push(&mut self, name: &str, value: &[u8]) {
         self.push_bytes(name.as_bytes(), value);
     }
 
     fn push_bytes(&mut self, name: &[u8], value: &[u8]) {
-        if self.is_ours(name) {
+        if self.is_not_overridden(name) {
             self.params.push(name, value);
         }
     }
 
     fn push_joined(&mut self, name: &str, start: &[u8], end: &[u8]) {
-        if self.is_ours(name.as_bytes()) {
+        if self.is_not_overridden(name.as_bytes()) {
             self.params.push_joined(name.as_bytes(), start, end);
         }
     }
@@ -334,7 +340,7 @@ impl Encoder<'_> {
     fn push_ip(&mut self, name: &str, ip: IpAddr) {
         let mut text = [0; 39];
         let mut left = &mut text[..];
-        // The longest address of version 6 has 39 characters.
+        // The longest IPv6 address has 39 characters.
         let _ = match ip {
             IpAddr::V4(ip) => write_ipv4(ip, &mut left),
             IpAddr::V6(ip) => write!(left, "{ip}"),
@@ -343,7 +349,7 @@ impl Encoder<'_> {
         self.push(name, &text[..39 - unused]);
     }
 
-    fn is_ours(&self, name: &[u8]) -> bool {
-        self.extra.iter().all(|(other, _)| other.as_bytes() != name)
+    fn is_not_overridden(&self, name: &[u8]) -> bool {
+        self.overrides.iter().all(|(other, _)| other.as_bytes() != name)
     }
 }

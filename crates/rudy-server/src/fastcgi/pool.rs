@@ -1,4 +1,4 @@
-//! The connections to an app, and its processes where Rudy starts them.
+//! The connections to an app, and its processes if Rudy manages them.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,12 +17,12 @@ use crate::upstream::{
     Checkout, CheckoutError, Endpoint, Upstream, UpstreamAddress, UpstreamOptions, Wanted,
 };
 
-/// How many requests an app serves at once.
+/// The number of requests that an app serves at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Connections {
-    /// To each address or process.
+    /// Connections to each address or process.
     pub(super) each: usize,
-    /// The configuration leaves it open: an app that can serve more is given more.
+    /// Whether the number may be raised, because the configuration does not set it.
     pub(super) can_grow: bool,
 }
 
@@ -30,18 +30,18 @@ pub(super) struct Connections {
 #[derive(Debug)]
 pub(super) struct Pool {
     upstream: Arc<Upstream<Connection>>,
-    /// Connections to a member that is added.
+    /// Connections to a new member.
     connections: AtomicUsize,
-    /// The app is asked how many connections it can serve when it is connected to first.
-    is_to_ask: AtomicBool,
-    /// What the app writes to its log, in whichever way.
+    /// Whether to query the app's limits after the first connection.
+    query_limits: AtomicBool,
+    /// The output of the app.
     output: Arc<AppOutput>,
-    /// Those of the app, where Rudy starts them.
+    /// The processes, if Rudy manages them.
     processes: OnceLock<Processes>,
 }
 
 impl Pool {
-    /// The pool of an app that listens at these addresses.
+    /// Creates the pool of an app that listens at these addresses.
     pub(super) fn new(
         addresses: &[UpstreamAddress],
         options: UpstreamOptions,
@@ -55,7 +55,7 @@ impl Pool {
         pool
     }
 
-    /// The pool of an app whose processes Rudy starts.
+    /// Creates the pool of an app whose processes Rudy manages.
     ///
     /// # Errors
     ///
@@ -86,13 +86,13 @@ impl Pool {
         Self {
             upstream: Arc::new(upstream),
             connections: AtomicUsize::new(connections.each),
-            is_to_ask: AtomicBool::new(connections.can_grow),
+            query_limits: AtomicBool::new(connections.can_grow),
             output: Arc::new(output),
             processes: OnceLock::new(),
         }
     }
 
-    /// Looks up the names among its addresses from now on.
+    /// Begins to look up the names among its addresses.
     ///
     /// # Errors
     ///
@@ -101,17 +101,17 @@ impl Pool {
         self.upstream.look_up_names(log)
     }
 
-    /// The processes, where Rudy starts them.
+    /// Returns the processes, if Rudy manages them.
     pub(super) fn processes(&self) -> Option<&Processes> {
         self.processes.get()
     }
 
-    /// Where everything goes that the app writes beside its responses.
+    /// Returns the log output of the app.
     pub(super) fn output(&self) -> Arc<AppOutput> {
         self.output.clone()
     }
 
-    /// A connection, kept or new, as soon as there is one.
+    /// Waits for a connection, idle or new.
     pub(super) async fn checkout(self: &Arc<Self>, wanted: Wanted) -> Result<Checkout<Connection>, Failure> {
         let on_wait = || {
             let Some(processes) = self.processes() else { return Ok(()) };
@@ -124,18 +124,18 @@ impl Pool {
             Failure::Checkout(CheckoutError::Rejected) => self.not_running().unwrap_or(failure),
             failure => failure,
         })?;
-        if !checkout.is_kept() && self.is_to_ask.swap(false, Ordering::Relaxed) {
-            tokio::spawn(values::ask(Arc::downgrade(self), checkout.endpoint()));
+        if !checkout.is_kept() && self.query_limits.swap(false, Ordering::Relaxed) {
+            tokio::spawn(values::query_limits(Arc::downgrade(self), checkout.endpoint()));
         }
         Ok(checkout)
     }
 
-    /// Why the app does not run, where that is known.
+    /// Returns why the app has no running process, if known.
     fn not_running(&self) -> Option<Failure> {
         self.processes().and_then(Processes::failure).map(Failure::NotRunning)
     }
 
-    /// The app can serve this many connections at once. It gets no fewer than before.
+    /// Raises the number of connections to each member. Never lowers it.
     pub(super) fn raise_connections(&self, each: usize) {
         let before = self.connections.fetch_max(each, Ordering::Relaxed);
         if each > before {
@@ -143,7 +143,7 @@ impl Pool {
         }
     }
 
-    /// A request at a member is over, which may have had enough of them.
+    /// Handles the end of a request: its member may have served enough requests.
     fn request_ended(&self, member: &Member<Endpoint>) {
         let Some(processes) = self.processes() else { return };
         if member.is_drained() {
@@ -153,8 +153,9 @@ impl Pool {
         }
     }
 
-    /// Asks for one more process where requests wait. A request that was made before is forgotten while one is started.
-    fn grow_if_wanted(&self) {
+    /// Requests one more process if requests wait. The set ignores a request while a process is being
+    /// started, so this repeats it.
+    fn grow_if_queued(&self) {
         if let Some(processes) = self.processes().filter(|_| self.upstream.pool().queued() > 0) {
             processes.grow();
         }
@@ -168,7 +169,7 @@ impl Members for Pool {
             Event::Up(id, socket) => {
                 let connections = self.connections.load(Ordering::Relaxed);
                 pool.add(id, Endpoint::Unix(socket), connections, Instant::now());
-                self.grow_if_wanted();
+                self.grow_if_queued();
             }
             Event::Retire(id) => {
                 pool.retire(id);
@@ -180,7 +181,7 @@ impl Members for Pool {
             }
             Event::Down(id, _) => {
                 pool.remove(id);
-                self.grow_if_wanted();
+                self.grow_if_queued();
             }
             Event::Unavailable(_) => pool.reject_all(),
         }

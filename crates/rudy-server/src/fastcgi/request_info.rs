@@ -1,4 +1,4 @@
-//! Which app a request goes to, and which client sent it.
+//! Describes a request to an app in log lines.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rudy_net::Peer;
 use super::failure::Failure;
 use crate::error_log::ErrorLog;
 
-/// A request to an app, as the log names it. Formatted only where there is something to log.
+/// The app, the request and its client, for log lines. Formatted only if there is something to log.
 #[derive(Debug, Clone)]
 pub(super) struct RequestInfo {
     pub(super) app: Arc<str>,
@@ -20,11 +20,11 @@ pub(super) struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Logs why there is no response, or why it was cut.
+    /// Logs why there is no response, or why it was cut off.
     pub(super) fn log_failure(&self, failure: &Failure) {
         let Some(log) = &self.log else { return };
         let line = format!("{self}: {failure}");
-        if failure.is_clients() {
+        if failure.is_client_error() {
             log.client(failure.kind(), &line);
         } else {
             log.recurring_error(failure.kind(), &line);
@@ -35,6 +35,6 @@ impl RequestInfo {
 impl fmt::Display for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { app, method, uri, client, .. } = self;
-        write!(f, "{app}: {method} {} of {client}", uri.path())
+        write!(f, "{app}: {method} {} from {client}", uri.path())
     }
 }

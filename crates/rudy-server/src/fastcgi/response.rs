@@ -1,4 +1,4 @@
-//! From what an app sends to the response for the client.
+//! Converts the response of an app to the response for the client.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, Waker, ready};
@@ -13,48 +13,48 @@ use super::exchange::Exchange;
 use super::failure::Failure;
 use crate::buffer::{Buffer, BufferError, Buffers};
 
-/// The head of a response, of which the body follows.
-pub(super) struct Begun {
+/// The response of an app: its head, and the exchange that receives the body.
+pub(super) struct AppResponse {
     pub(super) head: Head,
     exchange: Box<Exchange>,
 }
 
-impl Begun {
+impl AppResponse {
     pub(super) fn new(head: Head, exchange: Box<Exchange>) -> Self {
         Self { head, exchange }
     }
 
-    /// Passes over the body, which is not sent.
+    /// Discards the body, and returns the head.
     pub(super) fn discard(self) -> Head {
-        self.exchange.skip();
+        self.exchange.discard();
         self.head
     }
 
-    /// Passes over the body, `most` bytes of it, to the end that the app itself has to set, with the application status of
-    /// success.
-    pub(super) async fn end(mut self, most: usize) -> Result<(), Failure> {
-        let mut passed = 0;
-        while passed <= most {
+    /// Discards a body of at most `max` bytes, and checks that the app ends the request with application
+    /// status 0.
+    pub(super) async fn expect_end(mut self, max: usize) -> Result<(), Failure> {
+        let mut discarded = 0;
+        while discarded <= max {
             match poll_fn(|cx| self.exchange.poll_piece(cx)).await {
-                Some(piece) => passed += piece?.len(),
+                Some(piece) => discarded += piece?.len(),
                 None => {
                     return match self.exchange.app_status() {
                         Some(0) => Ok(()),
                         Some(app_status) => Err(Failure::AppStatus(app_status)),
-                        None => Err(Failure::Unended),
+                        None => Err(Failure::NoEndOfRequest),
                     };
                 }
             }
         }
-        Err(Failure::Verbose(most))
+        Err(Failure::BodyTooLong(max))
     }
 
-    /// The response for a client. What the client takes more slowly than the app sends it goes to `buffers`, up to `limit` bytes
-    /// of it in a file.
+    /// Creates the response for the client. If the client is slower than the app, `buffers` store up to
+    /// `limit` bytes of the body in a file.
     ///
     /// # Errors
     ///
-    /// The app has failed before a byte of the body was there.
+    /// The app failed before any byte of the body was received.
     pub(super) fn into_response(
         self,
         method: &Method,
@@ -67,33 +67,33 @@ impl Begun {
             ResponseKind::LocalRedirect(_) => StatusCode::FOUND,
         };
         let mut fields = head.fields;
-        let is_off =
+        let is_unbuffered =
             head.has_instructions && fields.remove(&ACCEL_BUFFERING).is_some_and(|value| is_no(&value));
         if head.content_length.is_some() {
-            // Says how many bytes come; the connection sends it again.
+            // The length of the body stream sets this field again.
             fields.remove(header::CONTENT_LENGTH);
         }
         let mut response = Response::new(status);
         *response.headers_mut() = fields;
-        // Of such a response only the head is sent (RFC 9110 §9.3.2, §15.3.5, §15.4.5).
+        // These responses have no body (RFC 9110 §9.3.2, §15.3.5, §15.4.5).
         if *method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-            // A live one does not end soon.
-            if !is_off && !is_of_events(response.headers()) {
-                exchange.skip();
+            // A live stream does not end soon.
+            if !is_unbuffered && !is_of_events(response.headers()) {
+                exchange.discard();
             }
-            response.body = Body::Stream(Box::new(Unsent { length: head.content_length }));
+            response.body = Body::Stream(Box::new(HeadOnlyBody { length: head.content_length }));
             return Ok(response);
         }
         response.body = body(exchange, head.content_length, || {
-            let is_live = is_off || is_of_events(response.headers());
+            let is_live = is_unbuffered || is_of_events(response.headers());
             Buffer::new(buffers, Some(if is_live { 0 } else { limit }))
         })?;
         Ok(response)
     }
 }
 
-/// The body of `length` bytes, if the app has said how many. What has come already may be all there is, or why there is no
-/// more: then nothing of it is sent.
+/// Creates the body; `length` is its size if the app has declared one. If the whole body was received
+/// already, it is sent from memory; if the app has failed already, nothing is sent.
 fn body(
     mut exchange: Box<Exchange>,
     length: Option<u64>,
@@ -103,7 +103,7 @@ fn body(
         Poll::Ready(Some(piece)) => piece?,
         Poll::Ready(None) | Poll::Pending => Bytes::new(),
     };
-    if !exchange.is_over() || length.is_some_and(|length| length != first.len() as u64) {
+    if !exchange.is_done() || length.is_some_and(|length| length != first.len() as u64) {
         let (buffer, state) = (buffer(), State::Open);
         return Ok(Body::Stream(Box::new(ResponseBody {
             first,
@@ -117,26 +117,26 @@ fn body(
     Ok(if first.is_empty() { Body::Empty } else { Body::Bytes(first) })
 }
 
-/// By which an app says whether its response is stored, as nginx has it. It is not passed on.
+/// The field that switches response buffering off, as in nginx. It is not passed on.
 static ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 fn is_no(value: &HeaderValue) -> bool {
     value.as_bytes().eq_ignore_ascii_case(b"no")
 }
 
-/// Whether a response is made of events, which its client waits for.
+/// Returns whether a response is an event stream, which must not be delayed.
 fn is_of_events(fields: &HeaderMap) -> bool {
     let events = b"text/event-stream";
     let start = fields.get(header::CONTENT_TYPE).and_then(|value| value.as_bytes().get(..events.len()));
     start.is_some_and(|start| start.eq_ignore_ascii_case(events))
 }
 
-/// A body that is not sent, and whose length may be told.
-struct Unsent {
+/// The body of a response of which only the head is sent. It may have a length.
+struct HeadOnlyBody {
     length: Option<u64>,
 }
 
-impl BodyStream for Unsent {
+impl BodyStream for HeadOnlyBody {
     fn poll_piece(
         &mut self,
         _cx: &mut Context<'_>,
@@ -151,25 +151,25 @@ impl BodyStream for Unsent {
     }
 }
 
-/// The body of a response, as it comes.
+/// A body that is passed on as it is received.
 struct ResponseBody {
-    /// What came with the head.
+    /// The part that was received with the head.
     first: Bytes,
-    /// What was read ahead.
+    /// The part that was read ahead.
     buffer: Buffer,
     exchange: Box<Exchange>,
     state: State,
-    /// What is still to come, where the app has said how much.
+    /// Bytes that are missing, if the app has declared a length.
     left: Option<u64>,
     length: Option<u64>,
 }
 
-/// Whether more of a body comes from the app.
+/// Whether the app sends more of the body.
 enum State {
     Open,
-    /// The app has failed behind what is in the buffer.
+    /// The app has failed after the bytes in the buffer.
     Failed(Failure),
-    /// All of it has come.
+    /// The whole body was received.
     Over,
 }
 
@@ -190,8 +190,8 @@ impl ResponseBody {
 
     fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         let piece = self.exchange.poll_piece(cx);
-        let may_go_on = matches!(piece, Poll::Pending | Poll::Ready(Some(Ok(_))));
-        self.state = if may_go_on && !self.exchange.is_over() { State::Open } else { State::Over };
+        let may_continue = matches!(piece, Poll::Pending | Poll::Ready(Some(Ok(_))));
+        self.state = if may_continue && !self.exchange.is_done() { State::Open } else { State::Over };
         piece
     }
 
@@ -200,35 +200,36 @@ impl ResponseBody {
         Poll::Ready(match (piece, &mut self.left) {
             (Some(Ok(mut piece)), Some(left)) => {
                 if piece.len() as u64 > *left {
-                    let said = self.length.unwrap_or(0);
-                    self.exchange
-                        .info()
-                        .log_failure(&Failure::Length { said, came: said + piece.len() as u64 - *left });
-                    // Not more than the piece is long, which is a `usize`.
+                    let expected = self.length.unwrap_or(0);
+                    self.exchange.info().log_failure(&Failure::Length {
+                        expected,
+                        received: expected + piece.len() as u64 - *left,
+                    });
+                    // At most the length of the piece, which is a `usize`.
                     piece.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                 }
                 *left -= piece.len() as u64;
                 Some(Ok(piece)).filter(|piece| piece.as_ref().is_ok_and(|piece| !piece.is_empty()))
             }
-            // What was promised has come, so that nothing is cut.
+            // The declared length was received, so the response is complete.
             (Some(Err(failure)), Some(0)) => {
                 self.exchange.info().log_failure(&failure);
                 None
             }
             (None, Some(left)) if *left > 0 => {
-                let said = self.length.unwrap_or(0);
-                Some(Err(Failure::Length { said, came: said - *left }))
+                let expected = self.length.unwrap_or(0);
+                Some(Err(Failure::Length { expected, received: expected - *left }))
             }
             (piece, _) => piece,
         })
     }
 
-    /// Reads from the app as long as there is room for it. A failure waits behind what came before it.
+    /// Reads from the app while the buffer has room. A failure is reported after the bytes before it.
     fn read_ahead(&mut self, cx: &mut Context<'_>) {
         while matches!(self.state, State::Open) {
             match self.buffer.poll_room(cx) {
                 Poll::Ready(Ok(())) => {}
-                // Beyond the limit the app waits for the client.
+                // Over the limit, the app waits for the client.
                 Poll::Pending | Poll::Ready(Err(BufferError::Limit(_))) => return,
                 Poll::Ready(Err(error)) => {
                     return self.exchange.info().log_failure(&Failure::Buffer(error));
@@ -241,7 +242,7 @@ impl ResponseBody {
                 Poll::Ready(None) => {}
             }
         }
-        // What is over the bound goes to the file, though nothing more comes.
+        // Move bytes over the memory limit to the file, even if no more are received.
         let _ = self.buffer.poll_room(cx);
     }
 }
@@ -265,7 +266,7 @@ impl BodyStream for ResponseBody {
         Poll::Pending
     }
 
-    #[expect(clippy::misnamed_getters, reason = "the length of what is still to come")]
+    #[expect(clippy::misnamed_getters, reason = "the length of the rest of the body")]
     fn length(&self) -> Option<u64> {
         self.left
     }

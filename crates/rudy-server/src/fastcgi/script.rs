@@ -1,26 +1,23 @@
-//! Which script a path names, and what is behind it.
+//! Splits a path into a script and its path info.
 
 use rudy_http::semantics::path::{PathBelow, PathError};
 
-/// A request's path as CGI sees it (RFC 3875 §4.1.5, §4.1.13), decoded.
+/// The path of a request as CGI defines it (RFC 3875 §4.1.5, §4.1.13), decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Script {
-    /// The path of the script: `/blog/index.php`.
+    /// The path of the script (`SCRIPT_NAME`): `/blog/index.php`.
     pub(super) name: Vec<u8>,
-    /// What follows it: `/2026/november`, or nothing.
+    /// The rest of the path (`PATH_INFO`): `/2026/november`, or empty.
     pub(super) path_info: Vec<u8>,
-    /// Whether what follows it is a path that could be in a folder, so that there is a `PATH_TRANSLATED`.
+    /// Whether the rest is a valid path in a folder, so that there is a `PATH_TRANSLATED`.
     pub(super) is_translatable: bool,
-    /// How much of the name's beginning is the route's and no folder beneath the root: 5 for `/blog/*`.
+    /// The length of the route's prefix in the name, which is not part of the path below the root: 5 for
+    /// `/blog/*`.
     mount: usize,
 }
 
 impl Script {
-    /// The script whose name is the first `end` bytes of what is below the route; what follows is passed on decoded.
-    ///
-    /// # Errors
-    ///
-    /// As [`PathBelow::path_info`].
+    /// Creates a script whose name is the first `end` bytes below the route. The rest is passed on decoded.
     pub(crate) fn until(path: PathBelow<'_>, end: usize) -> Result<Self, PathError> {
         let mut script = Self::new(path.mount(), &path.as_bytes()[..end]);
         script.path_info = path.path_info(end)?.into_owned();
@@ -28,44 +25,42 @@ impl Script {
         Ok(script)
     }
 
-    /// A script by its path beneath the root, with its slash, below what the route takes of the path.
+    /// Creates a script from its path below the root, with a leading slash, on a route with the prefix
+    /// `mount`.
     pub(crate) fn new(mount: &[u8], file: &[u8]) -> Self {
         let name = [mount, file].concat();
         Self { name, path_info: Vec::new(), is_translatable: true, mount: mount.len() }
     }
 
-    /// The script of a route for a folder, all of whose paths it answers.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::until`].
+    /// Creates the script of a route for a folder, which handles all paths of the route.
     pub(super) fn mounted(path: PathBelow<'_>) -> Result<Self, PathError> {
         Ok(Self { mount: 0, ..Self::until(path, 0)? })
     }
 
-    /// Splits a path behind the first part of what is below the route that ends with `ending`, such as `.php`. `None` if no
-    /// part does.
+    /// Splits a path after the first segment below the route that ends with `suffix`, such as `.php`. Returns
+    /// `None` if no segment does.
     ///
-    /// A script is a whole part: `/a.php/b` has one and `/a.phpx/b` has none, so that nothing else is run under its name.
+    /// A script is a whole segment: `/a.php/b` contains one, `/a.phpx/b` does not, so nothing else runs under
+    /// its name.
     ///
     /// # Errors
     ///
-    /// The name of the script has what a folder refuses, or as [`Self::until`].
-    pub(super) fn split(path: PathBelow<'_>, ending: &str) -> Result<Option<Self>, PathError> {
+    /// The name of the script has characters that a file name cannot have, or as [`Self::until`].
+    pub(super) fn split(path: PathBelow<'_>, suffix: &str) -> Result<Option<Self>, PathError> {
         let mut end = 0;
-        for part in path.as_bytes().split_inclusive(|byte| *byte == b'/') {
-            let name = part.strip_suffix(b"/").unwrap_or(part);
-            if name.len() > ending.len() && name.ends_with(ending.as_bytes()) {
+        for segment in path.as_bytes().split_inclusive(|byte| *byte == b'/') {
+            let name = segment.strip_suffix(b"/").unwrap_or(segment);
+            if name.len() > suffix.len() && name.ends_with(suffix.as_bytes()) {
                 let end = end + name.len();
                 path.check_separators(0..end)?;
                 return Self::until(path, end).map(Some);
             }
-            end += part.len();
+            end += segment.len();
         }
         Ok(None)
     }
 
-    /// Its path beneath the root, with the slash before it.
+    /// Returns its path below the root, with a leading slash.
     pub(super) fn file(&self) -> &[u8] {
         &self.name[self.mount..]
     }
@@ -83,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_the_first_whole_part_with_the_ending() {
+    fn a_script_is_the_first_whole_segment_with_the_suffix() {
         for (path, expected) in [
             ("/index.php", Some(("/index.php", ""))),
             ("/a/index.php/b/c", Some(("/a/index.php", "/b/c"))),
@@ -105,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_script_is_one_that_a_folder_can_hold() {
+    fn the_name_of_a_script_must_be_a_valid_file_name() {
         for (path, expected) in [
             ("/a%2Fb.php", PathError::EncodedSlash),
             ("/a%2Fb/c.php/d", PathError::EncodedSlash),
@@ -118,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_has_a_path_in_the_folder_unless_a_folder_refuses_it() {
+    fn path_info_is_translatable_if_it_is_a_valid_path() {
         for (path, expected) in [
             ("/a.php/b", true),
             ("/a.php", true),
@@ -133,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_the_route_is_no_folder_beneath_the_root() {
+    fn the_prefix_of_the_route_is_not_part_of_the_file() {
         let path = RequestPath::parse("/blog.php/a/x.php/y").unwrap();
         let script = Script::split(path.below(9), ".php").unwrap().unwrap();
         assert_eq!((texts(&script).0, script.file()), ("/blog.php/a/x.php", &b"/a/x.php"[..]));
@@ -142,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_route_everything_is_what_follows() {
+    fn the_path_below_a_mounted_route_is_path_info() {
         for (path, mount, name, path_info) in
             [("/app/a/b", 4, "/app", "/a/b"), ("/app", 4, "/app", ""), ("/a", 0, "", "/a")]
         {

@@ -1,5 +1,5 @@
-//! `X-Sendfile` and `X-Accel-Redirect`: an app has decided who may have a file, and the server sends it, with conditions and
-//! ranges, while the app serves others.
+//! `X-Sendfile` and `X-Accel-Redirect`: an app checks access to a file, and Rudy sends it, with conditions
+//! and ranges, while the app serves other requests.
 
 use std::path::{Path, PathBuf};
 
@@ -19,27 +19,28 @@ use super::failure::Failure;
 use crate::error_log::ErrorLog;
 use crate::files::{Files, FilesError, FilesOptions, Folders};
 
-/// nginx's, whose value is a URI's path; Apache's and old lighttpd's, whose value is a path of the file system.
+/// The field of nginx, whose value is the path of a URI; those of Apache and old lighttpd, whose value is a
+/// path in the file system.
 const NAMES: [HeaderName; 3] = [
     HeaderName::from_static("x-accel-redirect"),
     HeaderName::from_static("x-sendfile"),
     HeaderName::from_static("x-lighttpd-send-file"),
 ];
 
-/// What an app says of a file and cannot know: how many bytes of it are sent, and in which version.
-const OF_THE_FILE: [HeaderName; 6] =
+/// Fields that depend on the file and its range, which an app cannot know.
+const FILE_FIELDS: [HeaderName; 6] =
     [ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED];
 
-/// The folder whose files an app may have sent.
+/// The folder whose files an app may send.
 #[derive(Debug)]
 pub(super) struct Sendfile {
     root: PathBuf,
     files: Files,
 }
 
-/// Which file an app wants sent.
+/// The file that an app requests.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct FileRequest {
     name: HeaderName,
     value: HeaderValue,
 }
@@ -48,7 +49,7 @@ impl Sendfile {
     pub(super) fn open(root: &Path, table: &FastcgiTable, folders: &Folders) -> Result<Self, FilesError> {
         let options = FilesOptions {
             index: Vec::new(),
-            // The app says what may be sent, and of which type it is.
+            // The app decides which files to send, and their types.
             serve_hidden: true,
             serve_source: true,
             precompressed: false,
@@ -65,32 +66,32 @@ impl Sendfile {
         self.files.log_to(log);
     }
 
-    /// Sends the file to whoever asked the app, with the app's fields.
+    /// Sends the file to the client, with the app's fields.
     pub(super) async fn send(
         &self,
-        asked: &Parts,
-        answer: Head,
-        wanted: &Wanted,
+        client_request: &Parts,
+        app_head: Head,
+        file: &FileRequest,
     ) -> Result<Response, Failure> {
-        let outside = || wanted.failure(StatusCode::BAD_GATEWAY, OUTSIDE);
-        let path = self.path(wanted).ok_or_else(outside)?;
+        let outside = || file.failure(StatusCode::BAD_GATEWAY, OUTSIDE);
+        let path = self.path(file).ok_or_else(outside)?;
         let path = RequestPath::parse(&path).map_err(|_| outside())?.into_owned();
-        let status = match answer.kind {
+        let status = match app_head.kind {
             ResponseKind::Document(status) => status,
             ResponseKind::LocalRedirect(_) => StatusCode::OK,
         };
-        let response = self.files.send(request(asked, status), path).await;
+        let response = self.files.send(file_request(client_request, status), path).await;
         match response.status() {
-            StatusCode::NOT_FOUND => Err(wanted.failure(StatusCode::NOT_FOUND, MISSING)),
-            StatusCode::FORBIDDEN => Err(wanted.failure(StatusCode::FORBIDDEN, FORBIDDEN)),
-            _ => Ok(dress(response, status, &answer.fields)),
+            StatusCode::NOT_FOUND => Err(file.failure(StatusCode::NOT_FOUND, MISSING)),
+            StatusCode::FORBIDDEN => Err(file.failure(StatusCode::FORBIDDEN, FORBIDDEN)),
+            _ => Ok(apply_app_fields(response, status, &app_head.fields)),
         }
     }
 
-    /// The path below the root, encoded, with a slash before it; `None` if it is not below.
-    fn path(&self, wanted: &Wanted) -> Option<String> {
-        let text = wanted.value.to_str().ok()?;
-        let path = if wanted.name == NAMES[0] {
+    /// Returns the encoded path below the root, with a leading slash; `None` if the file is not below it.
+    fn path(&self, file: &FileRequest) -> Option<String> {
+        let text = file.value.to_str().ok()?;
+        let path = if file.name == NAMES[0] {
             text.split('?').next().filter(|path| path.starts_with('/'))?.to_owned()
         } else if text.starts_with('/') {
             encode(Path::new(text).strip_prefix(&self.root).ok()?.to_str()?)
@@ -102,27 +103,27 @@ impl Sendfile {
     }
 }
 
-const OUTSIDE: &str = "which is no path of a file beneath `sendfile_root`";
-const MISSING: &str = "which is not there beneath `sendfile_root`";
-const FORBIDDEN: &str = "which the user that rudy runs as may not read";
-const OF_AUTHORIZER: &str = "and an authorizer has no files sent: it lets a request in, or answers it itself";
-const OFF: &str = "and `sendfile_root` does not say beneath which folder that may be";
+const OUTSIDE: &str = "which is not a path below `sendfile_root`";
+const MISSING: &str = "which does not exist below `sendfile_root`";
+const FORBIDDEN: &str = "which Rudy's user may not read";
+const NOT_FOR_AUTHORIZERS: &str = "but an authorizer cannot send files";
+const DISABLED: &str = "but `sendfile_root` is not set";
 
-impl Wanted {
-    /// Takes what names a file out of an answer's fields, so that no client sees it.
-    pub(super) fn take(fields: &mut HeaderMap) -> Option<Self> {
+impl FileRequest {
+    /// Removes the fields that name a file, so that no client sees them.
+    pub(super) fn take_from(fields: &mut HeaderMap) -> Option<Self> {
         let all = NAMES.map(|name| fields.remove(&name).map(|value| Self { name, value }));
         all.into_iter().flatten().next()
     }
 
-    /// No folder was set up.
-    pub(super) fn off(&self) -> Failure {
-        self.failure(StatusCode::BAD_GATEWAY, OFF)
+    /// The failure if `sendfile_root` is not set.
+    pub(super) fn disabled(&self) -> Failure {
+        self.failure(StatusCode::BAD_GATEWAY, DISABLED)
     }
 
-    /// Whoever names it says who may come in.
-    pub(super) fn for_authorizer(&self) -> Failure {
-        self.failure(StatusCode::BAD_GATEWAY, OF_AUTHORIZER)
+    /// The failure if an authorizer names a file.
+    pub(super) fn not_for_authorizers(&self) -> Failure {
+        self.failure(StatusCode::BAD_GATEWAY, NOT_FOR_AUTHORIZERS)
     }
 
     fn failure(&self, status: StatusCode, why: &'static str) -> Failure {
@@ -131,16 +132,17 @@ impl Wanted {
     }
 }
 
-/// What the files handler is asked: the file, by GET or HEAD, with the conditions and the range of whoever asked the app.
+/// Creates the request for the files handler: GET or HEAD of the file, with the conditions and the range of
+/// the client.
 ///
-/// An answer that is no 200 (a page for an error, say) has neither. Nor has a request for several ranges ranges: their parts
-/// would have the type that the file's name tells and not the one that the app says.
-fn request(asked: &Parts, status: StatusCode) -> Request {
+/// There are neither if the app's status is not 200 (an error page, for instance). There is also no range if
+/// the client requests several: their parts would have the type of the file name instead of the app's.
+fn file_request(client_request: &Parts, status: StatusCode) -> Request {
     let mut request = Request::new(RequestBody::empty());
-    let is_read = matches!(asked.method, Method::GET | Method::HEAD);
-    *request.method_mut() = if is_read { asked.method.clone() } else { Method::GET };
-    *request.headers_mut() = asked.headers.clone();
-    let has_several = asked.headers.get(RANGE).is_some_and(|range| range.as_bytes().contains(&b','));
+    let is_read = matches!(client_request.method, Method::GET | Method::HEAD);
+    *request.method_mut() = if is_read { client_request.method.clone() } else { Method::GET };
+    *request.headers_mut() = client_request.headers.clone();
+    let has_several = client_request.headers.get(RANGE).is_some_and(|range| range.as_bytes().contains(&b','));
     let ignored = match (is_read && status == StatusCode::OK, has_several) {
         (true, false) => &[][..],
         (true, true) => &[RANGE],
@@ -152,27 +154,27 @@ fn request(asked: &Parts, status: StatusCode) -> Request {
     request
 }
 
-/// Puts the app's fields and status into the answer with the file.
-fn dress(mut response: Response, status: StatusCode, fields: &HeaderMap) -> Response {
+/// Adds the app's fields and status to the response with the file.
+fn apply_app_fields(mut response: Response, status: StatusCode, fields: &HeaderMap) -> Response {
     let is_whole = response.status() == StatusCode::OK;
-    let is_page = response.status().is_client_error() || response.status().is_server_error();
-    if is_page {
-        // 412, 416, 503: our own words.
+    let is_error_page = response.status().is_client_error() || response.status().is_server_error();
+    if is_error_page {
+        // 412, 416 and 503 are Rudy's own pages.
         return response;
     }
     let is_sent = response.status() != StatusCode::NOT_MODIFIED;
     let headers = response.headers_mut();
     for name in fields.keys() {
-        // A 304 has no content, and so no type of it (RFC 9110 §15.4.5).
-        if !OF_THE_FILE.contains(name) && (is_sent || name != CONTENT_TYPE) {
+        // A 304 has no content, so it has no type (RFC 9110 §15.4.5).
+        if !FILE_FIELDS.contains(name) && (is_sent || name != CONTENT_TYPE) {
             headers.remove(name);
             for value in fields.get_all(name) {
                 headers.append(name, value.clone());
             }
         }
     }
-    if is_whole && let rudy_net::Head::Fields(of_file, _) = &mut response.head {
-        *of_file = status;
+    if is_whole && let rudy_net::Head::Fields(file_status, _) = &mut response.head {
+        *file_status = status;
     }
     response
 }
@@ -202,9 +204,9 @@ mod tests {
         ] {
             let mut fields = HeaderMap::new();
             fields.insert(HeaderName::from_static(name), value.parse().unwrap());
-            let wanted = Wanted::take(&mut fields).unwrap();
+            let file = FileRequest::take_from(&mut fields).unwrap();
             assert!(fields.is_empty());
-            assert_eq!(sendfile.path(&wanted).as_deref(), expected, "{name}: {value}");
+            assert_eq!(sendfile.path(&file).as_deref(), expected, "{name}: {value}");
         }
     }
 }

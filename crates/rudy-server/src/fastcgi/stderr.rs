@@ -1,4 +1,4 @@
-//! What an app says beside its answer: lines for the log, each with the request that it belongs to.
+//! The stderr of an app's requests: lines for the log, each with its request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,30 +16,33 @@ pub(super) struct Stderr {
 }
 
 impl Stderr {
-    /// Nothing is said yet.
+    /// Creates the stderr of a request.
     pub(super) fn new(info: RequestInfo, output: Arc<AppOutput>) -> Self {
         Self { info, output, lines: Lines::default() }
     }
 
-    /// Logs the lines that these bytes end.
-    pub(super) fn take(&mut self, bytes: &[u8]) {
+    /// Logs the lines that these bytes complete.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         let Self { info, output, lines } = self;
         lines.push(bytes, &mut |line, _| output.request_line(info, line, Instant::now()));
     }
 
-    /// The request.
+    /// Describes the request for the log.
     pub(super) fn info(&self) -> &RequestInfo {
         &self.info
     }
 
-    /// Logs what went wrong behind an answer that is whole.
-    pub(super) fn note(&self, failure: &Failure) {
+    /// Logs a failure after a complete response.
+    pub(super) fn log_late_failure(&self, failure: &Failure) {
         if let Some(log) = &self.info.log {
-            log.recurring_error(failure.kind(), &format!("{}: behind its answer: {failure}", self.info));
+            log.recurring_error(
+                failure.kind(),
+                &format!("{}: after a complete response: {failure}", self.info),
+            );
         }
     }
 
-    /// There will be no more.
+    /// Ends the stderr, and logs an unfinished last line.
     pub(super) fn finish(&mut self) {
         let Self { info, output, lines } = self;
         lines.finish(&mut |line, _| output.request_line(info, line, Instant::now()));

@@ -11,7 +11,7 @@ use crate::config::{AppTable, FilePath, Location, Problem, Size};
 use crate::handlers::{BuildContext, Handler, HandlerConfig};
 use crate::routing::PathPattern;
 
-/// How the names of PHP scripts end.
+/// The suffix of PHP scripts.
 pub(crate) const PHP_SUFFIX: &str = ".php";
 
 /// Passes requests to a FastCGI app, such as php-fpm, or a program in Perl, Python, Go or Rust.
@@ -79,20 +79,21 @@ impl Default for FastcgiTable {
 }
 
 impl FastcgiTable {
-    /// How the names of scripts end: `.php` where the paths of the route say so.
+    /// Returns the suffix of scripts: the configured one, or `.php` if all paths of the route end with it.
     pub(crate) fn suffix(&self, paths: &[PathPattern]) -> Option<&str> {
         let by_paths = || paths.iter().all(|path| path.matches_only_suffix(PHP_SUFFIX)).then_some(PHP_SUFFIX);
         self.script_suffix.as_deref().or_else(by_paths)
     }
 
-    /// What a type cannot say.
+    /// Returns the problems that the types of the table cannot express.
     pub(super) fn problems(&self, location: &Location) -> Vec<Problem> {
         let mut problems = self.app.problems(location);
         if self.root.is_some() && self.check_scripts && self.script_suffix.is_none() {
-            let title = "`root` needs `script_suffix`: which part of a path is the script is unknown";
+            let title =
+                "`root` needs `script_suffix`: without it, the part of a path that is the script is unknown";
             let problem =
-                Problem::value(&location.key("root"), title).label("scripts here cannot be checked");
-            let help = "add `script_suffix = \".cgi\"` (how the names of scripts end), or `check_scripts = false` if the app has one \
+                Problem::value(&location.key("root"), title).label("cannot check scripts in this folder");
+            let help = "add `script_suffix = \".cgi\"` (the suffix of the scripts), or `check_scripts = false` if the app has one \
                         script for all paths";
             problems.push(problem.help(help).unless_invalid(&location.key("script_suffix")));
         }

@@ -1,4 +1,4 @@
-//! A request's body on its way to the app.
+//! The request body for an app.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,11 +10,11 @@ use rudy_net::RequestBody;
 use super::failure::Failure;
 use crate::buffer::{MESSAGE_BYTES, Stored};
 
-/// A request's body, of which pieces are taken one after the other.
+/// A request body that is read piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Upload {
     source: Source,
-    /// The app has been sent its end.
+    /// Whether the end of the body was sent to the app.
     is_ended: bool,
 }
 
@@ -22,14 +22,14 @@ pub(super) struct Upload {
 enum Source {
     #[default]
     Empty,
-    /// As it comes from the client.
+    /// A body that comes from the client.
     Client(RequestBody),
-    /// All of it is here.
+    /// A complete body that was stored.
     Stored(Box<Stored>),
 }
 
 impl Upload {
-    /// A body that is passed on as it comes.
+    /// Creates an upload of a body that is passed on as it comes in.
     pub(super) fn of_client(body: RequestBody) -> Self {
         if body.is_end_stream() {
             return Self::default();
@@ -37,12 +37,12 @@ impl Upload {
         Self { source: Source::Client(body), is_ended: false }
     }
 
-    /// A body that has come.
+    /// Creates an upload of a stored body.
     pub(super) fn stored(stored: Stored) -> Self {
         Self { source: Source::Stored(Box::new(stored)), is_ended: false }
     }
 
-    /// Its length in bytes, if it is known.
+    /// Returns the length in bytes, if known.
     pub(super) fn length(&self) -> Option<u64> {
         match &self.source {
             Source::Empty => Some(0),
@@ -51,7 +51,7 @@ impl Upload {
         }
     }
 
-    /// The next piece, `None` at the end.
+    /// Returns the next piece; `None` at the end.
     pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         let body = match &mut self.source {
             Source::Empty => return Poll::Ready(None),
@@ -64,14 +64,14 @@ impl Upload {
                 Some(Err(error)) => Some(Err(Failure::Client(error))),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => Some(Ok(data)),
-                    // CGI has no place for trailers.
+                    // CGI has no trailers.
                     Err(_) => continue,
                 },
             });
         }
     }
 
-    /// Whether all of it can be taken at once.
+    /// Returns whether the whole body is in memory.
     pub(super) fn is_in_memory(&self) -> bool {
         match &self.source {
             Source::Empty => true,
@@ -80,22 +80,22 @@ impl Upload {
         }
     }
 
-    /// The app is sent nothing more.
+    /// Marks the body as sent completely.
     pub(super) fn end(&mut self) {
         self.is_ended = true;
     }
 
-    /// Whether the app is sent nothing more.
+    /// Returns whether nothing more is sent to the app.
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended
     }
 
-    /// Whether more of it comes only when the client sends it.
+    /// Returns whether the next piece depends on the client.
     pub(super) fn waits_for_client(&self) -> bool {
         !self.is_ended && matches!(self.source, Source::Client(_))
     }
 
-    /// The same body for another attempt; `None` if it was passed on as it came.
+    /// Returns the same body from its start for another attempt; `None` if it was passed on as it came in.
     pub(super) fn rewind(self) -> Option<Self> {
         let source = match self.source {
             Source::Empty => Source::Empty,

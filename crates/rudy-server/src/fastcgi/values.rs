@@ -1,4 +1,4 @@
-//! How many connections an app can serve at once: it is asked once, by `FCGI_GET_VALUES`.
+//! Queries an app for the number of connections it can serve (`FCGI_GET_VALUES`).
 
 use std::future::poll_fn;
 use std::sync::Weak;
@@ -14,16 +14,17 @@ use super::connection::Connection;
 use super::pool::Pool;
 use crate::upstream::{Connection as _, Endpoint};
 
-/// How long the response may take. Many apps close the connection at the question, and some send nothing at all.
-const TIME: Duration = Duration::from_secs(5);
+/// The timeout of the query. Many apps close the connection on it, and some send nothing at all.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connections that an app gets at most, whatever it says.
+/// The maximum number of connections, whatever the app reports.
 const CONNECTIONS_MAX: u32 = 1024;
 
-/// Asks an app on a connection of its own. One that multiplexes its connections (`FCGI_MPXS_CONNS` is 1) serves them side by
-/// side, and gets as many as it takes (`FCGI_MAX_CONNS`). After an error, a close or silence nothing changes.
-pub(super) async fn ask(pool: Weak<Pool>, endpoint: Endpoint) {
-    let Ok(Some(values)) = timeout(TIME, values(&endpoint)).await else { return };
+/// Queries an app on a separate connection. An app that multiplexes (`FCGI_MPXS_CONNS` is 1) serves
+/// connections concurrently, and gets as many as it accepts (`FCGI_MAX_CONNS`). An error, a close or a
+/// timeout changes nothing.
+pub(super) async fn query_limits(pool: Weak<Pool>, endpoint: Endpoint) {
+    let Ok(Some(values)) = timeout(TIMEOUT, values(&endpoint)).await else { return };
     if values.multiplexes == Some(true)
         && let Some(pool) = pool.upgrade()
     {
@@ -33,24 +34,24 @@ pub(super) async fn ask(pool: Weak<Pool>, endpoint: Endpoint) {
 }
 
 async fn values(endpoint: &Endpoint) -> Option<Values> {
-    let mut connection = Connection::new(endpoint.connect(TIME).await.ok()?);
-    let mut question = BytesMut::new();
-    connection.query_values(&mut question);
-    while !question.is_empty() {
-        let sent = poll_fn(|cx| connection.poll_send(cx, &question)).await.ok()?;
-        question.advance(sent);
+    let mut connection = Connection::new(endpoint.connect(TIMEOUT).await.ok()?);
+    let mut query = BytesMut::new();
+    connection.query_values(&mut query);
+    while !query.is_empty() {
+        let sent = poll_fn(|cx| connection.poll_send(cx, &query)).await.ok()?;
+        query.advance(sent);
     }
     let mut values = None;
     while values.is_none() {
-        let mut take = |event: Event<'_>| {
+        let mut on_event = |event: Event<'_>| {
             match event {
-                Event::Values(came) => values = Some(Some(came)),
+                Event::Values(received) => values = Some(Some(received)),
                 Event::UnknownType(_) => values = Some(None),
                 _ => {}
             }
             Ok(())
         };
-        poll_fn(|cx| connection.poll_receive(cx, &Limits::default(), &mut take)).await.ok()?;
+        poll_fn(|cx| connection.poll_receive(cx, &Limits::default(), &mut on_event)).await.ok()?;
     }
     values?
 }

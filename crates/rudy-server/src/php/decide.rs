@@ -1,45 +1,48 @@
-//! What a path of a PHP site leads to: a script that is run, a file that is sent, or nothing.
-//!
-//! Nothing here touches the file system: it is asked what there is at a path, and the answer decides.
+//! Decides what a path of a PHP site refers to: a script to run, a file to send, or nothing. Pure: a function
+//! that is passed in accesses the file system.
 
 use rudy_http::semantics::path::PathBelow;
 
 use crate::files::Kind;
 
-/// What answers a request.
+/// How to respond to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// A script that the path names, by the bytes of the path up to its end. What follows is its `PATH_INFO`.
+    /// Run the script that the path names. The number is the length of the path up to its end; the rest is
+    /// its `PATH_INFO`.
     RunNamed(usize),
-    /// A script that stands for the path, by its own path beneath the root: `/blog/index.php`.
+    /// Run a script that the path does not name, by its path below the root: `/blog/index.php`.
     Run(String),
-    /// A file, or the page of a folder.
+    /// Send a file, or the index page of a folder.
     Send,
-    /// A folder was asked for without its slash.
+    /// Redirect to the path with a trailing slash: it names a folder.
     AddSlash,
-    /// 404.
-    Nothing,
+    /// Respond with 404.
+    NotFound,
 }
 
-/// How the names of scripts end. Byte for byte: php-fpm itself runs no other (`security.limit_extensions`).
+/// The suffix of scripts, case-sensitive: php-fpm itself runs no others (`security.limit_extensions`).
 const SCRIPT: &str = ".php";
 
 /// The front controller, and the script of a folder.
 const INDEX: &str = "/index.php";
 
-/// The page of a folder that has no script.
+/// The index page of a folder without a script.
 const PAGE: &str = "/index.html";
 
-/// Decides what answers for a path; `kind` says what there is at one, an error being passed on.
+/// Decides how to respond to a path; `kind` returns the type of the file at a path, and its errors are passed
+/// on.
 ///
-/// 1. The first part that ends in `.php` and is a file is run; what follows it is its `PATH_INFO`, which may have names that
-///    begin with a dot. A part that is no file ends the search: `/upload/evil.jpg/x.php` runs nothing that was uploaded.
+/// 1. The first segment that ends with `.php` and is a file is run. The rest is its `PATH_INFO`, which may
+///    have names that begin with a dot. A segment that is another file ends the search:
+///    `/upload/evil.jpg/x.php` runs no uploaded file.
 /// 2. A file whose name begins with a dot is not found, as in `files`.
-/// 3. A file that is no script is sent, by the files handler, which keeps source back.
+/// 3. A file that is no script is sent by the files handler, which never sends source.
 /// 4. A folder is its `index.php`, or its `index.html`.
-/// 5. Everything else is the front controller's, `/index.php`, with an empty `PATH_INFO`: it finds in `REQUEST_URI` what was
-///    asked for, as behind `try_files` of nginx and `RewriteRule` of Apache, for which most apps are written. So is a path
-///    that no folder can hold, such as one with an encoded slash.
+/// 5. All other paths go to the front controller `/index.php` with an empty `PATH_INFO`. It finds the
+///    requested path in `REQUEST_URI`, as with `try_files` of nginx and `RewriteRule` of Apache, for which
+///    most apps are written. This includes paths that no folder can contain, such as one with an encoded
+///    slash.
 pub(super) fn decide<E>(
     path: PathBelow<'_>,
     kind: impl Fn(&str) -> Result<Option<Kind>, E>,
@@ -50,7 +53,7 @@ pub(super) fn decide<E>(
         return Ok(Plan::RunNamed(end));
     }
     if path.is_hidden() {
-        return Ok(Plan::Nothing);
+        return Ok(Plan::NotFound);
     }
     if let Ok(name) = path.in_folder() {
         match kind(name)? {
@@ -65,11 +68,11 @@ pub(super) fn decide<E>(
     }
     Ok(match kind(INDEX)? {
         Some(Kind::File) => Plan::Run(INDEX.to_owned()),
-        _ => Plan::Nothing,
+        _ => Plan::NotFound,
     })
 }
 
-/// Where the first script in a path ends.
+/// Returns the end of the first script in a path.
 fn named_script<E>(
     path: PathBelow<'_>,
     kind: impl Fn(&str) -> Result<Option<Kind>, E>,
@@ -105,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// What the sites of these tests hold.
+    /// The files of the test site.
     const FILES: &[&str] = &[
         "index.php",
         "style.css",
@@ -138,7 +141,7 @@ mod tests {
         files.iter().any(is_folder).then_some(Kind::Directory)
     }
 
-    /// What a path below the route `/m/*` leads to.
+    /// Decides for a path below the route `/m/*`.
     fn plan(files: &[&str], path: &str) -> Plan {
         let kind = |path: &str| Ok::<_, Infallible>(kind_in(files, path));
         let path = format!("/m{path}");
@@ -149,21 +152,21 @@ mod tests {
         Plan::Run(script.to_owned())
     }
 
-    fn named(script: &str) -> Plan {
+    fn run_named(script: &str) -> Plan {
         Plan::RunNamed(script.len())
     }
 
     #[test]
-    fn a_path_leads_to_a_script_a_file_or_nothing() {
+    fn a_path_names_a_script_a_file_or_the_front_controller() {
         let front = || run("/index.php");
         for (path, expected) in [
             ("/", front()),
             ("", Plan::AddSlash),
-            ("/index.php", named("/index.php")),
-            ("/index.php/path/info", named("/index.php")),
-            ("/index.php/path/", named("/index.php")),
-            ("/index.php/", named("/index.php")),
-            ("/index.php/other.php", named("/index.php")),
+            ("/index.php", run_named("/index.php")),
+            ("/index.php/path/info", run_named("/index.php")),
+            ("/index.php/path/", run_named("/index.php")),
+            ("/index.php/", run_named("/index.php")),
+            ("/index.php/other.php", run_named("/index.php")),
             ("/style.css", Plan::Send),
             ("/style.css/", front()),
             ("/style.css/x.php", front()),
@@ -177,27 +180,27 @@ mod tests {
             ("/2026/november", front()),
             ("/missing.php", front()),
             ("/missing.php/x", front()),
-            ("/v1.php/app.php/x", named("/v1.php/app.php")),
+            ("/v1.php/app.php/x", run_named("/v1.php/app.php")),
             ("/v1.php/style.css", Plan::Send),
             ("/v1.php/missing", front()),
             ("/wiki/A%2FB", front()),
             ("/a%2Findex.php", front()),
             ("/a%5C..%5Cb", front()),
             ("/caf%E9", front()),
-            ("/index.php/A%2FB", named("/index.php")),
+            ("/index.php/A%2FB", run_named("/index.php")),
         ] {
             assert_eq!(plan(FILES, path), expected, "{path}");
         }
     }
 
     #[test]
-    fn without_a_front_controller_what_is_not_there_is_not_found() {
+    fn without_a_front_controller_missing_files_are_not_found() {
         let files = &["a.php", "style.css", "pages/index.html"];
         for (path, expected) in [
-            ("/", Plan::Nothing),
-            ("/missing", Plan::Nothing),
-            ("/missing.php", Plan::Nothing),
-            ("/a.php/x", named("/a.php")),
+            ("/", Plan::NotFound),
+            ("/missing", Plan::NotFound),
+            ("/missing.php", Plan::NotFound),
+            ("/a.php/x", run_named("/a.php")),
             ("/style.css", Plan::Send),
             ("/pages/", Plan::Send),
         ] {
@@ -209,20 +212,20 @@ mod tests {
     fn no_spelling_sends_a_hidden_file_or_a_script() {
         assert_eq!(
             plan(FILES, "/index.php/.NET"),
-            named("/index.php"),
-            "a name in PATH_INFO is none of a file"
+            run_named("/index.php"),
+            "PATH_INFO may contain hidden names"
         );
         for path in ["/.env", "/%2eenv", "/.git/config", "/.hidden/index.php/x"] {
-            assert_eq!(plan(FILES, path), Plan::Nothing, "{path}");
+            assert_eq!(plan(FILES, path), Plan::NotFound, "{path}");
         }
         for path in ["/config.php", "/config.php/", "//c%6Fnfig.ph%70", "/x/../config.php"] {
-            assert_eq!(plan(FILES, path), named("/config.php"), "{path}");
+            assert_eq!(plan(FILES, path), run_named("/config.php"), "{path}");
         }
         assert_eq!(plan(FILES, "/.well-known/security.txt"), Plan::Send);
     }
 
     #[test]
-    fn what_was_uploaded_is_not_run_under_the_name_of_a_script() {
+    fn an_uploaded_file_is_not_run_as_a_script() {
         for path in ["/upload/evil.jpg/x.php", "/upload/evil.jpg/index.php", "/upload/evil.jpg/"] {
             assert_eq!(plan(FILES, path), run("/index.php"), "{path}");
         }
@@ -232,11 +235,11 @@ mod tests {
     #[test]
     fn an_error_is_passed_on() {
         let path = RequestPath::parse("/a").unwrap();
-        assert_eq!(decide(path.below(0), |_| Err("no right to look")), Err("no right to look"));
+        assert_eq!(decide(path.below(0), |_| Err("permission denied")), Err("permission denied"));
     }
 
     proptest::proptest! {
-        /// Whatever is asked for: what is run is a script that is there, and what is sent is no script and not hidden.
+        /// For any path: only an existing script runs, and no script or hidden file is sent.
         #[test]
         fn only_scripts_run(
             path in "(/(index[.]php|config[.]php|CONFIG[.]PHP|upload|evil[.]jpg|both|v1[.]php|style[.]css|[.]env|x|%70|~)){0,4}/?"
@@ -249,7 +252,7 @@ mod tests {
                 Plan::RunNamed(end) => proptest::prop_assert!(is_script(below.part_in_folder(0..end).unwrap())),
                 Plan::Run(script) => proptest::prop_assert!(is_script(&script)),
                 Plan::Send => proptest::prop_assert!(!is_script(below.in_folder().unwrap()) && !below.is_hidden()),
-                Plan::AddSlash | Plan::Nothing => {}
+                Plan::AddSlash | Plan::NotFound => {}
             }
         }
     }

@@ -1,11 +1,11 @@
-//! The `php` handler: a folder as a PHP site.
+//! The `php` handler serves a folder as a PHP site.
 //!
-//! A request's way through it:
+//! The lifecycle of a request:
 //!
-//! 1. Asked for lately and sent by the [`files`](crate::files) handler: it is sent again.
-//! 2. [`mod@decide`]: what the path leads to.
-//! 3. A script is run by the [`fastcgi`](crate::fastcgi) handler, everything else is sent by the files handler, which keeps
-//!    source back.
+//! 1. If the [`files`](crate::files) handler has the file in its cache, it sends the file.
+//! 2. [`mod@decide`] decides what the path refers to.
+//! 3. The [`fastcgi`](crate::fastcgi) handler runs scripts. The files handler sends all other files, but
+//!    never source.
 
 mod decide;
 
@@ -43,27 +43,28 @@ short_form!(PhpTable, SHORT_PATH, "a folder (\"public\") or a table", r#"{ "type
 });
 
 impl PhpTable {
-    /// The PHP site of a folder: everything as usual.
+    /// Creates the table of a PHP site in this folder, with default settings.
     #[must_use]
     pub fn of(root: impl Into<PathBuf>) -> Self {
         Self(FastcgiTable { root: Some(FilePath(root.into())), ..FastcgiTable::default() })
     }
 
-    /// What the schema cannot say of a PHP site.
+    /// Returns the problems that the schema cannot express.
     fn problems(&self, location: &Location) -> Vec<Problem> {
         let mut problems = self.0.app.problems_with_address(location);
         if self.0.root.is_none() {
             problems.push(missing(location, "root"));
         }
         if self.0.script_suffix.is_some() {
-            let problem = Problem::key(&location.key("script_suffix"), "`php` runs what ends in .php");
-            problems.push(problem.label("not known here").help("`fastcgi` runs what ends otherwise"));
+            let problem =
+                Problem::key(&location.key("script_suffix"), "`php` runs only scripts with the suffix .php");
+            problems.push(problem.label("not allowed here").help("use `fastcgi` for another suffix"));
         }
         if !self.0.check_scripts {
             let problem =
-                Problem::value(&location.key("check_scripts"), "`php` looks every path up in its folder");
-            let help = "if php-fpm has the same folder at another path, `upstream_root` says which";
-            problems.push(problem.label("cannot be left out").help(help));
+                Problem::value(&location.key("check_scripts"), "`php` always checks paths in its folder");
+            let help = "if php-fpm has the same folder at another path, set `upstream_root`";
+            problems.push(problem.label("cannot be `false`").help(help));
         }
         problems
     }
@@ -122,14 +123,14 @@ impl Handler for Php {
 }
 
 impl Php {
-    /// Opens the folder and makes the app's pool ready. Nothing is connected to yet.
+    /// Opens the folder and prepares the app's pool. No connection is opened yet.
     fn new(table: &PhpTable, location: &Location, folders: &Folders) -> Result<Self, Vec<Problem>> {
         let mut problems = table.problems(location);
         let table = &table.0;
         match table.root.as_ref().map(|root| Self::open(table, root, location, folders)) {
             Some(Ok(php)) if problems.is_empty() => return Ok(php),
             Some(Err(more)) => problems.extend(more),
-            // That there is no root is one of the problems.
+            // The missing root is one of the problems.
             Some(Ok(_)) | None => {}
         }
         Err(problems)
@@ -147,11 +148,11 @@ impl Php {
             ..FilesOptions::default()
         };
         let files = Files::open(root, options, folders).map_err(|error| vec![error.problem(location)])?;
-        Ok(Self { files, app: Fastcgi::of_php(table, root, location, folders)? })
+        Ok(Self { files, app: Fastcgi::for_php(table, root, location, folders)? })
     }
 
-    /// Answers a request; `path` is the part of its path below the route. `other_routes` knows the other routes, if there are any: an
-    /// index or a front controller that one of them takes is theirs to answer.
+    /// Responds to a request; `path` is the part of its path below the route. `other_routes` looks up other
+    /// routes of the site: if one matches the index or the front controller, the request is redirected there.
     fn respond(
         &self,
         request: Request,
@@ -159,7 +160,7 @@ impl Php {
         other_routes: Option<OtherRoutes<'_>>,
         context: Context<'_>,
     ) -> Reply {
-        // A folder may have got an `index.php` that goes before what was sent for it.
+        // A cached index page is not used: the folder may have a new `index.php`, which takes precedence.
         let on_pool = |request| context.reply_on_pool(request, path.whole().clone().into_owned());
         if !path.names_directory() {
             match self.files.respond_if_cached(&request, path, context.access) {
@@ -182,7 +183,7 @@ impl Php {
                 };
             }
             Ok(Plan::AddSlash) => return self.files.redirect(&request, path).into(),
-            Ok(Plan::Nothing) => match path.in_folder() {
+            Ok(Plan::NotFound) => match path.in_folder() {
                 Ok(_) => {
                     return self.error(
                         &request,
@@ -190,16 +191,14 @@ impl Php {
                         "The requested URL was not found on this server.",
                     );
                 }
-                Err(refusal) => Err(refusal),
+                Err(error) => Err(error),
             },
             Err(failure) if failure.would_block(context.access) => return on_pool(request),
-            Err(failure) => return self.app.refuse(&request, context.client, &failure).into(),
+            Err(failure) => return self.app.failure_response(&request, context.client, &failure).into(),
         };
         match script {
             Ok(script) => self.app.run(request, script, context),
-            Err(refusal) => {
-                self.error(&request, StatusCode::BAD_REQUEST, &format!("Bad request: {refusal}."))
-            }
+            Err(error) => self.error(&request, StatusCode::BAD_REQUEST, &format!("Bad request: {error}.")),
         }
     }
 
