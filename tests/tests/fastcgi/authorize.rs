@@ -364,15 +364,15 @@ fn an_authorizer_that_is_gone_lets_nobody_in() {
 fn the_log_names_the_authorizer_and_what_is_wrong_with_it() {
     for (what, says) in [
         ("hang-before-the-head", "authorizer unix:"),
-        ("hang-before-the-head", "GET /page of 127.0.0.1"),
+        ("hang-before-the-head", "GET /page from 127.0.0.1"),
         ("know-no-such-role", "`authorize` needs an app that was written for that role"),
-        ("close-before-the-end", "the app did not end the request behind its 200"),
-        ("allow-and-fail", "the authorizer ended its 200 with application status 1; expected 0"),
-        ("name-a-script", "the app says Variable-SCRIPT_FILENAME, which is the server's to say"),
-        ("name-a-file", "an authorizer has no files sent"),
+        ("close-before-the-end", "the authorizer sent 200 but did not end the request"),
+        ("allow-and-fail", "the authorizer ended its 200 response with application status 1, expected 0"),
+        ("name-a-script", "the app set Variable-SCRIPT_FILENAME, which only the server may set"),
+        ("name-a-file", "an authorizer cannot send files"),
         ("allow-with-too-much-of-a-body", "longer than 65536 bytes: is this the right app?"),
-        ("complain", "GET /page of 127.0.0.1"),
-        ("complain", "says: who is this?"),
+        ("complain", "GET /page from 127.0.0.1"),
+        ("complain", "stderr: who is this?"),
     ] {
         // What is said once is counted from then on, so each is asked of a server of its own.
         let mut guarded = Guarded::start(Model::PerCore, decide);

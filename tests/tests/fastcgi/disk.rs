@@ -40,9 +40,9 @@ fn has_no_room(folder: &Path, script: &str, why: &str) {
         drop(client);
         site.descriptors_fall_to(before + 2, why);
     }
-    let line = format!("the body cannot be stored: {}: {why}", folder.display());
+    let line = format!("cannot store the body: {}: {why}", folder.display());
     let line = site.server.wait_for_line(&line);
-    assert!(line.contains("POST /app/x of 127.0.0.1"), "{line}");
+    assert!(line.contains("POST /app/x from 127.0.0.1"), "{line}");
 }
 
 /// A POST of this many kilobytes, without their length.

@@ -204,18 +204,21 @@ fn an_app_that_closes_what_it_accepts_is_no_gateway() {
     let app = App::start(drop);
     let mut server = Site::server(Model::PerCore, &app, "");
     assert_eq!(server.get("/app/x").status, 502);
-    server.wait_for_line("GET /app/x of 127.0.0.1");
+    server.wait_for_line("GET /app/x from 127.0.0.1");
 }
 
 #[test]
 fn the_log_says_what_an_app_does_wrong_with_the_request_and_the_client() {
     for (target, says) in [
-        ("/app/closes-after-reading", "GET /app/closes-after-reading of 127.0.0.1"),
-        ("/soon/hangs-in-the-body", "GET /soon/hangs-in-the-body of 127.0.0.1"),
-        ("/app/says-too-little", "Content-Length of the answer is 5, and only 3 bytes came"),
-        ("/app/says-too-much", "Content-Length of the answer is 5, and more came: the rest was left out"),
-        ("/app/floods-stderr", "says: PHP Warning: something is wrong again"),
-        ("/app/floods-stderr", "bytes were left out: more than 10 lines or 8192 bytes a second"),
+        ("/app/closes-after-reading", "GET /app/closes-after-reading from 127.0.0.1"),
+        ("/soon/hangs-in-the-body", "GET /soon/hangs-in-the-body from 127.0.0.1"),
+        ("/app/says-too-little", "Content-Length of the response is 5, but only 3 bytes were received"),
+        (
+            "/app/says-too-much",
+            "Content-Length of the response is 5, but the body is longer: the rest was dropped",
+        ),
+        ("/app/floods-stderr", "stderr: PHP Warning: something is wrong again"),
+        ("/app/floods-stderr", "bytes were dropped: more than 10 lines or 8192 bytes per second"),
     ] {
         // What is said once is counted from then on, so each is asked of a server of its own.
         let mut site = Site::start(Model::PerCore, serve);
@@ -232,8 +235,8 @@ fn the_stderr_of_all_requests_to_an_app_is_bounded_together() {
     }
     site.server.signal(Signal::TERM);
     let (_, log) = site.server.wait();
-    let lines = log.matches("says: PHP Warning").count();
+    let lines = log.matches("stderr: PHP Warning").count();
     // As many as are taken at once, and a few for the seconds that it took.
     assert!((500..1000).contains(&lines), "{lines} of 2000 lines are logged");
-    assert!(log.contains("bytes were left out"), "{log}");
+    assert!(log.contains("bytes were dropped"), "{log}");
 }

@@ -82,7 +82,7 @@ fn waits_for_its_client(top: &str, more: &str, script: &str, target: &str, why: 
     let mut client = ask(&site, target);
     assert_eq!(client.head().status, 200, "{top}{more}");
     if let Some(why) = why {
-        site.server.wait_for_line(&format!("the body cannot be stored: {why}"));
+        site.server.wait_for_line(&format!("cannot store the body: {why}"));
     }
     let early = site.told.recv_timeout(Duration::from_millis(200));
     assert!(early.is_err(), "{top}{more}: the app does not wait for the client");

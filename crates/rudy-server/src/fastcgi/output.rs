@@ -239,7 +239,7 @@ mod tests {
         });
         assert_eq!(lines[0], "app: shop[7]: process");
         assert!(
-            lines[1].starts_with("error: shop: GET /x of ") && lines[1].ends_with(": stderr: request"),
+            lines[1].starts_with("error: shop: GET /x from ") && lines[1].ends_with(": stderr: request"),
             "{lines:?}"
         );
         let tail = "more than 10 lines or 8192 bytes per second";

@@ -39,7 +39,7 @@ impl App {
             let path = self.path();
             assert_eq!(server.get(&format!("{path}/complain?why")).text(), "said");
             let line = server.wait_for_line("nobody knows why");
-            assert!(line.contains(&format!("GET {path}/complain of 127.0.0.1")), "{line}");
+            assert!(line.contains(&format!("GET {path}/complain from 127.0.0.1")), "{line}");
         }
     }
 

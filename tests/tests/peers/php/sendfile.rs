@@ -45,9 +45,7 @@ fn a_script_says_which_file_is_sent_and_the_server_sends_it() {
         assert_eq!(answer.field("content-disposition"), None, "{file}");
     }
     // Of several with the same reason, the first is said at once.
-    server.wait_for_line(
-        "x-sendfile names \"/etc/passwd\", which is no path of a file beneath `sendfile_root`",
-    );
+    server.wait_for_line("x-sendfile names \"/etc/passwd\", which is not a path below `sendfile_root`");
     let off = fpm.serve(&site.path().join("public"), "/*", "");
     assert_eq!(off.get("/send.php?field=X-Sendfile&file=none").status, 502);
 }

@@ -131,6 +131,6 @@ fn forms_uploads_redirects_and_errors_work_as_behind_any_server() {
     let away = server.get("/away.php");
     assert_eq!((away.status, away.field("location")), (302, Some("https://example.org/")));
     assert_eq!(server.get("/fail.php").status, 500);
-    server.wait_for_line("GET /fail.php of 127.0.0.1:");
+    server.wait_for_line("GET /fail.php from 127.0.0.1:");
     server.wait_for_line("it went wrong");
 }

@@ -279,7 +279,9 @@ fn a_php_route_checks_scripts_without_being_told_their_suffix() {
     assert_eq!(suffix(&load("/app/*", "root = '/', check_scripts = false").unwrap()), None);
     let error = load("/app/*", "root = '/'").unwrap_err();
     assert!(
-        error.contains("`root` needs `script_suffix`: which part of a path is the script is unknown"),
+        error.contains(
+            "`root` needs `script_suffix`: without it, the part of a path that is the script is unknown"
+        ),
         "{error}"
     );
 }
@@ -308,11 +310,11 @@ fn what_is_wrong_with_a_php_site_is_said() {
         ("[[site]]\nroute = [{ path = '/*', fastcgi = {} }]", "the key `address` is missing"),
         (
             "[[site]]\nroute = [{ path = '/*', php = { root = '.', script_suffix = '.pl' } }]",
-            "`fastcgi` runs what ends otherwise",
+            "use `fastcgi` for another suffix",
         ),
         (
             "[[site]]\nroute = [{ path = '/*', php = { root = '.', check_scripts = false } }]",
-            "cannot be left out",
+            "cannot be `false`",
         ),
         (
             "[[site]]\nroute = [{ path = '/*', fastcgi = { root = 'none', script_suffix = '.pl', address = '[::1]:9000' } }]",

@@ -361,7 +361,7 @@ fn a_flood_of_output_neither_blocks_the_app_nor_fills_the_log() {
     let lines = text.matches("]: y\n").count();
     // As many as are taken at once, and a few for the seconds that it took.
     assert!((500..1000).contains(&lines), "{lines}");
-    assert!(text.contains(" bytes were left out: more than 10 lines or 8192 bytes a second\n"), "{text}");
+    assert!(text.contains(" bytes were dropped: more than 10 lines or 8192 bytes per second\n"), "{text}");
 }
 
 #[test]
